@@ -1,0 +1,85 @@
+"""The register of policies, and what a policy is."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Protocol, TypeVar
+
+from coordinator.view import Decision, Job, Reason, View
+from workloads.validation import InputError, one_of
+
+
+class Policy(Protocol):
+    """A pure scheduling policy: a frozen dataclass whose fields are its parameters.
+
+    A policy holds no clock, process, socket, random generator or logger; the same view and
+    reason always give the same decision.
+    """
+
+    source: ClassVar[str]
+    """The paper and section, or the system, that the policy is taken from."""
+    needs_mechanism: ClassVar[bool]
+    """Whether slots exclude arrived jobs, so that something must hold their processes."""
+
+    def processes(self, job: Job, view: View) -> int | None:
+        """Processes that ``job`` will be started with; None if only its admission tells.
+
+        ``view.jobs`` holds every job of the workload here: it is asked before the start,
+        so that programs can be launched, and wait at their first line, ahead of time.
+        """
+        ...
+
+    def decide(self, view: View, why: Reason) -> Decision:
+        """Who may run where from now on."""
+        ...
+
+
+_known: dict[str, type[Any]] = {}
+P = TypeVar("P", bound=type[Any])
+
+
+def register(name: str) -> Callable[[P], P]:
+    """Class decorator that enters a policy under ``name``."""
+
+    def enter(policy: P) -> P:
+        if name in _known:
+            raise ValueError(f"two policies are called {name!r}")
+        _known[name] = policy
+        return policy
+
+    return enter
+
+
+def known() -> dict[str, type[Any]]:
+    """All policies by name, in order of their names."""
+    return dict(sorted(_known.items()))
+
+
+def parameters(name: str) -> dict[str, Any]:
+    """Parameter names of the policy ``name`` with their defaults.
+
+    Raises:
+        InputError: for an unknown name; the message lists the known ones.
+    """
+    one_of("policy", name, known())
+    return {field.name: field.default for field in dataclasses.fields(_known[name])}
+
+
+def create(name: str, options: Mapping[str, Any]) -> Policy:
+    """The policy ``name`` with ``options`` over its defaults.
+
+    Raises:
+        InputError: for an unknown name, a parameter it does not have (with the nearest one
+            named) or a value that its rules forbid.
+    """
+    allowed = parameters(name)
+    for key, value in options.items():
+        if key not in allowed:
+            close = difflib.get_close_matches(key, allowed, n=1)
+            names = ", ".join(allowed) or "none"
+            remedy = f"did you mean {close[0]!r}?" if close else "remove it"
+            raise InputError(key, value, f"policy {name!r} has no such parameter (it has: {names})", remedy)
+    policy: Policy = _known[name](**options)
+    return policy

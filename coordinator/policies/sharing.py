@@ -1,0 +1,49 @@
+"""Time sharing by the local schedulers alone: ``none`` and ``implicit``.
+
+Nothing is stopped: every processor runs whatever process of any job its own scheduler
+picks. The two differ in how processes wait, which the experiment's ``blocking`` says: with
+two-phase waits the waiting itself coordinates the jobs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from coordinator.policies.registry import register
+from coordinator.view import Decision, Job, Reason, Slot, View
+
+
+def stacked(job: Job) -> tuple[int, ...]:
+    """Rank r of every job on processor r: all jobs start at processor 0."""
+    return tuple(range(job.processes))
+
+
+@register("none")
+@dataclass(frozen=True)
+class Uncoordinated:
+    """All arrived jobs share the processors under the local scheduler."""
+
+    source: ClassVar[str] = "the local scheduler alone; Dusseau et al. 1996, section 4"
+    needs_mechanism: ClassVar[bool] = False
+
+    def processes(self, job: Job, view: View) -> int | None:
+        """As many as the job asks for."""
+        return job.processes
+
+    def decide(self, view: View, why: Reason) -> Decision:
+        """One endless slot in which each processor may run every process placed on it."""
+        placements = {job.number: stacked(job) for job in view.jobs}
+        runs = tuple(
+            tuple(job.number for job in view.jobs if processor < job.processes)
+            for processor in range(view.machine.processors)
+        )
+        return Decision(placements, (Slot(runs),))
+
+
+@register("implicit")
+@dataclass(frozen=True)
+class Implicit(Uncoordinated):
+    """Implicit scheduling: no decision either; two-phase blocking does the coordinating."""
+
+    source: ClassVar[str] = "Dusseau, Arpaci, Culler 1996, sections 5 and 6"

@@ -1,0 +1,89 @@
+"""Space sharing: ``partitioned`` processors, and ``batch``, one job at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from coordinator.policies.registry import register
+from coordinator.view import Decision, Job, Reason, Slot, View
+from workloads.validation import one_of
+
+ALLOCATIONS = ("equipartition",)
+
+
+@register("partitioned")
+@dataclass(frozen=True)
+class Partitioned:
+    """Disjoint sets of processors; a job runs to completion on its own.
+
+    Attributes:
+        allocation: "equipartition": the processors are divided evenly among the jobs of
+            the workload; moldable jobs are started with as many processes as their part
+            has processors.
+    """
+
+    allocation: str = "equipartition"
+    source: ClassVar[str] = "static equipartition; Anastasiadis and Sevcik 1997, section 2"
+    needs_mechanism: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        one_of("allocation", self.allocation, ALLOCATIONS)
+
+    def processes(self, job: Job, view: View) -> int | None:
+        """The size of its part, but never more than it asks for; all it asks for if rigid."""
+        if not job.moldable:
+            return job.processes
+        parts = min(view.workload_jobs, view.machine.processors)
+        return min(job.processes, view.machine.processors // parts)
+
+    def decide(self, view: View, why: Reason) -> Decision:
+        """First come, first served: admit jobs while the first waiting one finds room."""
+        placements = _still_running(view)
+        free = _free(placements, view)
+        for job in view.jobs:
+            if job.number in placements:
+                continue
+            wanted = self.processes(job, view)
+            assert wanted is not None
+            if wanted > len(free):
+                break
+            placements[job.number] = tuple(free[:wanted])
+            free = free[wanted:]
+        return Decision(placements, (_slot(placements, view),))
+
+
+@register("batch")
+@dataclass(frozen=True)
+class Batch:
+    """One job at a time, first come, first served: what a queue without sharing does."""
+
+    source: ClassVar[str] = "FCFS batch"
+    needs_mechanism: ClassVar[bool] = False
+
+    def processes(self, job: Job, view: View) -> int | None:
+        """As many as the job asks for."""
+        return job.processes
+
+    def decide(self, view: View, why: Reason) -> Decision:
+        """The running job goes on; if there is none, the first in the queue starts."""
+        placements = _still_running(view)
+        if not placements and view.jobs:
+            first = view.jobs[0]
+            placements[first.number] = tuple(range(first.processes))
+        return Decision(placements, (_slot(placements, view),))
+
+
+def _still_running(view: View) -> dict[int, tuple[int, ...]]:
+    before = view.previous.placements if view.previous else {}
+    return {job.number: before[job.number] for job in view.jobs if job.number in before}
+
+
+def _free(placements: dict[int, tuple[int, ...]], view: View) -> list[int]:
+    taken = {p for processors in placements.values() for p in processors} | view.lost
+    return [p for p in range(view.machine.processors) if p not in taken]
+
+
+def _slot(placements: dict[int, tuple[int, ...]], view: View) -> Slot:
+    owner = {p: number for number, processors in placements.items() for p in processors}
+    return Slot(tuple((owner[p],) if p in owner else () for p in range(view.machine.processors)))

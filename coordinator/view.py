@@ -1,0 +1,108 @@
+"""What a policy sees and what it answers: plain frozen values, no clock and no process.
+
+Job numbers are those of the experiment, processors are numbered from 0. Times are
+nanoseconds since the start of the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+
+class Reason(Enum):
+    """Why a policy is asked."""
+
+    ARRIVAL = "arrival"
+    DEPARTURE = "departure"
+    SLOT_END = "slot end"
+    NODE_LOST = "node lost"
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The processors that an experiment may use."""
+
+    processors: int
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job that has arrived and not yet finished.
+
+    ``processes`` is what it asks for; ``moldable`` tells whether it can be started with
+    another number of them.
+    """
+
+    number: int
+    processes: int
+    arrival_ns: int = 0
+    moldable: bool = False
+
+
+@dataclass(frozen=True)
+class View:
+    """All a policy may know when it decides.
+
+    Attributes:
+        machine: the processors.
+        now_ns: the time of the event that asks.
+        jobs: arrived, unfinished jobs in order of arrival, the arriving one included.
+        workload_jobs: how many jobs the whole workload has, arrived or not.
+        previous: the last decision, None at the first call.
+        slot: index of the slot of ``previous`` that is in force.
+        elapsed_ns: for how long that slot has been in force.
+        subject: number of the job that arrived or departed, else None.
+        lost: processors that are no longer there.
+    """
+
+    machine: Machine
+    now_ns: int
+    jobs: tuple[Job, ...]
+    workload_jobs: int
+    previous: Decision | None = None
+    slot: int = 0
+    elapsed_ns: int = 0
+    subject: int | None = None
+    lost: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True)
+class Slot:
+    """An interval in which each processor may run the processes of the given jobs.
+
+    ``runs[p]`` holds the jobs whose process may run on processor p: one under gang
+    scheduling, any number where the local scheduler shares the processor, none for an
+    idle processor. ``length_ns`` None means until the next decision.
+    """
+
+    runs: tuple[tuple[int, ...], ...]
+    length_ns: int | None = None
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Where jobs are, and a table of slots that says who may run.
+
+    Attributes:
+        placements: for every admitted job the processor of each of its processes, in rank
+            order; its length is the number of processes. A job without one waits.
+        slots: the table, never empty; its first slot is in force from the decision on.
+        elapsed_ns: how much of the first slot counts as used already, so that an event in
+            the middle of a slot need not lengthen it. Counts in the first cycle only.
+        cyclic: whether the table starts over at its end; otherwise the policy is asked
+            again, with Reason.SLOT_END.
+        memory: whatever the policy wants to find in ``View.previous`` next time.
+    """
+
+    placements: Mapping[int, tuple[int, ...]]
+    slots: tuple[Slot, ...]
+    cyclic: bool = True
+    elapsed_ns: int = 0
+    memory: Any = field(default=None, compare=False)
+
+    def running(self, slot: int) -> frozenset[int]:
+        """Numbers of the jobs that may run somewhere in slot ``slot``."""
+        return frozenset(job for jobs in self.slots[slot].runs for job in jobs)

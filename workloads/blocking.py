@@ -1,0 +1,155 @@
+"""Waiting rules: how long a process spins before it blocks.
+
+Leaf functions over numbers and arrays, called once per wait, never per poll. MPI ranks
+call them as they stand (with a list for ``sample``); the simulator compiles the same text
+(with a row of an int64 array). They call no other function of this file, so that each can
+be compiled on its own.
+
+Source: Dusseau, Arpaci, Culler, SIGMETRICS 1996, sections 4 (immediate), 5 (fixed), 6.1
+(oracle), 6.2 (local approximation), 6.3 (global approximation).
+"""
+
+from __future__ import annotations
+
+from collections.abc import MutableSequence
+from typing import NamedTuple
+
+from workloads.validation import number, one_of
+
+SPIN, IMMEDIATE, FIXED, ORACLE, LOCAL_ADAPTIVE, GLOBAL_ADAPTIVE = range(6)
+
+RULES = {
+    "spin": SPIN,
+    "immediate": IMMEDIATE,
+    "fixed": FIXED,
+    "oracle": ORACLE,
+    "local-adaptive": LOCAL_ADAPTIVE,
+    "global-adaptive": GLOBAL_ADAPTIVE,
+}
+
+FOREVER_NS = 1 << 62
+"""A spin limit that never ends."""
+
+UNKNOWN_NS = -1
+"""The estimate of an adaptive rule before its first measurement."""
+
+SAMPLE_SIZE = 64
+SAMPLE_HEADER = 2
+"""A sample is SAMPLE_HEADER + SAMPLE_SIZE integers: count, random state, sorted waits."""
+
+
+class Waiting(NamedTuple):
+    """A waiting rule with the machine's and the program's numbers in it.
+
+    ``rule`` is one of the codes above; ``switch_ns`` the cost of a context switch;
+    ``round_trip_ns`` twice the message latency; ``fixed_ns`` the spin of the fixed rule;
+    ``imbalance_ns`` the program's v, which only the oracle may know.
+    """
+
+    rule: int
+    switch_ns: int
+    round_trip_ns: int
+    fixed_ns: int
+    imbalance_ns: int
+
+
+def waiting(
+    blocking: str,
+    *,
+    switch_us: float,
+    latency_us: float,
+    spin_switches: float = 2,
+    imbalance_us: float = 0.0,
+) -> Waiting:
+    """The rule named ``blocking`` for a machine and a program; times become whole nanoseconds.
+
+    Raises:
+        InputError: for an unknown rule or a negative number.
+    """
+    one_of("blocking", blocking, RULES)
+    number("spin_switches", spin_switches, least=0)
+    number("switch_us", switch_us, least=0)
+    number("latency_us", latency_us, least=0)
+    return Waiting(
+        rule=RULES[blocking],
+        switch_ns=round(switch_us * 1e3),
+        round_trip_ns=round(2 * latency_us * 1e3),
+        fixed_ns=round(spin_switches * switch_us * 1e3),
+        imbalance_ns=round(imbalance_us * 1e3),
+    )
+
+
+def read_limit(waiting: Waiting) -> int:
+    """Nanoseconds to spin at a read before blocking.
+
+    Rules that know or learn the imbalance spin S = 2 switches, the skew that blocking at a
+    barrier leaves between processors (section 5.2), which keeps coordinated processes so.
+    """
+    if waiting.rule == SPIN:
+        return FOREVER_NS
+    if waiting.rule == IMMEDIATE:
+        return 0
+    if waiting.rule == FIXED:
+        return waiting.fixed_ns
+    return 2 * waiting.switch_ns
+
+
+def barrier_limit(waiting: Waiting, estimate_ns: int) -> int:
+    """Nanoseconds to spin at a barrier before blocking, given the estimate of v.
+
+    Rules that know or learn the imbalance spin v plus a round trip, but at least S = 2
+    switches, while v <= V = 10 switches, and S beyond, where the processor gains more from
+    another job than all lose by coordinating anew (section 6.1). The oracle passes its v;
+    an adaptive rule that has measured nothing yet (a negative estimate) spins for V, so
+    that it can see an imbalance up to V at all.
+    """
+    if waiting.rule == SPIN:
+        return FOREVER_NS
+    if waiting.rule == IMMEDIATE:
+        return 0
+    if waiting.rule == FIXED:
+        return waiting.fixed_ns
+    least = 2 * waiting.switch_ns
+    most = 10 * waiting.switch_ns
+    v = estimate_ns
+    if waiting.rule == ORACLE:
+        v = waiting.imbalance_ns
+    if v < 0:
+        v = most
+    if v > most:
+        return least
+    return max(least, v + waiting.round_trip_ns)
+
+
+def learn(sample: MutableSequence[int], waited_ns: int) -> int:
+    """Put a wait into the sample, modified in place, and return the new estimate of v.
+
+    The estimate is the largest wait that remains when the top 10 % are dropped as
+    scheduling irregularities. The sample holds at most SAMPLE_SIZE waits; a new one then
+    replaces an entry chosen at random, so the estimate follows a program that changes
+    (section 6.2). The waits are kept sorted, which makes a random position a random entry.
+    """
+    count = sample[0]
+    if count < len(sample) - SAMPLE_HEADER:
+        place = SAMPLE_HEADER + count
+        count += 1
+        sample[0] = count
+    else:
+        # A 31-bit linear congruential step: the same integers in Python and compiled.
+        state = (sample[1] * 1103515245 + 12345) & 0x7FFFFFFF
+        sample[1] = state
+        place = SAMPLE_HEADER + (state >> 8) % count
+    last = SAMPLE_HEADER + count - 1
+    while place > SAMPLE_HEADER and sample[place - 1] > waited_ns:
+        sample[place] = sample[place - 1]
+        place -= 1
+    while place < last and sample[place + 1] < waited_ns:
+        sample[place] = sample[place + 1]
+        place += 1
+    sample[place] = waited_ns
+    return sample[SAMPLE_HEADER + count - count // 10 - 1]
+
+
+def new_sample(seed: int) -> list[int]:
+    """An empty sample whose random replacement starts from ``seed``."""
+    return [0, seed & 0x7FFFFFFF] + [0] * SAMPLE_SIZE

@@ -1,0 +1,54 @@
+"""Communication patterns as index arrays: who reads from whom, and in which order.
+
+Source: Dusseau, Arpaci, Culler, "Effective Distributed Scheduling of Parallel Workloads",
+SIGMETRICS 1996, section 3.2.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workloads.validation import one_of, whole
+
+PATTERNS = ("BARRIER", "NEWS", "TRANSPOSE")
+
+
+def grid(processes: int) -> tuple[int, int]:
+    """Rows and columns of the near-square grid of ``processes`` cells; rows <= columns.
+
+    Returns the factorisation whose two factors are closest; a prime number gives one row.
+    """
+    rows = math.isqrt(processes)
+    while processes % rows:
+        rows -= 1
+    return rows, processes // rows
+
+
+def reads(pattern: str, processes: int) -> NDArray[np.int64]:
+    """Whom each process reads from in one communication phase.
+
+    Returns an array of shape (processes, reads per phase): row p lists the targets of
+    process p in order. BARRIER has no reads. NEWS reads its north, east, west and south
+    neighbour on a periodic near-square grid, so neighbours coincide, or are the process
+    itself, where the grid is thin. TRANSPOSE reads (p + i) mod P for i = 1 to P.
+
+    Raises:
+        InputError: for an unknown pattern or less than one process.
+    """
+    one_of("pattern", pattern, PATTERNS)
+    whole("processes", processes, least=1)
+    p = np.arange(processes)
+    if pattern == "BARRIER":
+        return np.empty((processes, 0), dtype=np.int64)
+    if pattern == "TRANSPOSE":
+        return (p[:, None] + np.arange(1, processes + 1)) % processes
+    rows, columns = grid(processes)
+    row, column = np.divmod(p, columns)
+    north = (row - 1) % rows * columns + column
+    south = (row + 1) % rows * columns + column
+    east = row * columns + (column + 1) % columns
+    west = row * columns + (column - 1) % columns
+    return np.stack([north, east, west, south], axis=1)

@@ -1,0 +1,201 @@
+"""The bulk-synchronous SPMD program: validated numbers, and each process's compute times.
+
+A program alternates between local computation and a communication phase: an opening
+barrier, reads separated by short gaps of computation, a closing barrier. Source: Dusseau,
+Arpaci, Culler, SIGMETRICS 1996, sections 3.1 and 3.2; the variants beyond the uniform
+imbalance are those its section 8 asks for.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workloads import patterns
+from workloads.validation import InputError, flag, number, one_of, whole
+
+IMBALANCE_KINDS = ("uniform", "exponential")
+READ_KINDS = ("message", "rma")
+
+NOMINAL_LATENCY_US = 10.0
+"""One-way latency assumed when the number of phases is estimated from ``dedicated_s``.
+
+It is a constant, not a measurement, so that one experiment file means the same number of
+phases on every machine and in the simulator.
+"""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A validated program. Times are in the unit their name carries.
+
+    Attributes:
+        pattern: BARRIER (the opening barrier only), NEWS or TRANSPOSE.
+        processes: P, one process per processor.
+        granularity_us: g, mean computation between communication phases.
+        imbalance: v / g, from 0 to 2; v is the full width of the uniform interval.
+        imbalance_kind: "uniform": g - v/2 to g + v/2. "exponential": g - v/2 plus an
+            exponential variate of mean v/2, which has the same mean g and a long tail.
+        read_gap_us: c, mean computation before each read.
+        read_imbalance: w / c, from 0 to 2: each process's gap is drawn anew in each phase
+            from uniform(c - w/2, c + w/2), an imbalance inside the communication phase.
+        opening_barrier: whether a barrier precedes the reads.
+        read: "message": the target process serves each read. "rma": one-sided.
+        dedicated_s: wanted run time alone on the machine; gives the number of phases.
+        phases: the number of phases; takes the place of ``dedicated_s``.
+        working_set_bytes: memory that the compute phase walks; 0 for none.
+    """
+
+    pattern: str = "BARRIER"
+    processes: int = 2
+    granularity_us: float = 1000.0
+    imbalance: float = 0.0
+    imbalance_kind: str = "uniform"
+    read_gap_us: float = 8.0
+    read_imbalance: float = 0.0
+    opening_barrier: bool = True
+    read: str = "message"
+    dedicated_s: float | None = None
+    phases: int | None = None
+    working_set_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        one_of("pattern", self.pattern, patterns.PATTERNS)
+        whole("processes", self.processes, least=1)
+        number("granularity_us", self.granularity_us, above=0)
+        number("imbalance", self.imbalance, least=0, most=2)
+        one_of("imbalance_kind", self.imbalance_kind, IMBALANCE_KINDS)
+        number("read_gap_us", self.read_gap_us, least=0)
+        number("read_imbalance", self.read_imbalance, least=0, most=2)
+        flag("opening_barrier", self.opening_barrier)
+        one_of("read", self.read, READ_KINDS)
+        whole("working_set_bytes", self.working_set_bytes, least=0)
+        if self.dedicated_s is not None:
+            number("dedicated_s", self.dedicated_s, above=0)
+        if self.phases is not None:
+            whole("phases", self.phases, least=1)
+        self._check_combinations()
+
+    def _check_combinations(self) -> None:
+        if (self.dedicated_s is None) == (self.phases is None):
+            raise InputError(
+                "phases",
+                self.phases,
+                f"exactly one of phases and dedicated_s (here {self.dedicated_s!r}) must be given",
+                "give dedicated_s for a wanted run time, or phases for an exact count",
+            )
+        if self.pattern == "BARRIER" and not self.opening_barrier:
+            raise InputError(
+                "opening_barrier",
+                False,
+                "the BARRIER pattern consists of its opening barrier",
+                "choose NEWS or TRANSPOSE, or leave opening_barrier true",
+            )
+
+    @property
+    def closing_barrier(self) -> bool:
+        """Whether a barrier ends the communication phase: in every pattern with reads."""
+        return self.pattern != "BARRIER"
+
+    @property
+    def barriers_per_phase(self) -> int:
+        """How many barriers one phase passes."""
+        return int(self.opening_barrier) + int(self.closing_barrier)
+
+    @property
+    def imbalance_us(self) -> float:
+        """v, the full width of the interval of compute times."""
+        return self.imbalance * self.granularity_us
+
+    def reads(self) -> NDArray[np.int64]:
+        """Whom each process reads from: shape (processes, reads per phase)."""
+        return patterns.reads(self.pattern, self.processes)
+
+    def phase_us(self, latency_us: float = NOMINAL_LATENCY_US) -> float:
+        """Expected duration of one phase alone on the machine.
+
+        The mean computation of the slowest of P processes (for the uniform interval
+        g + v/2 (P-1)/(P+1), for the exponential one g + v/2 (H_P - 1)), a round trip for
+        each barrier, and a gap with a round trip for each read.
+        """
+        p = self.processes
+        half = self.imbalance_us / 2
+        if self.imbalance_kind == "uniform":
+            slowest = half * (p - 1) / (p + 1)
+        else:
+            slowest = half * (float(np.sum(1.0 / np.arange(1, p + 1))) - 1.0)
+        round_trip = 2 * latency_us
+        reads_per_phase = int(self.reads().shape[1])
+        return (
+            self.granularity_us
+            + slowest
+            + self.barriers_per_phase * round_trip
+            + reads_per_phase * (self.read_gap_us + round_trip)
+        )
+
+    def phase_count(self) -> int:
+        """Number of phases: as given, or ``dedicated_s`` over the expected phase, at least 1."""
+        if self.phases is not None:
+            return self.phases
+        assert self.dedicated_s is not None
+        return max(1, round(self.dedicated_s * 1e6 / self.phase_us()))
+
+    def on(self, processes: int) -> Program:
+        """The same work on another number of processes (moldable programs).
+
+        Each of P' processes computes g P / P' per phase, so that P' processes times the
+        granularity, summed over the unchanged number of phases, is conserved.
+        """
+        if processes == self.processes:
+            return self
+        return dataclasses.replace(
+            self,
+            processes=processes,
+            granularity_us=self.granularity_us * self.processes / processes,
+            phases=self.phase_count(),
+            dedicated_s=None,
+        )
+
+
+class Draws:
+    """One process's random compute times, in its own reproducible stream.
+
+    The stream depends on ``key`` and ``rank`` alone, and what is drawn does not depend on
+    the block sizes asked for: an MPI rank that draws 64 phases at a time and a simulator
+    that draws 1024 see the same numbers.
+
+    Args:
+        program: the program.
+        rank: the process, from 0.
+        key: (experiment seed, repeat, job number), each >= 0.
+    """
+
+    def __init__(self, program: Program, rank: int, key: Sequence[int]) -> None:
+        seed, *rest = key
+        self._program = program
+        self._compute, self._gap = (
+            np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(*rest, rank, kind))))
+            for kind in range(2)
+        )
+
+    def compute_ns(self, count: int) -> NDArray[np.int64]:
+        """Compute times of the next ``count`` phases, shape (count,), in nanoseconds."""
+        program = self._program
+        width = program.imbalance_us
+        uniform = self._compute.random(count)
+        if program.imbalance_kind == "uniform":
+            micros = program.granularity_us + width * (uniform - 0.5)
+        else:
+            micros = program.granularity_us - width / 2 - np.log1p(-uniform) * width / 2
+        return np.rint(micros * 1e3).astype(np.int64)
+
+    def gap_ns(self, count: int) -> NDArray[np.int64]:
+        """The gap before each read in the next ``count`` phases, shape (count,), nanoseconds."""
+        program = self._program
+        uniform = self._gap.random(count)
+        micros = program.read_gap_us * (1 + program.read_imbalance * (uniform - 0.5))
+        return np.rint(micros * 1e3).astype(np.int64)

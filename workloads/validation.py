@@ -1,0 +1,88 @@
+"""Bad input, told in a form that a person can act upon.
+
+Every check of a value in Lockstep raises :class:`InputError`. It carries the four things a
+message needs, so that whoever knows the file can put its name in front.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass
+class InputError(ValueError):
+    """A value that breaks a rule: which key, which value, which rule, and what to do."""
+
+    key: str
+    value: Any
+    rule: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.key} = {self.value!r}: {self.rule}; {self.remedy}"
+
+    def under(self, prefix: str) -> InputError:
+        """The same error for a key that lies below ``prefix`` in a larger document."""
+        return InputError(f"{prefix}.{self.key}", self.value, self.rule, self.remedy)
+
+
+def number(
+    key: str,
+    value: Any,
+    *,
+    least: float = -math.inf,
+    most: float = math.inf,
+    above: float | None = None,
+) -> None:
+    """Accept a finite number in [least, most], strictly greater than ``above`` if given.
+
+    Raises:
+        InputError: for anything else, booleans included.
+    """
+    rule = _range_rule(least, most, above)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InputError(key, value, f"must be a number {rule}".rstrip(), "write a number without quotes")
+    inside = math.isfinite(value) and least <= value <= most and (above is None or value > above)
+    if not inside:
+        raise InputError(key, value, f"must be a number {rule}".rstrip(), "choose a value in that range")
+
+
+def whole(key: str, value: Any, *, least: int, most: float = math.inf) -> None:
+    """Accept an integer in [least, most].
+
+    Raises:
+        InputError: for anything else, booleans and floats included.
+    """
+    rule = "must be a whole number " + _range_rule(least, most, None)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InputError(key, value, rule, "write a whole number without quotes")
+    if not least <= value <= most:
+        raise InputError(key, value, rule, "choose a value in that range")
+
+
+def flag(key: str, value: Any) -> None:
+    """Accept True or False, else raise InputError."""
+    if not isinstance(value, bool):
+        raise InputError(key, value, "must be true or false", "write true or false without quotes")
+
+
+def one_of(key: str, value: Any, known: Iterable[str]) -> None:
+    """Accept one of the known names, else raise InputError that lists them and the nearest."""
+    names = list(known)
+    if value in names:
+        return
+    close = difflib.get_close_matches(str(value), names, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else "choose one of them"
+    raise InputError(key, value, "must be one of " + ", ".join(names), hint)
+
+
+def _range_rule(least: float, most: float, above: float | None) -> str:
+    low = f"greater than {above:g}" if above is not None else ""
+    if not low and least > -math.inf:
+        low = f"of at least {least:g}"
+    high = f"at most {most:g}" if most < math.inf else ""
+    return " and ".join(part for part in (low, high) if part)
