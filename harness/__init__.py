@@ -1,0 +1,1 @@
+"""Experiments and answers: what to run, how often, what is kept, and what it says."""

@@ -1,0 +1,395 @@
+"""The experiment: which jobs run under which schedulers, how often, over which sweep.
+
+:func:`load` turns an experiment file into frozen, validated values. Every error names the
+file, the line or override, the key, the value, the rule and the remedy.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import hashlib
+import itertools
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from coordinator import policies
+from coordinator.policies import Policy
+from coordinator.workload import ParallelJob
+from harness import document, overrides
+from harness.document import Document
+from workloads import blocking
+from workloads.program import Program
+from workloads.validation import InputError, number, one_of, whole
+
+LOCAL_CLASSES = ("other", "rr")
+MECHANISMS = ("auto", "signals", "freezer", "realtime")
+LOCAL_SCHEDULERS = ("svr4", "round-robin", "eevdf")
+QUICK_REPEATS = 2
+QUICK_SHARE = 0.25
+"""What --quick makes of repeats and of dedicated_s where the file has no [quick] table."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class JobGroup:
+    """``count`` jobs alike: their program and time of arrival."""
+
+    program: Program
+    count: int = 1
+    arrival_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        whole("count", self.count, least=1)
+        number("arrival_s", self.arrival_s, least=0)
+
+
+@dataclass(frozen=True)
+class Scheduler:
+    """A policy and what goes with it.
+
+    Attributes:
+        name: of the policy.
+        policy: with its parameters.
+        blocking: the waiting rule of all ranks.
+        spin_switches: spin of the fixed rule, in context switches.
+        local: class of the local scheduler, "other" or "rr".
+        mechanism: what stops and continues processes where the policy needs it.
+    """
+
+    name: str
+    policy: Policy
+    blocking: str = "spin"
+    spin_switches: float = 2
+    local: str = "other"
+    mechanism: str = "auto"
+
+    def __post_init__(self) -> None:
+        one_of("blocking", self.blocking, blocking.RULES)
+        number("spin_switches", self.spin_switches, least=0)
+        one_of("local", self.local, LOCAL_CLASSES)
+        one_of("mechanism", self.mechanism, MECHANISMS)
+
+    @property
+    def table(self) -> dict[str, Any]:
+        """The keys of the [[schedulers]] table with every default filled in."""
+        options = {key: getattr(self.policy, key) for key in policies.parameters(self.name)}
+        shared = {key: getattr(self, key) for key in ("blocking", "spin_switches", "local", "mechanism")}
+        return {"policy": self.name} | options | shared
+
+
+@dataclass(frozen=True)
+class MachineSpec:
+    """The machine to simulate; None stands for the calibrated constant of this host."""
+
+    context_switch_us: float | None = None
+    latency_us: float | None = None
+    local: str | None = None
+
+    def __post_init__(self) -> None:
+        for key in ("context_switch_us", "latency_us"):
+            if getattr(self, key) is not None:
+                number(key, getattr(self, key), least=0)
+        if self.local is not None:
+            one_of("local", self.local, LOCAL_SCHEDULERS)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One point of the sweep: what it sets, and the jobs and machine that follow."""
+
+    index: int
+    settings: Mapping[str, Any]
+    groups: tuple[JobGroup, ...]
+    machine: MachineSpec
+
+    def jobs(self) -> tuple[ParallelJob, ...]:
+        """The jobs, numbered from 0 in file order."""
+        alike = (group for group in self.groups for _ in range(group.count))
+        return tuple(ParallelJob(n, group.program, group.arrival_s) for n, group in enumerate(alike))
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A validated experiment.
+
+    Attributes:
+        name: as in the file, else the file's name.
+        processors: how many processors it uses.
+        repeats: how often everything is measured.
+        seed: seed of all compute times and of the order of the runs.
+        schedulers: in file order, no two alike.
+        cells: the points of the sweep, the last key varying fastest; one without a sweep.
+    """
+
+    name: str
+    processors: int
+    repeats: int
+    seed: int
+    schedulers: tuple[Scheduler, ...]
+    cells: tuple[Cell, ...] = field(repr=False)
+
+    @property
+    def measured_cells(self) -> tuple[Cell, ...]:
+        """The cells whose jobs differ: real runs have the machine they have."""
+        first: dict[tuple[JobGroup, ...], Cell] = {}
+        for cell in self.cells:
+            first.setdefault(cell.groups, cell)
+        return tuple(first.values())
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over all that says what one repeat means.
+
+        Left out are the name and the number of repeats, so that a longer series continues
+        a shorter one. A number is the same however it is written (100, 100.0).
+        """
+        content = {
+            "processors": self.processors,
+            "seed": self.seed,
+            "schedulers": [scheduler.table for scheduler in self.schedulers],
+            "cells": [
+                [[dataclasses.asdict(group) for group in cell.groups], dataclasses.asdict(cell.machine)]
+                for cell in self.cells
+            ],
+        }
+        text = json.dumps(_plain(content), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def usable_processors() -> tuple[int, ...]:
+    """Ids of the cores that this process may use, ascending."""
+    return tuple(sorted(os.sched_getaffinity(0)))
+
+
+def load(
+    source: str,
+    *,
+    settings: Iterable[str] = (),
+    quick: bool = False,
+    seed: int | None = None,
+    most_processors: int | None = None,
+) -> Experiment:
+    """The experiment in the file at path ``source``, or the built-in one of that name.
+
+    Args:
+        source: path or name.
+        settings: ``key=value`` overrides, applied in order after those of ``quick``.
+        quick: apply the file's [quick] table, or without one measure at most
+            QUICK_REPEATS times with QUICK_SHARE of the dedicated run time.
+        seed: takes the place of the file's.
+        most_processors: how many there are, if it is to be run here.
+
+    Raises:
+        InputError: for whatever is wrong with it.
+    """
+    written = document.read(source)
+    changes = list(_quick(written)) if quick else []
+    changes += [overrides.parse(text) for text in settings]
+    if seed is not None:
+        changes.append(overrides.make("seed", seed, f"--seed {seed}"))
+    changed = written.overridden(changes)
+    try:
+        return _experiment(changed.data, Path(written.file).stem, most_processors)
+    except InputError as error:
+        raise changed.located(error) from None
+
+
+def _quick(written: Document) -> Iterable[overrides.Override]:
+    data = written.data
+    table = data.get("quick")
+    if isinstance(table, dict):
+        for key, value in table.items():
+            yield overrides.make(key, value, f"[quick] {key} = {value!r}")
+        return
+    repeats = data.get("repeats", 5)
+    if isinstance(repeats, int):
+        yield overrides.make("repeats", min(repeats, QUICK_REPEATS), "--quick")
+    jobs = data.get("jobs")
+    for index, job in enumerate(jobs if isinstance(jobs, list) else ()):
+        program = job.get("program") if isinstance(job, dict) else None
+        dedicated_s = program.get("dedicated_s") if isinstance(program, dict) else None
+        if isinstance(dedicated_s, int | float) and "program.dedicated_s" not in data.get("sweep", {}):
+            key = f"jobs[{index}].program.dedicated_s"
+            yield overrides.make(key, dedicated_s * QUICK_SHARE, "--quick")
+
+
+def _experiment(data: Mapping[str, Any], file_name: str, most_processors: int | None) -> Experiment:
+    known = ("name", "processors", "repeats", "seed", "machine", "jobs", "schedulers", "sweep", "quick")
+    _known_keys(data, known, "")
+    name = data.get("name", file_name)
+    if not isinstance(name, str) or not name.strip() or not name.isprintable():
+        raise InputError(
+            "name", name, "must be text of at least one character", 'write name = "my-experiment"'
+        )
+    whole("repeats", data.get("repeats", 5), least=1)
+    whole("seed", data.get("seed", 1), least=0)
+    _table(data.get("quick", {}), "quick")
+    cells = _cells(data)
+    processors = _processors(data.get("processors", 0), most_processors)
+    for cell in cells:
+        _check_sizes(cell, processors)
+    return Experiment(
+        name=name,
+        processors=processors,
+        repeats=data.get("repeats", 5),
+        seed=data.get("seed", 1),
+        schedulers=_schedulers(data.get("schedulers", [])),
+        cells=cells,
+    )
+
+
+def _processors(wanted: Any, most: int | None) -> int:
+    whole("processors", wanted, least=0)
+    count = int(wanted) or most or len(usable_processors())
+    if most is not None and count > most:
+        rule = f"this process may use {most} here"
+        raise InputError("processors", wanted, rule, "give fewer, or 0 for all of them")
+    return count
+
+
+def _check_sizes(cell: Cell, processors: int) -> None:
+    for index, group in enumerate(cell.groups):
+        wanted = group.program.processes
+        if wanted > processors:
+            raise _swept(
+                InputError(
+                    f"jobs[{index}].program.processes",
+                    wanted,
+                    f"a job has one process per processor, and processors is {processors}",
+                    "give the job fewer processes, or the experiment more processors",
+                ),
+                cell.settings,
+            )
+
+
+def _schedulers(tables: Any) -> tuple[Scheduler, ...]:
+    made: list[Scheduler] = []
+    for index, table in enumerate(_list(tables, "schedulers", 'policy = "gang"')):
+        key = f"schedulers[{index}]"
+        try:
+            scheduler = _scheduler(_table(table, key))
+        except InputError as error:
+            raise error if error.key.startswith(key) else error.under(key) from None
+        if scheduler in made:
+            rule = f"is the same as schedulers[{made.index(scheduler)}]"
+            raise InputError(key, dict(table), rule, "remove one; repeats = N measures more often")
+        made.append(scheduler)
+    return tuple(made)
+
+
+def _scheduler(table: Mapping[str, Any]) -> Scheduler:
+    shared = ("blocking", "spin_switches", "local", "mechanism")
+    if "policy" not in table:
+        remedy = "give one of " + ", ".join(policies.known())
+        raise InputError("policy", None, "every [[schedulers]] table needs a policy", remedy)
+    name = table["policy"]
+    _known_keys(table, ("policy", *shared, *policies.parameters(name)), "")
+    options = {key: value for key, value in table.items() if key not in ("policy", *shared)}
+    values = {key: table[key] for key in shared if key in table}
+    if name == "implicit":
+        values.setdefault("blocking", "global-adaptive")
+    return Scheduler(name, policies.create(name, options), **values)
+
+
+def _cells(data: Mapping[str, Any]) -> tuple[Cell, ...]:
+    jobs = _list(data.get("jobs", []), "jobs", 'program = { pattern = "NEWS", dedicated_s = 2.0 }')
+    machine = _table(data.get("machine", {}), "machine")
+    sweep = _table(data.get("sweep", {}), "sweep")
+    for key, values in sweep.items():
+        _check_axis(key, values)
+    points = [dict(zip(sweep, values, strict=True)) for values in itertools.product(*sweep.values())]
+    return tuple(_cell(index, settings, jobs, machine) for index, settings in enumerate(points))
+
+
+def _check_axis(key: str, values: Any) -> None:
+    where = f'sweep."{key}"'
+    fields = {"program": _field_names(Program), "machine": _field_names(MachineSpec)}
+    known = [f"{room}.{name}" for room, names in fields.items() for name in names]
+    if key not in known:
+        close = difflib.get_close_matches(key, known, n=1)
+        remedy = f"did you mean {close[0]!r}?" if close else 'write "program.KEY" or "machine.KEY", in quotes'
+        raise InputError(where, values, "a sweep varies a key of the program or the machine", remedy)
+    if not isinstance(values, list) or not values:
+        raise InputError(where, values, "must be a list of at least one value", "write [a, b, c]")
+    for index, value in enumerate(values):
+        if value in values[:index]:
+            raise InputError(f"{where}[{index}]", value, "stands twice in the sweep", "remove one")
+
+
+def _cell(index: int, settings: Mapping[str, Any], jobs: Sequence[Any], machine: Mapping[str, Any]) -> Cell:
+    swept: dict[str, dict[str, Any]] = {"program": {}, "machine": {}}
+    for key, value in settings.items():
+        room, name = key.split(".", 1)
+        swept[room][name] = value
+    try:
+        groups = tuple(_group(job, f"jobs[{n}]", swept["program"]) for n, job in enumerate(jobs))
+        return Cell(index, settings, groups, _build(MachineSpec, {**machine, **swept["machine"]}, "machine"))
+    except InputError as error:
+        raise _swept(error, settings) from None
+
+
+def _group(job: Any, key: str, swept: Mapping[str, Any]) -> JobGroup:
+    table = _table(job, key)
+    if "program" not in table:
+        remedy = 'write program = { pattern = "NEWS", processes = 2, dedicated_s = 2.0 }'
+        raise InputError(f"{key}.program", None, "every [[jobs]] table needs a program", remedy)
+    program = _build(Program, {**_table(table["program"], f"{key}.program"), **swept}, f"{key}.program")
+    return _build(JobGroup, {**table, "program": program}, key)
+
+
+def _swept(error: InputError, settings: Mapping[str, Any]) -> InputError:
+    """The error told of the sweep's key, if the sweep is where its value comes from."""
+    name = re.sub(r"^jobs\[\d+\]\.", "", error.key)
+    if name not in settings:
+        return error
+    return InputError(f'sweep."{name}"', error.value, error.rule, error.remedy)
+
+
+def _build(kind: type[T], table: Mapping[str, Any], key: str) -> T:
+    _known_keys(table, _field_names(kind), key)
+    try:
+        return kind(**table)
+    except InputError as error:
+        raise error.under(key) from None
+
+
+def _field_names(kind: type[Any]) -> tuple[str, ...]:
+    return tuple(item.name for item in dataclasses.fields(kind))
+
+
+def _table(value: Any, key: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise InputError(key, value, "must be a table", "write [NAME] above its keys, or { key = value }")
+    return value
+
+
+def _list(value: Any, key: str, example: str) -> list[Any]:
+    if not isinstance(value, list) or not value:
+        remedy = f"write [[{key}]] and below it {example}"
+        raise InputError(key, value, f"an experiment needs at least one [[{key}]] table", remedy)
+    return value
+
+
+def _known_keys(table: Mapping[str, Any], known: Sequence[str], prefix: str) -> None:
+    for key, value in table.items():
+        if key not in known:
+            close = difflib.get_close_matches(key, known, n=1)
+            remedy = f"did you mean {close[0]!r}?" if close else "remove it; known are " + ", ".join(known)
+            where = f"{prefix}.{key}" if prefix else key
+            raise InputError(where, value, "is not a key that is known here", remedy)
+
+
+def _plain(value: Any) -> Any:
+    """``value`` with whole floats as integers, for a digest that knows no notation."""
+    if isinstance(value, dict):
+        return {key: _plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
