@@ -1,0 +1,81 @@
+"""The compute phase: CPU work, so that a preempted process makes no progress.
+
+Without a working set a phase lasts until the thread has used its CPU time. With one it
+walks the memory for a calibrated number of steps, so that a cache which another process
+has emptied makes the phase take longer.
+"""
+
+from __future__ import annotations
+
+import statistics
+from time import thread_time_ns
+
+import numpy as np
+
+STEP_BYTES = 16384
+"""Memory that one step of the walk reads and writes."""
+
+CALIBRATION_STEPS = 2000
+
+
+class Compute:
+    """Spends compute time; keeps the CPU time at which the last phase began and ended.
+
+    Args:
+        working_set_bytes: memory to walk, rounded up to whole steps; 0 for none.
+        unit_ns: CPU time of one step of the walk (:func:`unit_ns`); unused without one.
+    """
+
+    def __init__(self, working_set_bytes: int = 0, unit_ns: float = 0.0) -> None:
+        self.began_ns = self.ended_ns = thread_time_ns()
+        self._unit_ns = unit_ns
+        self._steps = _steps(working_set_bytes)
+        self._owed = 0.0
+        self._next = 0
+
+    def __call__(self, amount_ns: int) -> None:
+        """Compute for ``amount_ns`` nanoseconds of CPU time, or for as many steps as take it."""
+        self.began_ns = now = thread_time_ns()
+        if self._steps:
+            self._walk(amount_ns)
+            now = thread_time_ns()
+        else:
+            end = now + amount_ns
+            while now < end:
+                now = thread_time_ns()
+        self.ended_ns = now
+
+    def _walk(self, amount_ns: int) -> None:
+        # What rounding leaves is carried on, so that the sum over many phases is exact.
+        self._owed += amount_ns / self._unit_ns
+        count = int(self._owed)
+        self._owed -= count
+        steps, position = self._steps, self._next
+        for _ in range(count):
+            step = steps[position]
+            step += 1
+            position = position + 1 if position + 1 < len(steps) else 0
+        self._next = position
+
+
+def unit_ns(working_set_bytes: int) -> float:
+    """Median CPU time of one step through a working set that is in the cache as far as it fits.
+
+    Returns nanoseconds, 0 without a working set.
+    """
+    if not working_set_bytes:
+        return 0.0
+    walker = Compute(working_set_bytes, 1.0)
+    batch = max(100, len(walker._steps))
+    walker(batch)
+    samples = []
+    for _ in range(max(3, CALIBRATION_STEPS // batch)):
+        walker(batch)
+        samples.append((walker.ended_ns - walker.began_ns) / batch)
+    return statistics.median(samples)
+
+
+def _steps(working_set_bytes: int) -> list[np.ndarray[tuple[int], np.dtype[np.int64]]]:
+    count = -(-working_set_bytes // STEP_BYTES)
+    memory = np.zeros(count * STEP_BYTES // 8, dtype=np.int64)
+    return [memory[i : i + STEP_BYTES // 8] for i in range(0, len(memory), STEP_BYTES // 8)]

@@ -1,0 +1,102 @@
+"""One rank's run of a program: the phases of the bulk-synchronous loop, in order."""
+
+from __future__ import annotations
+
+from time import thread_time_ns
+from typing import Any
+
+from workloads.compute import Compute
+from workloads.messaging import Messenger
+from workloads.program import Draws, Program
+from workloads.recorder import Recorder
+
+BLOCK_PHASES = 256
+"""Phases whose compute times are drawn at once: memory does not grow with the run."""
+
+
+class Execution:
+    """A program ready to run on this rank, its first compute times drawn.
+
+    Args:
+        program: what to run; its ``processes`` must be the messenger's size.
+        messenger: the rank's messages.
+        recorder: takes the rank's times.
+        key: (seed, repeat, job) of the compute times.
+        unit_ns: calibrated step of the working set.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        messenger: Messenger,
+        recorder: Recorder,
+        key: tuple[int, int, int],
+        unit_ns: float = 0.0,
+    ) -> None:
+        self._program = program
+        self._messenger = messenger
+        self._recorder = recorder
+        self._draws = Draws(program, messenger.rank, key)
+        self._compute = Compute(program.working_set_bytes, unit_ns)
+        self._targets: list[int] = program.reads()[messenger.rank].tolist()
+        self._block = self._draw(min(BLOCK_PHASES, program.phase_count()))
+
+    def run(self) -> dict[str, Any]:
+        """Run all phases; returns the rank's record."""
+        program, recorder, messenger = self._program, self._recorder, self._messenger
+        left = program.phase_count()
+        recorder.start()
+        while left:
+            for compute_ns, gap_ns in zip(*self._block, strict=True):
+                self._phase(compute_ns, gap_ns)
+            left -= len(self._block[0])
+            if left:
+                self._block = self._draw(min(BLOCK_PHASES, left))
+        record = recorder.finish()
+        return {
+            "rank": messenger.rank,
+            "processes": messenger.size,
+            "phases": program.phase_count(),
+            **record,
+            "served": messenger.served,
+            "rechecks": messenger.rechecks,
+            "estimate_ns": messenger.estimate_ns,
+        }
+
+    def _draw(self, count: int) -> tuple[list[int], list[int]]:
+        compute_ns: list[int] = self._draws.compute_ns(count).tolist()
+        gap_ns: list[int] = self._draws.gap_ns(count).tolist()
+        return compute_ns, gap_ns
+
+    def _phase(self, compute_ns: int, gap_ns: int) -> None:
+        program, recorder, messenger, compute = (
+            self._program,
+            self._recorder,
+            self._messenger,
+            self._compute,
+        )
+        self._computed(compute_ns)
+        if program.opening_barrier:
+            messenger.barrier(learning=True)
+            recorder.synchronizing_ns += self._lap()
+        if not program.closing_barrier:
+            return
+        for target in self._targets:
+            compute(gap_ns)
+            messenger.poll()
+            messenger.read(target)
+            recorder.computing_ns += compute.ended_ns - compute.began_ns
+            recorder.communicating_ns += self._lap() - (compute.ended_ns - compute.began_ns)
+        messenger.barrier(learning=not program.opening_barrier)
+        recorder.synchronizing_ns += self._lap()
+
+    def _computed(self, amount_ns: int) -> None:
+        self._compute(amount_ns)
+        self._recorder.computing_ns += self._lap()
+
+    def _lap(self) -> int:
+        """CPU time since the last lap."""
+        now = thread_time_ns()
+        lap = now - self._recorder.mark_ns
+        self._recorder.mark_ns = now
+        return lap

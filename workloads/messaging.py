@@ -1,0 +1,254 @@
+"""Barriers and reads over MPI messages, with one instrumented two-phase wait loop.
+
+The barrier is the root barrier of Dusseau, Arpaci, Culler, SIGMETRICS 1996, footnote 1:
+each process sends its arrival to the root, which broadcasts completion by P - 1 messages.
+A read is a request and a response; the target process serves it whenever it waits or
+between the gaps of its own reads, and nobody else does it for the process.
+
+All messages arrive in one persistent receive, so that a poll is a single MPI test.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter_ns
+from typing import Any
+
+from mpi4py import MPI
+
+from workloads import blocking
+from workloads.blocking import Waiting
+from workloads.doorbell import FLAG_BYTES, Doorbell, NetworkBell, NodeBell
+from workloads.recorder import Recorder, Waits
+
+ROOT = 0
+ARRIVAL, COMPLETION, REQUEST, RESPONSE = range(4)
+
+RECHECK_NS = 100_000_000
+"""A sleeper looks for itself after this long. Finding a message then means that a wake-up
+was lost; the record counts it."""
+
+
+def world() -> MPI.Intracomm:
+    """All ranks that this ``mpiexec`` started."""
+    return MPI.COMM_WORLD
+
+
+class Messenger:
+    """One rank's end of the job's messages.
+
+    Any size of ``comm`` is right, 1 included. Collective: every rank of ``comm`` makes one
+    at the same time and closes it at the same time.
+
+    Attributes:
+        served: read requests answered.
+        rechecks: messages found by the sleeper's own look after RECHECK_NS.
+        estimate_ns: the estimate of the load imbalance that the waiting rule goes by.
+
+    Args:
+        comm: the job's communicator; duplicated, so that no other message interferes.
+        waiting: the waiting rule; its numbers may differ between ranks, the rule may not.
+        recorder: takes every wait.
+        one_sided: whether reads are one-sided (MPI.Win) instead of request and response.
+        network: use the doorbell that works between nodes, whether needed or not.
+    """
+
+    def __init__(
+        self,
+        comm: MPI.Intracomm,
+        waiting: Waiting,
+        recorder: Recorder,
+        *,
+        one_sided: bool = False,
+        network: bool = False,
+    ) -> None:
+        self._comm = comm.Dup()
+        self.rank, self.size = comm.rank, comm.size
+        self._waiting = waiting
+        self._recorder = recorder
+        self.served = self.rechecks = 0
+        self.estimate_ns = blocking.UNKNOWN_NS
+        self._sample = blocking.new_sample(self.rank)
+        self._learned_ns = 0  # own wait at the last barrier learned from; what the next arrival reports
+        self._longest_ns = 0  # at the root: longest such wait reported in this barrier
+        self._due = [0, 0, 0, 0]  # messages of each kind that came and were not yet waited for
+        self._received = [0] * self.size
+        self._one_sided = _OneSidedReads(self._comm) if one_sided else None
+        self._page: MPI.Win | None = None
+        self._bell = self._make_bell(network)
+        self._out = [memoryview(bytearray(24)).cast("q") for _ in range(4)]
+        for kind, message in enumerate(self._out):
+            message[0], message[1] = kind, self.rank
+        self._in = memoryview(bytearray(24)).cast("q")
+        self._receive = self._comm.Recv_init(self._in, MPI.ANY_SOURCE, 0)
+        self._receive.Start()
+        self._comm.Barrier()
+
+    def _make_bell(self, network: bool) -> Doorbell | None:
+        """The doorbell that the job's ranks need; None where nobody ever sleeps."""
+        if self._waiting.rule == blocking.SPIN or self.size == 1:
+            return None
+        node = self._comm.Split_type(MPI.COMM_TYPE_SHARED)
+        together = node.size == self.size
+        node.Free()
+        if network or not self._comm.allreduce(together, MPI.LAND):
+            return NetworkBell(self.rank, self.size, self._comm.allgather)
+        self._page = MPI.Win.Allocate_shared(FLAG_BYTES, 1, comm=self._comm)
+        self._page.Lock_all()
+        # Ranks' parts are contiguous, so rank 0's address is that of the whole page.
+        first, _ = self._page.Shared_query(0)
+        return NodeBell(first.address, self.rank, self.size, self._page.Sync)
+
+    def barrier(self, *, learning: bool) -> None:
+        """Wait until every process of the job has arrived.
+
+        ``learning`` marks the barrier that ends the compute phase: its waits are what the
+        adaptive rules learn from.
+        """
+        limit_ns = blocking.barrier_limit(self._waiting, self.estimate_ns)
+        if self.rank != ROOT:
+            self._send(ROOT, ARRIVAL, self._learned_ns)
+            waited_ns = self._wait(COMPLETION, 1, limit_ns, self._recorder.barriers)
+        else:
+            waited_ns = self._wait(ARRIVAL, self.size - 1, limit_ns, self._recorder.barriers)
+            for other in range(1, self.size):
+                self._send(other, COMPLETION, self.estimate_ns)
+        if learning:
+            self._learn(waited_ns)
+
+    def _learn(self, waited_ns: int) -> None:
+        """Let the waiting rule learn from a barrier, off the path of those who wait.
+
+        The global rule takes the longest wait of any process (section 6.3). Arrivals report
+        each sender's wait at the barrier before, so no clocks need to agree; the root's
+        estimate travels with the next completion.
+        """
+        if self._waiting.rule == blocking.LOCAL_ADAPTIVE:
+            self.estimate_ns = blocking.learn(self._sample, waited_ns)
+        elif self._waiting.rule == blocking.GLOBAL_ADAPTIVE and self.rank == ROOT:
+            longest = max(self._longest_ns, self._learned_ns)
+            if longest:
+                self.estimate_ns = blocking.learn(self._sample, longest)
+            self._longest_ns = 0
+        self._learned_ns = waited_ns
+
+    def read(self, target: int) -> None:
+        """Read a word of ``target``: its answer has arrived on return.
+
+        A read from oneself needs no message and no wait.
+        """
+        if target == self.rank:
+            return
+        if self._one_sided:
+            self._read_one_sided(target)
+            return
+        self._send(target, REQUEST, 0)
+        self._wait(RESPONSE, 1, blocking.read_limit(self._waiting), self._recorder.reads)
+
+    def poll(self) -> None:
+        """Serve whatever has arrived; returns at once if nothing has."""
+        while self._receive.Test():
+            self._handle()
+
+    def _read_one_sided(self, target: int) -> None:
+        # No message announces its completion, so there is nothing to sleep for: it spins.
+        assert self._one_sided
+        begin = perf_counter_ns()
+        request = self._one_sided.get(target)
+        while not request.Test():
+            self.poll()
+        self._recorder.reads.add(perf_counter_ns() - begin, 0)
+
+    def _send(self, target: int, kind: int, value: int) -> None:
+        message = self._out[kind]
+        message[2] = value
+        self._comm.Send(message, target, 0)
+        if self._bell:
+            self._bell.ring(target)
+
+    def _handle(self) -> int:
+        """Take the message that has arrived, serve it if it is a request; returns its kind."""
+        message = self._in
+        kind, source, value = message
+        self._received[source] += 1
+        if kind == COMPLETION:
+            if self._waiting.rule == blocking.GLOBAL_ADAPTIVE:
+                self.estimate_ns = value
+        elif kind == ARRIVAL:
+            self._longest_ns = max(self._longest_ns, value)
+        self._receive.Start()
+        if kind == REQUEST:
+            self._send(source, RESPONSE, 0)
+            self.served += 1
+        else:
+            self._due[kind] += 1
+        return kind
+
+    def _wait(self, kind: int, count: int, limit_ns: int, waits: Waits) -> int:
+        """Wait for ``count`` messages of ``kind``: poll, serve, spin up to the limit, then block.
+
+        Returns how long it took in nanoseconds. The only place where a rank waits.
+        """
+        due, test = self._due, self._receive.Test
+        blocks = 0
+        begin = perf_counter_ns()
+        deadline = begin + limit_ns
+        while due[kind] < count:
+            if test():
+                self._handle()
+            elif perf_counter_ns() >= deadline:
+                blocks += self._block()
+                self._handle()
+        due[kind] = 0
+        waited_ns = perf_counter_ns() - begin
+        waits.add(waited_ns, blocks)
+        return waited_ns
+
+    def _block(self) -> int:
+        """Sleep until a message has arrived; returns how often it slept (0 if one came first)."""
+        bell, test = self._bell, self._receive.Test
+        assert bell
+        blocks = 0
+        while True:
+            rung = True
+            armed = bell.arm(self._received)
+            there = test()
+            if armed and not there:
+                rung = bell.sleep(RECHECK_NS)
+                blocks += 1
+                there = test()
+            bell.disarm()
+            if there:
+                self.rechecks += not rung
+                return blocks
+
+    def close(self) -> None:
+        """Free everything that MPI holds for this messenger. Collective."""
+        self._receive.Cancel()
+        self._receive.Wait()
+        self._receive.Free()
+        if self._bell:
+            self._bell.close()
+        if self._page:
+            self._page.Unlock_all()
+            self._page.Free()
+        if self._one_sided:
+            self._one_sided.close()
+        self._comm.Free()
+
+
+class _OneSidedReads:
+    """A window of one word a rank that others read without its help."""
+
+    def __init__(self, comm: MPI.Intracomm) -> None:
+        self._window = MPI.Win.Allocate(8, 8, comm=comm)
+        self._window.Lock_all()
+        self._word = memoryview(bytearray(8)).cast("q")
+
+    def get(self, target: int) -> Any:
+        """Start reading ``target``'s word; returns the MPI request."""
+        return self._window.Rget(self._word, target)
+
+    def close(self) -> None:
+        """Free the window. Collective."""
+        self._window.Unlock_all()
+        self._window.Free()

@@ -1,0 +1,104 @@
+"""One MPI rank of a job: ``mpiexec -n P python -m mpi4py -m workloads.rank SPEC``.
+
+Under a coordinator the rank announces itself on the agent's socket, waits there without
+using the processor until it may start, runs, hands in its record and waits again, so that
+neither the start of MPI nor its end disturbs other jobs' measurements. mpi4py's runner
+aborts all ranks when one of them fails.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import time
+from typing import Any
+
+from mpi4py import MPI
+
+from workloads.blocking import Waiting, waiting
+from workloads.compute import unit_ns
+from workloads.execute import Execution
+from workloads.messaging import Messenger, world
+from workloads.program import Program
+from workloads.recorder import Recorder
+
+VERSION = 1
+
+
+class Agent:
+    """The rank's line to the agent of its node: one JSON object a line, both ways.
+
+    Raises:
+        ConnectionError: when the agent has gone; the rank cannot go on without it.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket.connect(path)
+        self._lines = self._socket.makefile("r", encoding="utf-8")
+
+    def tell(self, kind: str, **values: Any) -> None:
+        """Send a message."""
+        self._socket.sendall(json.dumps({"type": kind, **values}).encode() + b"\n")
+
+    def expect(self, kind: str) -> dict[str, Any]:
+        """Sleep until the next message, which must be of ``kind``; returns it."""
+        line = self._lines.readline()
+        if not line:
+            raise ConnectionError(f"the agent went away before saying {kind!r}")
+        message: dict[str, Any] = json.loads(line)
+        if message["type"] != kind:
+            raise ConnectionError(f"the agent said {message['type']!r} instead of {kind!r}")
+        return message
+
+
+def prepare(
+    comm: MPI.Intracomm, program: Program, rule: Waiting, key: tuple[int, int, int], step_ns: float
+) -> tuple[Messenger, Execution]:
+    """Everything a rank can do before its program starts. Collective.
+
+    Raises:
+        RuntimeError: if ``comm`` is not of the size that the program has processes, which
+            happens when ``mpiexec`` belongs to another MPI than mpi4py.
+    """
+    if comm.size != program.processes:
+        raise RuntimeError(
+            f"the job has {program.processes} processes but MPI sees {comm.size}: "
+            f"mpiexec must belong to the MPI that mpi4py uses, {MPI.Get_library_version().split(',')[0]}"
+        )
+    if program.working_set_bytes and not step_ns:
+        # Ranks that share a processor at this moment measure too much, never too little.
+        step_ns = comm.allreduce(unit_ns(program.working_set_bytes), MPI.MIN)
+    recorder = Recorder()
+    messenger = Messenger(comm, rule, recorder, one_sided=program.read == "rma")
+    return messenger, Execution(program, messenger, recorder, key, step_ns)
+
+
+def main(spec: dict[str, Any]) -> None:
+    """Run one rank as the specification says."""
+    if spec["version"] != VERSION:
+        raise RuntimeError(f"found specification version {spec['version']}, required {VERSION}")
+    comm = world()
+    program = Program(**spec["program"])
+    rule = waiting(**spec["waiting"], imbalance_us=program.imbalance_us)
+    agent = Agent(spec["socket"])
+    agent.tell("hello", version=VERSION, job=spec["job"], rank=comm.rank)
+    seed, repeat, job = spec["key"]
+    messenger, execution = prepare(comm, program, rule, (seed, repeat, job), spec["unit_ns"])
+    agent.tell("ready")
+    start = agent.expect("start")
+    os.sched_setaffinity(0, {start["processor"]})
+    time.sleep(max(0.0, (start["at_ns"] - time.monotonic_ns()) / 1e9))
+    record = execution.run()
+    agent.tell(
+        "record",
+        record={"job": spec["job"], "pid": os.getpid(), "processor": start["processor"], **record},
+    )
+    agent.expect("leave")
+    messenger.close()
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))
