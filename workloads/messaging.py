@@ -23,7 +23,7 @@ from workloads.recorder import Recorder, Waits
 ROOT = 0
 ARRIVAL, COMPLETION, REQUEST, RESPONSE = range(4)
 
-RECHECK_NS = 100_000_000
+RECHECK_NS = 500_000_000
 """A sleeper looks for itself after this long. Finding a message then means that a wake-up
 was lost; the record counts it."""
 

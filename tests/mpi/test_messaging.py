@@ -1,0 +1,149 @@
+"""Messaging between real ranks; runs under ``mpiexec -n N`` for any N."""
+
+import resource
+import time
+
+import pytest
+from mpi4py import MPI
+
+from workloads.blocking import RULES, waiting
+from workloads.execute import Execution
+from workloads.messaging import Messenger
+from workloads.program import Program
+from workloads.recorder import Recorder
+
+pytestmark = pytest.mark.mpi
+
+COMM = MPI.COMM_WORLD
+BELLS = pytest.mark.parametrize("network", [False, True], ids=["futex", "datagram"])
+
+
+def rule(name, switch_us=5.0):
+    return waiting(name, switch_us=switch_us, latency_us=2.0, imbalance_us=20.0)
+
+
+class Job:
+    """A messenger with its recorder, closed at the end of the block on all ranks."""
+
+    def __init__(self, name, **options):
+        self.recorder = Recorder()
+        self.messenger = Messenger(COMM, rule(name), self.recorder, **options)
+
+    def __enter__(self):
+        return self.messenger, self.recorder
+
+    def __exit__(self, *error):
+        self.messenger.close()
+
+
+@BELLS
+@pytest.mark.parametrize("name", RULES)
+def test_nobody_leaves_a_barrier_before_all_have_arrived(name, network):
+    with Job(name, network=network) as (messenger, recorder):
+        for late in range(3 * COMM.size):
+            if late % COMM.size == COMM.rank:
+                time.sleep(0.003)
+            arrived = time.monotonic_ns()
+            messenger.barrier(learning=True)
+            left = time.monotonic_ns()
+            assert COMM.allreduce(arrived, MPI.MAX) <= COMM.allreduce(left, MPI.MIN)
+        assert recorder.barriers.spun + recorder.barriers.blocked == 3 * COMM.size
+
+
+@BELLS
+@pytest.mark.parametrize("name", ["spin", "immediate", "fixed"])
+def test_every_read_is_answered_by_its_target(name, network):
+    with Job(name, network=network) as (messenger, recorder):
+        for _ in range(50):
+            for step in range(1, COMM.size + 1):
+                messenger.read((COMM.rank + step) % COMM.size)
+            messenger.barrier(learning=False)
+        answered = recorder.reads.spun + recorder.reads.blocked
+        assert answered == 50 * (COMM.size - 1)
+        assert messenger.served == answered
+
+
+def test_one_sided_reads_need_no_service():
+    with Job("immediate", one_sided=True) as (messenger, recorder):
+        for step in range(1, COMM.size + 1):
+            messenger.read((COMM.rank + step) % COMM.size)
+        messenger.barrier(learning=False)
+        assert messenger.served == 0
+        assert recorder.reads.spun == COMM.size - 1
+
+
+@BELLS
+@pytest.mark.parametrize("late", [0, 1])
+def test_a_blocked_rank_uses_no_processor(late, network):
+    """Over a block of more than a second its CPU time grows by less than 2 ms."""
+    late %= COMM.size
+    with Job("immediate", network=network) as (messenger, recorder):
+        messenger.barrier(learning=False)
+        before, cpu_ns = resource.getrusage(resource.RUSAGE_THREAD), time.thread_time_ns()
+        if COMM.rank == late:
+            time.sleep(1.2)  # no multiple of the time after which a sleeper looks for itself
+        messenger.barrier(learning=False)
+        spent_ms = (time.thread_time_ns() - cpu_ns) / 1e6
+        switches = resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw - before.ru_nvcsw
+        if COMM.rank != late:
+            assert spent_ms < 2.0
+            assert switches >= 1
+            assert recorder.barriers.blocked >= 1
+        assert messenger.rechecks == 0
+
+
+@BELLS
+def test_no_wake_up_is_lost(network):
+    """A lost one would be found by the sleeper's own look, which is counted."""
+    with Job("immediate", network=network) as (messenger, _):
+        begin = time.monotonic()
+        for _ in range(1000):
+            messenger.barrier(learning=False)
+            messenger.read((COMM.rank + 1) % COMM.size)
+        messenger.barrier(learning=False)
+        assert messenger.rechecks == 0
+        assert time.monotonic() - begin < 60
+
+
+def test_the_global_estimate_is_the_same_everywhere():
+    with Job("global-adaptive") as (messenger, _):
+        for turn in range(20):
+            if turn % COMM.size == COMM.rank:
+                time.sleep(0.001)
+            messenger.barrier(learning=True)
+        estimates = COMM.allgather(messenger.estimate_ns)
+        assert len(set(estimates[1:])) <= 1
+        if COMM.size > 1:
+            assert all(estimate > 0 for estimate in estimates)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"pattern": "BARRIER"},
+        {"pattern": "NEWS"},
+        {"pattern": "TRANSPOSE"},
+        {"pattern": "NEWS", "read": "rma"},
+        {"pattern": "NEWS", "opening_barrier": False},
+        {"pattern": "TRANSPOSE", "imbalance_kind": "exponential", "read_imbalance": 1.0},
+        {"pattern": "NEWS", "working_set_bytes": 100_000},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("name", ["fixed", "local-adaptive", "global-adaptive"])
+def test_programs_run_and_account_for_every_wait(options, name):
+    program = Program(processes=COMM.size, granularity_us=50, imbalance=0.5, phases=300, **options)
+    recorder = Recorder()
+    messenger = Messenger(COMM, rule(name), recorder, one_sided=program.read == "rma")
+    record = Execution(program, messenger, recorder, (1, 0, 0), unit_ns=1000.0).run()
+    messenger.close()
+    waits = record["waits"]
+    others = sum(target != COMM.rank for target in program.reads()[COMM.rank])
+    assert waits["barrier"]["spun"] + waits["barrier"]["blocked"] == 300 * program.barriers_per_phase
+    assert waits["read"]["spun"] + waits["read"]["blocked"] == 300 * others
+    for kind in waits.values():
+        assert sum(kind["spun_histogram"]) == kind["spun"]
+        assert sum(kind["blocked_histogram"]) == kind["blocked"]
+    charged = record["computing_ns"] + record["communicating_ns"] + record["synchronizing_ns"]
+    assert charged == pytest.approx(record["cpu_ns"], rel=0.02, abs=2e6)
+    assert record["rechecks"] == 0

@@ -1,0 +1,88 @@
+"""Waiting rules: the limits of the paper, and what the adaptive ones learn."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workloads import blocking
+from workloads.validation import InputError
+
+SWITCH_US, LATENCY_US = 200.0, 10.0
+
+
+def rule(name, **more):
+    return blocking.waiting(name, switch_us=SWITCH_US, latency_us=LATENCY_US, **more)
+
+
+def limits(name, estimate_ns=blocking.UNKNOWN_NS, **more):
+    """(read, barrier) limits in microseconds."""
+    waiting = rule(name, **more)
+    return blocking.read_limit(waiting) / 1e3, blocking.barrier_limit(waiting, estimate_ns) / 1e3
+
+
+def test_spin_never_ends_and_immediate_never_spins():
+    assert limits("spin") == (blocking.FOREVER_NS / 1e3,) * 2
+    assert limits("immediate") == (0, 0)
+
+
+def test_fixed_spins_a_multiple_of_the_switch():
+    assert limits("fixed") == (400, 400)
+    assert limits("fixed", spin_switches=8) == (1600, 1600)
+
+
+def test_the_oracle_knows_the_imbalance():
+    assert limits("oracle", imbalance_us=1000) == (400, 1020)
+    assert limits("oracle", imbalance_us=2000) == (400, 2020), "v = V still spins through it"
+    assert limits("oracle", imbalance_us=2001) == (400, 400), "beyond V only S"
+    assert limits("oracle", imbalance_us=50) == (400, 400), "never less than S"
+
+
+@pytest.mark.parametrize("name", ["local-adaptive", "global-adaptive"])
+def test_adaptive_rules_do_as_the_oracle_with_what_they_learned(name):
+    assert limits(name, 1_000_000) == (400, 1020)
+    assert limits(name, 5_000_000) == (400, 400)
+    assert limits(name) == (400, 2020), "nothing learned yet: spin for V"
+
+
+@given(st.lists(st.integers(0, 10**9), min_size=1, max_size=blocking.SAMPLE_SIZE))
+def test_the_estimate_drops_the_top_tenth(waits):
+    sample = blocking.new_sample(1)
+    for wait in waits:
+        estimate = blocking.learn(sample, wait)
+    kept = sorted(waits)[: len(waits) - len(waits) // 10]
+    assert estimate == kept[-1]
+
+
+@given(st.lists(st.integers(0, 10**9), max_size=300), st.integers(0, 2**31 - 1))
+def test_the_sample_stays_sorted_and_bounded_and_holds_the_newest(waits, seed):
+    sample = blocking.new_sample(seed)
+    for wait in waits:
+        blocking.learn(sample, wait)
+        held = sample[blocking.SAMPLE_HEADER : blocking.SAMPLE_HEADER + sample[0]]
+        assert wait in held
+        assert held == sorted(held)
+    assert sample[0] == min(len(waits), blocking.SAMPLE_SIZE)
+    assert len(sample) == blocking.SAMPLE_HEADER + blocking.SAMPLE_SIZE
+
+
+def test_the_estimate_follows_a_program_that_changes():
+    sample = blocking.new_sample(3)
+    for _ in range(1000):
+        blocking.learn(sample, 50_000)
+    for _ in range(1000):
+        estimate = blocking.learn(sample, 2_000)
+    assert estimate == 2_000
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("spinn", {}),
+        ("fixed", {"spin_switches": -1}),
+        ("fixed", {"switch_us": -1}),
+        ("spin", {"latency_us": -1}),
+    ],
+)
+def test_bad_input_is_refused(name, options):
+    with pytest.raises(InputError):
+        blocking.waiting(name, **{"switch_us": 1, "latency_us": 1, **options})

@@ -1,0 +1,74 @@
+"""The compute phase is CPU work."""
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from workloads.compute import Compute, unit_ns
+
+BURN = "import time\nwhile True: pass"
+
+
+@pytest.mark.parametrize("working_set_bytes", [0, 1 << 20])
+def test_it_uses_the_cpu_time_it_is_asked_for(working_set_bytes):
+    compute = Compute(working_set_bytes, unit_ns(working_set_bytes))
+    spent = []
+    for _ in range(5):
+        begin = time.thread_time_ns()
+        for _ in range(4):
+            compute(2_000_000)
+        spent.append(time.thread_time_ns() - begin)
+    tolerance = 0.02 if not working_set_bytes else 0.5  # memory speed varies on a shared host
+    assert sorted(spent)[2] == pytest.approx(8e6, rel=tolerance)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("working_set_bytes", [0, 1 << 18])
+def test_half_a_processor_takes_twice_as_long(working_set_bytes):
+    compute = Compute(working_set_bytes, unit_ns(working_set_bytes))
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(before)})
+    try:
+        alone, shared = [], []
+        for _ in range(3):
+            alone.append(_seconds(compute))
+            rival = subprocess.Popen([sys.executable, "-c", BURN])
+            try:
+                os.sched_setaffinity(rival.pid, {min(before)})
+                time.sleep(0.05)
+                shared.append(_seconds(compute))
+            finally:
+                rival.kill()
+                rival.wait()
+    finally:
+        os.sched_setaffinity(0, before)
+    assert min(shared) / min(alone) == pytest.approx(2, rel=0.2)
+
+
+def _seconds(compute):
+    begin = time.perf_counter()
+    compute(200_000_000)
+    return time.perf_counter() - begin
+
+
+def test_rounding_to_whole_steps_is_carried_on():
+    compute = Compute(1 << 15, unit_ns=1000.0)
+    taken = []
+    compute._steps = [_Counting(taken)]
+    for _ in range(1000):
+        compute(300)
+    assert len(taken) == pytest.approx(300, abs=1)
+
+
+class _Counting:
+    """Stands for a piece of memory and counts how often a step adds to it."""
+
+    def __init__(self, taken):
+        self.taken = taken
+
+    def __iadd__(self, other):
+        self.taken.append(other)
+        return self
