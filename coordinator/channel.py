@@ -1,0 +1,75 @@
+"""Lines over a stream socket: the transport under the messages. Never blocks."""
+
+from __future__ import annotations
+
+import socket
+
+LONGEST_BYTES = 1 << 22
+"""No message comes near this; a longer line is a broken or hostile peer."""
+
+
+class Channel:
+    """Sends and receives whole lines; what the peer is too slow to take is kept for it.
+
+    ``closed`` turns true when the peer is gone; lines that it sent before still come.
+    """
+
+    def __init__(self, peer: socket.socket) -> None:
+        peer.setblocking(False)
+        self._socket = peer
+        self._in = bytearray()
+        self._out = bytearray()
+        self.closed = False
+
+    def fileno(self) -> int:
+        """The descriptor to wait on."""
+        return self._socket.fileno()
+
+    @property
+    def unsent(self) -> bool:
+        """Whether something waits for the peer to take it: call ``flush`` when it is writable."""
+        return bool(self._out) and not self.closed
+
+    def send(self, line: bytes) -> None:
+        """Send a line, or keep it to be sent."""
+        self._out += line
+        self.flush()
+
+    def flush(self) -> None:
+        """Send what the peer takes now."""
+        try:
+            while self._out:
+                del self._out[: self._socket.send(self._out)]
+        except (BlockingIOError, TimeoutError):
+            pass
+        except OSError:
+            self._out.clear()
+            self.closed = True
+
+    def drain(self, timeout_s: float) -> None:
+        """Wait until everything is sent, the peer is gone, or the time is up."""
+        if self.unsent:
+            self._socket.settimeout(timeout_s)
+            self.flush()
+            self._socket.setblocking(False)
+
+    def receive(self) -> list[bytes]:
+        """The whole lines that have arrived, without their newlines."""
+        try:
+            while not self.closed:
+                data = self._socket.recv(1 << 16)
+                self._in += data
+                if not data or len(self._in) > LONGEST_BYTES:
+                    self.closed = True
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.closed = True
+        *lines, rest = bytes(self._in).split(b"\n")
+        self._in = bytearray(rest)
+        return lines
+
+    def close(self) -> None:
+        """Hang up."""
+        self.closed = True
+        self._socket.close()

@@ -1,0 +1,120 @@
+"""Undoing what runs have left: processes held, cgroups, shared memory, directories.
+
+One function releases one run, whoever calls it: the guardian at the end of every run, the
+driver to make sure, the agent when both are gone, and a person by ``lockstep clean``. It may be
+repeated, and interrupted at any point.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection
+from pathlib import Path
+
+from coordinator import mechanisms, processes
+from coordinator.rundir import RunDirectory, home, locked_home
+
+SHARED_MEMORY = Path("/dev/shm")
+SEGMENT = re.compile(r"mpich_sh|sm_segment\.|vader_segment\.|psm2_shm\.|ucx_shm_")
+"""How the MPI libraries name the segments that they make in SHARED_MEMORY."""
+
+
+def release(directory: RunDirectory, spare: Collection[int] = ()) -> list[str]:
+    """End everything of a run and remove what it made; returns what was done, in sentences.
+
+    Args:
+        directory: of the run; it may be gone already.
+        spare: pids that may live on: the caller's.
+    """
+    run = directory.run
+    did = []
+    notes = directory.notes()
+    made_s = [note["made_s"] for note in notes if "made_s" in note]
+    groups = [Path(note["cgroup"]) for note in notes if "cgroup" in note]
+    groups += [group for group in mechanisms.cgroups_of_runs() if group.name == f"lockstep-{run}"]
+    for group in groups:
+        mechanisms.thaw(group)
+    ended, left = processes.end(run, spare=spare)
+    if ended:
+        did.append(f"run {run}: ended {_count(ended, 'process', 'processes')}")
+    if left:
+        did.append(f"run {run}: {_count(left, 'process', 'processes')} did not end; try again later")
+    for group in dict.fromkeys(groups):
+        if mechanisms.remove_cgroups(group):
+            did.append(f"run {run}: thawed and removed cgroup {group}")
+    for since_s in made_s:
+        did += [f"run {run}: removed shared memory {path}" for path in remove_segments(since_s)]
+    if directory.remove():
+        did.append(f"run {run}: removed directory {directory.path}")
+    return did
+
+
+def clean(everything: bool = False) -> list[str]:
+    """Find what runs have left behind and release it; returns what was done, in sentences.
+
+    A run whose driver is alive is left alone unless ``everything`` is true.
+    """
+    found = {}
+    with locked_home() as parent:
+        for path in parent.iterdir():
+            if path.is_dir() and (everything or not RunDirectory(path).in_use()):
+                found[path.name] = RunDirectory(path)
+        for variables in processes.marked().values():
+            # The path that a process carries tells of runs made under another runtime directory.
+            name = variables[processes.RUN]
+            directory = RunDirectory(Path(variables.get(processes.DIRECTORY, home() / name)))
+            if everything or not directory.in_use():
+                found[name] = directory
+    did = []
+    for directory in found.values():
+        did += release(directory, spare={os.getpid()})
+    for group in mechanisms.cgroups_of_runs():
+        # A group with a process in it belongs to a run that was left alone above.
+        if not any(procs.read_text() for procs in group.rglob("cgroup.procs")) and (
+            mechanisms.remove_cgroups(group, patience_s=0)
+        ):
+            did.append(f"removed empty cgroup {group}")
+    home_directory = home()
+    if home_directory.is_dir() and not any(home_directory.iterdir()):
+        home_directory.rmdir()
+    return did
+
+
+def remove_segments(since_s: float) -> list[Path]:
+    """Remove MPI segments of this user made since then that no process maps or has open."""
+    candidates = []
+    for path in SHARED_MEMORY.iterdir() if SHARED_MEMORY.is_dir() else ():
+        try:
+            found = path.stat()
+        except FileNotFoundError:
+            continue
+        if SEGMENT.match(path.name) and found.st_uid == os.getuid() and found.st_ctime >= since_s:
+            candidates.append(path)
+    if not candidates:
+        return []
+    used = _used(str(SHARED_MEMORY))
+    orphans = [path for path in candidates if str(path) not in used]
+    for path in orphans:
+        path.unlink(missing_ok=True)
+    return orphans
+
+
+def _used(below: str) -> set[str]:
+    """Paths below a directory that some process maps or has open."""
+    used: set[str] = set()
+    for process in Path("/proc").iterdir():
+        if not process.name.isdigit():
+            continue
+        try:
+            maps = (process / "maps").read_text()
+            used.update(line[line.index(below) :] for line in maps.splitlines() if below in line)
+            for link in (process / "fd").iterdir():
+                used.add(str(link.readlink()))
+        except OSError:
+            continue
+    return used
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"

@@ -1,0 +1,50 @@
+"""The environment of what a run starts: what is needed and known, not whatever is there.
+
+A forgotten variable of a shell changes a measurement, and those of an MPI job around us
+would tell our own launchers that they are part of it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import workloads
+
+NAMES = frozenset(
+    (
+        *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TERM", "TMPDIR"),
+        *("XDG_RUNTIME_DIR", "LD_LIBRARY_PATH", "LD_PRELOAD", "VIRTUAL_ENV", "CONDA_PREFIX"),
+    )
+)
+PREFIXES = (
+    *("LC_", "PYTHON", "MPI4PY_", "SLURM_"),
+    *("MPICH_", "MPIR_", "HYDRA_", "I_MPI_", "OMPI_", "OPAL_", "PMIX_MCA_", "PRTE_", "FI_", "UCX_"),
+)
+INSIDE = (
+    "OMPI_COMM_WORLD_",
+    "OMPI_UNIVERSE_SIZE",
+    "OMPI_FILE_LOCATION",
+    "HYDRA_PROXY",
+    "HYDRA_LAUNCHER_EXTRA",
+)
+"""Set by a launcher for its ranks: true of the job around us, not of the jobs we start."""
+
+
+def passed_on(extra: Mapping[str, str], source: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The allowed part of ``source`` (default: our own environment) with ``extra`` over it.
+
+    PYTHONPATH begins with where our packages lie, so that ranks import the same ones in an
+    editable installation and in a plain checkout. Numeric libraries get one thread.
+    """
+    source = os.environ if source is None else source
+    passed = {
+        name: value
+        for name, value in source.items()
+        if (name in NAMES or name.startswith(PREFIXES)) and not name.startswith(INSIDE)
+    }
+    here = str(Path(workloads.__file__).resolve().parents[1])
+    passed["PYTHONPATH"] = os.pathsep.join(filter(None, [here, passed.get("PYTHONPATH")]))
+    passed["OMP_NUM_THREADS"] = "1"
+    return {**passed, **extra}

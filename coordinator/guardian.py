@@ -1,0 +1,80 @@
+"""The guardian: outlives the agent, and undoes the run when the agent is gone.
+
+``python -m coordinator.guardian DIRECTORY FD`` waits until its end of a socket pair closes,
+however the agent ended, and releases the run. There is no other way to end a run, so the
+way that matters when all goes wrong is exercised every time.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from coordinator import cleanup
+from coordinator.environment import passed_on
+from coordinator.priority import prompt
+from coordinator.processes import GRACE_S, STUBBORN_S
+from coordinator.rundir import RunDirectory
+
+RELEASE_S = 2 * (GRACE_S + STUBBORN_S)
+"""A release takes no longer than this unless something is wrong with its guardian."""
+
+
+def start(directory: RunDirectory) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    """Start a guardian in a session of its own; returns it and the socket that holds it back.
+
+    The guardian releases the run when the socket is closed here, or by the kernel. Its own
+    end shows as the end of file on that socket. It has begun to watch when this returns.
+    """
+    ours, its = socket.socketpair()
+    with its, directory.log("guardian").open("ab") as log:
+        guardian = subprocess.Popen(
+            [sys.executable, "-m", "coordinator.guardian", str(directory.path), str(its.fileno())],
+            env=passed_on(directory.marks),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            pass_fds=[its.fileno()],
+            start_new_session=True,
+        )
+    ours.recv(1)
+    return guardian, ours
+
+
+@contextmanager
+def guarded() -> Iterator[RunDirectory]:
+    """A new run directory under a guardian; at the end everything of the run is gone."""
+    directory = RunDirectory.create()
+    try:
+        guardian, hold = start(directory)
+        try:
+            yield directory
+        finally:
+            hold.close()
+            with suppress(subprocess.TimeoutExpired):
+                guardian.wait(RELEASE_S)
+    finally:
+        # Again, in case the guardian was killed.
+        cleanup.release(directory)
+        directory.unlock()
+
+
+def main(path: str, descriptor: str) -> None:
+    """Watch, then release."""
+    for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(signum, signal.SIG_IGN)
+    with prompt(), socket.socket(fileno=int(descriptor)) as watched:
+        watched.send(b"\n")
+        with suppress(OSError):
+            watched.recv(1)
+        cleanup.release(RunDirectory(Path(path)), spare={os.getpid()})
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,159 @@
+"""Launching MPI programs: which launcher, its command line and environment, its own session."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from coordinator import guardian
+from coordinator.environment import passed_on
+from workloads.validation import InputError, one_of
+
+KINDS = {"mpich": "HYDRA", "openmpi": "Open MPI"}
+"""Kinds of launchers, and what the first lines of their ``--version`` contain."""
+
+REMEDY = "pip install 'lockstep-scheduling[mpich]'"
+
+
+class LaunchError(Exception):
+    """A program did not start, failed, or took too long; the message says which and shows its output."""
+
+
+@dataclass(frozen=True)
+class Launcher:
+    """An mpiexec: its kind (a key of KINDS), path and version."""
+
+    kind: str
+    path: str
+    version: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.version} ({self.path})"
+
+    def argv(self, processes: int, command: Sequence[str]) -> list[str]:
+        """The command line that runs ``command`` in so many processes, bound to no core.
+
+        Ranks bind themselves; several jobs share the cores, so Open MPI must not count slots.
+        """
+        unbound = ["-bind-to", "none"] if self.kind == "mpich" else ["--bind-to", "none", "--oversubscribe"]
+        return [self.path, *unbound, "-n", str(processes), *command]
+
+    def environment(
+        self, extra: Mapping[str, str], source: Mapping[str, str] | None = None, *, root: bool | None = None
+    ) -> dict[str, str]:
+        """The environment to launch in: ``coordinator.environment.passed_on`` and what the kind needs."""
+        needed = {}
+        if self.kind == "openmpi":
+            # On more ranks than cores Open MPI would yield in its polling: no spinning at all.
+            needed["OMPI_MCA_mpi_yield_when_idle"] = "0"
+            if os.getuid() == 0 if root is None else root:
+                needed |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        return passed_on(needed | dict(extra), source)
+
+
+def find_launcher(name: str | None = None) -> Launcher:
+    """The launcher to use: the one beside our Python before those on PATH.
+
+    Args:
+        name: the kind to look for; None for any.
+
+    Raises:
+        InputError: if there is none.
+    """
+    if name is not None:
+        one_of("launcher", name, KINDS)
+    seen = []
+    for path in _candidates():
+        found = _identify(path)
+        if found is not None and name in (None, found.kind):
+            return found
+        seen.append(path)
+    wanted = name or " or ".join(KINDS)
+    where = f"none of {', '.join(seen)} is one" if seen else "there is no mpiexec beside Python or on PATH"
+    raise InputError("launcher", name, f"needs an mpiexec of {wanted}, and {where}", REMEDY)
+
+
+def _candidates() -> Iterator[str]:
+    places = [Path(sys.executable).parent / program for program in ("mpiexec", "mpirun")]
+    paths = [str(place) for place in places if os.access(place, os.X_OK)]
+    paths += filter(None, map(shutil.which, ("mpiexec", "mpirun")))
+    yield from dict.fromkeys(paths)
+
+
+def _identify(path: str) -> Launcher | None:
+    try:
+        answer = subprocess.run(
+            [path, "--version"], env=passed_on({}), capture_output=True, text=True, timeout=20, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return recognize(path, answer.stdout)
+
+
+def recognize(path: str, answer: str) -> Launcher | None:
+    """The launcher that gives this answer to ``--version``; None for an unknown one."""
+    lines = answer.splitlines()
+    for kind, sign in KINDS.items():
+        if any(sign in line for line in lines[:2]):
+            numbered = [line for line in lines if "Version:" in line] or lines
+            return Launcher(kind, path, numbered[0].split()[-1])
+    return None
+
+
+def start(
+    argv: Sequence[str], environment: Mapping[str, str], out: Path, err: Path
+) -> subprocess.Popen[bytes]:
+    """Start a program in a session of its own, its output going to files.
+
+    Files, not pipes: nobody has to wake up and read while a measurement runs.
+    """
+    with out.open("wb") as stdout, err.open("wb") as stderr:
+        return subprocess.Popen(
+            argv,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+            start_new_session=True,
+        )
+
+
+def run_session(argv: Sequence[str], environment: Mapping[str, str], timeout_s: float) -> str:
+    """Run a short program under a guardian and return its standard output.
+
+    Whatever happens, also to us, nothing of the program remains.
+
+    Raises:
+        LaunchError: if it cannot be started, exits with another status than 0, or takes longer
+            than ``timeout_s``.
+    """
+    with guardian.guarded() as directory:
+        out, err = directory.log("out"), directory.log("err")
+        try:
+            process = start(argv, {**environment, **directory.marks}, out, err)
+            status = process.wait(timeout_s)
+        except OSError as error:
+            raise LaunchError(f"cannot start {argv[0]}: {error}") from error
+        except subprocess.TimeoutExpired:
+            raise LaunchError(f"{argv[0]} took longer than {timeout_s:g} s\n{tail(err)}") from None
+        if status:
+            raise LaunchError(f"{argv[0]} {describe(status)}\n{tail(err)}")
+        return out.read_text(errors="replace")
+
+
+def describe(status: int) -> str:
+    """An exit status in words."""
+    return f"exited with status {status}" if status >= 0 else f"was killed by signal {-status}"
+
+
+def tail(path: Path, lines: int = 12) -> str:
+    """The last lines of an output file."""
+    try:
+        return "\n".join(path.read_text(errors="replace").splitlines()[-lines:])
+    except OSError:
+        return ""

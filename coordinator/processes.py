@@ -1,0 +1,131 @@
+"""The processes of a run: finding them, holding them by a safe handle, ending them.
+
+Everything that Lockstep starts carries LOCKSTEP_RUN in its environment. Launchers move
+their proxies and ranks to sessions and groups of their own, so the mark in
+/proc/PID/environ is what finds all of them, whoever started them and whoever is gone.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+from collections.abc import Collection
+from pathlib import Path
+
+RUN = "LOCKSTEP_RUN"
+JOB = "LOCKSTEP_JOB"
+DIRECTORY = "LOCKSTEP_DIRECTORY"
+
+GRACE_S = 2.0
+"""How long a process may take to follow SIGTERM before SIGKILL."""
+
+STUBBORN_S = 5.0
+"""How long to wait for the kernel to carry out SIGKILL."""
+
+
+class Process:
+    """A handle on one process, which a reused pid cannot turn to another one.
+
+    Raises:
+        ProcessLookupError: if there is no such process.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._fd = os.pidfd_open(pid)
+
+    def fileno(self) -> int:
+        """A descriptor that turns readable when the process ends."""
+        return self._fd
+
+    def send(self, signum: signal.Signals) -> bool:
+        """Send a signal; returns whether there was still a process to receive it."""
+        try:
+            signal.pidfd_send_signal(self._fd, signum)
+        except ProcessLookupError:
+            return False
+        return True
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until the process has ended; returns whether it has."""
+        poll = select.poll()
+        poll.register(self._fd, select.POLLIN)
+        return bool(poll.poll(max(0.0, timeout_s) * 1e3))
+
+    def close(self) -> None:
+        """Give the handle back; the process goes on."""
+        os.close(self._fd)
+
+
+def environment_of(pid: int) -> dict[str, str]:
+    """The environment that ``pid`` was started with; empty if it is gone or not ours to read."""
+    try:
+        data = Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return {}
+    pairs = (entry.partition("=") for entry in os.fsdecode(data).split("\0") if "=" in entry)
+    return {name: value for name, _, value in pairs}
+
+
+def marked() -> dict[int, dict[str, str]]:
+    """Pid and environment of every living process that carries the mark of some run."""
+    pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208 - a third of the time
+    found = {pid: environment_of(pid) for pid in pids}
+    return {pid: variables for pid, variables in found.items() if RUN in variables}
+
+
+def find(run: str, job: int | None = None, spare: Collection[int] = ()) -> list[Process]:
+    """Handles on the processes of a run, or of one of its jobs; those in ``spare`` are left out."""
+    found = []
+    for pid in marked():
+        if pid in spare:
+            continue
+        try:
+            process = Process(pid)
+        except ProcessLookupError:
+            continue
+        # Read again: the pid may have been reused before the handle held it.
+        variables = environment_of(pid)
+        if variables.get(RUN) == run and job in (None, _number(variables.get(JOB))):
+            found.append(process)
+        else:
+            process.close()
+    return found
+
+
+def end(
+    run: str, job: int | None = None, spare: Collection[int] = (), grace_s: float = GRACE_S
+) -> tuple[int, int]:
+    """End the processes of a run or job: SIGTERM, grace, SIGKILL; also the stopped ones.
+
+    Returns how many were ended and how many would not end even so.
+    """
+    begin = time.monotonic()
+    asked: set[int] = set()
+    while found := find(run, job, spare):
+        elapsed_s = time.monotonic() - begin
+        if elapsed_s > grace_s + STUBBORN_S:
+            break
+        for process in found:
+            if elapsed_s >= grace_s:
+                process.send(signal.SIGKILL)
+            elif process.pid not in asked:
+                process.send(signal.SIGTERM)
+            # Continued after the other signal is pending, a stopped process ends before
+            # it executes anything.
+            process.send(signal.SIGCONT)
+            asked.add(process.pid)
+        # A short wait each time: an ending launcher may start or hand over processes.
+        found[0].wait(0.02 if elapsed_s < grace_s else 0.1)
+        for process in found:
+            process.close()
+    left = len(found)
+    for process in found:
+        process.close()
+    return len(asked) - left, left
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isdigit() else None

@@ -1,0 +1,240 @@
+"""Messages between driver and agent, and between agent and ranks: one JSON object per line.
+
+Messages are frozen dataclasses; encoding and decoding are pure and know no transport.
+Anything that is not exactly a message of this version raises :class:`ProtocolError`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+VERSION = 1
+
+
+class ProtocolError(Exception):
+    """What was received is not a message of this protocol and version."""
+
+
+# Driver to agent.
+
+
+@dataclass(frozen=True)
+class Table:
+    """A decision to carry out: ``coordinator.view.Decision`` with its time, in CLOCK_MONOTONIC.
+
+    Attributes:
+        number: of the table in this run, increasing.
+        from_ns: when it takes the place of the table before.
+        start_ns: when its first slot began or counts as begun.
+        cyclic: whether it starts over at its end.
+        lengths_ns: of each slot; None for an endless one.
+        runs: for each slot and processor, the jobs that may run.
+        placements: (job, processor of each rank).
+    """
+
+    number: int
+    from_ns: int
+    start_ns: int
+    cyclic: bool
+    lengths_ns: tuple[int | None, ...]
+    runs: tuple[tuple[tuple[int, ...], ...], ...]
+    placements: tuple[tuple[int, tuple[int, ...]], ...]
+
+
+@dataclass(frozen=True)
+class Start:
+    """Let the ranks of ``job`` begin at ``at_ns``, rank r on core ``cores[r]``."""
+
+    job: int
+    at_ns: int
+    cores: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Leave:
+    """The workload is over: ranks finalize and exit."""
+
+
+@dataclass(frozen=True)
+class End:
+    """The run is over: report what is not reported yet and exit."""
+
+
+# Agent to driver.
+
+
+@dataclass(frozen=True)
+class Up:
+    """The agent listens; ``priority`` says in words how promptly it is scheduled."""
+
+    guardian: int
+    priority: str
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A rank is up and waits for its start."""
+
+    job: int
+    rank: int
+    pid: int
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A rank has carried out its program."""
+
+    job: int
+    rank: int
+    record: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Gone:
+    """A rank has closed its connection."""
+
+    job: int
+    rank: int
+
+
+@dataclass(frozen=True)
+class Switched:
+    """Changes of slot: (slot, due in CLOCK_MONOTONIC, lateness, skew), in nanoseconds."""
+
+    switches: tuple[tuple[int, int, int, int], ...]
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """Something is wrong; if ``fatal``, the run cannot go on."""
+
+    text: str
+    fatal: bool
+
+
+# Rank to agent.
+
+
+@dataclass(frozen=True)
+class Hello:
+    """First line of a rank."""
+
+    version: int
+    job: int
+    rank: int
+
+
+@dataclass(frozen=True)
+class RankReady:
+    """The rank waits for its start."""
+
+
+@dataclass(frozen=True)
+class RankRecord:
+    """The rank has carried out its program; ``workloads.recorder`` tells the fields."""
+
+    record: Mapping[str, Any]
+
+
+# Agent to rank.
+
+
+@dataclass(frozen=True)
+class RankStart:
+    """Bind to core ``processor`` and begin at ``at_ns``."""
+
+    at_ns: int
+    processor: int
+
+
+@dataclass(frozen=True)
+class RankLeave:
+    """Finalize and exit."""
+
+
+class Vocabulary:
+    """The messages of one connection by their names on the wire.
+
+    Args:
+        messages: name and class of each message.
+        marks: keys and values that every line carries besides.
+    """
+
+    def __init__(self, messages: Mapping[str, type[Any]], marks: Mapping[str, Any]) -> None:
+        self._classes = dict(messages)
+        self._names = {message: name for name, message in messages.items()}
+        self._hints = {message: typing.get_type_hints(message) for message in messages.values()}
+        self._marks = dict(marks)
+
+    def encode(self, message: Any) -> bytes:
+        """The line of a message, newline included."""
+        # Not dataclasses.asdict: it copies deeply, which json then does once more.
+        values = {field.name: getattr(message, field.name) for field in dataclasses.fields(message)}
+        document = {"type": self._names[type(message)], **self._marks, **values}
+        return json.dumps(document, separators=(",", ":")).encode() + b"\n"
+
+    def decode(self, line: bytes) -> Any:
+        """The message of a line.
+
+        Raises:
+            ProtocolError: for anything else, unknown and missing fields included.
+        """
+        try:
+            document = json.loads(line)
+        except ValueError as error:
+            raise ProtocolError(f"not a line of JSON: {line[:80]!r}") from error
+        if not isinstance(document, dict):
+            raise ProtocolError(f"not an object: {line[:80]!r}")
+        name = document.pop("type", None)
+        for key, wanted in self._marks.items():
+            found = document.pop(key, None)
+            if found != wanted:
+                raise ProtocolError(f"message {name!r} has {key} {found!r}, required {wanted!r}")
+        message = self._classes.get(name) if isinstance(name, str) else None
+        if message is None:
+            raise ProtocolError(f"unknown message {name!r}; known are {', '.join(self._classes)}")
+        hints = self._hints[message]
+        if document.keys() != hints.keys():
+            wrong = ", ".join(sorted(document.keys() ^ hints.keys()))
+            raise ProtocolError(f"message {name!r} lacks or does not know: {wrong}")
+        return message(**{key: _fit(document[key], hint, f"{name}.{key}") for key, hint in hints.items()})
+
+
+def _fit(value: Any, hint: Any, where: str) -> Any:
+    """``value`` as the type that ``hint`` asks for; arrays become tuples."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is types.UnionType:
+        return None if value is None else _fit(value, arguments[0], where)
+    if origin is tuple and isinstance(value, list):
+        if arguments[-1] is Ellipsis:
+            return tuple(_fit(item, arguments[0], where) for item in value)
+        if len(value) == len(arguments):
+            return tuple(_fit(*pair, where) for pair in zip(value, arguments, strict=True))
+    elif origin is Mapping:
+        if isinstance(value, dict):
+            return value
+    elif origin is None and isinstance(value, hint) and (hint is bool or not isinstance(value, bool)):
+        return value
+    raise ProtocolError(f"{where} is {value!r}")
+
+
+TO_AGENT = Vocabulary({"table": Table, "start": Start, "leave": Leave, "end": End}, {"version": VERSION})
+TO_DRIVER = Vocabulary(
+    {
+        "up": Up,
+        "ready": Ready,
+        "finished": Finished,
+        "gone": Gone,
+        "switched": Switched,
+        "trouble": Trouble,
+    },
+    {"version": VERSION},
+)
+FROM_RANK = Vocabulary({"hello": Hello, "ready": RankReady, "record": RankRecord}, {})
+TO_RANK = Vocabulary({"start": RankStart, "leave": RankLeave}, {})
