@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from coordinator import policies
+from coordinator import mechanisms, policies
 from coordinator.policies import Policy
 from coordinator.workload import ParallelJob
 from harness import document, overrides
@@ -28,7 +28,6 @@ from workloads.program import Program
 from workloads.validation import InputError, number, one_of, whole
 
 LOCAL_CLASSES = ("other", "rr")
-MECHANISMS = ("auto", "signals", "freezer", "realtime")
 LOCAL_SCHEDULERS = ("svr4", "round-robin", "eevdf")
 QUICK_REPEATS = 2
 QUICK_SHARE = 0.25
@@ -74,7 +73,10 @@ class Scheduler:
         one_of("blocking", self.blocking, blocking.RULES)
         number("spin_switches", self.spin_switches, least=0)
         one_of("local", self.local, LOCAL_CLASSES)
-        one_of("mechanism", self.mechanism, MECHANISMS)
+        one_of("mechanism", self.mechanism, ("auto", *mechanisms.known()))
+        if self.mechanism == "realtime" and self.local == "rr":
+            rule = "the realtime mechanism sets the scheduling class itself"
+            raise InputError("local", self.local, rule, "leave local out, or choose another mechanism")
 
     @property
     def table(self) -> dict[str, Any]:
@@ -174,7 +176,7 @@ def load(
     settings: Iterable[str] = (),
     quick: bool = False,
     seed: int | None = None,
-    most_processors: int | None = None,
+    here: bool = False,
 ) -> Experiment:
     """The experiment in the file at path ``source``, or the built-in one of that name.
 
@@ -184,7 +186,8 @@ def load(
         quick: apply the file's [quick] table, or without one measure at most
             QUICK_REPEATS times with QUICK_SHARE of the dedicated run time.
         seed: takes the place of the file's.
-        most_processors: how many there are, if it is to be run here.
+        here: whether it is to be run on this host, whose processors, mechanisms and
+            scheduling classes must then suffice.
 
     Raises:
         InputError: for whatever is wrong with it.
@@ -196,7 +199,7 @@ def load(
         changes.append(overrides.make("seed", seed, f"--seed {seed}"))
     changed = written.overridden(changes)
     try:
-        return _experiment(changed.data, Path(written.file).stem, most_processors)
+        return _experiment(changed.data, Path(written.file).stem, here)
     except InputError as error:
         raise changed.located(error) from None
 
@@ -220,7 +223,7 @@ def _quick(written: Document) -> Iterable[overrides.Override]:
             yield overrides.make(key, dedicated_s * QUICK_SHARE, "--quick")
 
 
-def _experiment(data: Mapping[str, Any], file_name: str, most_processors: int | None) -> Experiment:
+def _experiment(data: Mapping[str, Any], file_name: str, here: bool) -> Experiment:
     known = ("name", "processors", "repeats", "seed", "machine", "jobs", "schedulers", "sweep", "quick")
     _known_keys(data, known, "")
     name = data.get("name", file_name)
@@ -232,7 +235,7 @@ def _experiment(data: Mapping[str, Any], file_name: str, most_processors: int | 
     whole("seed", data.get("seed", 1), least=0)
     _table(data.get("quick", {}), "quick")
     cells = _cells(data)
-    processors = _processors(data.get("processors", 0), most_processors)
+    processors = _processors(data.get("processors", 0), here)
     for cell in cells:
         _check_sizes(cell, processors)
     return Experiment(
@@ -240,18 +243,18 @@ def _experiment(data: Mapping[str, Any], file_name: str, most_processors: int | 
         processors=processors,
         repeats=data.get("repeats", 5),
         seed=data.get("seed", 1),
-        schedulers=_schedulers(data.get("schedulers", [])),
+        schedulers=_schedulers(data.get("schedulers", []), here),
         cells=cells,
     )
 
 
-def _processors(wanted: Any, most: int | None) -> int:
+def _processors(wanted: Any, here: bool) -> int:
     whole("processors", wanted, least=0)
-    count = int(wanted) or most or len(usable_processors())
-    if most is not None and count > most:
+    most = len(usable_processors())
+    if here and wanted > most:
         rule = f"this process may use {most} here"
         raise InputError("processors", wanted, rule, "give fewer, or 0 for all of them")
-    return count
+    return int(wanted) or most
 
 
 def _check_sizes(cell: Cell, processors: int) -> None:
@@ -269,12 +272,16 @@ def _check_sizes(cell: Cell, processors: int) -> None:
             )
 
 
-def _schedulers(tables: Any) -> tuple[Scheduler, ...]:
+def _schedulers(tables: Any, here: bool) -> tuple[Scheduler, ...]:
     made: list[Scheduler] = []
     for index, table in enumerate(_list(tables, "schedulers", 'policy = "gang"')):
         key = f"schedulers[{index}]"
         try:
             scheduler = _scheduler(_table(table, key))
+            if here:
+                mechanisms.check_local(scheduler.local)
+            if here and scheduler.policy.needs_mechanism:
+                mechanisms.choose(scheduler.mechanism)
         except InputError as error:
             raise error if error.key.startswith(key) else error.under(key) from None
         if scheduler in made:

@@ -1,0 +1,74 @@
+"""Each processor's time split in five: where the window of a run went.
+
+Source of the five parts: Dusseau, Arpaci, Culler 1996, figures 3 and 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass
+from typing import Any
+
+GRAIN = 2.0**40
+"""Shares are whole multiples of 1 / GRAIN, so that five of them sum to exactly 1."""
+
+
+@dataclass(frozen=True)
+class Breakdown:
+    """Shares of a processor's time, none negative, in sum exactly 1 in any order.
+
+    ``communicating`` is processor time in waits of reads, ``synchronizing`` in waits of
+    barriers, ``switching`` the cost of context switches; ``idle`` is what remains.
+    """
+
+    computing: float
+    communicating: float
+    synchronizing: float
+    switching: float
+    idle: float
+
+    @classmethod
+    def of(cls, computing: float, communicating: float, synchronizing: float, switching: float) -> Breakdown:
+        """The breakdown with these four shares, each >= 0, scaled down if they exceed 1."""
+        shares = (computing, communicating, synchronizing, switching)
+        scale = GRAIN / max(1.0, sum(shares))
+        whole = [int(share * scale) for share in shares]
+        while (rest := int(GRAIN) - sum(whole)) < 0:  # rounding of the scale, by a grain or two
+            whole[whole.index(max(whole))] += rest
+        return cls(*(part / GRAIN for part in (*whole, rest)))
+
+
+def of_run(
+    ranks: Iterable[Mapping[str, Any]], processors: Sequence[int], makespan_ns: int, switch_ns: float
+) -> Breakdown:
+    """The breakdown of a run, averaged over its processors.
+
+    The window of each processor lasts from the first arrival to the last finish. The ranks
+    placed there give the CPU time of their activities. A context switch costs the
+    calibrated ``switch_ns``: the kernel charges that of a voluntary switch to the wait that
+    makes it, so it is taken from there; that of an involuntary one to nobody, so it is
+    taken from the time that is not accounted for, as far as there is any.
+    """
+    placed: dict[int, list[Mapping[str, Any]]] = {processor: [] for processor in processors}
+    for rank in ranks:
+        placed[rank["processor"]].append(rank)
+    return mean([_of_processor(here, makespan_ns, switch_ns) for here in placed.values()])
+
+
+def mean(breakdowns: Sequence[Breakdown]) -> Breakdown:
+    """The mean of at least one breakdown."""
+    columns = zip(*(astuple(breakdown)[:4] for breakdown in breakdowns), strict=True)
+    return Breakdown.of(*(sum(column) / len(breakdowns) for column in columns))
+
+
+def _of_processor(ranks: Sequence[Mapping[str, Any]], window_ns: int, switch_ns: float) -> Breakdown:
+    computing = sum(rank["computing_ns"] for rank in ranks)
+    communicating = sum(rank["communicating_ns"] for rank in ranks)
+    synchronizing = sum(rank["synchronizing_ns"] for rank in ranks)
+    waiting = communicating + synchronizing
+    unaccounted = max(0, window_ns - computing - waiting)
+    voluntary = min(waiting, switch_ns * sum(rank["voluntary_switches"] for rank in ranks))
+    involuntary = min(unaccounted, switch_ns * sum(rank["involuntary_switches"] for rank in ranks))
+    kept = (waiting - voluntary) / waiting if waiting else 0.0
+    parts = (computing, communicating * kept, synchronizing * kept, voluntary + involuntary)
+    return Breakdown.of(*(part / window_ns for part in parts))

@@ -1,0 +1,162 @@
+"""The ``lockstep`` command: the only place that prints and the only one that exits.
+
+Exit status: 0 done; 1 it ran and something failed; 2 bad input or usage; 130 interrupted,
+with everything released.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from harness.commands import COMMANDS, Answer, Interrupted
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+WIDTH_WITHOUT_TERMINAL = 120
+ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class _CommandParser(argparse.ArgumentParser):
+    """The parser of a subcommand, which imports its module when it is first used.
+
+    So `lockstep --help` imports nothing that is slow.
+    """
+
+    module: Any = None
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As in the base class, the arguments having been added."""
+        if self.module is None:
+            name = self.prog.split()[-1]
+            self.module = importlib.import_module(f"harness.commands.{name}")
+            self.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
+            self.module.arguments(self)
+            self.set_defaults(module=self.module)
+        return super().parse_known_args(args, namespace)
+
+
+class _Version(argparse.Action):
+    """Finds the version only when it is asked for: that is slow to import."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *ignored: Any) -> None:
+        from importlib import metadata  # noqa: PLC0415
+
+        try:
+            print("lockstep", metadata.version("lockstep-scheduling"))
+        except metadata.PackageNotFoundError:
+            print("lockstep, not installed")
+        parser.exit()
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    top = argparse.ArgumentParser(
+        prog="lockstep",
+        description="Run several MPI jobs against each other on the same processors under gang, implicit or "
+        "partitioned scheduling, and measure how much each policy slows them down.",
+        epilog="Start with: lockstep run three-jobs",
+    )
+    top.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
+    commands = top.add_subparsers(
+        metavar="COMMAND", dest="command", required=True, parser_class=_CommandParser
+    )
+    for name, line in COMMANDS.items():
+        commands.add_parser(name, help=line, description=f"{line[0].upper()}{line[1:]}.")
+    return top
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; returns the exit status."""
+    try:
+        options = parser().parse_args(arguments)
+    except SystemExit as end:  # argparse has printed what is wrong
+        return int(end.code or 0)
+    with _interruptible():
+        try:
+            return _answered(options)
+        except BrokenPipeError:
+            # Whoever reads our output has seen enough; nothing must be flushed into the void.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return FAILED
+
+
+def _answered(options: argparse.Namespace) -> int:
+    from coordinator.launch import LaunchError  # noqa: PLC0415 - for the speed of --help
+    from harness.store import StoreError  # noqa: PLC0415
+    from workloads.validation import InputError  # noqa: PLC0415
+
+    out, err = _consoles()
+    try:
+        with _watcher(err) as watcher:
+            answer: Answer = options.module.execute(options, watcher)
+    except InputError as error:
+        _complain(err, str(error))
+        return BAD_INPUT
+    except (StoreError, LaunchError) as error:
+        _complain(err, str(error))
+        return FAILED
+    except (KeyboardInterrupt, SystemExit) as interruption:
+        _complain(err, str(interruption) if isinstance(interruption, Interrupted) else "interrupted")
+        return INTERRUPTED
+    if options.json:
+        print(json.dumps(answer.document, indent=2, allow_nan=False))
+    else:
+        for part in answer.text:
+            out.print(part, markup=False)
+    for note in answer.notes:
+        err.print(note, markup=False, highlight=False, soft_wrap=True)
+    sys.stdout.flush()
+    return answer.status
+
+
+def _consoles() -> tuple[Console, Console]:
+    """Results go to the first, everything else to the second."""
+    from rich.console import Console  # noqa: PLC0415
+
+    width = None if sys.stdout.isatty() else int(os.environ.get("COLUMNS", WIDTH_WITHOUT_TERMINAL))
+    return Console(highlight=False, width=width), Console(stderr=True, highlight=False)
+
+
+def _watcher(console: Console) -> Any:
+    from harness.report.progress import BarWatcher, PlainWatcher  # noqa: PLC0415
+
+    return BarWatcher(console) if console.is_terminal else PlainWatcher(console)
+
+
+def _complain(console: Console, message: str) -> None:
+    console.print(f"lockstep: {message}", markup=False, highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Turn the first ending signal into KeyboardInterrupt, and ignore more while we clean up."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        for other in ENDING_SIGNALS:
+            signal.signal(other, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    before = {number: signal.getsignal(number) for number in ENDING_SIGNALS}
+    try:
+        for number in ENDING_SIGNALS:
+            if before[number] is not signal.SIG_IGN:  # as under nohup
+                signal.signal(number, interrupt)
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,41 @@
+"""Subcommands: ``harness.commands.NAME`` for each.
+
+Such a module has ``arguments(parser)``, which adds its arguments, and ``execute(options,
+watcher)``, which does the work and returns an :class:`Answer`. It neither prints nor exits,
+and it is imported only when its command is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+COMMANDS = {
+    "run": "run an experiment for real and compare its schedulers",
+    "calibrate": "measure the machine constants that the waiting rules go by",
+    "policies": "list scheduling policies, waiting rules and mechanisms",
+    "clean": "release whatever runs have left behind",
+}
+"""Every subcommand with its line of help."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command has found.
+
+    Attributes:
+        document: what --json prints.
+        text: what is printed without it: lines, or what ``harness.report`` makes.
+        status: exit status: 0, or 1 if something failed.
+        notes: sentences for stderr, in both cases.
+    """
+
+    document: Mapping[str, Any]
+    text: Iterable[Any]
+    status: int = 0
+    notes: tuple[str, ...] = ()
+
+
+class Interrupted(KeyboardInterrupt):
+    """A command was interrupted and has released everything; says what was kept."""

@@ -1,0 +1,63 @@
+"""``lockstep calibrate``: the machine constants that the waiting rules go by."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from harness.commands import Answer
+from harness.commands.run import real_tools, results_argument
+from harness.experiment import usable_processors
+from harness.records import Calibration, quantile
+from harness.report import listing
+from harness.site import Site, Watcher
+from harness.store import Store
+from workloads.validation import InputError, whole
+
+SCHEMA = 1
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of this command."""
+    help_text = "memory that the compute phase walks; calibrates the time of its steps"
+    parser.add_argument("--working-set-bytes", type=int, default=0, metavar="N", help=help_text)
+    results_argument(parser)
+
+
+def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
+    """Calibrate, and store the samples.
+
+    Raises:
+        InputError: on a host with one processor or without MPI.
+        LaunchError: if the probe fails.
+    """
+    whole("--working-set-bytes", options.working_set_bytes, least=0)
+    processors = usable_processors()[:2]
+    if len(processors) < 2:
+        rule = "a calibration takes two processors"
+        raise InputError("processors", len(processors), rule, "give this process a second one (taskset)")
+    with Store(options.results) as store:
+        site = Site.here(processors, real_tools(), store)
+        found = site.calibrate([options.working_set_bytes], watcher)
+        notes = (f"samples recorded in {store.path}",)
+    document = {
+        "schema": SCHEMA,
+        "machine": dict(site.conditions),
+        "constants": [
+            _row(calibration)
+            for calibration in found
+            if calibration.quantity != "unit_ns" or options.working_set_bytes
+        ],
+    }
+    return Answer(document, [listing.constants(document)], notes=notes)
+
+
+def _row(calibration: Calibration) -> dict[str, Any]:
+    ordered = sorted(calibration.samples)
+    return {
+        "quantity": calibration.quantity.removesuffix("_ns"),
+        "median_us": quantile(ordered, 0.5) / 1e3,
+        "p10_us": quantile(ordered, 0.1) / 1e3,
+        "p90_us": quantile(ordered, 0.9) / 1e3,
+        "n": len(ordered),
+    }

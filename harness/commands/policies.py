@@ -1,0 +1,43 @@
+"""``lockstep policies``: what there is to choose from."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+
+from coordinator import mechanisms, policies
+from harness.commands import Answer
+from harness.report import listing
+from harness.site import Watcher
+from workloads.blocking import RULES
+
+SCHEMA = 1
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """This command has no arguments."""
+
+
+def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
+    """List policies with parameters and source, waiting rules, and mechanisms with their harm."""
+    known = [
+        {
+            "policy": name,
+            "what": (inspect.getdoc(policy) or "").splitlines()[0],
+            "parameters": policies.parameters(name),
+            "source": policy.source,
+            "needs_mechanism": policy.needs_mechanism,
+        }
+        for name, policy in policies.known().items()
+    ]
+    ways = [
+        {
+            "mechanism": name,
+            "privilege": mechanism.privilege,
+            "worst_harm": mechanism.harm,
+            "unavailable": mechanism.unavailable(),
+        }
+        for name, mechanism in mechanisms.known().items()
+    ]
+    document = {"schema": SCHEMA, "policies": known, "blocking": list(RULES), "mechanisms": ways}
+    return Answer(document, listing.policies(document))

@@ -1,0 +1,151 @@
+"""``lockstep run EXPERIMENT``: every scheduler for real, against dedicated runs."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from coordinator.driver import run_workload
+from coordinator.launch import find_launcher
+from harness import conditions, experiment, run, site, summary
+from harness.calibrate import mpi_probe
+from harness.commands import Answer, Interrupted
+from harness.doubts import doubts
+from harness.experiment import Experiment
+from harness.records import RunRecord
+from harness.report import text
+from harness.site import Site, Tools, Watcher
+from harness.store import Store
+from workloads.validation import InputError, number
+
+SCHEMA = 1
+"""Of the document that --json prints."""
+
+MACHINE = ("host", "kernel", "cpu_model", "cores", "processors", "launcher")
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of this command."""
+    add = parser.add_argument
+    add("experiment", metavar="EXPERIMENT", help="an experiment file (.toml) or the name of a built-in one")
+    add(
+        "--set",
+        dest="settings",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="override a key of the file, e.g. repeats=3, program.granularity_us=100, jobs.0.count=2",
+    )
+    add("--quick", action="store_true", help="fewer repeats of shorter programs")
+    add("--seed", type=int, help="seed of the compute times and of the order of the runs")
+    add("--resume", action="store_true", help="skip the runs that are recorded already")
+    add(
+        "--tau", type=float, default=summary.TAU_S, metavar="S", help="bound of the bounded slowdown, seconds"
+    )
+    results_argument(parser)
+
+
+def results_argument(parser: argparse.ArgumentParser) -> None:
+    """Add --results, which every command has that writes records."""
+    default = Path("lockstep-results")
+    help_text = "where records are kept (default: %(default)s)"
+    parser.add_argument("--results", type=Path, default=default, metavar="DIR", help=help_text)
+
+
+def real_tools() -> Tools:
+    """The MPI of this host.
+
+    Raises:
+        InputError: if there is none.
+    """
+    launcher = find_launcher()
+    return Tools(str(launcher), mpi_probe(launcher), run_workload)
+
+
+def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
+    """Run the experiment; the status is 1 if any run of this session failed.
+
+    Raises:
+        InputError: for bad input, before anything is started.
+        StoreError: if records cannot be written.
+        LaunchError: if the calibration fails.
+        Interrupted: on SIGINT or SIGTERM, with everything released.
+    """
+    number("--tau", options.tau, above=0)
+    wanted = experiment.load(
+        options.experiment, settings=options.settings, quick=options.quick, seed=options.seed, here=True
+    )
+    tools = real_tools()
+    with Store(options.results) as store:
+        here = Site.here(experiment.usable_processors()[: wanted.processors], tools, store)
+        before = _comparable(store.runs(wanted.digest), here) if options.resume else []
+        made = _measure(wanted, here, before, watcher)
+        path = store.path
+    document = _document(wanted, here, [*before, *made], options.tau)
+    failed = [record for record in made if record.failure]
+    notes = [f"{len(made)} runs recorded in {path}, {len(before)} found there"]
+    if failed:
+        notes.append(f"{len(failed)} of {len(made)} runs failed:")
+        notes += [f"  {failure}" for failure in document["failures"]]
+    return Answer(document, text.render(document), status=1 if failed else 0, notes=tuple(notes))
+
+
+def _measure(
+    wanted: Experiment, here: Site, before: Sequence[RunRecord], watcher: Watcher
+) -> list[RunRecord]:
+    """Make the runs that ``before`` lacks."""
+    done = run.recorded(before)
+    tasks = [task for task in run.plan(wanted) if task.key not in done]
+    made: list[RunRecord] = []
+    if not tasks:
+        return made
+    working_sets = {job.program.working_set_bytes for task in tasks for job in task.jobs}
+    try:
+        constants = site.constants(here.calibrate(working_sets, watcher))
+        for record in run.run(wanted, tasks, here, constants, watcher):
+            made.append(record)
+    except (KeyboardInterrupt, SystemExit):  # the driver ends by the latter on SIGTERM
+        raise Interrupted(
+            f"interrupted: everything is released; {len(made)} of {len(tasks)} runs are recorded in "
+            f"{here.store.path}, go on with --resume"
+        ) from None
+    return made
+
+
+def _comparable(before: list[RunRecord], here: Site) -> list[RunRecord]:
+    """``before``, if a series that it begins can be continued here.
+
+    Raises:
+        InputError: that names the field in which the conditions differ, and both values.
+    """
+    for record in before:
+        if found := conditions.difference(record.conditions, here.conditions):
+            field, old, new = found
+            rule = f"what is recorded there was measured with {field} = {old!r}, and here it is {new!r}"
+            raise InputError(
+                "--resume", True, rule, "leave --resume out, or choose another --results directory"
+            )
+    return before
+
+
+def _document(wanted: Experiment, here: Site, records: Sequence[RunRecord], tau_s: float) -> dict[str, Any]:
+    rows = summary.rows(wanted, records, tau_s)
+    machine: dict[str, Any] = {key: here.conditions[key] for key in MACHINE}
+    machine |= {key: value for key, value in records[-1].constants.items() if key != "unit_ns"}
+    return {
+        "schema": SCHEMA,
+        "experiment": wanted.name,
+        "digest": wanted.digest,
+        "session": here.session,
+        "machine": machine,
+        "rows": rows,
+        "failures": _failures(records, here.session),
+        "doubts": doubts(rows, records),
+    }
+
+
+def _failures(records: Sequence[RunRecord], session: str) -> list[str]:
+    labels = [(run.label(r.kind, r.scheduler, r.settings), r) for r in records if r.session == session]
+    return [f"{what}, repeat {r.repeat + 1}: {r.failure}" for what, r in labels if r.failure]

@@ -1,0 +1,38 @@
+"""Schedulers and programs in a few words, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def scheduler_name(table: Mapping[str, Any]) -> str:
+    """A [[schedulers]] table: the policy with what tells it from its neighbours."""
+    name = policy_name(table)
+    return name if table["blocking"] == "spin" else f"{name} {waiting_name(table)}"
+
+
+def policy_name(table: Mapping[str, Any]) -> str:
+    """The policy of a [[schedulers]] table, with its quantum and its local class."""
+    name = str(table["policy"])
+    if "quantum_ms" in table:
+        name += f" {table['quantum_ms']:g} ms"
+    if table["mechanism"] != "auto":
+        name += f" {table['mechanism']}"
+    return name if table["local"] == "other" else f"{name}, {table['local']}"
+
+
+def waiting_name(table: Mapping[str, Any]) -> str:
+    """The waiting rule of a [[schedulers]] table."""
+    if table["blocking"] == "fixed":
+        return f"fixed {table['spin_switches']:g}"
+    return str(table["blocking"])
+
+
+def program_name(program: Mapping[str, Any]) -> str:
+    """A program's fields: pattern, processes, granularity and imbalance."""
+    g_us = program["granularity_us"]
+    g = f"{g_us / 1000:g} ms" if g_us >= 1000 else f"{g_us:g} us"
+    p = program["processes"]
+    processes = f"{p} process{'es' if p > 1 else ''}"
+    return f"{program['pattern']}, {processes}, g = {g}, v = {program['imbalance']:g} g"

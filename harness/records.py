@@ -1,0 +1,170 @@
+"""What is kept of every run: immutable records of plain values, complete with conditions."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from coordinator.workload import Result, Switch, Workload
+
+DEDICATED = "dedicated"
+POLICY = "policy"
+
+
+@dataclass(frozen=True)
+class JobRecord:
+    """One job of a run. Times are nanoseconds since the run's start, None if not reached.
+
+    ``program`` is the program as the experiment asks for it; ``processes`` is what it ran
+    with, which differs for a program that was moulded.
+    """
+
+    job: int
+    program: Mapping[str, Any]
+    processes: int
+    placement: Sequence[int]
+    arrival_ns: int
+    start_ns: int | None
+    finish_ns: int | None
+    failure: str
+
+    @property
+    def response_ns(self) -> int | None:
+        """Finish minus arrival."""
+        return None if self.finish_ns is None else self.finish_ns - self.arrival_ns
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """One run, whether it ended well or not.
+
+    Attributes:
+        session: the invocation of Lockstep that made it.
+        recorded_at: UTC time of its end, ISO 8601.
+        experiment: name of the experiment.
+        digest: of the experiment (``Experiment.digest``).
+        cell: index of the point of the sweep.
+        settings: what the sweep sets there.
+        kind: DEDICATED for a program alone, POLICY for the workload under a scheduler.
+        scheduler: the [[schedulers]] table with its defaults filled in.
+        repeat: number of the repetition, from 0.
+        seed: of the experiment.
+        processors: ids of the cores it could use.
+        constants: what the waiting rules went by: switch_us, latency_us, unit_ns.
+        mechanism: what stopped and continued processes, with the reason for the choice.
+        launcher: the MPI that started the ranks.
+        wall_s: duration with start-up and clean-up.
+        failure: empty when every job finished.
+        conditions: see ``harness.conditions``.
+        jobs: one record per job.
+        ranks: one record per rank that finished.
+        switches: every change of slot.
+    """
+
+    session: str
+    recorded_at: str
+    experiment: str
+    digest: str
+    cell: int
+    settings: Mapping[str, Any]
+    kind: str
+    scheduler: Mapping[str, Any]
+    repeat: int
+    seed: int
+    processors: Sequence[int]
+    constants: Mapping[str, float]
+    mechanism: str
+    mechanism_reason: str
+    launcher: str
+    wall_s: float
+    failure: str
+    conditions: Mapping[str, Any]
+    jobs: tuple[JobRecord, ...]
+    ranks: tuple[Mapping[str, Any], ...]
+    switches: tuple[Switch, ...]
+
+    @property
+    def makespan_ns(self) -> int | None:
+        """Last finish minus first arrival; None unless every job finished."""
+        finishes = [job.finish_ns for job in self.jobs]
+        if self.failure or not finishes or None in finishes:
+            return None
+        return max(f for f in finishes if f is not None) - min(job.arrival_ns for job in self.jobs)
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Samples of one machine constant, taken in one session.
+
+    ``quantity`` is latency_ns, switch_ns, wakeup_ns or unit_ns (``workloads.probe``).
+    """
+
+    session: str
+    recorded_at: str
+    quantity: str
+    samples: Sequence[float]
+    processors: Sequence[int]
+    working_set_bytes: int
+    launcher: str
+    conditions: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class SwitchSummary:
+    """How late slots were switched, and how far apart on different processors, in ns."""
+
+    count: int
+    lateness_p50_ns: float
+    lateness_p99_ns: float
+    skew_p50_ns: float
+    skew_p99_ns: float
+
+
+def switch_summary(switches: Sequence[Switch]) -> SwitchSummary | None:
+    """Medians and 99th percentiles, None if there were no switches."""
+    if not switches:
+        return None
+    lateness = sorted(switch.lateness_ns for switch in switches)
+    skew = sorted(switch.skew_ns for switch in switches)
+    return SwitchSummary(
+        len(switches),
+        quantile(lateness, 0.5),
+        quantile(lateness, 0.99),
+        quantile(skew, 0.5),
+        quantile(skew, 0.99),
+    )
+
+
+def quantile(ascending: Sequence[float], share: float) -> float:
+    """The value below which ``share`` of the sorted values lie, linear in between."""
+    position = share * (len(ascending) - 1)
+    low = math.floor(position)
+    high = math.ceil(position)
+    return ascending[low] + (ascending[high] - ascending[low]) * (position - low)
+
+
+def job_records(workload: Workload, result: Result) -> tuple[JobRecord, ...]:
+    """The jobs of ``result`` with the programs that ``workload`` asked for."""
+    programs = {job.number: dataclasses.asdict(job.program) for job in workload.jobs}
+    return tuple(
+        JobRecord(
+            job=job.number,
+            program=programs[job.number],
+            processes=job.processes,
+            placement=job.placement,
+            arrival_ns=job.arrival_ns,
+            start_ns=job.start_ns,
+            finish_ns=job.finish_ns,
+            failure=job.failure,
+        )
+        for job in result.jobs
+    )
+
+
+def now() -> str:
+    """The time, UTC, ISO 8601 to the millisecond."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,47 @@
+"""Tables of what there is: policies, mechanisms, machine constants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+MEANING = {
+    "switch": "context switch: block, and let another process run",
+    "latency": "one-way message, both ends spinning",
+    "wakeup": "a message to a sleeping process, beyond its latency",
+    "unit": "one step through the working set",
+}
+
+
+def constants(document: Mapping[str, Any]) -> Table:
+    """The constants that ``commands.calibrate`` has found."""
+    table = Table("constant", "meaning")
+    for heading in ("median us", "p10 us", "p90 us", "samples"):
+        table.add_column(heading, justify="right")
+    for row in document["constants"]:
+        numbers = [f"{row[key]:.2f}" for key in ("median_us", "p10_us", "p90_us")]
+        table.add_row(row["quantity"], MEANING.get(row["quantity"], ""), *numbers, str(row["n"]))
+    return table
+
+
+def policies(document: Mapping[str, Any]) -> Iterator[RenderableType]:
+    """What ``commands.policies`` lists."""
+    table = Table(title="Policies", title_justify="left", show_lines=True)
+    for heading in ("policy", "what it does", "parameters", "source"):
+        table.add_column(heading)
+    for row in document["policies"]:
+        parameters = ", ".join(f"{key} = {value!r}" for key, value in row["parameters"].items())
+        table.add_row(row["policy"], row["what"], parameters or "none", row["source"])
+    yield table
+    yield Text("\nWaiting rules (blocking): " + ", ".join(document["blocking"]) + "\n")
+    table = Table(title="Mechanisms", title_justify="left", show_lines=True)
+    for heading in ("mechanism", "privilege", "here", "worst harm"):
+        table.add_column(heading)
+    for row in document["mechanisms"]:
+        here = row["unavailable"] or "can be used"
+        table.add_row(row["mechanism"], row["privilege"] or "none", here, row["worst_harm"])
+    yield table

@@ -1,0 +1,105 @@
+"""Progress on stderr: a bar on a terminal, a plain line now and then elsewhere."""
+
+from __future__ import annotations
+
+import time
+from contextlib import AbstractContextManager
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
+from rich.text import Text
+
+from harness import site
+
+PLAIN_EVERY_S = 10.0
+
+
+class PlainWatcher(AbstractContextManager["PlainWatcher"]):
+    """Lines for a log: the first run, then one line every PLAIN_EVERY_S, and all warnings."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._said_s = float("-inf")
+
+    def __exit__(self, *error: object) -> None:
+        return None
+
+    def progress(self, progress: site.Progress) -> None:
+        """Say where it stands, unless that was said a moment ago."""
+        if time.monotonic() - self._said_s >= PLAIN_EVERY_S or progress.done == progress.total:
+            self._said_s = time.monotonic()
+            left = f"; {duration(progress.left_s)} left" if progress.left_s else ""
+            self._say(f"{progress.done}/{progress.total} {progress.label}{left}")
+
+    def note(self, text: str) -> None:
+        """Too much for a log."""
+
+    def warn(self, text: str) -> None:
+        """Say it."""
+        self._say(f"warning: {text}")
+
+    def _say(self, line: str) -> None:
+        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+class BarWatcher(AbstractContextManager["BarWatcher"]):
+    """A bar that names what runs and how long all of it will take."""
+
+    def __init__(self, console: Console) -> None:
+        self._bar = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[count]}", markup=False),
+            _Left(),
+            TextColumn("{task.fields[detail]}", style="dim", markup=False),
+            console=console,
+            transient=True,
+        )
+        self._task = self._bar.add_task("starting", total=None, count="", detail="", until_s=None)
+
+    def __enter__(self) -> BarWatcher:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def progress(self, progress: site.Progress) -> None:
+        """Move the bar to the share of time that has passed."""
+        self._bar.update(
+            self._task,
+            description=progress.label,
+            completed=progress.elapsed_s,
+            total=max(progress.elapsed_s + progress.left_s, 1e-3),
+            count=f"{progress.done}/{progress.total}",
+            until_s=time.monotonic() + progress.left_s,
+            detail="",
+        )
+
+    def note(self, text: str) -> None:
+        """Show it beside the bar until the next."""
+        self._bar.update(self._task, detail=text)
+
+    def warn(self, text: str) -> None:
+        """Print it above the bar."""
+        self._bar.console.print(f"warning: {text}", markup=False, highlight=False, soft_wrap=True)
+
+
+class _Left(ProgressColumn):
+    """Time left, counted down between reports."""
+
+    def render(self, task: Task) -> Text:
+        until_s = task.fields["until_s"]
+        if until_s is None:
+            return Text("")
+        return Text(f"{duration(max(0.0, until_s - time.monotonic()))} left")
+
+
+def duration(seconds: float) -> str:
+    """A duration for people: "42 s", "3 min 20 s"."""
+    whole = round(seconds)
+    return f"{whole} s" if whole < 60 else f"{whole // 60} min {whole % 60} s"

@@ -1,0 +1,78 @@
+"""The answer as tables for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from rich import box
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from harness.naming import policy_name, program_name, waiting_name
+
+PARTS = ("computing", "communicating", "synchronizing", "switching", "idle")
+UNKNOWN = "-"
+LEGEND = (
+    "Workload slowdown: makespan / sum of dedicated times; job: response time / dedicated time. "
+    "Late, skew: median/99th percentile of slot switches."
+)
+
+
+def render(document: Mapping[str, Any]) -> Iterator[RenderableType]:
+    """A table per point of the sweep, then what is doubtful (``commands.run`` makes the document)."""
+    for _, rows in groupby(document["rows"], key=lambda row: row["settings"]):
+        block = list(rows)
+        yield Text(_title(document["experiment"], block[0]), style="bold")
+        yield _table(block)
+    yield Text(LEGEND, style="dim")
+    for doubt in document["doubts"]:
+        yield Text(f"Doubt: {doubt}.")
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    slots = any(row["measured"]["switches"] for row in rows)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("policy", no_wrap=True)
+    table.add_column("waiting", no_wrap=True)
+    headings = ["workload\nslowdown", "95 %\ninterval", "job\nmean", "job\nmax"]
+    headings += ["comp\n%", "comm\n%", "sync\n%", "switch\n%", "idle\n%"]
+    headings += ["late\nus", "skew\nus"] if slots else []
+    for heading in headings:
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in rows:
+        measured = row["measured"]
+        cells = [policy_name(row["scheduler"]), waiting_name(row["scheduler"])]
+        cells += [*_slowdowns(measured), *_shares(measured)]
+        table.add_row(*cells, *(_slots(measured["switches"]) if slots else ()))
+    return table
+
+
+def _title(name: str, row: Mapping[str, Any]) -> str:
+    programs = [job["program"] for job in row.get("jobs", ())] or [row["program"]]
+    described = "; ".join(dict.fromkeys(map(program_name, programs)))
+    jobs = f"{row['count']} job{'s' if row['count'] > 1 else ''}"
+    alone_s = row["measured"]["dedicated_s"]
+    alone = f"; alone, one after the other: {alone_s:.2f} s" if alone_s else ""
+    n = max(row["measured"]["workload_slowdown"]["n"], 1)
+    return f"{name}: {jobs} of {described}{alone}; {n} repeat{'s' if n > 1 else ''}"
+
+
+def _slowdowns(measured: Mapping[str, Any]) -> Iterator[str]:
+    slowdown = measured["workload_slowdown"]
+    yield UNKNOWN if slowdown["median"] is None else f"{slowdown['median']:.2f}"
+    yield UNKNOWN if slowdown["ci95"] is None else "{:.2f}-{:.2f}".format(*slowdown["ci95"])
+    for key in ("mean", "max"):
+        yield UNKNOWN if measured["slowdown"] is None else f"{measured['slowdown'][key]:.2f}"
+
+
+def _shares(measured: Mapping[str, Any]) -> Iterator[str]:
+    for part in PARTS:
+        yield UNKNOWN if measured["breakdown"] is None else f"{100 * measured['breakdown'][part]:.1f}"
+
+
+def _slots(switches: Mapping[str, Any] | None) -> Iterator[str]:
+    for key in ("lateness_us", "skew_us"):
+        yield "" if switches is None else f"{switches[key]['p50']:.0f}/{switches[key]['p99']:.0f}"

@@ -1,0 +1,159 @@
+"""The tables of the store, and how a file with them is opened, migrated or refused."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+from pathlib import Path
+
+from workloads.validation import InputError
+
+SCHEMA = 1
+APPLICATION_ID = 0x4C6B5374
+BUSY_S = 30.0
+
+JSON_COLUMNS = {"settings", "scheduler", "processors", "constants", "conditions", "samples"}
+JSON_COLUMNS |= {"program", "placement", "waits", "more"}
+"""Columns that hold JSON, in any table."""
+
+TABLES = {
+    "runs": """
+        id INTEGER PRIMARY KEY,
+        session TEXT NOT NULL,
+        recorded_at TEXT NOT NULL,
+        experiment TEXT NOT NULL,
+        digest TEXT NOT NULL,
+        cell INTEGER NOT NULL,
+        settings TEXT NOT NULL,
+        kind TEXT NOT NULL,
+        scheduler TEXT NOT NULL,
+        repeat INTEGER NOT NULL,
+        seed INTEGER NOT NULL,
+        processors TEXT NOT NULL,
+        constants TEXT NOT NULL,
+        mechanism TEXT NOT NULL,
+        mechanism_reason TEXT NOT NULL,
+        launcher TEXT NOT NULL,
+        wall_s REAL NOT NULL,
+        makespan_ns INTEGER,
+        failure TEXT NOT NULL,
+        conditions TEXT NOT NULL
+    """,
+    "jobs": """
+        run INTEGER NOT NULL REFERENCES runs (id),
+        job INTEGER NOT NULL,
+        program TEXT NOT NULL,
+        processes INTEGER NOT NULL,
+        placement TEXT NOT NULL,
+        arrival_ns INTEGER NOT NULL,
+        start_ns INTEGER,
+        finish_ns INTEGER,
+        failure TEXT NOT NULL,
+        PRIMARY KEY (run, job)
+    """,
+    "ranks": """
+        run INTEGER NOT NULL REFERENCES runs (id),
+        job INTEGER NOT NULL,
+        rank INTEGER NOT NULL,
+        processes INTEGER NOT NULL,
+        processor INTEGER NOT NULL,
+        host TEXT NOT NULL,
+        pid INTEGER NOT NULL,
+        phases INTEGER NOT NULL,
+        start_ns INTEGER NOT NULL,
+        finish_ns INTEGER NOT NULL,
+        cpu_ns INTEGER NOT NULL,
+        computing_ns INTEGER NOT NULL,
+        communicating_ns INTEGER NOT NULL,
+        synchronizing_ns INTEGER NOT NULL,
+        voluntary_switches INTEGER NOT NULL,
+        involuntary_switches INTEGER NOT NULL,
+        run_queue_ns INTEGER NOT NULL,
+        served INTEGER NOT NULL,
+        rechecks INTEGER NOT NULL,
+        waits TEXT NOT NULL,
+        more TEXT NOT NULL,
+        PRIMARY KEY (run, job, rank)
+    """,
+    "switches": """
+        run INTEGER PRIMARY KEY REFERENCES runs (id),
+        count INTEGER NOT NULL,
+        lateness_p50_ns REAL NOT NULL,
+        lateness_p99_ns REAL NOT NULL,
+        skew_p50_ns REAL NOT NULL,
+        skew_p99_ns REAL NOT NULL,
+        every BLOB NOT NULL
+    """,
+    "calibrations": """
+        id INTEGER PRIMARY KEY,
+        session TEXT NOT NULL,
+        recorded_at TEXT NOT NULL,
+        quantity TEXT NOT NULL,
+        median REAL NOT NULL,
+        samples TEXT NOT NULL,
+        processors TEXT NOT NULL,
+        working_set_bytes INTEGER NOT NULL,
+        launcher TEXT NOT NULL,
+        conditions TEXT NOT NULL
+    """,
+}
+
+MIGRATIONS: Mapping[int, str] = {}
+"""For each older schema number the statements that lead to the next one."""
+
+
+def connect(file: Path, mode: str) -> sqlite3.Connection:
+    """A connection to a store of today's schema, created or migrated where need be.
+
+    ``mode`` is SQLite's: "rwc" creates a file that is not there, "rw" does not.
+
+    Raises:
+        InputError: if the file is another program's, or of a schema that is not known.
+        sqlite3.Error: if it cannot be opened or is no database.
+    """
+    uri = f"{file.resolve().as_uri()}?mode={mode}"
+    database = sqlite3.connect(uri, uri=True, timeout=BUSY_S, isolation_level=None)
+    try:
+        database.row_factory = sqlite3.Row
+        database.execute("PRAGMA foreign_keys = ON")
+        database.execute("PRAGMA synchronous = FULL")
+        _bring_up_to_date(database, file)
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def _bring_up_to_date(database: sqlite3.Connection, file: Path) -> None:
+    found = _number(database, "user_version")
+    if found == 0 and database.execute("SELECT 1 FROM sqlite_master").fetchone() is None:
+        database.executescript(_creation())
+        return
+    if _number(database, "application_id") != APPLICATION_ID:
+        rule = "must be a store of Lockstep, and is another program's database"
+        raise InputError("--results", str(file), rule, "choose another directory")
+    if found > SCHEMA or any(number not in MIGRATIONS for number in range(found, SCHEMA)):
+        rule = f"is a store of another schema: found {found}, required {SCHEMA}"
+        raise InputError("--results", str(file), rule, "use the Lockstep that wrote it, or another directory")
+    for number in range(found, SCHEMA):
+        statements = f"{MIGRATIONS[number]}; PRAGMA user_version = {number + 1};"
+        database.executescript(f"BEGIN IMMEDIATE; {statements} COMMIT;")
+
+
+def _creation() -> str:
+    """Statements that make all tables; a second process that does the same does no harm."""
+    script = ["BEGIN IMMEDIATE;"]
+    for table, columns in TABLES.items():
+        script.append(f"CREATE TABLE IF NOT EXISTS {table} ({columns});")
+        script += [
+            f"CREATE TRIGGER IF NOT EXISTS {table}_no_{deed} BEFORE {deed} ON {table} "
+            "BEGIN SELECT RAISE(ABORT, 'records are immutable'); END;"
+            for deed in ("UPDATE", "DELETE")
+        ]
+    script.append("CREATE INDEX IF NOT EXISTS runs_by_digest ON runs (digest, cell, repeat);")
+    script.append(f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {SCHEMA}; COMMIT;")
+    return "\n".join(script)
+
+
+def _number(database: sqlite3.Connection, pragma: str) -> int:
+    return int(database.execute(f"PRAGMA {pragma}").fetchone()[0])

@@ -1,0 +1,102 @@
+"""Where and with what experiments are run: the host now, the tools, the store."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from coordinator.workload import Result, Workload
+from harness import calibrate, conditions
+from harness.calibrate import Constants, Probe
+from harness.experiment import usable_processors
+from harness.records import Calibration
+from harness.store import Store
+
+RunWorkload = Callable[[Workload, Callable[[str], None]], Result]
+"""Runs a workload for real and says meanwhile what it does (``coordinator.driver``)."""
+
+
+@dataclass(frozen=True)
+class Tools:
+    """What does the real work; tests put fakes in its place."""
+
+    launcher: str
+    probe: Probe
+    run_workload: RunWorkload
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a long piece of work stands: ``done`` of ``total`` runs, and the time left."""
+
+    label: str
+    done: int
+    total: int
+    elapsed_s: float
+    left_s: float
+
+
+class Watcher(Protocol):
+    """Whoever wants to know how far it is."""
+
+    def progress(self, progress: Progress) -> None:
+        """A run begins, or all are done."""
+
+    def note(self, text: str) -> None:
+        """What happens at the moment."""
+
+    def warn(self, text: str) -> None:
+        """Something has gone wrong and the work goes on."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """One invocation of Lockstep on this host; ``session`` names it in every record."""
+
+    session: str
+    processors: tuple[int, ...]
+    tools: Tools
+    store: Store
+    conditions: Mapping[str, Any]
+
+    @classmethod
+    def here(cls, processors: tuple[int, ...], tools: Tools, store: Store) -> Site:
+        """A new session on these processors."""
+        session = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
+        return cls(session, processors, tools, store, conditions.of_session(processors, tools.launcher))
+
+    def calibrate(self, working_sets: Iterable[int], watcher: Watcher) -> list[Calibration]:
+        """Measure the machine constants and store them; empty on a host with one processor.
+
+        Raises:
+            LaunchError: if the probe fails.
+            StoreError: if the samples cannot be written.
+        """
+        processors = self.processors if len(self.processors) > 1 else usable_processors()
+        if len(processors) < 2:
+            watcher.warn("not calibrated: that takes two processors; waiting rules go by nominal constants")
+            return []
+        watcher.note("calibrating: switch cost and message latency")
+        found = list(
+            calibrate.calibrate(
+                self.tools.probe,
+                processors,
+                working_sets,
+                session=self.session,
+                launcher=self.tools.launcher,
+                conditions=self.conditions,
+            )
+        )
+        for calibration in found:
+            self.store.add_calibration(calibration)
+        return found
+
+
+def constants(calibrations: list[Calibration]) -> Constants:
+    """The constants that a run goes by: calibrated, or a workload's nominal ones without."""
+    if not calibrations:
+        return Constants(switch_us=Workload.switch_us, latency_us=Workload.latency_us)
+    return calibrate.constants(calibrations)

@@ -1,0 +1,80 @@
+"""Slowdowns, and how much to believe them."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A median with a 95 % interval; both None where there is too little to tell."""
+
+    median: float | None
+    ci95: tuple[float, float] | None
+    n: int
+
+
+def estimate(ratios: Sequence[float]) -> Estimate:
+    """The median of positive ratios, and Student's t interval of their logarithms.
+
+    Ratios vary by factors, so the interval is symmetric on the logarithmic scale; it is
+    the one of the geometric mean. It takes two values to have one.
+    """
+    n = len(ratios)
+    if n == 0:
+        return Estimate(None, None, 0)
+    median = statistics.median(ratios)
+    if n == 1:
+        return Estimate(median, None, 1)
+    logarithms = [math.log(ratio) for ratio in ratios]
+    centre = statistics.fmean(logarithms)
+    half = student_quantile(0.5 + CONFIDENCE / 2, n - 1) * statistics.stdev(logarithms) / math.sqrt(n)
+    return Estimate(median, (math.exp(centre - half), math.exp(centre + half)), n)
+
+
+def bounded_slowdown(response_s: float, dedicated_s: float, tau_s: float) -> float:
+    """Response time over dedicated time, in which neither is taken for shorter than ``tau_s``.
+
+    It keeps very short jobs from ruling a mean. Source: Feitelson, Rudolph, Schwiegelshohn,
+    Sevcik, Wong 1997, "Theory and practice in parallel job scheduling", section 3.
+    """
+    return max(1.0, response_s / max(dedicated_s, tau_s))
+
+
+def student_quantile(share: float, degrees: int) -> float:
+    """The value below which Student's t falls with probability ``share`` (0.5 to 1).
+
+    Exact for whole degrees of freedom up to rounding: bisection of the finite series for
+    the distribution. Source: Abramowitz and Stegun 1964, 26.7.3 and 26.7.4.
+    """
+    low, high = 0.0, 1.0
+    while _student_share(high, degrees) < share:
+        high *= 2
+    for _ in range(80):
+        middle = (low + high) / 2
+        if _student_share(middle, degrees) < share:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
+
+
+def _student_share(t: float, degrees: int) -> float:
+    """Probability that Student's t with ``degrees`` degrees of freedom is below ``t`` >= 0."""
+    angle = math.atan2(t, math.sqrt(degrees))
+    cosine2 = math.cos(angle) ** 2
+    odd = degrees % 2
+    term = math.cos(angle) if odd else 1.0
+    total = 0.0
+    for k in range(degrees // 2):
+        total += term
+        term *= cosine2 * (2 * k + 1 + odd) / (2 * k + 2 + odd)
+    inside = math.sin(angle) * total
+    if odd:
+        inside = 2 / math.pi * (angle + inside)
+    return 0.5 + inside / 2

@@ -1,0 +1,184 @@
+"""The append-only store of records: one SQLite file in the results directory.
+
+A run is written in one transaction, so that a crash at any moment loses at most the run in
+progress. The rollback journal is kept (no write-ahead log), since results directories often
+lie on network file systems, where a log's shared memory does not work. Tables refuse UPDATE
+and DELETE.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sqlite3
+import statistics
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from coordinator.workload import Switch
+from harness.records import Calibration, JobRecord, RunRecord, switch_summary
+from harness.schema import JSON_COLUMNS, TABLES, connect
+from workloads.validation import InputError
+
+if TYPE_CHECKING:
+    import pandas
+
+FILE_NAME = "lockstep.sqlite"
+
+
+class StoreError(Exception):
+    """A record could not be written; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Frames:
+    """All records as pandas frames; their columns are described in docs/formats.md."""
+
+    runs: pandas.DataFrame
+    jobs: pandas.DataFrame
+    ranks: pandas.DataFrame
+    switches: pandas.DataFrame
+    calibrations: pandas.DataFrame
+
+
+class Store:
+    """An open store; use it as a context manager.
+
+    Raises:
+        InputError: if ``folder`` cannot hold a store, or holds one of another schema.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / FILE_NAME
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._database = connect(self.path, "rwc")
+            self._database.execute("BEGIN IMMEDIATE")  # fails now rather than after the first run
+            self._database.execute("ROLLBACK")
+        except (OSError, sqlite3.Error) as error:
+            raise _unusable(folder, error) from None
+        described = self._database.execute("SELECT * FROM ranks LIMIT 0").description
+        self._rank_columns = frozenset(column[0] for column in described)
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._database.close()
+
+    def add_run(self, record: RunRecord) -> None:
+        """Store a run with its jobs, ranks and switches, all or nothing.
+
+        Raises:
+            StoreError: if it cannot be written.
+        """
+        parts = ("jobs", "ranks", "switches")
+        row = {f.name: getattr(record, f.name) for f in dataclasses.fields(record) if f.name not in parts}
+        with self._transaction():
+            run = self._insert("runs", row | {"makespan_ns": record.makespan_ns})
+            for job in record.jobs:
+                self._insert("jobs", {"run": run} | dataclasses.asdict(job))
+            for rank in record.ranks:
+                known = {key: value for key, value in rank.items() if key in self._rank_columns}
+                more = {key: value for key, value in rank.items() if key not in self._rank_columns}
+                self._insert("ranks", {"run": run} | known | {"more": more})
+            if summary := switch_summary(record.switches):
+                every = json.dumps([dataclasses.astuple(switch) for switch in record.switches])
+                blob = zlib.compress(every.encode())
+                self._insert("switches", {"run": run} | dataclasses.asdict(summary) | {"every": blob})
+
+    def add_calibration(self, calibration: Calibration) -> None:
+        """Store the samples of a machine constant.
+
+        Raises:
+            StoreError: if they cannot be written.
+        """
+        median = statistics.median(calibration.samples)
+        with self._transaction():
+            self._insert("calibrations", dataclasses.asdict(calibration) | {"median": median})
+
+    def runs(self, digest: str, session: str | None = None) -> list[RunRecord]:
+        """The runs of an experiment, oldest first; only those of ``session`` if it is given."""
+        rows = self._database.execute(
+            "SELECT * FROM runs WHERE digest = ? AND (session = ? OR ? IS NULL) ORDER BY id",
+            (digest, session, session),
+        )
+        return [self._record(_decoded(row)) for row in rows.fetchall()]
+
+    def _record(self, row: dict[str, Any]) -> RunRecord:
+        run = row.pop("id")
+        del row["makespan_ns"]
+        every = [zlib.decompress(part["every"]) for part in self._parts("switches", run)]
+        return RunRecord(
+            **row,
+            jobs=tuple(JobRecord(**part) for part in self._parts("jobs", run)),
+            ranks=tuple(rank | rank.pop("more") for rank in self._parts("ranks", run)),
+            switches=tuple(Switch(*switch) for part in every for switch in json.loads(part)),
+        )
+
+    def _parts(self, table: str, run: int) -> list[dict[str, Any]]:
+        found = self._database.execute(f"SELECT * FROM {table} WHERE run = ? ORDER BY rowid", (run,))
+        return [{key: value for key, value in _decoded(row).items() if key != "run"} for row in found]
+
+    def _insert(self, table: str, row: Mapping[str, Any]) -> int:
+        values = [json.dumps(value) if name in JSON_COLUMNS else value for name, value in row.items()]
+        places = ", ".join("?" for _ in row)
+        done = self._database.execute(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({places})", values)
+        return int(done.lastrowid or 0)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        try:
+            self._database.execute("BEGIN IMMEDIATE")
+            yield
+            self._database.execute("COMMIT")
+        except sqlite3.OperationalError as error:
+            raise StoreError(
+                f"cannot write to {self.path}: {error}; what was recorded before is safe; "
+                "make room, or choose another directory with --results, and go on with --resume"
+            ) from None
+        finally:
+            if self._database.in_transaction:
+                with suppress(sqlite3.Error):  # SQLite has rolled back by itself, or will when opened
+                    self._database.execute("ROLLBACK")
+
+
+def load(path: str | Path) -> Frames:
+    """All records of the store at ``path``, a results directory or the file in it.
+
+    Raises:
+        InputError: if there is none, or one of another schema.
+    """
+    import pandas  # noqa: PLC0415 - takes longer to import than all the rest together
+
+    place = Path(path)
+    file = place if place.is_file() else place / FILE_NAME
+    frames = {}
+    try:
+        with closing(connect(file, "rw")) as database:
+            for table in TABLES:
+                rows = database.execute(f"SELECT * FROM {table} ORDER BY rowid")
+                columns = [description[0] for description in rows.description]
+                frames[table] = pandas.DataFrame([_decoded(row) for row in rows], columns=columns)
+    except sqlite3.Error as error:
+        raise _unusable(place, error) from None
+    frames["switches"] = frames["switches"].drop(columns="every")
+    return Frames(**frames)
+
+
+def _decoded(row: sqlite3.Row) -> dict[str, Any]:
+    cells = zip(row.keys(), row, strict=True)
+    return {name: json.loads(value) if name in JSON_COLUMNS else value for name, value in cells}
+
+
+def _unusable(place: Path, error: Exception) -> InputError:
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    rule = f"must be a directory with room for a store: {reason.lower()}"
+    return InputError("--results", str(place), rule, "check the path, its permissions and the free space")

@@ -1,0 +1,148 @@
+"""From records to rows: what each scheduler did to the jobs, over all repeats."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from coordinator.workload import ParallelJob
+from harness import breakdown
+from harness.experiment import Cell, Experiment
+from harness.records import DEDICATED, POLICY, RunRecord, switch_summary
+from harness.statistics import bounded_slowdown, estimate
+
+TAU_S = 1.0
+"""Default bound of the bounded slowdown."""
+
+
+@dataclass(frozen=True)
+class _Repeat:
+    """One successful run under a policy with the dedicated times of the same repeat, ns."""
+
+    run: RunRecord
+    makespan_ns: int
+    responses_ns: tuple[int, ...]
+    dedicated_ns: tuple[int, ...]
+
+    @property
+    def workload_slowdown(self) -> float:
+        """Makespan over the sum of the dedicated times."""
+        return self.makespan_ns / sum(self.dedicated_ns)
+
+    @property
+    def slowdowns(self) -> list[float]:
+        """Response time over dedicated time, of each job."""
+        pairs = zip(self.responses_ns, self.dedicated_ns, strict=True)
+        return [response / alone for response, alone in pairs]
+
+    def bounded(self, tau_s: float) -> list[float]:
+        """Bounded slowdown of each job."""
+        pairs = zip(self.responses_ns, self.dedicated_ns, strict=True)
+        return [bounded_slowdown(response / 1e9, alone / 1e9, tau_s) for response, alone in pairs]
+
+
+def rows(experiment: Experiment, records: Sequence[RunRecord], tau_s: float = TAU_S) -> list[dict[str, Any]]:
+    """One row per cell and scheduler, in the experiment's order (docs/formats.md).
+
+    Of several records of the same run the last that did not fail counts.
+    """
+    return [
+        _row(cell, scheduler.table, [record for record in records if record.cell == cell.index], tau_s)
+        for cell in experiment.measured_cells
+        for scheduler in experiment.schedulers
+    ]
+
+
+def _row(cell: Cell, table: dict[str, Any], records: Sequence[RunRecord], tau_s: float) -> dict[str, Any]:
+    jobs = cell.jobs()
+    programs = [dataclasses.asdict(job.program) for job in jobs]
+    ours = [record for record in records if record.kind == POLICY and record.scheduler == table]
+    row: dict[str, Any] = {"program": programs[0], "settings": dict(cell.settings), "scheduler": table}
+    row["count"] = len(jobs)
+    if any(program != programs[0] for program in programs):
+        row["jobs"] = [
+            {"arrival_s": job.arrival_s, "program": program}
+            for job, program in zip(jobs, programs, strict=True)
+        ]
+    row["measured"] = _measured(_repeats(jobs, records, ours), tau_s)
+    row["measured"]["failures"] = sum(1 for record in ours if record.makespan_ns is None)
+    return row | {"simulated": None, "error": None}
+
+
+def _repeats(
+    jobs: Sequence[ParallelJob], records: Sequence[RunRecord], ours: Sequence[RunRecord]
+) -> list[_Repeat]:
+    """The successful runs for which every job's dedicated time of the same repeat is known."""
+    alone = {
+        (record.repeat, _name(record.jobs[0].program)): record.makespan_ns
+        for record in records
+        if record.kind == DEDICATED and record.makespan_ns is not None
+    }
+    found = []
+    for repeat, record in {
+        record.repeat: record for record in ours if record.makespan_ns is not None
+    }.items():
+        times = [alone.get((repeat, _name(dataclasses.asdict(job.program)))) for job in jobs]
+        dedicated = tuple(time for time in times if time is not None)
+        responses = tuple(job.response_ns for job in record.jobs if job.response_ns is not None)
+        if len(dedicated) == len(responses) == len(jobs) and record.makespan_ns is not None:
+            found.append(_Repeat(record, record.makespan_ns, responses, dedicated))
+    return found
+
+
+def _name(program: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(sorted(program.items()))
+
+
+def _measured(repeats: Sequence[_Repeat], tau_s: float) -> dict[str, Any]:
+    if not repeats:
+        nothing = dict.fromkeys(("slowdown", "breakdown", "makespan_s", "dedicated_s", "switches", "waits"))
+        return {"workload_slowdown": {"median": None, "ci95": None, "n": 0}} | nothing
+    return {
+        "workload_slowdown": dataclasses.asdict(estimate([one.workload_slowdown for one in repeats])),
+        "slowdown": {
+            "mean": statistics.median(statistics.fmean(one.slowdowns) for one in repeats),
+            "max": statistics.median(max(one.slowdowns) for one in repeats),
+            "bounded_mean": statistics.median(statistics.fmean(one.bounded(tau_s)) for one in repeats),
+            "bounded_max": statistics.median(max(one.bounded(tau_s)) for one in repeats),
+            "tau_s": tau_s,
+        },
+        "breakdown": dataclasses.asdict(breakdown.mean([_breakdown(one) for one in repeats])),
+        "makespan_s": statistics.median(one.makespan_ns for one in repeats) / 1e9,
+        "dedicated_s": statistics.median(sum(one.dedicated_ns) for one in repeats) / 1e9,
+        "switches": _switches([one.run for one in repeats]),
+        "waits": {kind: _waits([one.run for one in repeats], kind) for kind in ("barrier", "read")},
+    }
+
+
+def _breakdown(one: _Repeat) -> breakdown.Breakdown:
+    run = one.run
+    return breakdown.of_run(run.ranks, run.processors, one.makespan_ns, run.constants["switch_us"] * 1e3)
+
+
+def _switches(runs: Sequence[RunRecord]) -> dict[str, Any] | None:
+    """Lateness and skew of the changes of slot of all repeats together; None without any."""
+    every = switch_summary([switch for run in runs for switch in run.switches])
+    if every is None:
+        return None
+    return {
+        "n": every.count,
+        "mechanism": runs[-1].mechanism,
+        "lateness_us": {"p50": every.lateness_p50_ns / 1e3, "p99": every.lateness_p99_ns / 1e3},
+        "skew_us": {"p50": every.skew_p50_ns / 1e3, "p99": every.skew_p99_ns / 1e3},
+    }
+
+
+def _waits(runs: Sequence[RunRecord], kind: str) -> dict[str, Any]:
+    """How many waits ended while spinning and how many after blocking, and their mean times."""
+    waits = [rank["waits"][kind] for run in runs for rank in run.ranks]
+    total = {key: sum(wait[key] for wait in waits) for key in ("spun", "blocked", "spun_ns", "blocked_ns")}
+    return {
+        "spun": total["spun"],
+        "blocked": total["blocked"],
+        "spun_mean_us": total["spun_ns"] / total["spun"] / 1e3 if total["spun"] else None,
+        "blocked_mean_us": total["blocked_ns"] / total["blocked"] / 1e3 if total["blocked"] else None,
+    }
