@@ -1,6 +1,9 @@
 """Messaging between real ranks; runs under ``mpiexec -n N`` for any N."""
 
+import os
 import resource
+import signal
+import subprocess
 import time
 
 import pytest
@@ -61,6 +64,19 @@ def test_every_read_is_answered_by_its_target(name, network):
         answered = recorder.reads.spun + recorder.reads.blocked
         assert answered == 50 * (COMM.size - 1)
         assert messenger.served == answered
+
+
+@pytest.mark.parametrize("name", ["spin", "immediate"])
+def test_a_stopped_target_answers_only_after_it_runs_again(name):
+    with Job(name) as (messenger, _):
+        if COMM.rank == 1:
+            subprocess.Popen(["/bin/sh", "-c", f"sleep 0.3; kill -CONT {os.getpid()}"])
+            os.kill(os.getpid(), signal.SIGSTOP)
+        elif COMM.rank == 0 and COMM.size > 1:
+            begin = time.monotonic()
+            messenger.read(1)
+            assert 0.25 < time.monotonic() - begin < 5
+        messenger.barrier(learning=False)
 
 
 def test_one_sided_reads_need_no_service():
