@@ -1,0 +1,89 @@
+"""The event loop.
+
+It returns to Python when a job has finished, when compute times run out, at the end of a
+table of slots that does not repeat, when the timeline is full, and at a given time; the
+next call goes on where the last one stopped.
+"""
+
+from __future__ import annotations
+
+from harness.simulator.compiled import hot, step
+from harness.simulator.local import svr4
+from harness.simulator.model import ENTERING, GOING, READY, TABLE_END, TIMELINE_FULL, UNTIL, State
+from harness.simulator.processor import reconsider, tick
+from harness.simulator.program import end_activity, receive, ring_alarms, take_over
+
+
+@step
+def advance(state: State) -> int:
+    """Let events happen, ``state`` modified in place, until Python is needed; returns why."""
+    clock = state.clock[0]
+    clock.status = GOING
+    mask = len(state.messages) - 1
+    if clock.new_plan:
+        clock.new_plan = 0
+        apply_slot(state)
+    while clock.status == GOING:
+        message = state.messages[clock.head & mask]
+        timer = state.timers[1]
+        message_ns = message >> clock.shift
+        timer_ns = timer >> clock.shift
+        if min(message_ns, timer_ns) >= clock.next_ns:
+            end_slot(state)
+        elif message_ns <= timer_ns:
+            clock.now_ns = message_ns
+            clock.head += 1
+            receive(state, message & ((1 << clock.shift) - 1))
+        else:
+            clock.now_ns = timer_ns
+            clock.timers += 1
+            expire(state, timer & ((1 << clock.shift) - 1))
+        if clock.recorded > clock.recording and clock.status == GOING:
+            clock.status = TIMELINE_FULL
+    return clock.status
+
+
+@hot
+def expire(state: State, p: int) -> None:
+    """The earliest timer of processor ``p`` has run out."""
+    processor = state.processors[p]
+    now_ns = state.clock[0].now_ns
+    if processor.activity_ns <= now_ns < min(processor.tick_ns, processor.alarm_ns):
+        if processor.switching:
+            take_over(state, p)
+        else:
+            end_activity(state, p)
+    elif processor.tick_ns <= now_ns:
+        tick(state, p)
+    else:
+        ring_alarms(state, p)
+
+
+@step
+def end_slot(state: State) -> None:
+    """A slot has ended, or the time that the caller set has come."""
+    clock = state.clock[0]
+    clock.now_ns = clock.next_ns
+    if clock.until_ns <= clock.slot_end_ns:
+        clock.status = UNTIL
+    elif clock.slot + 1 == len(state.slots) and not clock.cyclic:
+        clock.status = TABLE_END
+    else:
+        clock.slot = (clock.slot + 1) % len(state.slots)
+        clock.slot_end_ns += state.slot_ns[clock.slot]
+        clock.next_ns = min(clock.slot_end_ns, clock.until_ns)
+        apply_slot(state)
+
+
+@step
+def apply_slot(state: State) -> None:
+    """Let on every processor only those run whom the slot in force allows."""
+    slot = state.slots[state.clock[0].slot]
+    for q in range(len(state.processes)):
+        process = state.processes[q]
+        process.allowed = slot[q]
+        if process.state == ENTERING:
+            process.state = READY
+            svr4.enter(state, process)
+    for p in range(len(state.processors)):
+        reconsider(state, p)

@@ -1,0 +1,124 @@
+"""The machine to simulate and the jobs to put on it, as validated plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.simulator import local
+from harness.simulator.local.svr4 import Table
+from workloads.program import Program
+from workloads.validation import InputError, flag, number, one_of, whole
+
+TIMERS = ("independent", "synchronised")
+SPIN_CLOCKS = ("processor", "wall")
+
+COLUMNS = ("quantum", "tqexp", "slpret", "maxwait", "lwait")
+
+
+@dataclass(frozen=True)
+class SimulatedMachine:
+    """Processors with a local scheduler each, and a network of constant latency.
+
+    The defaults are the machine of Dusseau et al. 1996, sections 3.2 and 3.3.
+
+    Attributes:
+        processors: how many.
+        context_switch_us: cost of every dispatch.
+        latency_us: one-way time of a message; none is lost, each is one packet.
+        local: name of the local scheduler (``harness.simulator.local.KNOWN``).
+        dispatch_table: rows of (quantum, tqexp, slpret, maxwait, lwait), lowest priority
+            first, in place of the local scheduler's own.
+        timers: whether ticks and updates of different processors are "independent", or
+            "synchronised".
+        send_us: processor time to send a message.
+        receive_us: processor time to handle a message that has arrived.
+        serve_us: processor time to look up what a read asks for.
+        poll_us: time until a waiting process notices a message.
+        handles_when_waiting: whether a running process handles messages only while it
+            waits, as a program does that polls; else also while it computes.
+        spin_clock: whether a spin limit runs on the "processor" time of the process, or on
+            the "wall" clock, also while it is preempted.
+    """
+
+    processors: int = 32
+    context_switch_us: float = 200.0
+    latency_us: float = 10.0
+    local: str = "svr4"
+    dispatch_table: Sequence[Sequence[int]] | None = None
+    timers: str = "independent"
+    send_us: float = 0.0
+    receive_us: float = 0.0
+    serve_us: float = 0.0
+    poll_us: float = 0.0
+    handles_when_waiting: bool = False
+    spin_clock: str = "processor"
+
+    def __post_init__(self) -> None:
+        whole("processors", self.processors, least=1)
+        for key in ("context_switch_us", "latency_us", "send_us", "receive_us", "serve_us", "poll_us"):
+            number(key, getattr(self, key), least=0)
+        one_of("local", self.local, local.KNOWN)
+        one_of("timers", self.timers, TIMERS)
+        flag("handles_when_waiting", self.handles_when_waiting)
+        one_of("spin_clock", self.spin_clock, SPIN_CLOCKS)
+        if self.dispatch_table is not None:
+            _check_table(self.dispatch_table)
+
+    def table(self) -> Table:
+        """The dispatch table in force."""
+        if self.dispatch_table is None:
+            return local.KNOWN[self.local].table()
+        return [(row[0], row[1], row[2], row[3], row[4]) for row in self.dispatch_table]
+
+
+@dataclass(frozen=True)
+class SimulatedJob:
+    """A job of the workload.
+
+    Attributes:
+        number: of the job; numbers go up from 0.
+        program: what each process runs.
+        arrival_s: when it arrives.
+        moldable: whether a policy may start it with another number of processes.
+        think_us: None for a parallel job. Else the job is one process without any
+            communication, which sleeps for this long after each compute phase: an
+            interactive job whose user thinks, or with 0 a sequential one.
+    """
+
+    number: int
+    program: Program
+    arrival_s: float = 0.0
+    moldable: bool = False
+    think_us: float | None = None
+
+    def __post_init__(self) -> None:
+        number("arrival_s", self.arrival_s, least=0)
+        if self.think_us is None:
+            return
+        number("think_us", self.think_us, least=0)
+        if self.program.processes != 1:
+            raise InputError(
+                "program.processes",
+                self.program.processes,
+                "a job that thinks has one process",
+                "write processes = 1, or several jobs",
+            )
+
+
+def _check_table(rows: Sequence[Sequence[int]]) -> None:
+    """Accept a dispatch table, else raise InputError."""
+    if not rows:
+        raise InputError("dispatch_table", rows, "must have at least one row", "give one row per priority")
+    for index, row in enumerate(rows):
+        where = f"dispatch_table[{index}]"
+        if len(row) != len(COLUMNS):
+            raise InputError(where, row, "must be " + ", ".join(COLUMNS), "give five whole numbers")
+        for name, value in zip(COLUMNS, row, strict=True):
+            is_priority = name in ("tqexp", "slpret", "lwait")
+            whole(
+                f"{where}.{name}",
+                value,
+                least=1 if name == "quantum" else 0,
+                most=len(rows) - 1 if is_priority else 2**31 - 1,
+            )

@@ -1,0 +1,211 @@
+"""The simulated machine as arrays: one record per process, processor and job.
+
+All times are whole nanoseconds since the start of the run. What an event needs of a
+process lies side by side in one record, so that the cost of an event depends little on the
+number of processes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+NEVER_NS = 1 << 62
+NOBODY = -1
+
+READ, BARRIER = range(2)
+"""Kinds of wait."""
+SPUN, BLOCKED_ONCE = range(2)
+"""Outcomes of a wait: completed while spinning, or after blocking."""
+
+COMPUTING, COMMUNICATING, SYNCHRONIZING, SWITCHING, IDLE = range(5)
+CATEGORIES = ("computing", "communicating", "synchronizing", "switching", "idle")
+"""What a processor's time goes to (Dusseau et al. 1996, section 3.4)."""
+
+ABSENT, ENTERING, READY, TAKING_OVER, RUNNING, BLOCKED, FINISHED = range(7)
+"""States of a process. ENTERING: just placed. TAKING_OVER: the processor is switching to it."""
+
+STARTING, COMPUTE, GAP, READING, OPENING, CLOSING, THINKING = range(7)
+"""Activities of a program; from READING on it waits for a message or, THINKING, an alarm."""
+
+FREE, HANDLING, BROADCASTING, SENDING = range(4)
+"""What messages make a running process do, where that takes time."""
+
+GOING, UNTIL, REFILL, DEPARTED, TABLE_END, TIMELINE_FULL = range(6)
+"""Why the kernel returned. GOING: it did not."""
+
+REQUEST_BIT, REPLY_BIT = range(2)
+"""A message is 2 w for what waiting process w sent (a read request or its arrival at a
+barrier), 2 w + 1 for the reply to it (the response, the completion). A process waits for
+one thing at a time, so it never has two messages under way, and w tells all about one."""
+
+PROCESS = np.dtype(
+    [
+        ("state", np.int8),
+        ("activity", np.int8),
+        ("handling", np.int8),
+        ("blocked", np.int8),  # blocked in the present wait
+        ("replied", np.int8),  # the present wait is over
+        ("kernel", np.int8),  # has kernel priority for the time being
+        ("allowed", np.int8),  # the slot in force lets it run
+        ("job", np.int32),
+        ("rank", np.int32),
+        ("processor", np.int32),
+        ("target", np.int32),  # the process that its request goes to
+        ("phase", np.int32),
+        ("read", np.int32),
+        ("inbox_first", np.int32),
+        ("inbox_last", np.int32),
+        ("next_message", np.int32),  # after its own message, in whoever's inbox that is
+        ("remaining_ns", np.int64),  # of the activity, or of the spin; kept while not running
+        ("wait_began_ns", np.int64),
+        ("estimate_ns", np.int64),  # of the load imbalance
+        ("gap_ns", np.int64),
+        ("spin_end_ns", np.int64),  # on the wall clock
+        ("previous_wait_ns", np.int64),
+        ("handling_left_ns", np.int64),
+        ("broadcast", np.int32),
+        ("priority", np.int32),
+        ("ticks_left", np.int32),
+        ("seconds_waiting", np.int32),
+        ("order", np.int64),  # among ready processes of one priority; the least goes first
+        ("alarm_ns", np.int64),
+        ("dispatched_ns", np.int64),
+        ("cpu_ns", np.int64),
+    ],
+    align=True,
+)
+
+PROCESSOR = np.dtype(
+    [
+        ("activity_ns", np.int64),  # when the switch or the current process's activity ends
+        ("since_ns", np.int64),
+        ("current", np.int32),
+        ("category", np.int8),
+        ("switching", np.int8),
+        ("tick_ns", np.int64),
+        ("alarm_ns", np.int64),
+        ("ticks_to_update", np.int32),
+        ("residents", np.int32),
+        ("first_order", np.int64),
+        ("last_order", np.int64),
+        ("switches", np.int64),
+    ],
+    align=True,
+)
+
+JOB = np.dtype(
+    [
+        ("first", np.int32),
+        ("processes", np.int32),
+        ("reads", np.int32),  # per phase
+        ("targets_at", np.int64),  # where its rows of targets begin
+        ("opening", np.int8),
+        ("closing", np.int8),
+        ("served_by_network", np.int8),
+        ("thinks", np.int8),
+        ("think_ns", np.int64),
+        ("phases", np.int32),
+        ("drawn", np.int32),  # phases whose compute times are at hand
+        ("arrived", np.int32),
+        ("unfinished", np.int32),
+        ("longest_wait_ns", np.int64),
+        ("estimate_ns", np.int64),
+        ("rule", np.int64),
+        ("switch_ns", np.int64),
+        ("round_trip_ns", np.int64),
+        ("fixed_ns", np.int64),
+        ("imbalance_ns", np.int64),
+        ("finish_ns", np.int64),
+        ("bursts_ns", np.int64),  # sum and maximum of the responses to an interactive user
+        ("longest_burst_ns", np.int64),
+    ],
+    align=True,
+)
+
+MACHINE = np.dtype(
+    [
+        ("switch_ns", np.int64),
+        ("latency_ns", np.int64),
+        ("send_ns", np.int64),
+        ("receive_ns", np.int64),
+        ("serve_ns", np.int64),
+        ("poll_ns", np.int64),
+        ("handles_when_waiting", np.int8),  # only; else also while it computes
+        ("wall_clock_spin", np.int8),
+        ("tick_period_ns", np.int64),
+        ("ticks_per_update", np.int32),
+        ("requeue_unblocked", np.int8),
+        ("message_costs", np.int8),
+    ],
+    align=True,
+)
+
+CLOCK = np.dtype(
+    [
+        ("now_ns", np.int64),
+        ("head", np.int64),
+        ("tail", np.int64),
+        ("shift", np.int64),
+        ("never_ns", np.int64),  # later than all that happens
+        ("status", np.int64),
+        ("subject", np.int64),
+        ("next_ns", np.int64),  # the earlier of the two that follow
+        ("slot_end_ns", np.int64),
+        ("until_ns", np.int64),
+        ("slot", np.int64),
+        ("cyclic", np.int64),
+        ("new_plan", np.int64),  # a decision has changed slots and jobs since the last call
+        ("messages", np.int64),
+        ("timers", np.int64),
+        ("recording", np.int64),
+        ("recorded", np.int64),
+    ],
+    align=True,
+)
+
+Records = Any
+"""A numpy.recarray of one of the types above."""
+
+
+class State(NamedTuple):
+    """Everything the kernel reads and changes. P processors, N processes, J jobs.
+
+    Attributes:
+        clock, machine: one record each.
+        processes, processors, jobs: N, P and J records.
+        residents: (P, J) processes placed on each processor, as many as its record says.
+        timers: a tournament tree: the root, entry 1, is the least of the leaves; leaf p is
+            processor p's next timer, as time << shift | p.
+        messages: a ring of messages under way, each time << shift | message.
+        targets: whom to read from, one row of P' ranks per read of the phase, per job.
+        compute_ns, gap_ns: (phases at hand, N) drawn times; phase k is in row k mod rows.
+        samples: (N + J, ...) waits that the adaptive rules remember: of each process, and
+            after those of each job's root.
+        spent_ns: (P, 5) by category.
+        waits: (J, kind, outcome, [count, nanoseconds]).
+        slots: (slots, N) who may run in each slot; ``slot_ns`` their lengths.
+        table: the local scheduler's dispatch table, one row per priority.
+        timeline: rows of (time, processor, process, category) where recording is on.
+    """
+
+    clock: Records
+    machine: Records
+    processes: Records
+    processors: Records
+    jobs: Records
+    residents: NDArray[np.int32]
+    timers: NDArray[np.int64]
+    messages: NDArray[np.int64]
+    targets: NDArray[np.int32]
+    compute_ns: NDArray[np.int64]
+    gap_ns: NDArray[np.int64]
+    samples: NDArray[np.int64]
+    spent_ns: NDArray[np.int64]
+    waits: NDArray[np.int64]
+    slots: NDArray[np.int8]
+    slot_ns: NDArray[np.int64]
+    table: NDArray[np.int32]
+    timeline: NDArray[np.int64]

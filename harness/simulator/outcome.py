@@ -1,0 +1,160 @@
+"""What came of a simulation: per job, per processor, per kind of wait."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.simulator.machine import SimulatedJob
+from harness.simulator.model import BARRIER, BLOCKED_ONCE, CATEGORIES, READ, SPUN, State
+
+
+@dataclass(frozen=True)
+class Waits:
+    """How many waits of one kind ended while spinning, and after blocking, and their sums."""
+
+    spun: int
+    blocked: int
+    spun_ns: int
+    blocked_ns: int
+
+    @property
+    def spun_share(self) -> float:
+        """Share of the waits that completed while spinning; 1 where there were none."""
+        return self.spun / max(1, self.spun + self.blocked) if self.spun or self.blocked else 1.0
+
+
+@dataclass(frozen=True)
+class JobOutcome:
+    """What became of one job. Times are nanoseconds since the start of the run.
+
+    ``finish_ns`` is None for a job that did not finish, ``placement`` empty for one that
+    was never placed. ``cpu_ns`` is the processor time of each process. ``bursts_ns`` and
+    ``longest_burst_ns`` are the sum and the maximum of the times that the bursts of a job
+    that thinks took from its waking up.
+    """
+
+    number: int
+    placement: tuple[int, ...]
+    arrival_ns: int
+    finish_ns: int | None
+    cpu_ns: tuple[int, ...]
+    reads: Waits
+    barriers: Waits
+    bursts_ns: int
+    longest_burst_ns: int
+
+    @property
+    def response_ns(self) -> int | None:
+        """Finish minus arrival."""
+        return None if self.finish_ns is None else self.finish_ns - self.arrival_ns
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One finished simulation.
+
+    Attributes:
+        jobs: in order of their numbers.
+        end_ns: when it ended.
+        spent_ns: (P, 5) time of each processor by category; each row sums to ``end_ns``.
+        switches: dispatches of each processor.
+        messages: messages handled.
+        timers: timers run out: ends of phases, gaps, switches, spins; ticks.
+        failure: empty when every job finished.
+        timeline: rows of (time, processor, process, category), each valid until the next of
+            its processor; processes count through the jobs in order of arrival, -1 is
+            none. Empty unless asked for.
+    """
+
+    jobs: tuple[JobOutcome, ...]
+    end_ns: int
+    spent_ns: NDArray[np.int64]
+    switches: NDArray[np.int64]
+    messages: int
+    timers: int
+    failure: str
+    timeline: NDArray[np.int64] = field(repr=False)
+
+    @property
+    def makespan_ns(self) -> int | None:
+        """Last finish minus first arrival; None unless every job finished."""
+        finishes = [job.finish_ns for job in self.jobs if job.finish_ns is not None]
+        if len(finishes) < len(self.jobs):
+            return None
+        return max(finishes) - min(job.arrival_ns for job in self.jobs)
+
+    @property
+    def events(self) -> int:
+        """Messages handled and timers run out."""
+        return self.messages + self.timers
+
+    @property
+    def breakdown(self) -> dict[str, float]:
+        """Share of all processors' time by category."""
+        total = self.spent_ns.sum()
+        return {
+            name: float(part / total) if total else 0.0
+            for name, part in zip(CATEGORIES, self.spent_ns.sum(axis=0), strict=True)
+        }
+
+    @property
+    def utilization(self) -> float:
+        """Share of all processors' time in which a process computed."""
+        return self.breakdown["computing"]
+
+
+def summarize(
+    jobs: Sequence[SimulatedJob],
+    placements: Mapping[int, tuple[int, ...]],
+    state: State,
+    timeline: NDArray[np.int64],
+    failure: str,
+) -> Outcome:
+    """The outcome that ``state`` holds; ``jobs`` in the order of their records."""
+    clock = state.clock[0]
+    spent_ns = state.spent_ns.copy()
+    for p, processor in enumerate(state.processors):
+        spent_ns[p, processor.category] += clock.now_ns - processor.since_ns
+    outcomes = [
+        _job_outcome(state, index, job, placements.get(job.number, ())) for index, job in enumerate(jobs)
+    ]
+    return Outcome(
+        jobs=tuple(sorted(outcomes, key=lambda job: job.number)),
+        end_ns=int(clock.now_ns),
+        spent_ns=spent_ns,
+        switches=state.processors.switches.copy(),
+        messages=int(clock.messages),
+        timers=int(clock.timers),
+        failure=failure,
+        timeline=timeline,
+    )
+
+
+def _job_outcome(state: State, index: int, job: SimulatedJob, placement: tuple[int, ...]) -> JobOutcome:
+    record = state.jobs[index]
+    processes = state.processes[record.first : record.first + len(placement)]
+    finished = placement and record.unfinished == 0
+    return JobOutcome(
+        number=job.number,
+        placement=placement,
+        arrival_ns=round(job.arrival_s * 1e9),
+        finish_ns=int(record.finish_ns) if finished else None,
+        cpu_ns=tuple(int(cpu_ns) for cpu_ns in processes.cpu_ns),
+        reads=_waits(state.waits[index, READ]),
+        barriers=_waits(state.waits[index, BARRIER]),
+        bursts_ns=int(record.bursts_ns),
+        longest_burst_ns=int(record.longest_burst_ns),
+    )
+
+
+def _waits(counts: NDArray[np.int64]) -> Waits:
+    return Waits(
+        spun=int(counts[SPUN, 0]),
+        blocked=int(counts[BLOCKED_ONCE, 0]),
+        spun_ns=int(counts[SPUN, 1]),
+        blocked_ns=int(counts[BLOCKED_ONCE, 1]),
+    )

@@ -1,0 +1,213 @@
+"""The front door: simulate one workload under one policy.
+
+The policy is driven through the same :class:`coordinator.session.Session` as in a real
+run: it is asked at arrivals, departures and the ends of tables that do not repeat. All
+that happens between runs in the compiled kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coordinator.policies import Policy
+from coordinator.session import Plan, Session
+from coordinator.view import Job, Machine
+from harness.simulator.kernel import advance
+from harness.simulator.machine import SimulatedJob, SimulatedMachine
+from harness.simulator.model import DEPARTED, REFILL, TABLE_END, TIMELINE_FULL
+from harness.simulator.outcome import Outcome, summarize
+from harness.simulator.state import allocate, enter_job, queue_up, slot_arrays, start_timers
+from workloads.blocking import Waiting, waiting
+from workloads.program import Draws, Program
+from workloads.validation import InputError, number, whole
+
+TIMEOUT_FACTOR = 100.0
+"""Without a time limit of its own, a simulation ends after this many times the time that
+its jobs would take one after the other, alone."""
+
+RANDOM_STREAM = 2**31
+"""Spawn key of the machine's own random numbers: clock phases and the order of queues."""
+
+
+def simulate(
+    jobs: Sequence[SimulatedJob],
+    machine: SimulatedMachine,
+    policy: Policy,
+    *,
+    blocking: str = "spin",
+    spin_switches: float = 2.0,
+    seed: int = 0,
+    repeat: int = 0,
+    timeline: bool = False,
+    timeout_s: float | None = None,
+) -> Outcome:
+    """Run ``jobs`` on ``machine`` under ``policy`` to their ends; the same arguments, the same outcome.
+
+    ``seed``, ``repeat`` and the jobs' numbers fix the compute times, which are those of the
+    MPI run. A workload that does not finish within ``timeout_s`` simulated seconds gives an
+    outcome with a failure.
+
+    Raises:
+        InputError: for a job larger than the machine, or numbers out of range.
+    """
+    whole("seed", seed, least=0)
+    whole("repeat", repeat, least=0)
+    _check(jobs, machine)
+    if timeout_s is not None:
+        number("timeout_s", timeout_s, above=0)
+
+    def rule(program: Program) -> Waiting:
+        return waiting(
+            blocking,
+            switch_us=machine.context_switch_us,
+            latency_us=machine.latency_us,
+            spin_switches=spin_switches,
+            imbalance_us=program.imbalance_us,
+        )
+
+    rule(jobs[0].program)
+    run = _Run(jobs, machine, policy, rule, (seed, repeat), timeline)
+    limit_ns = _time_limit_ns(jobs, machine) if timeout_s is None else round(timeout_s * 1e9)
+    limit_ns = min(limit_ns, int(run.state.clock[0].never_ns) - 1)
+    finished = run.finish(limit_ns)
+    run.keep_timeline()
+    failure = "" if finished else f"not finished after {limit_ns / 1e9:g} simulated seconds"
+    return summarize(run.jobs, run.placements, run.state, np.concatenate(run.timeline), failure)
+
+
+def _check(jobs: Sequence[SimulatedJob], machine: SimulatedMachine) -> None:
+    if not jobs:
+        raise InputError("jobs", list(jobs), "must be at least one job", "add a job")
+    numbers = [job.number for job in jobs]
+    if len(set(numbers)) != len(numbers):
+        raise InputError("jobs", numbers, "two jobs have the same number", "number them 0, 1, 2, ...")
+    for job in jobs:
+        if job.program.processes > machine.processors:
+            raise InputError(
+                f"jobs[{job.number}].program.processes",
+                job.program.processes,
+                f"a job has one process per processor, and processors is {machine.processors}",
+                "give the job fewer processes, or the machine more processors",
+            )
+
+
+class _Run:
+    """One simulation in progress: the kernel's state, the policy's session, random streams."""
+
+    def __init__(
+        self,
+        jobs: Sequence[SimulatedJob],
+        machine: SimulatedMachine,
+        policy: Policy,
+        rule: Callable[[Program], Waiting],
+        key: tuple[int, int],
+        timeline: bool,
+    ) -> None:
+        self.jobs = sorted(jobs, key=lambda job: (job.arrival_s, job.number))
+        self.state = allocate(machine, self.jobs, timeline)
+        self.placements: dict[int, tuple[int, ...]] = {}
+        self.timeline: list[NDArray[np.int64]] = []
+        self._index = {job.number: index for index, job in enumerate(self.jobs)}
+        self._rule = rule
+        self._key = key
+        self._random = np.random.default_rng(np.random.SeedSequence(key[0], spawn_key=(key[1], RANDOM_STREAM)))
+        start_timers(self.state, machine, self._random)
+        self._session = Session(
+            policy,
+            Machine(machine.processors),
+            [Job(job.number, job.program.processes, arrival_ns(job), job.moldable) for job in self.jobs],
+        )
+        self._draws: dict[int, list[Draws]] = {}
+
+    def finish(self, limit_ns: int) -> bool:
+        """Simulate until every job has finished; False if that takes longer than ``limit_ns``."""
+        clock = self.state.clock[0]
+        clock.slot_end_ns = clock.never_ns
+        coming = list(self.jobs)
+        unfinished = len(coming)
+        while unfinished:
+            clock.until_ns = min(arrival_ns(coming[0]), limit_ns) if coming else limit_ns
+            clock.next_ns = min(clock.until_ns, clock.slot_end_ns)
+            status = advance(self.state)
+            now_ns = int(clock.now_ns)
+            if status == REFILL:
+                self._draw(int(clock.subject))
+            elif status == TIMELINE_FULL:
+                self.keep_timeline()
+            elif status == DEPARTED:
+                unfinished -= 1
+                self._follow(self._session.depart(self.jobs[clock.subject].number, now_ns))
+            elif status == TABLE_END:
+                self._follow(self._session.slot_end(now_ns))
+            elif coming and arrival_ns(coming[0]) <= now_ns:
+                arrived = [job for job in coming if arrival_ns(job) <= now_ns]
+                coming = coming[len(arrived) :]
+                plans = [self._session.arrive(job.number, now_ns) for job in arrived]
+                self._follow(plans[-1])
+            else:
+                return False
+        return True
+
+    def keep_timeline(self) -> None:
+        """Take over what the kernel has recorded."""
+        clock = self.state.clock[0]
+        self.timeline.append(self.state.timeline[: clock.recorded].copy())
+        clock.recorded = 0
+
+    def _follow(self, plan: Plan) -> None:
+        """Put a plan of the policy into force, now."""
+        newcomers = []
+        for number, placement in plan.decision.placements.items():
+            if number not in self.placements:
+                self.placements[number] = placement
+                newcomers.append(self._index[number])
+                self._place(self._index[number], placement)
+        queue_up(self.state, newcomers, self._random)
+        slots, slot_ns = slot_arrays(self.state, plan.decision, self._index)
+        self.state = self.state._replace(slots=slots, slot_ns=slot_ns)
+        clock = self.state.clock[0]
+        clock.slot, end_ns = plan.slot_at(int(clock.now_ns))
+        clock.slot_end_ns = clock.never_ns if end_ns is None else end_ns
+        clock.cyclic = plan.decision.cyclic
+        clock.new_plan = 1
+
+    def _place(self, index: int, placement: Sequence[int]) -> None:
+        """Let job ``index`` begin on the processors ``placement``."""
+        job = self.jobs[index]
+        program = job.program.on(len(placement))
+        enter_job(self.state, index, job, program, placement, self._rule(program))
+        self._draws[index] = [Draws(program, rank, (*self._key, job.number)) for rank in range(len(placement))]
+        for _ in range(2):
+            self._draw(index)
+
+    def _draw(self, index: int) -> None:
+        """Draw half a table of compute times for job ``index``, over those that are used up."""
+        job = self.state.jobs[index]
+        count = len(self.state.compute_ns) // 2
+        begin = job.drawn % len(self.state.compute_ns)
+        rows = slice(begin, begin + count)
+        for rank, draws in enumerate(self._draws[index]):
+            self.state.compute_ns[rows, job.first + rank] = draws.compute_ns(count)
+            self.state.gap_ns[rows, job.first + rank] = draws.gap_ns(count)
+        job.drawn += count
+
+
+def arrival_ns(job: SimulatedJob) -> int:
+    """When ``job`` arrives."""
+    return round(job.arrival_s * 1e9)
+
+
+def _time_limit_ns(jobs: Sequence[SimulatedJob], machine: SimulatedMachine) -> int:
+    """A time by which any workload that makes progress has finished."""
+    costs_us = machine.send_us + machine.receive_us + machine.serve_us + machine.poll_us
+    alone_us = 0.0
+    for job in jobs:
+        program = job.program
+        waits = program.barriers_per_phase + program.reads().shape[1]
+        delays_us = waits * (4 * machine.context_switch_us + costs_us * program.processes)
+        alone_us += program.phase_count() * (program.phase_us(machine.latency_us) + delays_us + (job.think_us or 0))
+    last_ns = max(arrival_ns(job) for job in jobs)
+    return last_ns + round(TIMEOUT_FACTOR * alone_us * 1e3)

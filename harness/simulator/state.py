@@ -1,0 +1,188 @@
+"""Makes the arrays of a simulation, and puts jobs and slots into them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coordinator.view import Decision
+from harness.simulator import local
+from harness.simulator.machine import SimulatedJob, SimulatedMachine
+from harness.simulator.model import (
+    CLOCK,
+    ENTERING,
+    IDLE,
+    JOB,
+    MACHINE,
+    NEVER_NS,
+    NOBODY,
+    PROCESS,
+    PROCESSOR,
+    Records,
+    State,
+)
+from workloads import blocking
+from workloads.blocking import Waiting
+from workloads.program import Program
+from workloads.validation import InputError
+
+TICK_NS = 10_000_000
+TICKS_PER_UPDATE = 100
+"""The clock tick and the starvation timer of SVR4 (Dusseau et al. 1996, section 3.3)."""
+
+TIMELINE_ROWS = 1 << 16
+DRAWN_NUMBERS = 1 << 17
+"""Compute times kept at hand, all processes together."""
+
+
+def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: bool) -> State:
+    """An idle machine with room for ``jobs``, at time 0."""
+    processes = sum(job.program.processes for job in jobs)
+    sizes = [job.program.reads().size for job in jobs]
+    leaves = _power_of_two(machine.processors)
+    rows = min(1024, max(32, _power_of_two(DRAWN_NUMBERS // processes)))
+    state = State(
+        clock=_records(1, CLOCK),
+        machine=_machine_record(machine),
+        processes=_records(processes, PROCESS),
+        processors=_records(machine.processors, PROCESSOR),
+        jobs=_records(len(jobs), JOB),
+        residents=np.zeros((machine.processors, len(jobs)), dtype=np.int32),
+        timers=np.full(2 * leaves, NEVER_NS, dtype=np.int64),
+        messages=np.full(_power_of_two(processes + 2), NEVER_NS, dtype=np.int64),
+        targets=np.zeros(sum(sizes), dtype=np.int32),
+        compute_ns=np.zeros((rows, processes), dtype=np.int64),
+        gap_ns=np.zeros((rows, processes), dtype=np.int64),
+        samples=np.zeros((processes + len(jobs), len(blocking.new_sample(0))), dtype=np.int64),
+        spent_ns=np.zeros((machine.processors, 5), dtype=np.int64),
+        waits=np.zeros((len(jobs), 2, 2, 2), dtype=np.int64),
+        slots=np.zeros((1, processes), dtype=np.int8),
+        slot_ns=np.zeros(1, dtype=np.int64),
+        table=np.array(machine.table(), dtype=np.int32),
+        timeline=np.zeros((TIMELINE_ROWS + 8 * machine.processors if timeline else 1, 4), dtype=np.int64),
+    )
+    clock = state.clock[0]
+    clock.shift = max(2 * processes, leaves).bit_length()
+    clock.never_ns = NEVER_NS >> clock.shift
+    clock.recording = TIMELINE_ROWS if timeline else 0
+    firsts = np.cumsum([0] + [job.program.processes for job in jobs])
+    for index, record in enumerate(state.jobs):
+        record.first = firsts[index]
+        record.targets_at = sum(sizes[:index])
+    return state
+
+
+def start_timers(state: State, machine: SimulatedMachine, random: np.random.Generator) -> None:
+    """Give each processor the phases of its clock tick and starvation timer."""
+    leaves = len(state.timers) >> 1
+    shift = state.clock[0].shift
+    ticks = random.integers(TICK_NS, size=machine.processors) + 1
+    updates = random.integers(TICKS_PER_UPDATE, size=machine.processors) + 1
+    for p in range(machine.processors):
+        processor = state.processors[p]
+        processor.current = NOBODY
+        processor.category = IDLE
+        processor.activity_ns = processor.alarm_ns = state.clock[0].never_ns
+        processor.tick_ns = ticks[p] if machine.timers == "independent" else TICK_NS
+        processor.ticks_to_update = updates[p] if machine.timers == "independent" else TICKS_PER_UPDATE
+        state.timers[leaves + p] = int(processor.tick_ns) << int(shift) | p
+    for place in range(leaves - 1, 0, -1):
+        state.timers[place] = min(state.timers[2 * place], state.timers[2 * place + 1])
+
+
+def enter_job(
+    state: State, index: int, job: SimulatedJob, program: Program, placement: Sequence[int], waiting: Waiting
+) -> None:
+    """Fill in the records of a job that has been placed; the kernel lets its processes in."""
+    count = program.processes
+    targets = program.reads()
+    record = state.jobs[index]
+    record.processes = record.unfinished = count
+    record.reads = targets.shape[1]
+    record.opening = program.opening_barrier
+    record.closing = program.closing_barrier
+    record.served_by_network = program.read == "rma"
+    record.thinks = job.think_us is not None
+    record.think_ns = round((job.think_us or 0) * 1e3)
+    record.phases = program.phase_count()
+    record.longest_wait_ns = blocking.UNKNOWN_NS
+    record.estimate_ns = blocking.UNKNOWN_NS
+    record.rule, record.switch_ns, record.round_trip_ns, record.fixed_ns, record.imbalance_ns = waiting
+    state.targets[record.targets_at : record.targets_at + targets.size] = targets.T.ravel()
+    state.samples[len(state.processes) + index] = blocking.new_sample(0)
+    processes = state.processes[record.first : record.first + count]
+    processes.state = ENTERING
+    processes.job = index
+    processes.rank = np.arange(count)
+    processes.processor = placement
+    processes.inbox_first = NOBODY
+    processes.estimate_ns = processes.previous_wait_ns = blocking.UNKNOWN_NS
+    processes.alarm_ns = state.clock[0].never_ns
+    processes.wait_began_ns = state.clock[0].now_ns
+    for rank in range(count):
+        state.samples[record.first + rank] = blocking.new_sample(rank)
+
+
+def queue_up(state: State, newcomers: Sequence[int], random: np.random.Generator) -> None:
+    """Put the processes of newly placed jobs into their processors' queues, in random order.
+
+    ``newcomers`` are indices of job records. Source: Dusseau et al. 1996, section 3.3.
+    """
+    waiting_at: dict[int, list[int]] = {}
+    for index in newcomers:
+        record = state.jobs[index]
+        for q in range(record.first, record.first + record.processes):
+            waiting_at.setdefault(int(state.processes[q].processor), []).append(q)
+    for p, processes in sorted(waiting_at.items()):
+        processor = state.processors[p]
+        for q in random.permutation(processes):
+            processor.last_order += 1
+            state.processes[q].order = processor.last_order
+            state.residents[p, processor.residents] = q
+            processor.residents += 1
+
+
+def slot_arrays(
+    state: State, decision: Decision, indices: dict[int, int]
+) -> tuple[NDArray[np.int8], NDArray[np.int64]]:
+    """The table of ``decision`` as ``State.slots`` and ``State.slot_ns``.
+
+    ``indices`` gives the index of each job's record by the job's number.
+    """
+    slots = np.zeros((len(decision.slots), len(state.processes)), dtype=np.int8)
+    for row, slot in zip(slots, decision.slots, strict=True):
+        for number, placement in decision.placements.items():
+            first = state.jobs[indices[number]].first
+            for rank, p in enumerate(placement):
+                row[first + rank] = number in slot.runs[p]
+    never_ns = int(state.clock[0].never_ns)
+    lengths = [never_ns if slot.length_ns is None else slot.length_ns for slot in decision.slots]
+    return slots, np.array(lengths, dtype=np.int64)
+
+
+def _machine_record(machine: SimulatedMachine) -> Records:
+    records = _records(1, MACHINE)
+    record = records[0]
+    record.switch_ns = round(machine.context_switch_us * 1e3)
+    record.latency_ns = round(machine.latency_us * 1e3)
+    record.send_ns = round(machine.send_us * 1e3)
+    record.receive_ns = round(machine.receive_us * 1e3)
+    record.serve_ns = round(machine.serve_us * 1e3)
+    record.poll_ns = round(machine.poll_us * 1e3)
+    record.handles_when_waiting = machine.handles_when_waiting
+    record.wall_clock_spin = machine.spin_clock == "wall"
+    record.tick_period_ns = TICK_NS
+    record.ticks_per_update = TICKS_PER_UPDATE
+    record.requeue_unblocked = local.KNOWN[machine.local].requeues_unblocked
+    record.message_costs = record.send_ns + record.receive_ns + record.serve_ns + record.poll_ns > 0
+    return records
+
+
+def _records(count: int, dtype: np.dtype[np.void]) -> Records:
+    return np.zeros(count, dtype=dtype).view(np.recarray)
+
+
+def _power_of_two(least: int) -> int:
+    return 1 << max(0, least - 1).bit_length()
