@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -252,7 +252,9 @@ class Driver:
     def _hear(self, message: Any) -> None:
         match message:
             case protocol.Up(guardian):
-                self._guardian = Process(guardian)
+                # One that has gone by now is reported by the agent.
+                with suppress(ProcessLookupError):
+                    self._guardian = Process(guardian)
             case protocol.Ready(job, rank):
                 part = self._parts[job]
                 part.ready.add(rank)

@@ -48,6 +48,11 @@ class Launcher:
     ) -> dict[str, str]:
         """The environment to launch in: ``coordinator.environment.passed_on`` and what the kind needs."""
         needed = {}
+        if self.kind == "mpich":
+            # Without a topology file from us hydra writes one to /tmp, wherever TMPDIR is, and
+            # leaves it there when it is killed or a rank aborts. From an empty one hwloc
+            # falls back to looking for itself.
+            needed["HWLOC_XMLFILE"] = os.devnull
         if self.kind == "openmpi":
             # On more ranks than cores Open MPI would yield in its polling: no spinning at all.
             needed["OMPI_MCA_mpi_yield_when_idle"] = "0"

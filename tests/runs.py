@@ -1,0 +1,150 @@
+"""Runs to do things to: a driver in a process of its own, and what is left of it afterwards."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from coordinator import policies
+from coordinator.driver import run_workload
+from coordinator.mechanisms import cgroups_of_runs
+from coordinator.processes import DIRECTORY, marked
+from coordinator.workload import ParallelJob, Workload
+from workloads.program import Program
+
+HERE = Path(__file__).parent
+
+
+def workload(policy: str = "none", jobs: int = 3, phases: int = 2000, **changes: Any) -> Workload:
+    """Two-process BARRIER jobs of about 0.1 ms a phase, on the first two cores."""
+    options = changes.pop("options", {"quantum_ms": 10} if policy == "gang" else {})
+    arrival_s = changes.pop("arrival_s", 0.0)
+    program = Program(granularity_us=100, imbalance=0.25, phases=phases)
+    return Workload(
+        tuple(ParallelJob(number, program, number * arrival_s) for number in range(jobs)),
+        policies.create(policy, options),
+        tuple(sorted(os.sched_getaffinity(0)))[:2],
+        timeout_s=changes.pop("timeout_s", 60.0),
+        **changes,
+    )
+
+
+class Run:
+    """A driver in a process of its own, with a runtime directory of its own."""
+
+    def __init__(self, runtime: str, **options: Any) -> None:
+        self.runtime = runtime
+        self.driver = subprocess.Popen(
+            [sys.executable, str(HERE / "runs.py"), json.dumps(options)],
+            env={**os.environ, "XDG_RUNTIME_DIR": runtime, "PYTHONPATH": str(HERE.parent)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def processes(self) -> list[int]:
+        """Pids of what the run has started and is still there."""
+        found = marked().items()
+        return [pid for pid, variables in found if variables.get(DIRECTORY, "").startswith(self.runtime)]
+
+    def part(self, name: str) -> int | None:
+        """The pid of the driver, agent, guardian, mpiexec of a job, or a rank."""
+        if name == "driver":
+            return self.driver.pid
+        signs = {"agent": "coordinator.agent", "guardian": "coordinator.guardian", "rank": "workloads.rank"}
+        for pid in self.processes():
+            words = command(pid)
+            if (name == "mpiexec" and words and Path(words[0]).name in ("mpiexec", "prterun", "mpirun")) or (
+                name in signs and words[1:2] == ["-m"] and signs[name] in words[:5]
+            ):
+                return pid
+        return None
+
+    def segments(self) -> list[Path]:
+        """Shared-memory files that its processes map at this moment."""
+        found = set()
+        for pid in self.processes():
+            try:
+                maps = Path(f"/proc/{pid}/maps").read_text()
+            except OSError:
+                continue
+            found |= {line.split()[5] for line in maps.splitlines() if "/dev/shm/" in line}
+        return [Path(name) for name in found]
+
+    def result(self, timeout_s: float = 60) -> dict[str, Any]:
+        """What the driver printed; it must have exited with 0."""
+        out, err = self.driver.communicate(timeout=timeout_s)
+        assert self.driver.returncode == 0, err
+        document: dict[str, Any] = json.loads(out)
+        return document
+
+    def remains(self) -> list[str]:
+        """What there still is of the run."""
+        left = [f"process {pid} {state(pid)}: {command(pid)}" for pid in self.processes()]
+        left += [str(path) for path in Path(self.runtime).rglob("*")]
+        groups = [group for group in cgroups_of_runs() if group.name.removeprefix("lockstep-") in self.ids]
+        return left + [str(group) for group in groups]
+
+    def holds(self) -> bool:
+        """Whether some process of it is stopped or frozen at this moment."""
+        self.note()
+        groups = [group for group in cgroups_of_runs() if group.name.removeprefix("lockstep-") in self.ids]
+        frozen = ("frozen 1" in events.read_text() for group in groups for events in group.glob("*/*.events"))
+        return any(state(pid) == "T" for pid in self.processes()) or any(frozen)
+
+    ids: frozenset[str] = frozenset()
+
+    def note(self) -> None:
+        """Remember the run's id, to look for its cgroup later."""
+        self.ids |= {path.name for path in Path(self.runtime).glob("lockstep-*/*")}
+
+
+@contextmanager
+def running(**options: Any) -> Iterator[Run]:
+    """A run in progress; afterwards nothing of it is left, whatever the test did."""
+    with TemporaryDirectory(prefix="ls-") as runtime:
+        run = Run(runtime, **options)
+        try:
+            yield run
+        finally:
+            run.driver.kill()
+            run.driver.communicate()
+            for pid in run.processes():
+                os.kill(pid, 9)
+
+
+def command(pid: int) -> list[str]:
+    """The command line of a process."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text().split("\0")[:-1]
+    except OSError:
+        return []
+
+
+def state(pid: int) -> str:
+    """The state letter of a process; empty if it is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
+
+
+def eventually(condition: Callable[[], Any], timeout_s: float = 15.0) -> Any:
+    """Wait until ``condition()`` is true and return what it gave, or its last value when time is up."""
+    deadline = time.monotonic() + timeout_s
+    while not (value := condition()) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return value
+
+
+if __name__ == "__main__":
+    result = run_workload(workload(**json.loads(sys.argv[1])))
+    print(json.dumps({"failure": result.failure, "jobs": [job.failure for job in result.jobs]}))

@@ -1,0 +1,114 @@
+"""Launchers: found, told apart, given a clean environment, ended whatever they started."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from runs import eventually
+
+from coordinator import launch
+from coordinator.environment import passed_on
+from coordinator.launch import Launcher, LaunchError, find_launcher, recognize, run_session
+from coordinator.processes import RUN, marked
+from workloads.validation import InputError
+
+MPICH = Launcher("mpich", "/x/mpiexec", "5.0")
+OPENMPI = Launcher("openmpi", "/x/mpiexec", "5.0.11")
+
+
+def test_recognizes_both_kinds_by_their_answers() -> None:
+    hydra = "HYDRA build details:\n    Version:                                 4.2.1\n    CC: cc\n"
+    assert recognize("/x/mpiexec", hydra) == Launcher("mpich", "/x/mpiexec", "4.2.1")
+    assert recognize("/y", "mpiexec (Open MPI) 5.0.8\n\nReport bugs to") == Launcher("openmpi", "/y", "5.0.8")
+    assert recognize("/z", "srun 23.1\n") is None
+
+
+def test_command_lines_bind_nothing() -> None:
+    assert MPICH.argv(3, ["a", "b"]) == ["/x/mpiexec", "-bind-to", "none", "-n", "3", "a", "b"]
+    assert OPENMPI.argv(2, ["a"]) == ["/x/mpiexec", "--bind-to", "none", "--oversubscribe", "-n", "2", "a"]
+
+
+def test_open_mpi_spins_and_runs_as_root_only_when_root() -> None:
+    as_user = OPENMPI.environment({}, {}, root=False)
+    assert as_user["OMPI_MCA_mpi_yield_when_idle"] == "0"
+    assert "OMPI_ALLOW_RUN_AS_ROOT" not in as_user
+    as_root = OPENMPI.environment({}, {}, root=True)
+    assert as_root["OMPI_ALLOW_RUN_AS_ROOT"] == as_root["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] == "1"
+    assert not any(name.startswith("OMPI_") for name in MPICH.environment({}, {}))
+
+
+def test_the_environment_is_an_allow_list() -> None:
+    source = {"PATH": "/bin", "SECRET": "x", "LC_ALL": "C", "UCX_TLS": "sm", "OMPI_COMM_WORLD_RANK": "1"}
+    passed = passed_on({"LOCKSTEP_RUN": "r"}, source)
+    assert {"PATH", "LC_ALL", "UCX_TLS", "LOCKSTEP_RUN"} <= passed.keys()
+    assert passed.keys().isdisjoint({"SECRET", "OMPI_COMM_WORLD_RANK"})
+    assert passed["OMP_NUM_THREADS"] == "1"
+    first, *rest = passed_on({}, {"PYTHONPATH": "/a:/b"})["PYTHONPATH"].split(":")
+    assert (Path(first) / "workloads" / "rank.py").exists()
+    assert rest == ["/a", "/b"]
+
+
+def fake(directory: Path, answer: str) -> None:
+    program = directory / "mpiexec"
+    program.write_text(f"#!/bin/sh\necho '{answer}'\n")
+    program.chmod(0o755)
+
+
+def test_the_launcher_beside_python_comes_before_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beside, path = tmp_path / "a b", tmp_path / "path"
+    beside.mkdir()
+    path.mkdir()
+    fake(beside, "HYDRA build details:\nVersion: 9.9")
+    fake(path, "mpiexec (Open MPI) 8.8")
+    monkeypatch.setattr(sys, "executable", str(beside / "python"))
+    monkeypatch.setenv("PATH", str(path), prepend=":")
+    assert find_launcher() == Launcher("mpich", str(beside / "mpiexec"), "9.9")
+    assert find_launcher("openmpi") == Launcher("openmpi", str(path / "mpiexec"), "8.8")
+
+
+def test_without_a_launcher_the_message_says_how_to_get_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(InputError, match=r"pip install 'lockstep-scheduling\[mpich\]'"):
+        find_launcher()
+    with pytest.raises(InputError, match="must be one of mpich, openmpi"):
+        find_launcher("lam")
+
+
+@pytest.mark.slow
+def test_a_session_returns_its_output_and_leaves_no_directory(tmp_path: Path) -> None:
+    assert run_session([sys.executable, "-c", "print(6 * 7)"], passed_on({}), 10) == "42\n"
+
+
+@pytest.mark.slow
+def test_a_failing_session_shows_what_it_said() -> None:
+    with pytest.raises(LaunchError, match="status 3\nno luck"):
+        run_session([sys.executable, "-c", "import sys; sys.stderr.write('no luck'); sys.exit(3)"], {}, 10)
+    with pytest.raises(LaunchError, match="cannot start /nonexistent"):
+        run_session(["/nonexistent"], {}, 10)
+
+
+@pytest.mark.slow
+def test_a_session_that_takes_too_long_is_ended_with_all_its_descendants(tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    script = f"setsid sleep 60 & echo $! > '{pid_file}'; trap '' TERM; wait; sleep 60"
+    begin = time.monotonic()
+    with pytest.raises(LaunchError, match=r"longer than 0\.5 s"):
+        run_session(["/bin/sh", "-c", script], passed_on({}), 0.5)
+    assert time.monotonic() - begin < 10
+    sleeper = int(pid_file.read_text())
+    assert eventually(lambda: RUN not in marked().get(sleeper, {}))
+
+
+def test_the_end_of_a_file_is_told(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("\n".join(map(str, range(30))))
+    assert launch.tail(tmp_path / "log", 2) == "28\n29"
+    assert launch.tail(tmp_path / "none") == ""
+    assert launch.describe(-9) == "was killed by signal 9"

@@ -1,0 +1,155 @@
+"""Real processes, really held and really run again, by every mechanism."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from runs import eventually, state
+
+from coordinator import mechanisms
+from coordinator.mechanisms import Freezer, Realtime, Signals, choose, known
+from coordinator.priority import prompt
+from coordinator.processes import Process, end, find
+from coordinator.rundir import RunDirectory
+from workloads.validation import InputError
+
+
+@pytest.fixture
+def directory(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> RunDirectory:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("r")))
+    return RunDirectory.create()
+
+
+@pytest.fixture
+def spinner(directory: RunDirectory) -> Iterator[Process]:
+    """A process that computes all the time."""
+    child = subprocess.Popen(
+        [sys.executable, "-S", "-c", "while True: pass"], env={**os.environ, **directory.marks}
+    )
+    yield Process(child.pid)
+    child.kill()
+    child.wait()
+    for group in mechanisms.cgroups_of_runs():
+        if group.name == f"lockstep-{directory.run}":
+            mechanisms.remove_cgroups(group)
+
+
+def cpu_ns(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0])
+
+
+def progresses(process: Process) -> bool:
+    before = cpu_ns(process.pid)
+    time.sleep(0.03)
+    return cpu_ns(process.pid) - before > 1_000_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mechanism", [Signals, Freezer])
+def test_a_held_process_uses_no_processor(
+    mechanism: type[Signals] | type[Freezer], spinner: Process, directory: RunDirectory
+) -> None:
+    if mechanism.unavailable():
+        pytest.skip(mechanism.unavailable())
+    holder = mechanism(directory)
+    holder.adopt(spinner, 0, 0)
+    assert eventually(lambda: progresses(spinner))
+    holder.hold(spinner)
+    time.sleep(0.01)
+    assert not progresses(spinner)
+    holder.run(spinner)
+    assert eventually(lambda: progresses(spinner))
+
+
+def test_realtime_changes_the_class_and_takes_it_back(spinner: Process, directory: RunDirectory) -> None:
+    if Realtime.unavailable():
+        pytest.skip(Realtime.unavailable())
+    holder = Realtime(directory)
+    spinner.send(signal.SIGSTOP)
+    holder.run(spinner)
+    assert os.sched_getscheduler(spinner.pid) == os.SCHED_RR
+    holder.hold(spinner)
+    assert os.sched_getscheduler(spinner.pid) == os.SCHED_OTHER
+
+
+def test_all_mechanisms_bear_with_a_process_that_has_ended(spinner: Process, directory: RunDirectory) -> None:
+    os.kill(spinner.pid, signal.SIGKILL)
+    os.waitpid(spinner.pid, 0)
+    for mechanism in known().values():
+        if not mechanism.unavailable():
+            holder = mechanism(directory)
+            holder.adopt(spinner, 0, 0)
+            holder.hold(spinner)
+            holder.run(spinner)
+            holder.free(spinner)
+    assert not spinner.send(signal.SIGCONT)
+
+
+def test_frozen_and_stopped_processes_are_found_and_ended(spinner: Process, directory: RunDirectory) -> None:
+    spinner.send(signal.SIGSTOP)
+    eventually(lambda: state(spinner.pid) == "T")
+    assert [process.pid for process in find(directory.run)] == [spinner.pid]
+    assert find(directory.run, job=0) == []
+    assert end(directory.run, spare={spinner.pid}) == (0, 0)
+    assert end(directory.run) == (1, 0)
+    assert state(spinner.pid) in ("Z", "")
+
+
+@pytest.mark.slow
+def test_who_ignores_sigterm_is_killed_after_the_grace(directory: RunDirectory) -> None:
+    ignoring = "import signal, time; signal.signal(15, signal.SIG_IGN); print(flush=True); time.sleep(60)"
+    child = subprocess.Popen(
+        [sys.executable, "-S", "-c", ignoring],
+        env={**os.environ, **directory.marks},
+        stdout=subprocess.PIPE,
+    )
+    assert child.stdout is not None
+    child.stdout.readline()
+    assert end(directory.run, grace_s=0.2) == (1, 0)
+    assert child.wait(5) == -signal.SIGKILL
+    child.stdout.close()
+
+
+def test_every_mechanism_says_what_it_needs_and_what_harm_it_can_do() -> None:
+    assert list(known()) == ["signals", "freezer", "realtime"]
+    for mechanism in known().values():
+        assert "lockstep clean" in mechanism.harm
+    assert Signals.privilege == "" and Freezer.privilege and Realtime.privilege
+
+
+def test_auto_takes_signals_and_says_why() -> None:
+    name, why = choose("auto")
+    assert name == "signals" and "no privilege" in why
+    with pytest.raises(InputError, match="signals, freezer, realtime; did you mean 'freezer'"):
+        choose("frezer")
+
+
+def test_an_unavailable_mechanism_is_refused_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mechanisms, "cgroup_base", lambda: None)
+    with pytest.raises(InputError, match="no cgroup v2"):
+        choose("freezer")
+    monkeypatch.setattr(mechanisms, "may_use_realtime", lambda: False)
+    with pytest.raises(InputError, match="CAP_SYS_NICE"):
+        choose("realtime")
+    with pytest.raises(InputError, match="CAP_SYS_NICE"):
+        mechanisms.check_local("rr")
+
+
+def test_priority_is_restored_and_not_inherited() -> None:
+    before = os.sched_getscheduler(0)
+    with prompt() as how:
+        assert how
+        child = subprocess.run(
+            [sys.executable, "-S", "-c", "import os; print(os.sched_getscheduler(0))"],
+            capture_output=True,
+            check=True,
+        )
+        assert int(child.stdout) == before
+    assert os.sched_getscheduler(0) == before
