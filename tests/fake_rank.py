@@ -1,0 +1,35 @@
+"""A rank that speaks the protocol and computes, without MPI: python fake_rank.py SOCKET JOB RANK."""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+import time
+
+
+def main(path: str, job: str, rank: str) -> int:
+    """Announce, wait for the start, compute a little, hand in a record, wait for the end."""
+    line = socket.socket(socket.AF_UNIX)
+    line.connect(path)
+    answers = line.makefile("r")
+
+    def tell(**message: object) -> None:
+        line.sendall(json.dumps(message).encode() + b"\n")
+
+    tell(type="hello", version=1, job=int(job), rank=int(rank))
+    tell(type="ready")
+    try:
+        if not answers.readline():
+            return 1
+    except ConnectionResetError:
+        return 1
+    end_ns = time.thread_time_ns() + 30_000_000
+    while time.thread_time_ns() < end_ns:
+        pass
+    tell(type="record", record={"job": int(job), "rank": int(rank)})
+    return 0 if "leave" in answers.readline() else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,332 @@
+"""The agent: messages, slots on a clock, and a real agent with ranks that are not MPI's."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from runs import eventually, state
+
+from coordinator import protocol
+from coordinator.agent import Setup
+from coordinator.channel import Channel
+from coordinator.environment import passed_on
+from coordinator.processes import JOB, Process
+from coordinator.protocol import FROM_RANK, TO_AGENT, TO_DRIVER, ProtocolError, Table
+from coordinator.rundir import RunDirectory
+from coordinator.slots import Switcher
+
+MS = 1_000_000
+
+
+@given(
+    number=st.integers(0),
+    lengths=st.lists(st.none() | st.integers(1), min_size=1, max_size=4).map(tuple),
+    cyclic=st.booleans(),
+)
+def test_tables_survive_the_wire(number: int, lengths: tuple[int | None, ...], cyclic: bool) -> None:
+    runs = tuple(((0, 1), ()) for _ in lengths)
+    table = Table(number, 5, -5, cyclic, lengths, runs, ((0, (0, 1)), (1, ())))
+    assert TO_AGENT.decode(TO_AGENT.encode(table).rstrip()) == table
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        (b"{", "not a line of JSON"),
+        (b"[]", "not an object"),
+        (b"\xff", "not a line of JSON"),
+        (b'{"type":"leave"}', "version None, required 1"),
+        (b'{"type":"leave","version":2}', "version 2, required 1"),
+        (b'{"type":"fly","version":1}', "unknown message 'fly'; known are table, start, leave, end"),
+        (b'{"type":["a"],"version":1}', "unknown message"),
+        (b'{"type":"leave","version":1,"x":1}', "x"),
+        (b'{"type":"start","version":1,"job":1,"at_ns":2}', "cores"),
+        (b'{"type":"start","version":1,"job":true,"at_ns":2,"cores":[]}', "start.job is True"),
+        (b'{"type":"start","version":1,"job":1,"at_ns":2,"cores":["0"]}', "start.cores is '0'"),
+        (b'{"type":"start","version":1,"job":1,"at_ns":2,"cores":3}', "start.cores is 3"),
+    ],
+)
+def test_what_is_not_a_message_is_refused(line: bytes, complaint: str) -> None:
+    with pytest.raises(ProtocolError, match=complaint.replace("[", r"\[")):
+        TO_AGENT.decode(line)
+
+
+@given(st.binary())
+def test_decoding_gives_a_message_or_a_protocol_error(line: bytes) -> None:
+    with suppress(ProtocolError):
+        TO_DRIVER.decode(line)
+
+
+def test_a_channel_cuts_lines_wherever_they_are_broken_and_tells_the_end() -> None:
+    ours, theirs = socket.socketpair()
+    channel = Channel(ours)
+    theirs.send(b"one\ntw")
+    assert channel.receive() == [b"one"]
+    theirs.send(b"o\nthree\nrest")
+    assert channel.receive() == [b"two", b"three"]
+    theirs.close()
+    assert channel.receive() == [] and channel.closed
+    channel.send(b"nobody hears\n")
+    assert not channel.unsent
+    channel.close()
+
+
+def test_a_channel_keeps_what_the_peer_is_too_slow_to_take() -> None:
+    ours, theirs = socket.socketpair()
+    channel, other = Channel(ours), Channel(theirs)
+    sent = [b"x" * 10_000 for _ in range(100)]
+    for line in sent:
+        channel.send(line + b"\n")
+    assert channel.unsent
+    received: list[bytes] = []
+    while len(received) < len(sent):
+        received += other.receive()
+        channel.flush()
+    assert received == sent and not channel.unsent
+    channel.close()
+    other.close()
+
+
+@dataclass
+class Holder:
+    """A mechanism that writes down what is held."""
+
+    said: list[tuple[str, Any]] = field(default_factory=list)
+
+    def adopt(self, process: Any, job: int, rank: int) -> None:
+        pass
+
+    def hold(self, process: Any) -> None:
+        self.said.append(("hold", process))
+
+    def run(self, process: Any) -> None:
+        self.said.append(("run", process))
+
+    def free(self, process: Any) -> None:
+        self.said.append(("free", process))
+
+
+def switcher() -> tuple[Switcher, Holder, list[int]]:
+    """A switcher with two jobs on two processors and a clock that moves when told."""
+    holder, clock = Holder(), [0]
+    switcher = Switcher(holder, lambda: clock[0])  # type: ignore[arg-type]
+    for job in range(2):
+        for rank in range(2):
+            switcher.adopt(job, rank, f"{job}.{rank}")  # type: ignore[arg-type]
+    return switcher, holder, clock
+
+
+def gang(number: int, from_ns: int, start_ns: int, *jobs: int, cyclic: bool = True) -> Table:
+    """Slots of 10 ns, one for each job on both processors."""
+    runs = tuple(((job,), (job,)) for job in jobs)
+    return Table(number, from_ns, start_ns, cyclic, (10,) * len(jobs), runs, tuple((j, (0, 1)) for j in jobs))
+
+
+def test_at_a_boundary_what_leaves_is_held_before_what_comes_runs() -> None:
+    agent, holder, clock = switcher()
+    agent.publish(gang(1, 0, 0, 0, 1))
+    agent.switch(0)
+    assert set(holder.said) == {("run", "0.0"), ("run", "0.1"), ("hold", "1.0"), ("hold", "1.1")}
+    holder.said.clear()
+    assert agent.due_ns() == 10
+    clock[0] = 13
+    switch = agent.switch(12)
+    assert holder.said == [("hold", "0.0"), ("run", "1.0"), ("hold", "0.1"), ("run", "1.1")]
+    assert switch is not None
+    assert (switch.slot, switch.due_ns, switch.lateness_ns, switch.skew_ns) == (1, 10, 3, 0)
+    assert agent.due_ns() == 20
+
+
+def test_a_switcher_that_was_kept_away_goes_to_the_slot_of_the_moment() -> None:
+    agent, holder, _ = switcher()
+    agent.publish(gang(1, 0, 0, 0, 1))
+    agent.switch(0)
+    holder.said.clear()
+    assert agent.switch(45) is None
+    assert agent.due_ns() == 50 and holder.said == []
+
+
+def test_tables_wait_for_their_time_and_later_ones_override() -> None:
+    agent, holder, _ = switcher()
+    agent.publish(gang(1, 100, 100, 0))
+    agent.publish(gang(2, 100, 95, 0, 1))
+    assert agent.due_ns() == 100
+    assert agent.switch(50) is None and holder.said == []
+    agent.switch(100)
+    assert ("hold", "1.0") in holder.said
+    assert agent.due_ns() == 105
+
+
+def test_jobs_without_a_place_are_freed_and_all_at_the_end() -> None:
+    agent, holder, _ = switcher()
+    agent.publish(gang(1, 0, 0, 0, 1))
+    agent.switch(0)
+    holder.said.clear()
+    agent.publish(gang(2, 5, 5, 0))
+    agent.switch(5)
+    assert set(holder.said) == {("free", "1.0"), ("free", "1.1")}
+    holder.said.clear()
+    agent.release()
+    assert set(holder.said) == {("free", "0.0"), ("free", "0.1")}
+
+
+def test_a_rank_that_comes_late_is_held_at_once() -> None:
+    agent, holder, _ = switcher()
+    agent.publish(gang(1, 0, 0, 0, 1))
+    agent.switch(0)
+    agent.drop(1, 0)
+    holder.said.clear()
+    agent.adopt(1, 0, "new")  # type: ignore[arg-type]
+    assert holder.said == [("hold", "new")]
+
+
+def test_past_the_end_of_a_table_nothing_is_due() -> None:
+    agent, _, _ = switcher()
+    agent.publish(gang(1, 0, 0, 0, 1, cyclic=False))
+    agent.switch(0)
+    agent.switch(10)
+    assert agent.due_ns() == 20
+    agent.switch(20)
+    assert agent.due_ns() is None
+
+
+class Host:
+    """The driver's end of a real agent, with ranks that only speak its protocol."""
+
+    def __init__(self, directory: RunDirectory, mechanism: str | None) -> None:
+        self.directory = directory
+        ours, its = socket.socketpair()
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(str(directory.socket))
+        listener.listen()
+        setup = Setup(str(directory.path), mechanism, "other").encode()
+        self.agent = subprocess.Popen(
+            [sys.executable, "-m", "coordinator.agent", setup, str(its.fileno()), str(listener.fileno())],
+            env=passed_on(directory.marks),
+            pass_fds=[its.fileno(), listener.fileno()],
+            start_new_session=True,
+        )
+        its.close()
+        listener.close()
+        self.channel = Channel(ours)
+        self.heard: list[Any] = []
+        self.children: list[subprocess.Popen[bytes]] = []
+
+    def hear(self, kind: type[Any], count: int = 1) -> list[Any]:
+        """Wait for messages of a kind."""
+
+        def enough() -> list[Any] | None:
+            self.heard += [TO_DRIVER.decode(line) for line in self.channel.receive()]
+            found = [message for message in self.heard if isinstance(message, kind)]
+            return found if len(found) >= count else None
+
+        found = eventually(enough, 10)
+        assert found, self.heard
+        return list(found)
+
+    def say(self, message: Any) -> None:
+        self.channel.send(TO_AGENT.encode(message))
+
+    def rank(self, job: int, rank: int, **variables: str) -> subprocess.Popen[bytes]:
+        script = Path(__file__).parent / "fake_rank.py"
+        child = subprocess.Popen(
+            [sys.executable, "-S", str(script), str(self.directory.socket), str(job), str(rank)],
+            env=passed_on({**self.directory.marks, JOB: str(job), **variables}),
+        )
+        self.children.append(child)
+        return child
+
+
+@pytest.fixture
+def host(
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Host]:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("r")))
+    directory = RunDirectory.create()
+    host = Host(directory, "signals")
+    guardian = Process(host.hear(protocol.Up)[0].guardian)
+    yield host
+    host.channel.close()
+    host.agent.wait(10)
+    assert guardian.wait(10)
+    for child in host.children:
+        child.wait(5)
+    assert not directory.path.exists()
+
+
+def table(number: int, length_ns: int) -> Table:
+    now_ns = time.monotonic_ns()
+    return Table(number, now_ns, now_ns, True, (length_ns,) * 2, (((0,),), ((1,),)), ((0, (0,)), (1, (0,))))
+
+
+@pytest.mark.slow
+def test_an_agent_stops_and_continues_its_ranks_and_reports(host: Host) -> None:
+    ranks = [host.rank(job, 0) for job in range(2)]
+    assert {ready.job for ready in host.hear(protocol.Ready, 2)} == {0, 1}
+    host.say(table(1, 1000 * MS))
+    assert eventually(lambda: state(ranks[1].pid) == "T") and state(ranks[0].pid) != "T"
+    host.say(table(2, 20 * MS))
+    assert eventually(lambda: state(ranks[0].pid) == "T")
+    assert eventually(lambda: state(ranks[1].pid) == "T")
+    for job in range(2):
+        host.say(protocol.Start(job, time.monotonic_ns(), (0,)))
+    assert {record.record["rank"] for record in host.hear(protocol.Finished, 2)} == {0}
+    host.say(protocol.Leave())
+    assert all(rank.wait(10) == 0 for rank in ranks)
+    host.hear(protocol.Gone, 2)
+    host.say(protocol.End())
+    switches = [switch for message in host.hear(protocol.Switched) for switch in message.switches]
+    assert len(switches) > 2 and all(lateness >= skew >= 0 for _, _, lateness, skew in switches)
+
+
+@pytest.mark.slow
+def test_strangers_and_liars_are_refused(host: Host) -> None:
+    assert host.rank(0, 0, LOCKSTEP_RUN="another").wait(10) == 1
+    assert "not of this run" in host.hear(protocol.Trouble)[0].text
+    assert host.rank(0, 0, LOCKSTEP_JOB="7").wait(10) == 1
+    assert "not rank 0 of job 0" in host.hear(protocol.Trouble, 2)[1].text
+    # The test itself carries no mark either.
+    with socket.socket(socket.AF_UNIX) as stranger:
+        stranger.connect(str(host.directory.socket))
+        stranger.settimeout(5)
+        assert stranger.recv(1) == b""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["driver", "agent", "guardian"])
+def test_whoever_is_lost_stopped_ranks_do_not_remain(host: Host, how: str) -> None:
+    ranks = [host.rank(job, 0) for job in range(2)]
+    host.hear(protocol.Ready, 2)
+    host.say(table(1, 1000 * MS))
+    assert eventually(lambda: state(ranks[1].pid) == "T")
+    if how == "agent":
+        host.agent.send_signal(signal.SIGKILL)
+    if how == "guardian":
+        Process(host.hear(protocol.Up)[0].guardian).send(signal.SIGKILL)
+        assert host.hear(protocol.Trouble)[0].fatal
+    if how != "agent":
+        host.channel.close()
+    assert all(rank.wait(10) is not None for rank in ranks)
+
+
+def test_the_setup_of_another_version_is_refused() -> None:
+    setup = Setup("/x", None, "other")
+    assert Setup.decode(setup.encode()) == setup
+    with pytest.raises(ProtocolError, match="version 1"):
+        Setup.decode(json.dumps({**json.loads(setup.encode()), "version": 2}))
+    assert FROM_RANK.decode(b'{"type":"ready"}') == protocol.RankReady()

@@ -1,0 +1,238 @@
+"""The driver: the decisions that follow from events, and real runs from end to end."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from runs import workload
+
+from coordinator import policies
+from coordinator.conductor import Conductor
+from coordinator.driver import run_workload
+from coordinator.mechanisms import known
+from coordinator.session import Plan, Session
+from coordinator.view import Decision, Job, Machine, Reason, Slot, View
+from coordinator.workload import ParallelJob, Workload
+from workloads.program import Program
+from workloads.validation import InputError
+
+MS = 1_000_000
+
+
+@dataclass
+class Script:
+    """A crew that writes down what it is told."""
+
+    launched: dict[int, int] = field(default_factory=dict)
+    begun: dict[int, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
+    published: list[tuple[int, Plan]] = field(default_factory=list)
+
+    def launch(self, job: int, processes: int) -> None:
+        self.launched[job] = processes
+
+    def publish(self, plan: Plan, from_ns: int) -> None:
+        self.published.append((from_ns, plan))
+
+    def begin(self, job: int, at_ns: int, placement: tuple[int, ...]) -> None:
+        assert job not in self.begun
+        self.begun[job] = (at_ns, placement)
+
+
+def conduct(policy: Any, jobs: list[Job], lead_ns: int = 0) -> tuple[Conductor, Script]:
+    script = Script()
+    conductor = Conductor(Session(policy, Machine(2), jobs), jobs, script, lead_ns)
+    conductor.prepare()
+    return conductor, script
+
+
+def two_process_jobs(*arrivals_ms: int) -> list[Job]:
+    return [Job(number, 2, at * MS, moldable=True) for number, at in enumerate(arrivals_ms)]
+
+
+def test_jobs_begin_when_they_arrive_and_leave_in_any_order() -> None:
+    gang = policies.create("gang", {"quantum_ms": 10})
+    conductor, script = conduct(gang, two_process_jobs(0, 0, 25), lead_ns=5 * MS)
+    assert script.launched == {0: 2, 1: 2, 2: 2}
+    for job in range(3):
+        assert not conductor.prepared
+        conductor.ready(job, 0)
+    assert conductor.prepared and not script.begun
+    assert conductor.due_ns() == -5 * MS
+    conductor.advance(-5 * MS)
+    assert script.begun == {0: (0, (0, 1)), 1: (0, (0, 1))}
+    assert [at for at, _ in script.published] == [0, 0]
+    assert conductor.due_ns() == 20 * MS
+    conductor.advance(20 * MS)
+    assert script.begun[2] == (25 * MS, (0, 1))
+    # The table for the arrival is out; what happens before it cannot go back in time.
+    conductor.leave(1, 22 * MS)
+    assert script.published[-1][0] == 25 * MS
+    conductor.leave(0, 40 * MS)
+    conductor.leave(2, 50 * MS)
+    assert conductor.over and conductor.due_ns() is None
+    whys = [(event.why, event.job) for event in conductor.log]
+    assert whys == [(Reason.ARRIVAL, job) for job in (0, 1, 2)] + [
+        (Reason.DEPARTURE, job) for job in (1, 0, 2)
+    ]
+
+
+def test_a_batch_job_begins_when_the_one_before_has_left() -> None:
+    conductor, script = conduct(policies.create("batch", {}), two_process_jobs(0, 0))
+    for job in range(2):
+        conductor.ready(job, 0)
+    conductor.advance(0)
+    assert list(script.begun) == [0]
+    conductor.leave(0, 7 * MS)
+    assert script.begun[1] == (7 * MS, (0, 1))
+
+
+def test_partitioned_jobs_are_launched_with_the_size_of_their_part() -> None:
+    _, script = conduct(policies.create("partitioned", {}), two_process_jobs(0, 0, 0))
+    assert script.launched == {0: 1, 1: 1, 2: 1}
+
+
+def test_a_job_that_fails_before_it_arrives_never_arrives() -> None:
+    conductor, _ = conduct(policies.create("none", {}), two_process_jobs(0, 50))
+    conductor.ready(0, 0)
+    conductor.advance(0)
+    conductor.leave(1, 10 * MS)
+    assert conductor.due_ns() is None
+    conductor.leave(0, 20 * MS)
+    conductor.leave(0, 21 * MS)
+    assert conductor.over
+    assert [event.job for event in conductor.log] == [0, 0]
+
+
+@dataclass(frozen=True)
+class AdmittingLater:
+    """Decides a job's size only when it places it, in tables of one slot."""
+
+    source: ClassVar[str] = "test"
+    needs_mechanism: ClassVar[bool] = False
+    slot_ms: int = 10
+
+    def processes(self, job: Job, view: View) -> int | None:
+        return None
+
+    def decide(self, view: View, why: Reason) -> Decision:
+        jobs = {job.number: (0,) for job in view.jobs}
+        return Decision(jobs, (Slot((tuple(jobs), ()), self.slot_ms * MS),), cyclic=False)
+
+
+def test_a_job_whose_size_admission_tells_is_launched_then_and_begins_when_ready() -> None:
+    conductor, script = conduct(AdmittingLater(), two_process_jobs(0))
+    assert conductor.prepared and not script.launched
+    conductor.advance(0)
+    assert script.launched == {0: 1} and not script.begun
+    conductor.ready(0, 3 * MS)
+    assert script.begun == {0: (3 * MS, (0,))}
+
+
+def test_the_policy_is_asked_at_the_end_of_a_table_that_is_not_cyclic() -> None:
+    conductor, _ = conduct(AdmittingLater(), two_process_jobs(0))
+    conductor.advance(0)
+    assert conductor.due_ns() == 10 * MS
+    conductor.advance(35 * MS)
+    assert [event.at_ns // MS for event in conductor.log] == [0, 10, 20, 30]
+    assert [event.why for event in conductor.log[1:]] == [Reason.SLOT_END] * 3
+
+
+def test_a_policy_whose_tables_have_no_length_is_an_error_not_a_hang() -> None:
+    conductor, _ = conduct(AdmittingLater(slot_ms=0), two_process_jobs(0))
+    with pytest.raises(ValueError, match="over as well"):
+        conductor.advance(0)
+
+
+@given(
+    policy=st.sampled_from(["none", "implicit", "gang", "partitioned", "batch"]),
+    arrivals=st.lists(st.integers(0, 100), min_size=1, max_size=5),
+    order=st.randoms(use_true_random=False),
+    lead_ms=st.sampled_from([0, 5]),
+)
+def test_every_job_begins_once_after_its_arrival_and_decisions_never_go_back(
+    policy: str, arrivals: list[int], order: Any, lead_ms: int
+) -> None:
+    jobs = two_process_jobs(*arrivals)
+    conductor, script = conduct(policies.create(policy, {}), jobs, lead_ms * MS)
+    for job in jobs:
+        conductor.ready(job.number, 0)
+    now_ns, left = -lead_ms * MS, set()
+    while not conductor.over:
+        conductor.advance(now_ns)
+        for job in order.sample(sorted(script.begun), len(script.begun)):
+            if job not in left and order.random() < 0.5:
+                left.add(job)
+                conductor.leave(job, now_ns)
+        now_ns += 3 * MS
+    assert all(script.begun[job.number][0] >= job.arrival_ns for job in jobs)
+    times = [at for at, _ in script.published]
+    assert times == sorted(times) and len(conductor.log) == 2 * len(jobs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("policy", "mechanism"),
+    [
+        ("none", "auto"),
+        ("implicit", "auto"),
+        ("partitioned", "auto"),
+        ("batch", "auto"),
+        ("gang", "signals"),
+        ("gang", "freezer"),
+        ("gang", "realtime"),
+    ],
+)
+def test_three_jobs_run_to_their_end(policy: str, mechanism: str) -> None:
+    if policy == "gang" and known()[mechanism].unavailable():
+        pytest.skip(known()[mechanism].unavailable())
+    said: list[str] = []
+    result = run_workload(workload(policy, phases=500, mechanism=mechanism, arrival_s=0.02), said.append)
+    assert result.failure == ""
+    assert result.mechanism == (mechanism if policy == "gang" else "none")
+    processes = 1 if policy == "partitioned" else 2
+    for job in result.jobs:
+        assert job.processes == processes and len(job.placement) == processes
+        assert job.arrival_ns == job.number * 20 * MS
+        assert job.start_ns is not None and job.finish_ns is not None
+        assert job.arrival_ns - 1 * MS <= job.start_ns < job.finish_ns
+    assert len(result.ranks) == 3 * processes
+    assert all(record["phases"] == 500 for record in result.ranks)
+    assert bool(result.switches) == (policy == "gang")
+    assert sum("has finished" in line for line in said) == 3
+
+
+@pytest.mark.slow
+def test_a_run_that_takes_too_long_fails_and_says_so() -> None:
+    result = run_workload(workload("gang", phases=100_000, timeout_s=1.5))
+    assert "timed out: the run may take 1.5 s" in result.failure
+    assert all(job.finish_ns is None and "timed out" in job.failure for job in result.jobs)
+
+
+@pytest.mark.slow
+def test_realtime_ranks_share_by_round_robin_where_permitted() -> None:
+    if known()["realtime"].unavailable():
+        pytest.skip(known()["realtime"].unavailable())
+    result = run_workload(workload("implicit", phases=200, blocking="fixed", local="rr"))
+    assert result.failure == ""
+
+
+def refused(**changes: Any) -> str:
+    with pytest.raises(InputError) as caught:
+        run_workload(workload(**changes))
+    return str(caught.value)
+
+
+def test_what_cannot_be_had_is_refused_before_anything_starts() -> None:
+    assert "did you mean 'signals'" in refused(policy="gang", mechanism="signal")
+    assert "must be one of other, rr" in refused(local="fifo")
+    lonely = workload()
+    with pytest.raises(InputError, match="at most the number of processors, 1"):
+        run_workload(Workload(lonely.jobs, lonely.policy, lonely.processors[:1]))
+    program = ParallelJob(0, Program(phases=1))
+    with pytest.raises(InputError, match="may not use that core"):
+        run_workload(Workload((program,), lonely.policy, (0, max(os.sched_getaffinity(0)) + 1)))
