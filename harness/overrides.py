@@ -28,11 +28,12 @@ class Override:
     origin: str
 
     def touches(self, key: str) -> bool:
-        """Whether the value at ``key`` (as errors write it) comes from this override."""
+        """Whether the value at ``key`` (as errors write it) comes from it, at least in part."""
         mine = _written(self.steps)
         if self.steps[0] == "program":
             key = re.sub(r"^jobs\[\d+\]\.", "", key)
-        return key == mine or key.startswith((f"{mine}.", f"{mine}["))
+        within = ((key, mine), (mine, key))
+        return key == mine or any(inner.startswith((f"{outer}.", f"{outer}[")) for inner, outer in within)
 
 
 def parse(text: str) -> Override:

@@ -7,7 +7,8 @@ from itertools import groupby
 from typing import Any
 
 from rich import box
-from rich.console import RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -15,6 +16,12 @@ from harness.naming import policy_name, program_name, waiting_name
 
 PARTS = ("computing", "communicating", "synchronizing", "switching", "idle")
 UNKNOWN = "-"
+ENDLESS = 10_000
+
+Headings = tuple[str, ...]
+_SLOWDOWNS: Headings = ("workload\nslowdown", "95 %\ninterval", "job\nmean", "job\nmax")
+_SHARES: Headings = ("comp\n%", "comm\n%", "sync\n%", "switch\n%", "idle\n%")
+_SLOTS: Headings = ("late\nus", "skew\nus")
 LEGEND = (
     "Workload slowdown: makespan / sum of dedicated times; job: response time / dedicated time. "
     "Late, skew: median/99th percentile of slot switches."
@@ -26,28 +33,41 @@ def render(document: Mapping[str, Any]) -> Iterator[RenderableType]:
     for _, rows in groupby(document["rows"], key=lambda row: row["settings"]):
         block = list(rows)
         yield Text(_title(document["experiment"], block[0]), style="bold")
-        yield _table(block)
+        yield _Block(block)
     yield Text(LEGEND, style="dim")
     for doubt in document["doubts"]:
         yield Text(f"Doubt: {doubt}.")
 
 
-def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    slots = any(row["measured"]["switches"] for row in rows)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("policy", no_wrap=True)
-    table.add_column("waiting", no_wrap=True)
-    headings = ["workload\nslowdown", "95 %\ninterval", "job\nmean", "job\nmax"]
-    headings += ["comp\n%", "comm\n%", "sync\n%", "switch\n%", "idle\n%"]
-    headings += ["late\nus", "skew\nus"] if slots else []
-    for heading in headings:
-        table.add_column(heading, justify="right", no_wrap=True)
-    for row in rows:
-        measured = row["measured"]
-        cells = [policy_name(row["scheduler"]), waiting_name(row["scheduler"])]
-        cells += [*_slowdowns(measured), *_shares(measured)]
-        table.add_row(*cells, *(_slots(measured["switches"]) if slots else ()))
-    return table
+class _Block:
+    """The rows of one point of the sweep: one table, or two on a terminal too narrow for it."""
+
+    def __init__(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        self._rows = rows
+        self._slots = any(row["measured"]["switches"] for row in rows)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        whole = self._table(_SLOWDOWNS, _SHARES, _SLOTS if self._slots else ())
+        if Measurement.get(console, options.update(max_width=ENDLESS), whole).maximum <= options.max_width:
+            yield whole
+        else:
+            yield self._table(_SLOWDOWNS, (), _SLOTS if self._slots else ())
+            yield self._table((), _SHARES, ())
+
+    def _table(self, slowdowns: Headings, shares: Headings, slots: Headings) -> Table:
+        table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+        table.add_column("policy", no_wrap=True)
+        table.add_column("waiting", no_wrap=True)
+        for heading in (*slowdowns, *shares, *slots):
+            table.add_column(heading, justify="right", no_wrap=True)
+        for row in self._rows:
+            measured = row["measured"]
+            cells = [policy_name(row["scheduler"]), waiting_name(row["scheduler"])]
+            cells += _slowdowns(measured) if slowdowns else ()
+            cells += _shares(measured) if shares else ()
+            cells += _slots(measured["switches"]) if slots else ()
+            table.add_row(*cells)
+        return table
 
 
 def _title(name: str, row: Mapping[str, Any]) -> str:

@@ -1,0 +1,121 @@
+"""Runs that take no time: a coordinator that makes up plausible results, and a quiet watcher.
+
+``python imitation.py PAUSE ARGUMENTS...`` is the ``lockstep`` command on made-up runs, each
+of which takes PAUSE seconds.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from coordinator.workload import JobResult, Result, Switch, Workload
+from harness import cli
+from harness.commands import calibrate as calibrate_command
+from harness.commands import run as run_command
+from harness.site import Progress, Tools
+
+SLOWDOWN = {"none": 2.8, "implicit": 1.1, "gang": 1.02, "partitioned": 1.2, "batch": 1.0}
+ORIGIN_NS = 1_000_000
+
+
+def imitate(workload: Workload, progress: Callable[[str], None] | None = None) -> Result:
+    """All jobs share the processors evenly and end together, late by the policy's slowdown."""
+    alone_ns = round(sum(job.program.phase_count() * job.program.phase_us() * 1e3 for job in workload.jobs))
+    policy = type(workload.policy).__name__.lower()
+    factor = SLOWDOWN.get({"uncoordinated": "none"}.get(policy, policy), 1.0)
+    makespan_ns = round(alone_ns * factor * (1 + 0.01 * workload.repeat))
+    jobs, ranks = [], []
+    for job in workload.jobs:
+        arrival_ns = round(job.arrival_s * 1e9)
+        placement = tuple(range(job.program.processes))
+        finish_ns = arrival_ns + makespan_ns
+        jobs.append(
+            JobResult(job.number, job.program.processes, placement, arrival_ns, arrival_ns, finish_ns)
+        )
+        ranks += [
+            rank_record(
+                job.number, rank, workload.processors[rank], alone_ns // len(workload.jobs), finish_ns
+            )
+            for rank in placement
+        ]
+    switches = (
+        [Switch(n % 3, n * 10**7, 50_000 + n, 10_000 + n) for n in range(20)] if policy == "gang" else []
+    )
+    return Result(tuple(jobs), tuple(ranks), tuple(switches), "signals", "auto", "mpich 0 (nowhere)")
+
+
+def rank_record(job: int, rank: int, processor: int, computing_ns: int, finish_ns: int) -> dict[str, Any]:
+    """A record as ``workloads.rank`` writes it."""
+    waits = {
+        "spun": 10,
+        "blocked": 5,
+        "blocks": 6,
+        "spun_ns": 1000,
+        "blocked_ns": 5000,
+        "spun_histogram": [0] * 64,
+        "blocked_histogram": [0] * 64,
+    }
+    return {
+        "job": job,
+        "rank": rank,
+        "processes": 2,
+        "processor": processor,
+        "host": "imitation",
+        "pid": 1000 + rank,
+        "phases": 100,
+        "start_ns": ORIGIN_NS,
+        "finish_ns": finish_ns,
+        "cpu_ns": computing_ns,
+        "computing_ns": computing_ns * 9 // 10,
+        "communicating_ns": 0,
+        "synchronizing_ns": computing_ns // 20,
+        "voluntary_switches": 10,
+        "involuntary_switches": 4,
+        "run_queue_ns": 100,
+        "served": 0,
+        "rechecks": 0,
+        "estimate_ns": -1,
+        "waits": {"barrier": waits, "read": waits},
+    }
+
+
+def probe(processors: Sequence[int], working_set_bytes: int) -> dict[str, list[float]]:
+    """Samples as ``workloads.probe`` prints them."""
+    return {"switch_ns": [4e3, 5e3, 6e3], "latency_ns": [2e3], "wakeup_ns": [3e4], "unit_ns": [64.0]}
+
+
+TOOLS = Tools("mpich 0 (nowhere)", probe, imitate)
+
+
+class Quiet:
+    """A watcher that remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.steps: list[Progress] = []
+        self.warnings: list[str] = []
+
+    def progress(self, progress: Progress) -> None:
+        self.steps.append(progress)
+
+    def note(self, text: str) -> None:
+        pass
+
+    def warn(self, text: str) -> None:
+        self.warnings.append(text)
+
+
+def main(pause_s: float, arguments: list[str]) -> int:
+    def slowly(workload: Workload, progress: Callable[[str], None]) -> Result:
+        time.sleep(pause_s)
+        return imitate(workload, progress)
+
+    tools = Tools(TOOLS.launcher, probe, slowly)
+    run_command.real_tools = calibrate_command.real_tools = lambda: tools
+    return cli.main(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main(float(sys.argv[1]), sys.argv[2:]))

@@ -1,0 +1,313 @@
+"""The command line from outside: output, exit status, messages, interruption."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from imitation import TOOLS
+
+from harness import cli, store
+from harness.commands import COMMANDS
+from harness.commands import calibrate as calibrate_command
+from harness.commands import run as run_command
+
+HERE = Path(__file__).resolve().parent
+ENVIRONMENT = os.environ | {"PYTHONPATH": f"{HERE.parent}{os.pathsep}{HERE}"}
+
+needs_two = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="three-jobs takes two processors")
+
+
+@pytest.fixture
+def lockstep(monkeypatch, tmp_path, capsys):
+    """Runs the command in an empty directory on made-up runs; gives status, stdout, stderr."""
+    monkeypatch.chdir(tmp_path)
+    for module in (run_command, calibrate_command):
+        monkeypatch.setattr(module, "real_tools", lambda: TOOLS)
+
+    def lockstep(*arguments):
+        status = cli.main(arguments)
+        said = capsys.readouterr()
+        return status, said.out, said.err
+
+    return lockstep
+
+
+def shape(value):
+    """A document with its numbers and texts replaced by their types."""
+    if isinstance(value, dict):
+        return {key: shape(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [shape(value[0])] if value else []
+    return None if value is None else type(value).__name__
+
+
+GOLDEN = {
+    "schema": "int",
+    "experiment": "str",
+    "digest": "str",
+    "session": "str",
+    "machine": {
+        "host": "str",
+        "kernel": "str",
+        "cpu_model": "str",
+        "cores": "int",
+        "processors": ["int"],
+        "launcher": "str",
+        "switch_us": "float",
+        "latency_us": "float",
+    },
+    "failures": [],
+}
+GOLDEN_ROW = {
+    "program": {
+        "pattern": "str",
+        "processes": "int",
+        "granularity_us": "int",
+        "imbalance": "float",
+        "imbalance_kind": "str",
+        "read_gap_us": "float",
+        "read_imbalance": "float",
+        "opening_barrier": "bool",
+        "read": "str",
+        "dedicated_s": "float",
+        "phases": None,
+        "working_set_bytes": "int",
+    },
+    "settings": {},
+    "scheduler": {
+        "policy": "str",
+        "quantum_ms": "int",
+        "packing": "str",
+        "blocking": "str",
+        "spin_switches": "int",
+        "local": "str",
+        "mechanism": "str",
+    },
+    "count": "int",
+    "measured": {
+        "workload_slowdown": {"median": "float", "ci95": ["float"], "n": "int"},
+        "slowdown": {
+            "mean": "float",
+            "max": "float",
+            "bounded_mean": "float",
+            "bounded_max": "float",
+            "tau_s": "float",
+        },
+        "breakdown": dict.fromkeys(
+            ("computing", "communicating", "synchronizing", "switching", "idle"), "float"
+        ),
+        "makespan_s": "float",
+        "dedicated_s": "float",
+        "switches": {
+            "n": "int",
+            "mechanism": "str",
+            "lateness_us": {"p50": "float", "p99": "float"},
+            "skew_us": {"p50": "float", "p99": "float"},
+        },
+        "waits": {
+            kind: {"spun": "int", "blocked": "int", "spun_mean_us": "float", "blocked_mean_us": "float"}
+            for kind in ("barrier", "read")
+        },
+        "failures": "int",
+    },
+    "simulated": None,
+    "error": None,
+}
+
+
+@needs_two
+@pytest.mark.slow
+def test_json_is_one_document_and_nothing_else(lockstep):
+    status, out, err = lockstep("run", "three-jobs", "--quick", "--json")
+    assert status == 0
+    document = json.loads(out)
+    assert document["schema"] == 1
+    assert document["experiment"] == "three-jobs"
+    rows, doubts = document.pop("rows"), document.pop("doubts")
+    assert shape(document) == GOLDEN
+    assert len(rows) == 8
+    assert shape(rows[5]) == GOLDEN_ROW
+    assert isinstance(doubts, list)
+    assert "27 runs recorded in lockstep-results/lockstep.sqlite" in err
+    assert "27/27 done" in err
+
+
+@needs_two
+@pytest.mark.slow
+def test_the_table_has_a_line_for_each_scheduler(lockstep):
+    status, out, _ = lockstep("run", "three-jobs", "--set", "repeats=2")
+    assert status == 0
+    assert "three-jobs: 3 jobs of BARRIER, 2 processes, g = 100 us, v = 0.25 g" in out
+    lines = [line.split() for line in out.splitlines() if line.strip()]
+    assert ["none", "spin", "2.80"] in [line[:3] for line in lines]
+    assert ["gang", "100", "ms", "spin"] in [line[:4] for line in lines]
+
+
+@needs_two
+@pytest.mark.slow
+def test_a_sweep_has_a_table_for_each_point(lockstep):
+    _, out, _ = lockstep("run", "reads", "--quick")
+    assert [name in out for name in ("jobs of NEWS", "jobs of TRANSPOSE")] == [True, True]
+
+
+@needs_two
+@pytest.mark.slow
+def test_resume_makes_only_what_is_missing(lockstep):
+    lockstep("run", "three-jobs", "--set", "repeats=2")
+    status, out, err = lockstep("run", "three-jobs", "--set", "repeats=3", "--resume", "--json")
+    assert status == 0
+    assert "9 runs recorded in lockstep-results/lockstep.sqlite, 18 found there" in err
+    assert {row["measured"]["workload_slowdown"]["n"] for row in json.loads(out)["rows"]} == {3}
+    _, again, err = lockstep("run", "three-jobs", "--set", "repeats=3", "--resume", "--json")
+    assert "0 runs recorded" in err
+    assert json.loads(again)["rows"] == json.loads(out)["rows"]
+
+
+@needs_two
+@pytest.mark.slow
+def test_without_resume_only_this_session_counts(lockstep):
+    lockstep("run", "three-jobs", "--set", "repeats=2")
+    _, out, _ = lockstep("run", "three-jobs", "--set", "repeats=1", "--json")
+    assert {row["measured"]["workload_slowdown"]["n"] for row in json.loads(out)["rows"]} == {1}
+
+
+@needs_two
+@pytest.mark.slow
+def test_a_series_of_another_machine_is_not_continued(lockstep, monkeypatch):
+    lockstep("run", "three-jobs", "--set", "repeats=1")
+    monkeypatch.setattr("harness.conditions.platform.release", lambda: "another-kernel")
+    status, out, err = lockstep("run", "three-jobs", "--set", "repeats=1", "--resume")
+    assert (status, out) == (2, "")
+    assert "kernel = " in err and "'another-kernel'" in err
+
+
+def test_calibration_is_shown_and_recorded(lockstep, tmp_path):
+    status, out, err = lockstep("calibrate", "--json")
+    assert status == 0
+    constants = {row["quantity"]: row for row in json.loads(out)["constants"]}
+    assert constants["switch"]["median_us"] == 5.0
+    assert "lockstep-results" in err
+    assert len(store.load(tmp_path / "lockstep-results").calibrations) == 4
+    assert "5.00" in lockstep("calibrate")[1]
+
+
+def test_policies_lists_parameters_sources_and_harm(lockstep):
+    status, out, _ = lockstep("policies", "--json")
+    document = json.loads(out)
+    assert status == 0
+    assert {row["policy"] for row in document["policies"]} >= {
+        "none",
+        "implicit",
+        "gang",
+        "partitioned",
+        "batch",
+    }
+    (gang,) = [row for row in document["policies"] if row["policy"] == "gang"]
+    assert gang["parameters"]["quantum_ms"] == 100
+    assert gang["source"]
+    assert {row["mechanism"] for row in document["mechanisms"]} == {"signals", "freezer", "realtime"}
+    assert all(row["worst_harm"] for row in document["mechanisms"])
+    text = lockstep("policies")[1]
+    assert "equipartition" in text and "global-adaptive" in text
+
+
+BAD_USAGE = [
+    ((), "COMMAND"),
+    (("fly",), "invalid choice: 'fly'"),
+    (("run",), "EXPERIMENT"),
+    (("run", "three-jobs", "--sed", "1"), "--sed"),
+    (("run", "three-jobs", "--seed", "one"), "invalid int value"),
+    (
+        ("run", "three-jobs", "--seed", "-1"),
+        "with --seed -1: seed = -1: must be a whole number",
+    ),
+    (("run", "three-jobs", "--tau", "0"), "--tau = 0.0: must be a number greater than 0"),
+    (("run", "three-job"), "did you mean 'three-jobs'?"),
+    (("run", "missing.toml"), "no such file"),
+    (("run", "three-jobs", "--set", "repeats"), "--set = 'repeats': must be key=value"),
+    (
+        ("run", "three-jobs", "--set", "repeats=none"),
+        "--set repeats=none: repeats = 'none': must be a whole",
+    ),
+    (("run", "three-jobs", "--results", "/proc/there"), "--results = '/proc/there'"),
+    (("run", "three-jobs", "--results", "/dev/null"), "--results = '/dev/null'"),
+    (("calibrate", "--working-set-bytes", "-1"), "--working-set-bytes = -1"),
+    (("policies", "gang"), "unrecognized arguments: gang"),
+]
+
+
+@needs_two
+@pytest.mark.parametrize(("arguments", "message"), BAD_USAGE, ids=[" ".join(case[0]) for case in BAD_USAGE])
+def test_bad_usage_is_a_message_and_exit_status_2(lockstep, arguments, message):
+    status, out, err = lockstep(*arguments)
+    assert (status, out) == (2, "")
+    assert message in err
+    assert "Traceback" not in err
+
+
+def test_help_knows_every_command(lockstep):
+    status, out, _ = lockstep("--help")
+    assert status == 0
+    assert all(command in out for command in COMMANDS)
+
+
+@pytest.mark.parametrize("command", list(COMMANDS))
+def test_every_command_has_help(lockstep, command):
+    status, out, _ = lockstep(command, "--help")
+    assert status == 0
+    assert "--json" in out
+
+
+def test_help_imports_nothing_slow():
+    code = (
+        "import sys; from harness import cli; cli.main(['--help']);"
+        "assert not {'numpy', 'pandas', 'rich', 'mpi4py', 'numba'} & sys.modules.keys()"
+    )
+    subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, check=True, stdout=subprocess.DEVNULL)
+
+
+def test_a_reader_that_has_seen_enough_is_no_error():
+    command = f"{sys.executable} -m harness.cli policies | head -1"
+    done = subprocess.run(command, shell=True, env=ENVIRONMENT, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+
+
+def start(pause_s, *arguments, cwd):
+    command = [sys.executable, str(HERE / "imitation.py"), str(pause_s), *arguments]
+    return subprocess.Popen(command, cwd=cwd, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+@needs_two
+@pytest.mark.slow
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interrupt_says_what_is_stored_and_resume_goes_on(lockstep, tmp_path, signum):
+    with start(0.3, "run", "three-jobs", "--set", "repeats=1", cwd=tmp_path) as process:
+        while b"0/9" not in process.stderr.readline():
+            pass
+        process.send_signal(signum)
+        out, err = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert out == b""
+    assert b"interrupted: everything is released; 0 of 9 runs are recorded" in err
+    assert b"Traceback" not in err
+    assert lockstep("run", "three-jobs", "--set", "repeats=1", "--resume")[0] == 0
+
+
+@needs_two
+@pytest.mark.slow
+def test_a_killed_run_is_resumed_where_it_was(lockstep, tmp_path):
+    with start(0.15, "run", "three-jobs", "--set", "repeats=1", cwd=tmp_path) as process:
+        while b"0/9" not in process.stderr.readline():
+            pass
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.7)
+        process.kill()
+    kept = len(store.load(tmp_path / "lockstep-results").runs)
+    assert 0 < kept < 9
+    status, _, err = lockstep("run", "three-jobs", "--set", "repeats=1", "--resume")
+    assert status == 0
+    assert f"{9 - kept} runs recorded" in err and f"{kept} found there" in err

@@ -1,0 +1,296 @@
+"""Experiment files: defaults, sweeps, overrides, digests, and what bad input is told."""
+
+import dataclasses
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness import document, experiment
+from harness.experiment import load
+from workloads.validation import InputError
+
+SMALL = """
+processors = 2
+
+[[jobs]]
+count = 2
+program = { pattern = "NEWS", processes = 2, granularity_us = 500, dedicated_s = 1.0 }
+
+[[jobs]]
+arrival_s = 0.5
+[jobs.program]
+pattern = "BARRIER"
+phases = 10
+
+[[schedulers]]
+policy = "gang"
+quantum_ms = 20
+
+[[schedulers]]
+policy = "implicit"
+"""
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(text, name="small.toml"):
+        path = tmp_path / name
+        path.write_text(text)
+        return str(path)
+
+    return write
+
+
+def refused(source, *settings, **options):
+    with pytest.raises(InputError) as caught:
+        load(source, settings=settings, **options)
+    return caught.value
+
+
+def test_defaults_are_filled_in(write):
+    loaded = load(write(SMALL.replace("processors = 2\n", "")))
+    assert (loaded.name, loaded.repeats, loaded.seed) == ("small", 5, 1)
+    assert loaded.processors == len(os.sched_getaffinity(0))
+    gang, implicit = loaded.schedulers
+    assert gang.table == {
+        "policy": "gang",
+        "quantum_ms": 20,
+        "packing": "matrix",
+        "blocking": "spin",
+        "spin_switches": 2,
+        "local": "other",
+        "mechanism": "auto",
+    }
+    assert implicit.blocking == "global-adaptive"
+
+
+def test_jobs_are_numbered_in_file_order(write):
+    (cell,) = load(write(SMALL)).cells
+    jobs = cell.jobs()
+    assert [(job.number, job.program.pattern, job.arrival_s) for job in jobs] == [
+        (0, "NEWS", 0.0),
+        (1, "NEWS", 0.0),
+        (2, "BARRIER", 0.5),
+    ]
+
+
+def test_a_sweep_is_a_product_in_file_order_whose_last_key_varies_fastest(write):
+    sweep = '[sweep]\n"program.imbalance" = [0.25, 1.5]\n"machine.latency_us" = [1, 2, 3]\n'
+    loaded = load(write(SMALL + sweep))
+    assert [tuple(cell.settings.values()) for cell in loaded.cells] == [
+        (v, latency) for v in (0.25, 1.5) for latency in (1, 2, 3)
+    ]
+    assert all(group.program.imbalance == 1.5 for group in loaded.cells[3].groups)
+    assert loaded.cells[1].machine.latency_us == 2
+
+
+def test_a_sweep_of_the_simulated_machine_is_measured_once(write):
+    sweep = '[sweep]\n"program.imbalance" = [0.25, 1.5]\n"machine.latency_us" = [1, 2, 3]\n'
+    assert [cell.index for cell in load(write(SMALL + sweep)).measured_cells] == [0, 3]
+
+
+@pytest.mark.parametrize("name", ["three-jobs", "coarse", "reads"])
+def test_built_in_experiments_load_also_quickly(name):
+    whole, quick = load(name), load(name, quick=True)
+    assert whole.name == name
+    assert quick.repeats < whole.repeats
+    assert quick.cells[0].jobs()[0].program.phase_count() < whole.cells[0].jobs()[0].program.phase_count()
+
+
+def test_quick_scales_a_file_that_does_not_say_how(write):
+    quick = load(write(SMALL), quick=True)
+    first, _, last = quick.cells[0].jobs()
+    assert quick.repeats == 2
+    assert first.program.dedicated_s == pytest.approx(0.25)
+    assert last.program.phases == 10
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("repeats=3", lambda e: e.repeats == 3),
+        ("name=other-name", lambda e: e.name == "other-name"),
+        (
+            "program.granularity_us=100",
+            lambda e: {g.program.granularity_us for g in e.cells[0].groups} == {100},
+        ),
+        ("jobs.1.program.phases=7", lambda e: e.cells[0].jobs()[2].program.phases == 7),
+        ("jobs[0].count=4", lambda e: len(e.cells[0].jobs()) == 5),
+        ("schedulers.0.quantum_ms=10", lambda e: e.schedulers[0].table["quantum_ms"] == 10),
+        ("schedulers[1].blocking=immediate", lambda e: e.schedulers[1].blocking == "immediate"),
+        ("machine.latency_us=20", lambda e: e.cells[0].machine.latency_us == 20),
+        ("sweep.program.granularity_us=[100, 1000]", lambda e: len(e.cells) == 2),
+        ('sweep."program.read"=["message","rma"]', lambda e: len(e.cells) == 2),
+    ],
+)
+def test_overrides_reach_any_key(write, setting, value):
+    assert value(load(write(SMALL), settings=[setting]))
+
+
+def test_later_overrides_win_and_the_seed_option_wins_over_all(write):
+    loaded = load(write(SMALL), settings=["repeats=3", "repeats=4", "seed=5"], seed=6)
+    assert (loaded.repeats, loaded.seed) == (4, 6)
+
+
+BAD = [
+    # (setting, key, value, part of the rule, part of the remedy)
+    ("repeats=0", "repeats", 0, "whole number of at least 1", "in that range"),
+    ("repeats=2.5", "repeats", 2.5, "whole number", "without quotes"),
+    ("repeats=true", "repeats", True, "whole number", "without quotes"),
+    ("seed=-1", "seed", -1, "at least 0", "in that range"),
+    ("processors=-2", "processors", -2, "at least 0", "in that range"),
+    ("processors=100000", "processors", 100000, "may use", "0 for all"),
+    ("repats=3", "repats", 3, "not a key", "'repeats'"),
+    ("zzz=3", "zzz", 3, "not a key", "known are name"),
+    ('name=""', "name", "", "text", "name ="),
+    ("program.granularity_us=-5", "jobs[0].program.granularity_us", -5, "greater than 0", "in that range"),
+    ("program.granularity_us=fast", "jobs[0].program.granularity_us", "fast", "a number", "without quotes"),
+    ("jobs.1.program.imbalance=2.5", "jobs[1].program.imbalance", 2.5, "at most 2", "in that range"),
+    ("jobs.0.program.pattern=NEW", "jobs[0].program.pattern", "NEW", "BARRIER, NEWS", "'NEWS'"),
+    ("jobs.0.program.patern=NEWS", "jobs[0].program.patern", "NEWS", "not a key", "'pattern'"),
+    ("jobs.0.program.phases=5", "jobs[0].program.phases", 5, "exactly one of", "dedicated_s"),
+    ("jobs.0.program=3", "jobs[0].program", 3, "must be a table", "{ key = value }"),
+    ("program.processes=3", "jobs[0].program.processes", 3, "processors is 2", "fewer processes"),
+    ("jobs.0.count=0", "jobs[0].count", 0, "at least 1", "in that range"),
+    ("jobs.0.arrival_s=-1", "jobs[0].arrival_s", -1, "at least 0", "in that range"),
+    ("jobs.0.cuont=2", "jobs[0].cuont", 2, "not a key", "'count'"),
+    ("jobs.7.count=2", "jobs[7].count", 2, "2 entries", "that is there"),
+    ("jobs.count=2", "jobs.count", 2, "list of 2", "jobs.0.count"),
+    ("jobs.program.read=rma", "jobs.program.read", "rma", "list of 2", "program.KEY for all"),
+    ("jobs=3", "jobs", 3, "at least one [[jobs]]", "[[jobs]]"),
+    ("schedulers=[]", "schedulers", [], "at least one [[schedulers]]", "policy ="),
+    ("schedulers.0.policy=gong", "schedulers[0].policy", "gong", "batch, gang", "'gang'"),
+    ("schedulers.0.quantum_ms=0", "schedulers[0].quantum_ms", 0, "greater than 0", "in that range"),
+    ("schedulers.0.quantm_ms=1", "schedulers[0].quantm_ms", 1, "not a key", "'quantum_ms'"),
+    ("schedulers.1.quantum_ms=1", "schedulers[1].quantum_ms", 1, "not a key", "remove it"),
+    ("schedulers.1.blocking=global", "schedulers[1].blocking", "global", "global-adaptive", "choose one"),
+    ("schedulers.1.spin_switches=-1", "schedulers[1].spin_switches", -1, "at least 0", "in that range"),
+    ("schedulers.1.local=fifo", "schedulers[1].local", "fifo", "other, rr", "choose one"),
+    ("schedulers.0.mechanism=signal", "schedulers[0].mechanism", "signal", "signals", "'signals'"),
+    ("schedulers.0.packing=buddy", "schedulers[0].packing", "buddy", "matrix", "choose one"),
+    ("machine.local=linux", "machine.local", "linux", "svr4, round-robin, eevdf", "choose one"),
+    ("machine.latency=3", "machine.latency", 3, "not a key", "'latency_us'"),
+    ("machine=3", "machine", 3, "must be a table", "[NAME]"),
+    (
+        "sweep.program.granularity=[1]",
+        'sweep."program.granularity"',
+        [1],
+        "varies a key",
+        "'program.granularity_us'",
+    ),
+    ("sweep.repeats=[1, 2]", 'sweep."repeats"', [1, 2], "varies a key", "did you mean|in quotes"),
+    ("sweep.program.imbalance=1", 'sweep."program.imbalance"', 1, "list", "[a, b, c]"),
+    ("sweep.program.imbalance=[]", 'sweep."program.imbalance"', [], "list", "[a, b, c]"),
+    ("sweep.program.imbalance=[0.5, 3]", 'sweep."program.imbalance"', 3, "at most 2", "in that range"),
+    ("sweep.program.imbalance=[1, 1.0]", 'sweep."program.imbalance"[1]', 1.0, "twice", "remove one"),
+    ("sweep.machine.latency_us=[-1]", 'sweep."machine.latency_us"', -1, "at least 0", "in that range"),
+    ("repeats", "--set", "repeats", "key=value", "--set repeats=3"),
+    ("=3", "--set", "=3", "key=value", "--set repeats=3"),
+    ("repeats=[1,", "repeats", "[1,", "TOML value", "in quotes"),
+    ("a key=3", "a key", 3, "not a key", "dots between"),
+    ("repeats.deep=3", "repeats", {"deep": 3}, "whole number", "without quotes"),
+]
+
+
+@pytest.mark.parametrize("case", BAD, ids=[case[0] for case in BAD])
+def test_bad_input_is_told_with_place_key_value_rule_and_remedy(write, case):
+    setting, key, value, rule, remedy = case
+    error = refused(write(SMALL), setting, here=True)
+    assert (error.key, error.value) == (key, value)
+    assert rule in error.rule
+    assert any(part in error.remedy for part in remedy.split("|"))
+    for part in (key, repr(value), error.rule, error.remedy):
+        assert part in str(error)
+    if isinstance(error, document.ExperimentError):
+        assert "small.toml with --set " + setting in str(error)
+
+
+LINES = [
+    ("repeats = 0\n" + SMALL, "line 1", "repeats"),
+    (SMALL.replace("count = 2", "count = 0"), "line 5", "jobs[0].count"),
+    (SMALL.replace("granularity_us = 500", "granularity_us = 0"), "line 6", "jobs[0].program.granularity_us"),
+    (SMALL.replace("phases = 10", "phases = -1"), "line 12", "jobs[1].program.phases"),
+    (SMALL.replace("quantum_ms = 20", "quantum_ms = '20'"), "line 16", "schedulers[0].quantum_ms"),
+    (SMALL + "blocking = 'never'\n", "line 20", "schedulers[1].blocking"),
+    (SMALL + "\n[[schedulers]]\npolicy = 'implicit'\n", "line 21", "schedulers[2]"),
+    (SMALL + "\n[sweep]\n'program.imbalance' = [3]\n", "line 22", 'sweep."program.imbalance"'),
+    (SMALL.replace('policy = "implicit"', "blocking = 'spin'"), "line 18", "schedulers[1].policy"),
+    (SMALL + "x = = 3", "line 20", "TOML"),
+    (SMALL + "x = 'unfinished", "line 20", "TOML"),
+    ("repeats = 1\nrepeats = 2\n" + SMALL, "line 2", "TOML"),
+]
+
+
+@pytest.mark.parametrize(("text", "line", "key"), LINES, ids=[case[2] for case in LINES])
+def test_errors_name_the_line(write, text, line, key):
+    error = refused(write(text))
+    assert isinstance(error, document.ExperimentError)
+    assert error.key == key
+    assert f"small.toml, {line}: {key} = " in str(error)
+
+
+def test_an_override_of_a_swept_key_is_refused_rather_than_ignored(write):
+    path = write(SMALL + '[sweep]\n"program.imbalance" = [0.25, 1.5]\n')
+    for setting in ("program.imbalance=1", "jobs.0.program.imbalance=1"):
+        assert "--set sweep.program.imbalance=" in refused(path, setting).remedy
+
+
+@pytest.mark.parametrize(
+    ("source", "rule"),
+    [
+        ("three-job", "neither a file nor a built-in"),
+        ("missing.toml", "no such file"),
+        ("/", "is a directory"),
+    ],
+)
+def test_files_that_cannot_be_read(source, rule):
+    error = refused(source)
+    assert (error.key, error.value) == ("EXPERIMENT", source)
+    assert rule in error.rule
+    assert error.remedy
+
+
+def test_a_binary_file_is_refused(tmp_path):
+    path = tmp_path / "binary.toml"
+    path.write_bytes(b"name = '\xff'")
+    assert "UTF-8" in refused(str(path)).rule
+
+
+def test_a_quick_table_is_checked(write):
+    error = refused(write(SMALL + "[quick]\nrepeats = 0\n"), quick=True)
+    assert "[quick] repeats = 0" in str(error)
+
+
+def test_the_digest_ignores_notation_name_and_repeats_and_nothing_else(write):
+    digest = load(write(SMALL)).digest
+    same = ["repeats=9", "name=other", "jobs.0.program.granularity_us=500.0", "schedulers.0.blocking=spin"]
+    assert load(write(SMALL, "renamed.toml"), settings=same).digest == digest
+    changes = ["seed=2", "processors=3", "jobs.0.count=1", "jobs.0.arrival_s=1", "schedulers.0.quantum_ms=21"]
+    changes += ["program.read_gap_us=9", "machine.latency_us=3", "sweep.program.imbalance=[0,1]"]
+    digests = {load(write(SMALL), settings=[change]).digest for change in changes}
+    assert len(digests | {digest}) == len(changes) + 1
+
+
+def test_realtime_ranks_cannot_be_round_robin_as_well(write):
+    error = refused(write(SMALL), "schedulers.0.mechanism=realtime", "schedulers.0.local=rr")
+    assert error.key == "schedulers[0].local"
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+        max_leaves=5,
+    ),
+    st.sampled_from(["repeats", "jobs", "schedulers", "sweep", "machine", "name", "quick", "processors"]),
+)
+def test_whatever_a_key_holds_the_answer_is_an_experiment_or_a_message(value, key):
+    data = document.parse(SMALL, "small.toml").data | {key: value}
+    try:
+        built = experiment._experiment(data, "small", here=False)
+    except InputError as error:
+        assert error.key and error.rule and error.remedy
+    else:
+        assert dataclasses.is_dataclass(built)

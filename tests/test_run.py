@@ -1,0 +1,224 @@
+"""Running an experiment on made-up runs: order, records, failures, resuming, rows."""
+
+import dataclasses
+
+import pytest
+from imitation import TOOLS, Quiet, imitate, probe
+
+from harness import calibrate, run, site, summary
+from harness.calibrate import Constants
+from harness.doubts import doubts
+from harness.experiment import load
+from harness.site import Site, Tools
+from harness.store import Store
+
+CONSTANTS = Constants(switch_us=5.0, latency_us=2.0)
+
+
+@pytest.fixture
+def place(tmp_path):
+    with Store(tmp_path) as opened:
+        yield Site.here((0, 1), TOOLS, opened)
+
+
+def everything(experiment, here, watcher=None):
+    return list(run.run(experiment, run.plan(experiment), here, CONSTANTS, watcher or Quiet()))
+
+
+def failing(when):
+    """An imitation in which the workloads that ``when`` holds for fail."""
+
+    def run_workload(workload, progress=None):
+        result = imitate(workload)
+        if not when(workload):
+            return result
+        jobs = [dataclasses.replace(job, finish_ns=None, failure="rank 1 has gone") for job in result.jobs]
+        return dataclasses.replace(result, jobs=tuple(jobs), ranks=(), failure="job 0: rank 1 has gone")
+
+    return Tools(TOOLS.launcher, probe, run_workload)
+
+
+def test_every_cell_repeat_and_scheduler_is_planned_once_with_its_dedicated_run():
+    experiment = load("reads", settings=["repeats=2"])
+    tasks = run.plan(experiment)
+    assert len({task.key for task in tasks}) == len(tasks) == 2 * 2 * (9 + 1)
+    assert [task.repeat for task in tasks] == [0] * 20 + [1] * 20
+    assert sum(task.kind == "dedicated" for task in tasks) == 4
+
+
+def test_each_distinct_program_runs_alone():
+    experiment = load("three-jobs", settings=["repeats=1", "jobs.0.count=2"])
+    one = run.plan(experiment)
+    assert [len(task.jobs) for task in one if task.kind == "dedicated"] == [1]
+    group = experiment.cells[0].groups[0]
+    other = dataclasses.replace(group, program=dataclasses.replace(group.program, granularity_us=50))
+    cell = dataclasses.replace(experiment.cells[0], groups=(group, other))
+    alone = [
+        task for task in run.plan(dataclasses.replace(experiment, cells=(cell,))) if task.kind == "dedicated"
+    ]
+    assert sorted(task.jobs[0].number for task in alone) == [0, 2]
+
+
+def test_the_order_is_shuffled_anew_in_each_repeat_and_fixed_by_the_seed():
+    def order(**options):
+        tasks = run.plan(load("three-jobs", **options))
+        return [[task.key[3] for task in tasks if task.repeat == repeat] for repeat in range(5)]
+
+    assert order() == order()
+    assert order() != order(seed=2)
+    assert len({tuple(one) for one in order()}) > 1
+
+
+def test_compute_times_follow_seed_and_repeat(place):
+    seen = []
+
+    def spy(workload, progress):
+        seen.append((workload.seed, workload.repeat, workload.switch_us, workload.processors))
+        return imitate(workload)
+
+    here = dataclasses.replace(place, tools=Tools("mpich", probe, spy))
+    everything(load("three-jobs", settings=["repeats=2"], seed=7), here)
+    assert set(seen) == {(7, 0, 5.0, (0, 1)), (7, 1, 5.0, (0, 1))}
+
+
+def test_rows_tell_slowdowns_against_the_same_repeat(place):
+    experiment = load("three-jobs")
+    records = everything(experiment, place)
+    rows = summary.rows(experiment, records)
+    none, *_, gang, _, partitioned = rows
+    found = none["measured"]
+    assert found["workload_slowdown"]["median"] == pytest.approx(2.8, rel=1e-6)
+    assert found["workload_slowdown"]["n"] == 5
+    low, high = found["workload_slowdown"]["ci95"]
+    assert low <= 2.8 <= high
+    assert found["slowdown"]["mean"] == found["slowdown"]["max"] == pytest.approx(3 * 2.8, rel=1e-6)
+    assert sum(found["breakdown"].values()) == 1
+    assert found["switches"] is None
+    assert gang["measured"]["switches"]["n"] == 100
+    assert gang["measured"]["switches"]["lateness_us"]["p50"] == pytest.approx(50, abs=0.1)
+    assert partitioned["scheduler"]["allocation"] == "equipartition"
+    assert all(row["simulated"] is row["error"] is None for row in rows)
+
+
+def test_rows_are_the_same_from_the_store(place):
+    experiment = load("three-jobs", settings=["repeats=2"])
+    records = everything(experiment, place)
+    assert summary.rows(experiment, records) == summary.rows(experiment, place.store.runs(experiment.digest))
+
+
+def test_jobs_that_differ_are_listed(place):
+    experiment = load("three-jobs", settings=["repeats=1", "jobs.0.count=1"])
+    group = experiment.cells[0].groups[0]
+    later = dataclasses.replace(group, arrival_s=0.5, program=dataclasses.replace(group.program, imbalance=1))
+    cell = dataclasses.replace(experiment.cells[0], groups=(group, later))
+    experiment = dataclasses.replace(experiment, cells=(cell,))
+    row = summary.rows(experiment, everything(experiment, place))[0]
+    assert [(job["arrival_s"], job["program"]["imbalance"]) for job in row["jobs"]] == [(0, 0.25), (0.5, 1)]
+    assert row["count"] == 2
+    assert row["measured"]["workload_slowdown"]["n"] == 1
+
+
+def test_a_failure_becomes_a_record_and_the_rest_goes_on(place):
+    experiment = load("three-jobs", settings=["repeats=2"])
+    tools = failing(lambda workload: workload.blocking == "fixed" and workload.repeat == 1)
+    watcher = Quiet()
+    records = everything(experiment, dataclasses.replace(place, tools=tools), watcher)
+    assert len(records) == len(place.store.runs(experiment.digest)) == 18
+    (failed,) = [record for record in records if record.failure]
+    assert failed.makespan_ns is None
+    fixed = summary.rows(experiment, records)[2]["measured"]
+    assert (fixed["workload_slowdown"]["n"], fixed["failures"]) == (1, 1)
+    assert any("implicit fixed" in warning and "rank 1 has gone" in warning for warning in watcher.warnings)
+
+
+def test_a_missing_dedicated_time_leaves_the_repeat_out(place):
+    experiment = load("three-jobs", settings=["repeats=2"])
+    tools = failing(lambda workload: len(workload.jobs) == 1 and workload.repeat == 0)
+    rows = summary.rows(experiment, everything(experiment, dataclasses.replace(place, tools=tools)))
+    assert {row["measured"]["workload_slowdown"]["n"] for row in rows} == {1}
+
+
+def test_when_nothing_works_it_gives_up(place):
+    experiment = load("three-jobs")
+    watcher = Quiet()
+    here = dataclasses.replace(place, tools=failing(lambda workload: True))
+    records = everything(experiment, here, watcher)
+    assert len(records) == run.HOPELESS
+    assert "42 runs not tried" in watcher.warnings[-1]
+    row = summary.rows(experiment, records)[0]["measured"]
+    assert row["workload_slowdown"] == {"median": None, "ci95": None, "n": 0}
+    assert row["breakdown"] is None
+
+
+def test_only_what_is_recorded_and_did_not_fail_is_skipped(place):
+    experiment = load("three-jobs", settings=["repeats=2"])
+    tools = failing(lambda workload: workload.blocking == "fixed")
+    everything(experiment, dataclasses.replace(place, tools=tools))
+    done = run.recorded(place.store.runs(experiment.digest))
+    missing = [task for task in run.plan(load("three-jobs", settings=["repeats=3"])) if task.key not in done]
+    assert [task.repeat for task in missing] == [0, 1] + [2] * 9
+    assert {task.scheduler.blocking for task in missing[:2]} == {"fixed"}
+
+
+def test_the_last_successful_record_of_a_run_counts(place):
+    experiment = load("three-jobs", settings=["repeats=1"])
+    tools = failing(lambda workload: True)
+    before = everything(experiment, dataclasses.replace(place, tools=tools))
+    rows = summary.rows(experiment, [*before, *everything(experiment, place)])
+    assert all(row["measured"]["workload_slowdown"]["n"] == 1 for row in rows)
+
+
+def test_progress_counts_up_to_the_end_and_the_time_left_down_to_nothing(place):
+    watcher = Quiet()
+    everything(load("three-jobs", settings=["repeats=1"]), place, watcher)
+    assert [step.done for step in watcher.steps] == list(range(10))
+    assert watcher.steps[0].left_s > 5
+    assert watcher.steps[-1].left_s == 0
+    assert "dedicated, repeat 1 of 1" in {step.label for step in watcher.steps}
+
+
+def test_calibration_gives_medians_and_keeps_samples(place):
+    found = place.calibrate([0], Quiet())
+    constants = site.constants(found)
+    assert (constants.switch_us, constants.latency_us) == (5.0, 2.0)
+    assert {calibration.quantity for calibration in found} == {
+        "switch_ns",
+        "latency_ns",
+        "wakeup_ns",
+        "unit_ns",
+    }
+
+
+def test_steps_are_calibrated_for_each_working_set(place):
+    constants = calibrate.constants(place.calibrate([4096, 8192], Quiet()))
+    assert constants.unit_ns({4096}) == 64.0
+    assert constants.unit_ns({4096, 8192}) == 0.0
+    assert site.constants([]).unit_ns({0}) == 0.0
+
+
+def test_doubts_are_told_in_numbers(place):
+    experiment = load("three-jobs", settings=["repeats=2"])
+    records = everything(experiment, place)
+    calm = [
+        dataclasses.replace(r, conditions=r.conditions | {"steal": 0.0, "load_before": 0.0}) for r in records
+    ]
+    assert doubts(summary.rows(experiment, calm), calm) == []
+    stolen = [dataclasses.replace(r, conditions=r.conditions | {"steal": 0.031}) for r in calm[:2]] + calm[2:]
+    loaded = [dataclasses.replace(r, conditions=r.conditions | {"load_before": 1.4}) for r in calm]
+    single = [record for record in calm if record.repeat == 0]
+
+    def told(records):
+        return " ".join(doubts(summary.rows(experiment, records), records))
+
+    assert "2 of 18 runs, up to 3.1%" in told(stolen)
+    assert "load average of 1.4" in told(loaded)
+    assert "8 rows rest on one repeat" in told(single)
+    slow = [
+        dataclasses.replace(
+            r, jobs=tuple(dataclasses.replace(job, finish_ns=2 * job.finish_ns) for job in r.jobs)
+        )
+        if r.repeat == 1 and r.kind == "policy" and r.scheduler["policy"] == "none"
+        else r
+        for r in calm
+    ]
+    assert "wider than 20% of the median: none (" in told(slow)

@@ -1,0 +1,76 @@
+"""Intervals, Student's t, bounded slowdown, quantiles."""
+
+import math
+import statistics
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.records import quantile
+from harness.statistics import bounded_slowdown, estimate, student_quantile
+
+ratios = st.lists(st.floats(0.01, 100), min_size=2, max_size=20)
+
+
+@pytest.mark.parametrize(
+    ("degrees", "expected"),
+    # Two-sided 95 % points as printed in every textbook.
+    [(1, 12.7062), (2, 4.3027), (3, 3.1824), (4, 2.7764), (9, 2.2622), (30, 2.0423), (120, 1.9799)],
+)
+def test_student_quantiles_are_those_of_the_tables(degrees, expected):
+    assert student_quantile(0.975, degrees) == pytest.approx(expected, abs=5e-5)
+
+
+@pytest.mark.parametrize("degrees", range(1, 12))
+def test_student_quantiles_agree_with_the_density(degrees):
+    """Integrate the density up to the quantile by Simpson's rule."""
+    constant = math.gamma((degrees + 1) / 2) / math.gamma(degrees / 2) / math.sqrt(degrees * math.pi)
+
+    def density(t):
+        return constant * (1 + t * t / degrees) ** (-(degrees + 1) / 2)
+
+    end, steps = student_quantile(0.975, degrees), 2000
+    width = end / steps
+    inner = sum((4 if i % 2 else 2) * density(i * width) for i in range(1, steps))
+    assert 0.5 + (density(0) + inner + density(end)) * width / 3 == pytest.approx(0.975, abs=1e-9)
+
+
+def test_an_interval_takes_two_values():
+    assert estimate([]) == type(estimate([]))(None, None, 0)
+    one = estimate([1.5])
+    assert (one.median, one.ci95, one.n) == (1.5, None, 1)
+
+
+def test_equal_values_have_an_interval_without_width():
+    assert estimate([2.0, 2.0, 2.0]).ci95 == pytest.approx((2.0, 2.0))
+
+
+def test_a_known_interval():
+    found = estimate([1.0, math.e])
+    half = 12.7062 * statistics.stdev([0, 1]) / math.sqrt(2)
+    assert found.ci95 == pytest.approx((math.exp(0.5 - half), math.exp(0.5 + half)), rel=1e-4)
+
+
+@given(ratios, st.floats(0.1, 10))
+def test_the_interval_holds_the_geometric_mean_and_scales_with_the_ratios(values, factor):
+    low, high = estimate(values).ci95
+    centre = math.exp(statistics.fmean(map(math.log, values)))
+    assert low <= centre * (1 + 1e-9) and centre <= high * (1 + 1e-9)
+    scaled = estimate([factor * value for value in values]).ci95
+    assert scaled == pytest.approx((factor * low, factor * high), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("response_s", "dedicated_s", "tau_s", "expected"),
+    [(30, 10, 1, 3), (30, 0.1, 10, 3), (1, 0.1, 10, 1), (5, 10, 1, 1)],
+)
+def test_bounded_slowdown(response_s, dedicated_s, tau_s, expected):
+    assert bounded_slowdown(response_s, dedicated_s, tau_s) == expected
+
+
+@given(st.lists(st.integers(0, 10**9), min_size=1))
+def test_quantiles_lie_between_the_extremes_and_the_half_is_the_median(values):
+    ordered = sorted(values)
+    assert ordered[0] <= quantile(ordered, 0.99) <= ordered[-1]
+    assert quantile(ordered, 0.5) == pytest.approx(statistics.median(ordered))
