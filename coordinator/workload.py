@@ -62,6 +62,7 @@ class Workload:
 class JobResult:
     """What became of one job. Times are nanoseconds since the start of the run.
 
+    ``placement`` names the processor of each rank as the policy numbers them, from 0.
     ``start_ns`` and ``finish_ns`` are the first rank's first instruction and the last
     rank's last; both are None where the job did not get that far. ``failure`` is empty for
     a job that finished.
@@ -94,8 +95,9 @@ class Switch:
 class Result:
     """What one run gave, complete also when it failed.
 
-    ``ranks`` holds one record per rank that finished (``workloads.recorder``); ``failure``
-    is empty when every job finished.
+    ``ranks`` holds one record per rank that finished (``workloads.recorder``), its start and
+    finish being nanoseconds since the start of the run too; ``failure`` is empty when every
+    job finished.
     """
 
     jobs: tuple[JobResult, ...]

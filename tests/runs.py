@@ -117,6 +117,7 @@ def running(**options: Any) -> Iterator[Run]:
         finally:
             run.driver.kill()
             run.driver.communicate()
+            eventually(lambda: not run.processes())
             for pid in run.processes():
                 os.kill(pid, 9)
 
