@@ -53,8 +53,8 @@ class Plan:
 class Session:
     """The state of one run as far as its policy is concerned.
 
-    Guarantees that a placement never exceeds the machine and never changes its length
-    while the job runs.
+    Guarantees that a placement never exceeds the machine, and that it never changes its
+    length while the job runs, unless the job is malleable.
     """
 
     def __init__(self, policy: Policy, machine: Machine, workload: Iterable[Job]) -> None:
@@ -114,7 +114,8 @@ class Session:
                 range(self.machine.processors)
             ):
                 raise ValueError(f"the policy places job {number} on {processors}")
-            if number in before and len(before[number]) != len(processors):
+            fixed = number in before and not self._workload[number].malleable
+            if fixed and len(before[number]) != len(processors):
                 raise ValueError(f"the policy changes the size of running job {number}")
         for slot in decision.slots:
             if len(slot.runs) != self.machine.processors:

@@ -29,17 +29,51 @@ class Machine:
 
 
 @dataclass(frozen=True)
+class ExecutionTime:
+    """How long a job takes alone on p processors: T(p) = phi W / p + alpha + beta p.
+
+    Attributes:
+        work_s: essential work W, in seconds on one processor.
+        phi: uneven share of the work, 1 for none.
+        alpha_s: work that every processor does again.
+        beta_s: communication and congestion, per processor.
+    Source: Sevcik 1994; Anastasiadis and Sevcik 1997, equation (5), with phi constant.
+    """
+
+    work_s: float
+    phi: float = 1.0
+    alpha_s: float = 0.0
+    beta_s: float = 0.0
+
+    def on(self, processors: int) -> float:
+        """Seconds on ``processors`` processors."""
+        return self.phi * self.work_s / processors + self.alpha_s + self.beta_s * processors
+
+
+@dataclass(frozen=True)
 class Job:
     """A job that has arrived and not yet finished.
 
-    ``processes`` is what it asks for; ``moldable`` tells whether it can be started with
-    another number of them.
+    Attributes:
+        number: of the job in the experiment.
+        processes: what it asks for; the most it can use if it is moldable or malleable.
+        arrival_ns: when it arrives.
+        moldable: whether it can be started with fewer.
+        malleable: whether their number can change while it runs.
+        estimate: what is known of its execution time, None if nothing is.
     """
 
     number: int
     processes: int
     arrival_ns: int = 0
     moldable: bool = False
+    malleable: bool = False
+    estimate: ExecutionTime | None = None
+
+    @property
+    def least(self) -> int:
+        """The fewest processes it can be started with."""
+        return 1 if self.moldable or self.malleable else self.processes
 
 
 @dataclass(frozen=True)

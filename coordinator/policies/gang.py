@@ -2,82 +2,126 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from coordinator.policies import packing, places
+from coordinator.policies.packing import LINEAR, PACKINGS, Seats
 from coordinator.policies.registry import register
 from coordinator.view import Decision, Job, Reason, Slot, View
-from workloads.validation import number, one_of
+from workloads.validation import flag, number, one_of
 
-PACKINGS = ("matrix",)
+FILLS = ("none", "jobs", "processes")
 
-Row = tuple[tuple[int, int, int], ...]
-"""One row of the matrix: (job, first processor, processes) of each job in it."""
+
+@dataclass(frozen=True)
+class _Memory:
+    seats: Mapping[int, Seats]
+    windows: tuple[int, ...]
+    """Where each slot's window begins in the array of seats."""
 
 
 @register("gang")
 @dataclass(frozen=True)
 class Gang:
-    """Rotating slots over the rows of a matrix of time slots by processors.
+    """Rotating slots over an array of time slots by processors.
 
     Attributes:
         quantum_ms: length of a slot.
-        packing: how jobs find their place. "matrix": the first row with enough
-            neighbouring free processors, else a new row.
+        packing: how jobs find their place: "matrix", "continuous", "undivided" or "buddy",
+            see :mod:`coordinator.policies.packing`.
+        fill: who uses processors that a slot leaves idle (alternate selection): "none",
+            whole other "jobs" that find all their processors idle, or single "processes"
+            as well.
+        unify: whether rows whose jobs use different processors are joined when jobs leave
+            (slot unification; packings "matrix" and "buddy").
     """
 
     quantum_ms: float = 100.0
     packing: str = "matrix"
-    source: ClassVar[str] = "Ousterhout 1982, matrix method; Dusseau et al. 1996, section 3.4"
+    fill: str = "none"
+    unify: bool = False
+    source: ClassVar[str] = (
+        "Ousterhout 1982 (as told in the survey); Feitelson and Rudolph 1990 (buddy); "
+        "Dusseau et al. 1996, section 3.4"
+    )
     needs_mechanism: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         number("quantum_ms", self.quantum_ms, above=0)
         one_of("packing", self.packing, PACKINGS)
+        one_of("fill", self.fill, FILLS)
+        flag("unify", self.unify)
 
     def processes(self, job: Job, view: View) -> int | None:
         """As many as the job asks for."""
         return job.processes
 
     def decide(self, view: View, why: Reason) -> Decision:
-        """One slot of a quantum per non-empty row, in turn; a lone row is never interrupted.
+        """One slot of a quantum per window, in turn; a lone window is never interrupted.
 
-        Jobs keep the place they were given until they leave. The rotation goes on in the
-        middle of the slot that the event interrupted, or with the next row if that one is
-        empty now, so that a busy stream of arrivals favours no row.
+        Jobs keep their processors until they leave. The rotation goes on in the middle of
+        the slot that the event interrupted, or with the next one if that one is empty now,
+        so that a busy stream of arrivals favours nobody; newcomers wait for their turn.
         """
-        before: list[Row] = list(view.previous.memory) if view.previous else []
-        current = before[view.slot] if view.slot < len(before) else ()
-        before = before[view.slot :] + before[: view.slot]
-        here = {job.number for job in view.jobs}
-        rows = [tuple(entry for entry in row if entry[0] in here) for row in before]
-        goes_on = bool(current) and bool(rows[0])
-        placed = {entry[0] for row in rows for entry in row}
+        processors = view.machine.processors
+        before: _Memory | None = view.previous.memory if view.previous else None
+        seats = {}
+        current = 0
+        if before is not None and before.windows:
+            here = {job.number for job in view.jobs}
+            current = before.windows[min(view.slot, len(before.windows) - 1)]
+            seats = {n: place for n, place in before.seats.items() if n in here}
+            goes_on = bool(packing.whole(seats, current, processors))
+        else:
+            goes_on = False
+        if self.unify and self.packing not in LINEAR and why is Reason.DEPARTURE:
+            seats = packing.unify(seats, processors)
+        self._seat(seats, view)
+        windows = packing.windows(seats, processors, self.packing in LINEAR)
+        if self.packing in LINEAR or before is None:
+            windows = [w for w in windows if w >= current] + [w for w in windows if w < current]
+        else:
+            turn = before.windows.index(current) if before.windows else 0
+            known = [w for w in before.windows[turn:] + before.windows[:turn] if w in windows]
+            windows = known + [w for w in windows if w not in known]
+        goes_on = goes_on and bool(windows) and windows[0] == current
+        return self._decision(seats, tuple(windows), view, goes_on)
+
+    def _seat(self, seats: dict[int, Seats], view: View) -> None:
+        """Find seats for the newcomers; ``seats`` is modified in place."""
+        taken = {n for place in seats.values() for n in place}
         for job in view.jobs:
-            if job.number not in placed:
-                _place(rows, job, view.machine.processors)
-        rows = [row for row in rows if row]
-        quantum_ns = round(self.quantum_ms * 1e6) if len(rows) > 1 else None
-        slots = tuple(Slot(_runs(row, view.machine.processors), quantum_ns) for row in rows)
-        placements = {
-            number: tuple(range(first, first + count)) for row in rows for number, first, count in row
-        }
-        idle = (Slot(((),) * view.machine.processors),)
+            if job.number not in seats:
+                place = PACKINGS[self.packing](taken, job.processes, view.machine.processors)
+                seats[job.number] = place
+                taken |= set(place)
+
+    def _decision(
+        self, seats: Mapping[int, Seats], windows: tuple[int, ...], view: View, goes_on: bool
+    ) -> Decision:
+        processors = view.machine.processors
+        placements = {n: tuple(seat % processors for seat in place) for n, place in seats.items()}
+        quantum_ns = round(self.quantum_ms * 1e6) if len(windows) > 1 else None
+        slots = tuple(
+            Slot(self._runs(seats, placements, start, processors), quantum_ns) for start in windows
+        ) or (Slot(((),) * processors),)
         elapsed_ns = min(view.elapsed_ns, quantum_ns - 1) if quantum_ns and goes_on else 0
-        return Decision(placements, slots or idle, elapsed_ns=elapsed_ns, memory=tuple(rows))
+        return Decision(placements, slots, elapsed_ns=elapsed_ns, memory=_Memory(seats, windows))
 
-
-def _place(rows: list[Row], job: Job, processors: int) -> None:
-    """Enter ``job`` in the first row with room, or a new one; ``rows`` is modified in place."""
-    for index, row in enumerate(rows):
-        taken = {p for _, first, count in row for p in range(first, first + count)}
-        for first in range(processors - job.processes + 1):
-            if taken.isdisjoint(range(first, first + job.processes)):
-                rows[index] = (*row, (job.number, first, job.processes))
-                return
-    rows.append(((job.number, 0, job.processes),))
-
-
-def _runs(row: Row, processors: int) -> tuple[tuple[int, ...], ...]:
-    owner = {p: number for number, first, count in row for p in range(first, first + count)}
-    return tuple((owner[p],) if p in owner else () for p in range(processors))
+    def _runs(
+        self, seats: Mapping[int, Seats], placements: places.Placements, start: int, processors: int
+    ) -> tuple[tuple[int, ...], ...]:
+        """Who runs in the window at ``start``: its gangs, then whoever may fill what is idle."""
+        gangs = packing.whole(seats, start, processors)
+        owner = {p: n for n in gangs for p in placements[n]}
+        if self.fill != "none":
+            following = sorted(placements, key=lambda n: (seats[n][0] < start, seats[n][0]))
+            for n in following:
+                if all(p not in owner for p in placements[n]):
+                    owner |= dict.fromkeys(placements[n], n)
+        if self.fill == "processes":
+            for n in following:
+                owner = dict.fromkeys(placements[n], n) | owner
+        return tuple((owner[p],) if p in owner else () for p in range(processors))

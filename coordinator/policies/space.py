@@ -1,12 +1,13 @@
-"""Space sharing: ``partitioned`` processors, and ``batch``, one job at a time."""
+"""Space sharing without estimates: ``partitioned`` processors, and ``batch``, one job at a time."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import ClassVar
 
+from coordinator.policies import places
 from coordinator.policies.registry import register
-from coordinator.view import Decision, Job, Reason, Slot, View
+from coordinator.view import Decision, Job, Reason, View
 from workloads.validation import one_of
 
 ALLOCATIONS = ("equipartition",)
@@ -39,18 +40,16 @@ class Partitioned:
 
     def decide(self, view: View, why: Reason) -> Decision:
         """First come, first served: admit jobs while the first waiting one finds room."""
-        placements = _still_running(view)
-        free = _free(placements, view)
-        for job in view.jobs:
-            if job.number in placements:
-                continue
+        placements = places.still_running(view)
+        free = places.free(view, placements)
+        for job in places.waiting(view, placements):
             wanted = self.processes(job, view)
             assert wanted is not None
             if wanted > len(free):
                 break
             placements[job.number] = tuple(free[:wanted])
             free = free[wanted:]
-        return Decision(placements, (_slot(placements, view),))
+        return places.for_good(view, placements)
 
 
 @register("batch")
@@ -67,23 +66,8 @@ class Batch:
 
     def decide(self, view: View, why: Reason) -> Decision:
         """The running job goes on; if there is none, the first in the queue starts."""
-        placements = _still_running(view)
+        placements = places.still_running(view)
         if not placements and view.jobs:
             first = view.jobs[0]
             placements[first.number] = tuple(range(first.processes))
-        return Decision(placements, (_slot(placements, view),))
-
-
-def _still_running(view: View) -> dict[int, tuple[int, ...]]:
-    before = view.previous.placements if view.previous else {}
-    return {job.number: before[job.number] for job in view.jobs if job.number in before}
-
-
-def _free(placements: dict[int, tuple[int, ...]], view: View) -> list[int]:
-    taken = {p for processors in placements.values() for p in processors} | view.lost
-    return [p for p in range(view.machine.processors) if p not in taken]
-
-
-def _slot(placements: dict[int, tuple[int, ...]], view: View) -> Slot:
-    owner = {p: number for number, processors in placements.items() for p in processors}
-    return Slot(tuple((owner[p],) if p in owner else () for p in range(view.machine.processors)))
+        return places.for_good(view, placements)

@@ -1,0 +1,213 @@
+"""Run-to-completion space sharing: jobs get processors when they start and keep them.
+
+The policies differ in how many a job gets and in which order jobs start; both steps are the
+leaf functions of :mod:`coordinator.policies.allocation`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from coordinator.policies import allocation, places
+from coordinator.policies.registry import register
+from coordinator.view import Decision, ExecutionTime, Job, Reason, View
+from workloads.validation import whole
+
+PAPER = "Anastasiadis and Sevcik 1997"
+UNKNOWN = ExecutionTime(work_s=1.0)
+"""What differential allocation takes for granted where nothing is known."""
+
+
+class RunToCompletion:
+    """Jobs start in the order of a queue and run on their processors to their ends.
+
+    ``rule`` is one of :mod:`coordinator.policies.allocation`; ``order`` 0 queues jobs as
+    they arrive, 1 by their demand T(1), the smallest first, and 2 moreover divides the
+    processors among the jobs that start together where it saves most time. Jobs whose
+    demand is unknown come last.
+    """
+
+    rule: ClassVar[int]
+    needs_mechanism: ClassVar[bool] = False
+    order: int
+
+    def limit(self, processors: int) -> int:
+        """The most processors that the rule FIXED gives to a job that can do with fewer."""
+        return processors
+
+    def processes(self, job: Job, view: View) -> int | None:
+        """What a rigid job asks for; of others only their start tells."""
+        return job.processes if job.least == job.processes else None
+
+    def decide(self, view: View, why: Reason) -> Decision:
+        """Start waiting jobs on the free processors, the lowest numbers first."""
+        placements = places.still_running(view)
+        free = places.free(view, placements)
+        jobs = places.waiting(view, placements)
+        if self.order:
+            jobs.sort(key=_demand_s)
+        queue = range(len(jobs))
+        least = [job.least for job in jobs]
+        most = [job.processes for job in jobs]
+        grants = [0] * len(jobs)
+        processors = view.machine.processors
+        limit = self.limit(processors)
+        started = allocation.grant(
+            self.rule, limit, processors, len(placements), len(free), queue, 0, len(jobs), least, most, grants
+        )
+        if self.order == 2:
+            times = [job.estimate or UNKNOWN for job in jobs]
+            work_s = [time.phi * time.work_s for time in times]
+            beta_s = [time.beta_s for time in times]
+            allocation.differ(started, queue, 0, least, most, work_s, beta_s, grants)
+        for job, count in zip(jobs[:started], grants, strict=False):
+            placements[job.number] = tuple(free[:count])
+            free = free[count:]
+        return places.for_good(view, placements)
+
+
+def _demand_s(job: Job) -> float:
+    return job.estimate.on(1) if job.estimate else math.inf
+
+
+@register("fcfs")
+@dataclass(frozen=True)
+class FirstCome(RunToCompletion):
+    """First come, first served: jobs start in order of arrival, each with all it asks for."""
+
+    rule: ClassVar[int] = allocation.FIXED
+    order: ClassVar[int] = 0  # type: ignore[misc]
+    source: ClassVar[str] = "FCFS with variable partitions"
+
+    def processes(self, job: Job, view: View) -> int | None:
+        """As many as the job asks for."""
+        return job.processes
+
+    def decide(self, view: View, why: Reason) -> Decision:
+        """Admit jobs while the first waiting one finds room."""
+        placements = places.still_running(view)
+        free = places.free(view, placements)
+        for job in places.waiting(view, placements):
+            if job.processes > len(free):
+                break
+            placements[job.number] = tuple(free[: job.processes])
+            free = free[job.processes :]
+        return places.for_good(view, placements)
+
+
+class _Ordered(RunToCompletion):
+    """Checks ``order``."""
+
+    def __post_init__(self) -> None:
+        whole("order", self.order, least=0, most=2)
+
+
+@register("asp")
+@dataclass(frozen=True)
+class AdaptiveStatic(_Ordered):
+    """Adaptive static partitioning: free processors divided equally among the waiting jobs.
+
+    Attributes:
+        order: 0 first come first served, 1 shortest demand first, 2 that and differential
+            allocation.
+    """
+
+    order: int = 0
+    rule: ClassVar[int] = allocation.SHARE_FREE
+    source: ClassVar[str] = f"Setia and Tripathi 1993; {PAPER}, sections 3.2 to 3.4"
+
+
+@register("ap1")
+@dataclass(frozen=True)
+class AdaptivePolicy1(_Ordered):
+    """Adaptive policy 1: a job gets at most all processors over the number of waiting jobs.
+
+    Attributes:
+        order: 0 first come first served, 1 shortest demand first, 2 that and differential
+            allocation.
+    """
+
+    order: int = 0
+    rule: ClassVar[int] = allocation.TARGET_WAITING
+    source: ClassVar[str] = f"Rosti et al. 1994; {PAPER}, sections 3.2 to 3.4"
+
+
+@register("aep")
+@dataclass(frozen=True)
+class AdaptiveEquipartition(_Ordered):
+    """Adaptive equipartition: at most all processors over the number of all jobs present.
+
+    Attributes:
+        order: 0 first come first served, 1 shortest demand first, 2 that and differential
+            allocation.
+    """
+
+    order: int = 0
+    rule: ClassVar[int] = allocation.TARGET_ALL
+    source: ClassVar[str] = f"{PAPER}, sections 3.2 to 3.4"
+
+
+@register("rtc-sdf")
+@dataclass(frozen=True)
+class RunToCompletionShortest(RunToCompletion):
+    """Run to completion, shortest demand first: as many jobs as possible, differential allocation."""
+
+    rule: ClassVar[int] = allocation.SHARE_FREE
+    order: ClassVar[int] = 2  # type: ignore[misc]
+    source: ClassVar[str] = f"McCann and Zahorjan 1989; Wu 1993; {PAPER}, section 3.4"
+
+
+@register("sdf")
+@dataclass(frozen=True)
+class ShortestDemand(RunToCompletion):
+    """Shortest demand first: each job gets all it can use of the free processors."""
+
+    rule: ClassVar[int] = allocation.FIXED
+    order: ClassVar[int] = 1  # type: ignore[misc]
+    source: ClassVar[str] = f"{PAPER}, section 3.3"
+
+
+@register("sdf-max")
+@dataclass(frozen=True)
+class ShortestDemandLimited(RunToCompletion):
+    """Shortest demand first with a fixed limit to the processors of a job.
+
+    Attributes:
+        maximum: the limit, in processors.
+    """
+
+    maximum: int = 6
+    rule: ClassVar[int] = allocation.FIXED
+    order: ClassVar[int] = 1  # type: ignore[misc]
+    source: ClassVar[str] = f"Chiang, Mansharamani, Vernon 1994; {PAPER}, section 3.3"
+
+    def __post_init__(self) -> None:
+        whole("maximum", self.maximum, least=1)
+
+    def limit(self, processors: int) -> int:
+        """The parameter ``maximum``."""
+        return self.maximum
+
+
+@register("equipartition")
+@dataclass(frozen=True)
+class Equipartition(RunToCompletion):
+    """Static equipartition: a fixed number of equal parts, first come, first served.
+
+    Attributes:
+        parts: how many.
+    """
+
+    parts: int = 4
+    rule: ClassVar[int] = allocation.FIXED
+    order: ClassVar[int] = 0  # type: ignore[misc]
+    source: ClassVar[str] = "the equipartition policy of the survey, section Space-Sharing Policies"
+
+    def __post_init__(self) -> None:
+        whole("parts", self.parts, least=1)
+
+    def limit(self, processors: int) -> int:
+        """The size of a part, at least 1."""
+        return max(1, processors // self.parts)

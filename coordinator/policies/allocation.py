@@ -1,0 +1,121 @@
+"""How many processors each waiting job is started with: the inner steps of space sharing.
+
+Leaf functions over numbers and arrays: policies call them plain, the job-level simulator
+compiles the same text. ``queue[first], queue[first + 1], ...`` are the waiting jobs in the
+order in which they are to be started; ``least``, ``most`` and the others are indexed by job.
+``grants[i]`` is the answer for ``queue[first + i]``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+FIXED, SHARE_FREE, TARGET_WAITING, TARGET_ALL = range(4)
+"""Rules: see ``grant``."""
+
+
+def grant(
+    rule: int,
+    limit: int,
+    processors: int,
+    running: int,
+    free: int,
+    queue: Any,
+    first: int,
+    waiting: int,
+    least: Any,
+    most: Any,
+    grants: Any,
+) -> int:
+    """How many of the waiting jobs start now; ``grants`` is modified in place.
+
+    Nobody overtakes: the first job that does not fit ends it. A job gets at least what it
+    must have, at most what it can use, and within that:
+
+    * FIXED: up to ``limit`` processors (SDF, SDF-Max, static equipartition, FCFS);
+    * SHARE_FREE: the free processors divided as equally as possible (ASP);
+    * TARGET_WAITING: up to ``processors`` over the number of waiting jobs (AP1);
+    * TARGET_ALL: up to ``processors`` over the number of waiting and running jobs (AEP).
+
+    Targets are rounded to the nearest whole number, halves up, and are at least 1.
+    Source: Anastasiadis and Sevcik 1997, sections 3.2 and 3.3.
+    """
+    if waiting == 0 or free == 0:
+        return 0
+    target = limit
+    if rule == SHARE_FREE:
+        target = 1
+    elif rule == TARGET_WAITING:
+        target = (2 * processors + waiting) // (2 * waiting)
+    elif rule == TARGET_ALL:
+        jobs = waiting + running
+        target = (2 * processors + jobs) // (2 * jobs)
+    started = 0
+    while started < waiting and free > 0:
+        job = queue[first + started]
+        given = max(least[job], min(most[job], max(1, target), free))
+        if given > free:
+            break
+        grants[started] = given
+        free -= given
+        started += 1
+    if rule == SHARE_FREE:
+        given = 1
+        while free > 0 and given > 0:
+            given = 0
+            for i in range(started):
+                if free > 0 and grants[i] < most[queue[first + i]]:
+                    grants[i] += 1
+                    free -= 1
+                    given += 1
+    return started
+
+
+def differ(
+    started: int, queue: Any, first: int, least: Any, most: Any, work_s: Any, beta_s: Any, grants: Any
+) -> None:
+    """Divide what ``grants`` adds up to among the same jobs anew, where it saves most time.
+
+    One processor at a time goes to the job whose execution time T(p) - T(p + 1) falls most,
+    the first of equals; ``work_s`` is phi W. Alpha does not matter.
+    Source: differential allocation, Anastasiadis and Sevcik 1997, section 3.4.
+    """
+    free = 0
+    for i in range(started):
+        free += grants[i] - least[queue[first + i]]
+        grants[i] = least[queue[first + i]]
+    while free > 0:
+        best = -1
+        best_s = -1e300
+        for i in range(started):
+            job = queue[first + i]
+            held = grants[i]
+            if held < most[job]:
+                saved_s = work_s[job] / (held * (held + 1.0)) - beta_s[job]
+                if saved_s > best_s:
+                    best = i
+                    best_s = saved_s
+        grants[best] += 1
+        free -= 1
+
+
+def share(processors: int, jobs: int, most: Any, parts: Any) -> None:
+    """Divide ``processors`` among ``jobs`` as equally as possible; ``parts`` is modified in place.
+
+    None gets more than ``most``; what does not come out even goes to the first ones. If
+    there are more jobs than processors, the last ones get none.
+    Source: dynamic equipartition, Anastasiadis and Sevcik 1997, section 3.1.
+    """
+    for i in range(jobs):
+        parts[i] = 0
+    open_jobs = jobs
+    while processors > 0 and open_jobs > 0:
+        each = max(1, processors // open_jobs)
+        open_jobs = 0
+        for i in range(jobs):
+            if processors > 0 and parts[i] < most[i]:
+                given = min(each, most[i] - parts[i], processors)
+                parts[i] += given
+                processors -= given
+                if parts[i] < most[i]:
+                    open_jobs += 1

@@ -1,0 +1,80 @@
+"""EASY backfilling's inner step, a leaf function over arrays that the simulator compiles as well."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def easy(
+    now_ns: int,
+    free: int,
+    queue: Any,
+    first: int,
+    waiting: int,
+    sizes: Any,
+    estimates_ns: Any,
+    running: int,
+    ends_ns: Any,
+    held: Any,
+    starts: Any,
+) -> int:
+    """Which waiting jobs start now; returns how many, ``starts`` holds their places in the queue.
+
+    Jobs start in order while they fit. The first that does not gets a reservation at the
+    earliest time at which, by the estimates, enough processors will be free; any later one
+    that fits now starts if it ends before that time or needs only processors that the
+    reservation leaves over. ``ends_ns`` are the estimated ends of the ``running`` jobs in
+    ascending order, ``held`` their processors; an end that has passed is taken for now.
+    Source: Lifka 1995, "The ANL/IBM SP scheduling system"; Mu'alem and Feitelson 2001.
+    """
+    count = 0
+    while count < waiting and sizes[queue[first + count]] <= free:
+        free -= sizes[queue[first + count]]
+        starts[count] = count
+        count += 1
+    head = count
+    if head >= waiting or free == 0:
+        return count
+    needed = sizes[queue[first + head]]
+    # Jobs that start now are not in ends_ns: an insertion here and there is dearer than
+    # looking for the smallest end among the few of them each time.
+    shadow_ns = now_ns
+    spare = free
+    passed = 0
+    last_ns = -1
+    last = -1
+    while spare < needed:
+        soonest_ns = -1
+        soonest = -1
+        for i in range(head):
+            end_ns = now_ns + estimates_ns[queue[first + i]]
+            later = end_ns > last_ns or (end_ns == last_ns and i > last)
+            if later and (soonest < 0 or end_ns < soonest_ns):
+                soonest = i
+                soonest_ns = end_ns
+        if passed < running and (soonest < 0 or ends_ns[passed] <= soonest_ns):
+            shadow_ns = max(now_ns, ends_ns[passed])
+            spare += held[passed]
+            passed += 1
+        elif soonest >= 0:
+            shadow_ns = soonest_ns
+            spare += sizes[queue[first + soonest]]
+            last_ns = soonest_ns
+            last = soonest
+        else:
+            break
+    spare -= needed
+    place = head + 1
+    while place < waiting and free > 0:
+        job = queue[first + place]
+        size = sizes[job]
+        if size <= free:
+            in_time = now_ns + estimates_ns[job] <= shadow_ns
+            if in_time or size <= spare:
+                free -= size
+                if not in_time:
+                    spare -= size
+                starts[count] = place
+                count += 1
+        place += 1
+    return count

@@ -1,0 +1,48 @@
+"""The binary buddy system over processors: leaf functions over arrays.
+
+A machine whose size is a power of two is a tree of blocks in heap order: block 1 is all of
+it, blocks 2b and 2b + 1 are the halves of block b. ``free[b]`` is 1 for a block that can be
+given away whole; ``counts[d]`` says how many of depth d there are.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def take(free: Any, counts: Any, depth: int) -> int:
+    """Take a block of ``depth`` and return it, 0 if there is none; arrays are modified in place.
+
+    The smallest free block that is large enough is halved as often as need be; of equals
+    the one with the lowest processors is taken.
+    """
+    found = depth
+    while found >= 0 and counts[found] == 0:
+        found -= 1
+    if found < 0:
+        return 0
+    block = 1 << found
+    while free[block] == 0:
+        block += 1
+    free[block] = 0
+    counts[found] -= 1
+    while found < depth:
+        found += 1
+        block *= 2
+        free[block + 1] = 1
+        counts[found] += 1
+    return block
+
+
+def give(free: Any, counts: Any, block: int) -> None:
+    """Give a block back; free halves are joined. Arrays are modified in place."""
+    depth = 0
+    while (block >> depth) > 1:
+        depth += 1
+    while block > 1 and free[block ^ 1] == 1:
+        free[block ^ 1] = 0
+        counts[depth] -= 1
+        block >>= 1
+        depth -= 1
+    free[block] = 1
+    counts[depth] += 1

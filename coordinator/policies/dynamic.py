@@ -1,0 +1,73 @@
+"""Dynamic equipartition of the processors among malleable jobs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from coordinator.policies import allocation, places
+from coordinator.policies.registry import register
+from coordinator.view import Decision, Job, Reason, View
+
+
+@register("dyn-equi")
+@dataclass(frozen=True)
+class DynamicEquipartition:
+    """Processors are divided anew, as equally as possible, at every arrival and departure.
+
+    Only malleable jobs gain and lose processors while they run; others keep what they
+    started with.
+    """
+
+    source: ClassVar[str] = "Tucker and Gupta 1989; Anastasiadis and Sevcik 1997, section 3.1"
+    needs_mechanism: ClassVar[bool] = True
+
+    def processes(self, job: Job, view: View) -> int | None:
+        """What a rigid job asks for; of others only their admission tells."""
+        return job.processes if job.least == job.processes else None
+
+    def decide(self, view: View, why: Reason) -> Decision:
+        """Equal parts for all jobs, the larger ones to earlier arrivals.
+
+        Jobs are admitted in order of arrival as long as each can have a processor (a rigid
+        one all of its own); a malleable job keeps as many of its processors as it can, and
+        once begun never loses the last one.
+        """
+        before = places.still_running(view)
+        placements = {job.number: before[job.number] for job in view.jobs if _keeps(job, before)}
+        free = places.free(view, placements)
+        jobs = _admitted(view, before, len(free))
+        flexible = [job for job in jobs if job.least < job.processes]
+        parts = [0] * len(flexible)
+        left = len(free) - sum(job.processes for job in jobs if job.least == job.processes)
+        allocation.share(left, len(flexible), [job.processes for job in flexible], parts)
+        sizes = {job.number: part for job, part in zip(flexible, parts, strict=True)}
+        for job in jobs:
+            size = sizes.setdefault(job.number, job.processes)
+            placements[job.number] = tuple(p for p in before.get(job.number, ()) if p in free)[:size]
+        spare = places.free(view, placements)
+        for number, size in sizes.items():
+            more = size - len(placements[number])
+            placements[number] += tuple(spare[:more])
+            spare = spare[more:]
+        return places.for_good(view, placements)
+
+
+def _keeps(job: Job, before: places.Placements) -> bool:
+    return job.number in before and not job.malleable
+
+
+def _admitted(view: View, before: places.Placements, free: int) -> list[Job]:
+    """The malleable jobs that have begun, and those that start now, in order of arrival."""
+    room = free - sum(job.malleable and job.number in before for job in view.jobs)
+    jobs = []
+    nobody_overtakes = False
+    for job in view.jobs:
+        if job.number in before:
+            jobs += [job] if job.malleable else []
+        elif not nobody_overtakes:
+            nobody_overtakes = job.least > room
+            if not nobody_overtakes:
+                room -= job.least
+                jobs.append(job)
+    return jobs

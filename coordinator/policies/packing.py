@@ -1,0 +1,119 @@
+"""Where a new gang finds its place, and which gangs then run together.
+
+All packings share one picture, Ousterhout's linear array of process slots: slot n is the
+one of processor n mod P in row n div P, and a gang's *seats* are the slots of its
+processes. A *window* is P neighbouring slots, one of each processor: what runs at a time.
+In the matrix packings windows are rows; in the linear ones they begin anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from coordinator.policies.scan import width
+
+Seats = tuple[int, ...]
+"""Slots of the linear array, ascending, no two of one processor."""
+
+
+def matrix(taken: set[int], size: int, processors: int) -> Seats:
+    """The first row with enough empty slots (Ousterhout 1982; survey, Matrix Algorithm)."""
+    row = 0
+    while True:
+        first = row * processors
+        empty = [n for n in range(first, first + processors) if n not in taken]
+        if len(empty) >= size:
+            return tuple(empty[:size])
+        row += 1
+
+
+def buddy(taken: set[int], size: int, processors: int) -> Seats:
+    """The first row with room in the least loaded block of the right size.
+
+    A binary tree of controllers has a controller for every block of the buddy system; the
+    load of one is how many processes its processors have (Feitelson and Rudolph 1990).
+    """
+    block = min(width(size), processors)
+    starts = [s for s in range(0, processors, block) if min(s + block, processors) - s >= size]
+    loads = {s: sum(s <= n % processors < s + block for n in taken) for s in starts}
+    start = min(starts, key=lambda s: (loads[s], s))
+    row = 0
+    while True:
+        first = row * processors + start
+        if taken.isdisjoint(range(first, first + min(block, processors - start))):
+            return tuple(range(first, first + size))
+        row += 1
+
+
+def continuous(taken: set[int], size: int, processors: int) -> Seats:
+    """The first empty slots of the first window that holds enough (survey, Continuous Algorithm).
+
+    The window begins at an empty slot.
+    """
+    left = 0
+    while True:
+        if left not in taken:
+            empty = [n for n in range(left, left + processors) if n not in taken]
+            if len(empty) >= size:
+                return tuple(empty[:size])
+        left += 1
+
+
+def undivided(taken: set[int], size: int, processors: int) -> Seats:
+    """The first run of neighbouring empty slots that is long enough (survey, Undivided Algorithm)."""
+    left = 0
+    while not taken.isdisjoint(range(left, left + size)):
+        left += 1
+    return tuple(range(left, left + size))
+
+
+PACKINGS: Mapping[str, Callable[[set[int], int, int], Seats]] = {
+    "matrix": matrix,
+    "continuous": continuous,
+    "undivided": undivided,
+    "buddy": buddy,
+}
+LINEAR = ("continuous", "undivided")
+
+
+def windows(seats: Mapping[int, Seats], processors: int, linear: bool) -> list[int]:
+    """Where the windows begin that run every gang whole at least once, in turn.
+
+    Linear: each begins at the leftmost slot of a gang that none of those before ran whole.
+    """
+    starts = sorted({place[0] for place in seats.values()})
+    if not linear:
+        return sorted({start // processors * processors for start in starts})
+    found: list[int] = []
+    seen: set[int] = set()
+    first = {place[0]: number for number, place in seats.items()}
+    for start in starts:
+        if first[start] not in seen:
+            found.append(start)
+            seen |= whole(seats, start, processors)
+    return found
+
+
+def whole(seats: Mapping[int, Seats], start: int, processors: int) -> set[int]:
+    """The gangs all of whose processes are in the window that begins at ``start``."""
+    return {n for n, place in seats.items() if start <= place[0] and place[-1] < start + processors}
+
+
+def unify(seats: Mapping[int, Seats], processors: int) -> dict[int, Seats]:
+    """Rows whose gangs use different processors joined, each with the first row that it fits in."""
+    rows: dict[int, dict[int, Seats]] = {}
+    for number, place in sorted(seats.items(), key=lambda item: item[1]):
+        rows.setdefault(place[0] // processors, {})[number] = place
+    joined: list[tuple[int, set[int], dict[int, Seats]]] = []
+    for row, gangs in rows.items():
+        used = {n % processors for place in gangs.values() for n in place}
+        for target, taken, members in joined:
+            if taken.isdisjoint(used):
+                members |= {
+                    n: tuple(s + (target - row) * processors for s in place) for n, place in gangs.items()
+                }
+                taken.update(used)
+                break
+        else:
+            joined.append((row, used, gangs))
+    return {number: place for _, _, members in joined for number, place in members.items()}

@@ -1,0 +1,37 @@
+"""What policies that give a job processors of its own have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from coordinator.view import Decision, Job, Slot, View
+
+Placements = dict[int, tuple[int, ...]]
+
+
+def still_running(view: View) -> Placements:
+    """The placements of the last decision, without the jobs that have left."""
+    before = view.previous.placements if view.previous else {}
+    return {job.number: before[job.number] for job in view.jobs if job.number in before}
+
+
+def waiting(view: View, placements: Mapping[int, tuple[int, ...]]) -> list[Job]:
+    """The jobs without a place, in order of arrival."""
+    return [job for job in view.jobs if job.number not in placements]
+
+
+def free(view: View, placements: Mapping[int, tuple[int, ...]]) -> list[int]:
+    """The processors that nobody has, ascending."""
+    taken = {p for processors in placements.values() for p in processors} | view.lost
+    return [p for p in range(view.machine.processors) if p not in taken]
+
+
+def runs(placements: Mapping[int, Sequence[int]], processors: int) -> tuple[tuple[int, ...], ...]:
+    """The slot in which all these jobs run; no two have a processor in common."""
+    owner = {p: number for number, place in placements.items() for p in place}
+    return tuple((owner[p],) if p in owner else () for p in range(processors))
+
+
+def for_good(view: View, placements: Placements) -> Decision:
+    """All placed jobs run, until something happens."""
+    return Decision(placements, (Slot(runs(placements, view.machine.processors)),))

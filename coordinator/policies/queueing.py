@@ -1,0 +1,212 @@
+"""Gang scheduling with a service queue and a waiting queue: the two-queue systems.
+
+One job has the whole machine at a time, rank r on processor r. Which job is next is the
+pointer's move in the registration office (:mod:`coordinator.policies.office`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from coordinator.policies import office, places
+from coordinator.policies.office import Office, Rules
+from coordinator.policies.registry import register
+from coordinator.view import Decision, Job, Reason, Slot, View
+from workloads.validation import InputError, flag, number, whole
+
+PAPER = "Zhou, Brent, Qu 1997"
+
+
+@dataclass(frozen=True)
+class _Memory:
+    office: Office
+    """At the beginning of the table."""
+    order: tuple[int, ...]
+    """The jobs of the table's slots."""
+    placed: places.Placements
+    """The jobs that have begun."""
+
+
+class _Queueing:
+    """Slots of one job each; a table is what is left of a round."""
+
+    needs_mechanism: ClassVar[bool] = True
+    insert: bool = False
+
+    def rules(self) -> Rules:
+        """How the pointer moves."""
+        raise NotImplementedError
+
+    def quantum_ns(self, level: int) -> int:
+        """Length of a slot for a job at ``level``."""
+        raise NotImplementedError
+
+    def processes(self, job: Job, view: View) -> int | None:
+        """As many as the job asks for."""
+        return job.processes
+
+    def decide(self, view: View, why: Reason) -> Decision:
+        """The rest of the round, or a new one if that is over.
+
+        A job that leaves in the middle of its slot gives up the rest of it. With ``insert``
+        newcomers get the slots that come next, outside the round's count. The memory holds
+        the registration office as it was at the beginning of the table.
+        """
+        memory = view.previous.memory if view.previous else _Memory((), (), {})
+        here = {job.number: job for job in view.jobs}
+        rules = self.rules()
+        passed = len(memory.order) if why is Reason.SLOT_END else view.slot
+        register_ = memory.office
+        for job in memory.order[:passed]:
+            register_ = office.visited(register_, job, rules)
+        rest = memory.order[passed:]
+        goes_on = bool(rest) and rest[0] in here
+        rest = tuple(job for job in rest if job in here)
+        known = {node.job for node in register_}
+        new = [number for number in here if number not in known]
+        register_ = office.register(office.check_out(register_, here), new)
+        if self.insert and rest:
+            now = 1 if goes_on else 0
+            rest = (*rest[:now], *new, *rest[now:])
+        rest = rest or office.one_round(register_, rules)
+        elapsed_ns = view.elapsed_ns if goes_on and why is not Reason.SLOT_END else 0
+        return self._decision(register_, rest, memory.placed, view, elapsed_ns)
+
+    def _decision(
+        self,
+        register_: Office,
+        order: tuple[int, ...],
+        placed: places.Placements,
+        view: View,
+        elapsed_ns: int,
+    ) -> Decision:
+        processors = view.machine.processors
+        levels = {node.job: node.level for node in register_}
+        sizes = {job.number: job.processes for job in view.jobs}
+        placements = {job: place for job, place in placed.items() if job in sizes}
+        placements |= {job: tuple(range(sizes[job])) for job in order}
+        memory = _Memory(register_, order, placements)
+        if not order:
+            return Decision({}, (Slot(((),) * processors),), memory=memory)
+        slots = tuple(
+            Slot(places.runs({job: placements[job]}, processors), self.quantum_ns(levels[job]))
+            for job in order
+        )
+        first_ns = slots[0].length_ns or 0
+        return Decision(
+            placements, slots, cyclic=False, elapsed_ns=min(elapsed_ns, first_ns - 1), memory=memory
+        )
+
+
+@register("two-queue")
+@dataclass(frozen=True)
+class TwoQueue(_Queueing):
+    """A service queue of N jobs in round robin; the others wait for a place in it.
+
+    Attributes:
+        service: places in the service queue (N); 0 for any number, which is round robin; 1
+            is batch.
+        quantum_ms: length of a slot.
+    """
+
+    service: int = 3
+    quantum_ms: float = 100.0
+    source: ClassVar[str] = f"{PAPER}, section 3"
+
+    def __post_init__(self) -> None:
+        whole("service", self.service, least=0)
+        number("quantum_ms", self.quantum_ms, above=0)
+
+    def rules(self) -> Rules:
+        """One level for ever."""
+        return Rules(self.service, (0,))
+
+    def quantum_ns(self, level: int) -> int:
+        """The same for all."""
+        return round(self.quantum_ms * 1e6)
+
+
+@register("modified-two-queue")
+@dataclass(frozen=True)
+class ModifiedTwoQueue(_Queueing):
+    """A two-queue system in which new jobs go first, for as many slots as a short job takes.
+
+    Attributes:
+        service: places in the service queue (N), 0 for any number.
+        slots: slots that a new job gets before it counts as a long one (f_0).
+        quantum_ms: length of a slot of a new job (q_0).
+        long_quantum_ms: length of a slot of a long job.
+        insert: whether a new job gets the next slot instead of waiting for the next round.
+    """
+
+    service: int = 3
+    slots: int = 1
+    quantum_ms: float = 100.0
+    long_quantum_ms: float = 300.0
+    insert: bool = False
+    source: ClassVar[str] = f"{PAPER}, section 4"
+
+    def __post_init__(self) -> None:
+        whole("service", self.service, least=0)
+        whole("slots", self.slots, least=1)
+        number("quantum_ms", self.quantum_ms, above=0)
+        number("long_quantum_ms", self.long_quantum_ms, above=0)
+        flag("insert", self.insert)
+
+    def rules(self) -> Rules:
+        """Two levels; a job stays at the second."""
+        return Rules(self.service, (self.slots, 0))
+
+    def quantum_ns(self, level: int) -> int:
+        """Of a new job, or of a long one."""
+        return round((self.long_quantum_ms if level else self.quantum_ms) * 1e6)
+
+
+@register("multilevel-two-queue")
+@dataclass(frozen=True)
+class MultilevelTwoQueue(_Queueing):
+    """A two-queue system whose waiting queue has levels: the longer a job, the fewer, longer its slots.
+
+    Attributes:
+        service: places in the service queue (N), 0 for any number.
+        slots: slots that a job gets at each level (f_l) before it goes to the next one, 0
+            for any number; the last entry holds for all further levels.
+        quanta_ms: length of a slot at each level (q_l), likewise.
+        limits: most jobs of each level in the service queue, 0 for any number, likewise
+            (the adaptive service queue).
+        insert: whether a new job gets the next slot instead of waiting for the next round.
+    """
+
+    service: int = 4
+    slots: tuple[int, ...] = (1, 8, 7)
+    quanta_ms: tuple[float, ...] = (100.0, 300.0, 500.0)
+    limits: tuple[int, ...] = (0,)
+    insert: bool = False
+    source: ClassVar[str] = f"{PAPER}, sections 4 and 5"
+
+    def __post_init__(self) -> None:
+        whole("service", self.service, least=0)
+        for key, least in (("slots", 0), ("limits", 0)):
+            object.__setattr__(self, key, _entries(key, getattr(self, key)))
+            for value in getattr(self, key):
+                whole(key, value, least=least)
+        object.__setattr__(self, "quanta_ms", _entries("quanta_ms", self.quanta_ms))
+        for value in self.quanta_ms:
+            number("quanta_ms", value, above=0)
+        flag("insert", self.insert)
+
+    def rules(self) -> Rules:
+        """As the parameters say."""
+        return Rules(self.service, self.slots, self.limits)
+
+    def quantum_ns(self, level: int) -> int:
+        """Of a job at ``level``."""
+        return round(self.quanta_ms[min(level, len(self.quanta_ms) - 1)] * 1e6)
+
+
+def _entries(key: str, value: object) -> tuple[object, ...]:
+    """A list of at least one entry, as a tuple so that the policy stays immutable."""
+    if not isinstance(value, list | tuple) or not value:
+        raise InputError(key, value, "must be a list with an entry for each level", "write [1, 8, 7]")
+    return tuple(value)

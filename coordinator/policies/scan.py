@@ -1,0 +1,129 @@
+"""Batch policies over buddy blocks: ``fcfs-bb``, ``scan-up`` and ``scan-down``.
+
+Sizes are rounded up to powers of two. A job for which no block is large enough, because
+the machine's size is no power of two, has the machine to itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from coordinator.policies import buddy, places
+from coordinator.policies.registry import register
+from coordinator.view import Decision, Job, Reason, View
+
+
+def width(processors: int) -> int:
+    """The smallest power of two that is at least ``processors``."""
+    return 1 << (processors - 1).bit_length()
+
+
+class _Blocks:
+    """The buddy system of a machine on which some processors are taken."""
+
+    def __init__(self, view: View, placements: places.Placements) -> None:
+        self._processors = places.free(view, placements)
+        self._empty = not placements
+        self._width = width(view.machine.processors)
+        blocked = [True] * (2 * self._width)
+        for processor in self._processors:
+            blocked[self._width + processor] = False
+        for block in range(self._width - 1, 0, -1):
+            blocked[block] = blocked[2 * block] or blocked[2 * block + 1]
+        self._free = [0] * (2 * self._width)
+        self._counts = [0] * self._width.bit_length()
+        for block in range(1, 2 * self._width):
+            if not blocked[block] and (block == 1 or blocked[block >> 1]):
+                self._free[block] = 1
+                self._counts[block.bit_length() - 1] += 1
+
+    def take(self, size: int) -> tuple[int, ...]:
+        """The first ``size`` processors of a new block, none if there is no block."""
+        depth = (self._width // width(size)).bit_length() - 1
+        block = buddy.take(self._free, self._counts, depth)
+        if block:
+            self._empty = False
+            first = (block << (self._width.bit_length() - block.bit_length())) - self._width
+            return tuple(range(first, first + size))
+        if self._empty and size <= len(self._processors):
+            self._empty = False
+            self._free = [0] * len(self._free)
+            self._counts = [0] * len(self._counts)
+            return tuple(self._processors[:size])
+        return ()
+
+
+class _Rigid:
+    needs_mechanism: ClassVar[bool] = False
+
+    def processes(self, job: Job, view: View) -> int | None:
+        """As many as the job asks for."""
+        return job.processes
+
+
+@register("fcfs-bb")
+@dataclass(frozen=True)
+class FirstComeBuddy(_Rigid):
+    """First come, first served on blocks of the binary buddy system."""
+
+    source: ClassVar[str] = "Hori et al. 1996, section 4.3"
+
+    def decide(self, view: View, why: Reason) -> Decision:
+        """Admit jobs while there is a block for the first waiting one."""
+        placements = places.still_running(view)
+        blocks = _Blocks(view, placements)
+        for job in places.waiting(view, placements):
+            place = blocks.take(job.processes)
+            if not place:
+                break
+            placements[job.number] = place
+        return places.for_good(view, placements)
+
+
+class _Scan(_Rigid):
+    """One queue for each size of block; the current one is served until it is empty."""
+
+    step: ClassVar[int]
+
+    def decide(self, view: View, why: Reason) -> Decision:
+        """Admit jobs of the current queue; when it is empty, the next one in turn is current.
+
+        The memory holds the current size as a power of two.
+        """
+        placements = places.still_running(view)
+        blocks = _Blocks(view, placements)
+        sizes = width(view.machine.processors).bit_length()
+        current: int = view.previous.memory if view.previous else (0 if self.step > 0 else sizes - 1)
+        queues: dict[int, list[Job]] = {}
+        for job in places.waiting(view, placements):
+            queues.setdefault(width(job.processes).bit_length() - 1, []).append(job)
+        while queues:
+            while current not in queues:
+                current = (current + self.step) % sizes
+            place = blocks.take(queues[current][0].processes)
+            if not place:
+                break
+            placements[queues[current].pop(0).number] = place
+            if not queues[current]:
+                del queues[current]
+        decision = places.for_good(view, placements)
+        return Decision(decision.placements, decision.slots, memory=current)
+
+
+@register("scan-up")
+@dataclass(frozen=True)
+class ScanUp(_Scan):
+    """One queue a size, served until empty, then the next larger one."""
+
+    step: ClassVar[int] = 1
+    source: ClassVar[str] = "Krueger, Lai, Radiya 1991; Hori et al. 1996, section 2.1"
+
+
+@register("scan-down")
+@dataclass(frozen=True)
+class ScanDown(_Scan):
+    """One queue a size, served until empty, then the next smaller one."""
+
+    step: ClassVar[int] = -1
+    source: ClassVar[str] = "Krueger, Lai, Radiya 1991; Hori et al. 1996, section 2.1"
