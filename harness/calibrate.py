@@ -13,6 +13,7 @@ from coordinator.launch import Launcher, LaunchError, run_session
 from harness import records
 from harness.records import Calibration
 
+PROBE_RANKS = 3
 PROBE_TIMEOUT_S = 120.0
 
 Probe = Callable[[Sequence[int], int], Mapping[str, list[float]]]
@@ -24,14 +25,26 @@ class Constants:
     """Medians of a calibration.
 
     Attributes:
-        switch_us: cost of a context switch.
+        switch_us: processor time of a context switch.
+        wakeup_us: what a message costs more if its receiver has blocked.
         latency_us: one-way latency of a message.
         step_ns: time of a step through a working set, by its size in bytes.
     """
 
     switch_us: float
+    wakeup_us: float
     latency_us: float
     step_ns: Mapping[int, float] = field(default_factory=dict)
+
+    @property
+    def blocking_us(self) -> float:
+        """What a wait loses by blocking: the "context switch" that the waiting rules go by.
+
+        The rules weigh spinning against it (Dusseau et al. 1996, section 5.1). On the
+        paper's machine the switch itself dominated; here the wake-up costs several times
+        as much, and rules that know of the switch alone give up coordination too early.
+        """
+        return self.switch_us + self.wakeup_us
 
     def unit_ns(self, working_sets: Collection[int]) -> float:
         """The step time if all programs have one working set, else 0: each rank measures its own."""
@@ -49,7 +62,7 @@ def mpi_probe(launcher: Launcher) -> Probe:
         places = ",".join(map(str, processors))
         command = [sys.executable, "-m", "mpi4py", "-m", "workloads.probe", "--processors", places]
         command += ["--working-set-bytes", str(working_set_bytes)]
-        said = run_session(launcher.argv(2, command), launcher.environment({}), PROBE_TIMEOUT_S)
+        said = run_session(launcher.argv(PROBE_RANKS, command), launcher.environment({}), PROBE_TIMEOUT_S)
         try:
             found: dict[str, list[float]] = json.loads(said)
         except json.JSONDecodeError:
@@ -98,6 +111,7 @@ def constants(calibrations: Iterable[Calibration]) -> Constants:
 
     return Constants(
         switch_us=median_us("switch_ns"),
+        wakeup_us=median_us("wakeup_ns"),
         latency_us=median_us("latency_ns"),
         step_ns={c.working_set_bytes: statistics.median(c.samples) for c in found if c.quantity == "unit_ns"},
     )

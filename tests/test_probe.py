@@ -1,0 +1,51 @@
+"""The calibration probe on real ranks: plausible constants of this host."""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+
+import pytest
+
+from coordinator.launch import find_launcher
+
+
+def probe(processors, *options, ranks=3):
+    launcher = find_launcher()
+    command = [sys.executable, "-m", "mpi4py", "-m", "workloads.probe", "--samples", "30"]
+    places = ",".join(map(str, processors))
+    return subprocess.run(
+        launcher.argv(ranks, [*command, "--processors", places, *options]),
+        env=launcher.environment({}),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two processors")
+def test_a_switch_costs_more_than_a_message():
+    done = probe(sorted(os.sched_getaffinity(0))[:2], "--working-set-bytes", "100000")
+    found = {name: statistics.median(samples) for name, samples in json.loads(done.stdout).items()}
+    assert 0 < found["latency_ns"] < found["switch_ns"]
+    assert found["handoff_ns"] > 0
+    assert found["wakeup_ns"] > 0
+    assert found["unit_ns"] > 0
+
+
+@pytest.mark.slow
+def test_one_processor_is_enough_for_a_switch():
+    done = probe(sorted(os.sched_getaffinity(0))[:1])
+    found = json.loads(done.stdout)
+    assert statistics.median(found["switch_ns"]) > 0
+    assert found["latency_ns"] == [0.0]
+
+
+@pytest.mark.slow
+def test_another_number_of_ranks_is_refused():
+    done = probe([0], ranks=2)
+    assert done.returncode != 0
+    assert "wants 3 ranks and has 2" in done.stderr + done.stdout
