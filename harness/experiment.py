@@ -261,15 +261,10 @@ def _check_sizes(cell: Cell, processors: int) -> None:
     for index, group in enumerate(cell.groups):
         wanted = group.program.processes
         if wanted > processors:
-            raise _swept(
-                InputError(
-                    f"jobs[{index}].program.processes",
-                    wanted,
-                    f"a job has one process per processor, and processors is {processors}",
-                    "give the job fewer processes, or the experiment more processors",
-                ),
-                cell.settings,
-            )
+            rule = f"a job has one process per processor, and processors is {processors}"
+            remedy = "give the job fewer processes, or the experiment more processors"
+            error = InputError(f"jobs[{index}].program.processes", wanted, rule, remedy)
+            raise _swept(error, cell.settings)
 
 
 def _schedulers(tables: Any, here: bool) -> tuple[Scheduler, ...]:

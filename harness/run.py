@@ -143,7 +143,7 @@ def _measure(
         processors=site.processors,
         blocking=scheduler.blocking,
         spin_switches=scheduler.spin_switches,
-        switch_us=constants.switch_us,
+        switch_us=constants.blocking_us,
         latency_us=constants.latency_us,
         local=scheduler.local,
         mechanism=scheduler.mechanism,
@@ -170,7 +170,8 @@ def _measure(
         seed=experiment.seed,
         processors=site.processors,
         constants={
-            "switch_us": workload.switch_us,
+            "switch_us": constants.switch_us,
+            "blocking_us": constants.blocking_us,
             "latency_us": workload.latency_us,
             "unit_ns": workload.unit_ns,
         },

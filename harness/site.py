@@ -98,5 +98,5 @@ class Site:
 def constants(calibrations: list[Calibration]) -> Constants:
     """The constants that a run goes by: calibrated, or a workload's nominal ones without."""
     if not calibrations:
-        return Constants(switch_us=Workload.switch_us, latency_us=Workload.latency_us)
+        return Constants(Workload.switch_us, 0.0, Workload.latency_us)
     return calibrate.constants(calibrations)

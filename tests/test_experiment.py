@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coordinator import policies
 from harness import document, experiment
 from harness.experiment import load
 from workloads.validation import InputError
@@ -55,9 +56,9 @@ def test_defaults_are_filled_in(write):
     assert loaded.processors == len(os.sched_getaffinity(0))
     gang, implicit = loaded.schedulers
     assert gang.table == {
+        **policies.parameters("gang"),
         "policy": "gang",
         "quantum_ms": 20,
-        "packing": "matrix",
         "blocking": "spin",
         "spin_switches": 2,
         "local": "other",
@@ -161,7 +162,7 @@ BAD = [
     ("jobs.program.read=rma", "jobs.program.read", "rma", "list of 2", "program.KEY for all"),
     ("jobs=3", "jobs", 3, "at least one [[jobs]]", "[[jobs]]"),
     ("schedulers=[]", "schedulers", [], "at least one [[schedulers]]", "policy ="),
-    ("schedulers.0.policy=gong", "schedulers[0].policy", "gong", "batch, gang", "'gang'"),
+    ("schedulers.0.policy=gong", "schedulers[0].policy", "gong", "gang", "'gang'"),
     ("schedulers.0.quantum_ms=0", "schedulers[0].quantum_ms", 0, "greater than 0", "in that range"),
     ("schedulers.0.quantm_ms=1", "schedulers[0].quantm_ms", 1, "not a key", "'quantum_ms'"),
     ("schedulers.1.quantum_ms=1", "schedulers[1].quantum_ms", 1, "not a key", "remove it"),
@@ -169,7 +170,7 @@ BAD = [
     ("schedulers.1.spin_switches=-1", "schedulers[1].spin_switches", -1, "at least 0", "in that range"),
     ("schedulers.1.local=fifo", "schedulers[1].local", "fifo", "other, rr", "choose one"),
     ("schedulers.0.mechanism=signal", "schedulers[0].mechanism", "signal", "signals", "'signals'"),
-    ("schedulers.0.packing=buddy", "schedulers[0].packing", "buddy", "matrix", "choose one"),
+    ("schedulers.0.packing=zzz", "schedulers[0].packing", "zzz", "matrix", "choose one"),
     ("machine.local=linux", "machine.local", "linux", "svr4, round-robin, eevdf", "choose one"),
     ("machine.latency=3", "machine.latency", 3, "not a key", "'latency_us'"),
     ("machine=3", "machine", 3, "must be a table", "[NAME]"),

@@ -29,7 +29,7 @@ def records(tmp_path):
     experiment = load("three-jobs", settings=["repeats=1"])
     with Store(tmp_path / "results") as opened:
         site = Site.here((0, 1), TOOLS, opened)
-        return list(run.run(experiment, run.plan(experiment), site, Constants(4.0, 2.0), Quiet()))
+        return list(run.run(experiment, run.plan(experiment), site, Constants(4.0, 30.0, 2.0), Quiet()))
 
 
 def test_what_is_stored_comes_back(records, tmp_path):

@@ -12,7 +12,7 @@ from rich.text import Text
 MEANING = {
     "switch": "context switch: block, and let another process run",
     "latency": "one-way message, both ends spinning",
-    "wakeup": "a message to a sleeping process, beyond its latency",
+    "wakeup": "a message to a blocked process, beyond its latency",
     "unit": "one step through the working set",
 }
 
