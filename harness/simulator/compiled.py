@@ -1,11 +1,13 @@
 """How the simulator's kernels are compiled.
 
-Every kernel is a plain function under one of two decorators. ``step`` compiles it so that
-it holds no Python lock, checks no division and counts no references: kernels only look at
-arrays that their caller keeps alive, so counting (atomic, per array and call) would buy
-nothing. ``hot`` also asks for inlining, for the steps of every event.
+Three decorators. ``step`` compiles a function for other compiled functions only, ``hot``
+moreover into each of its callers, for the steps of every event; ``entry`` makes the one
+that Python calls. None holds the interpreter lock, checks divisions or counts references:
+kernels only look at arrays that their caller keeps alive, so counting (atomic, per array
+and call) would buy nothing.
 
-With NUMBA_DISABLE_JIT=1 both leave the function as it is, and all of it runs in Python.
+With NUMBA_DISABLE_JIT=1 all three leave the function as it is, and everything runs in
+Python.
 """
 
 from __future__ import annotations
@@ -15,16 +17,27 @@ from typing import Any, TypeVar, cast
 
 import numba
 
+from harness.simulator import cache
+
+numba.config.CACHE_DIR = str(cache.directory())
+
 F = TypeVar("F", bound=Callable[..., Any])
 
-OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
+ENTRY: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
+INNER: dict[str, Any] = {**ENTRY, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+"""Without the code to be called from Python, which takes longer to compile than the rest."""
 
 
 def step(function: F) -> F:
-    """Compile ``function`` at its first call."""
-    return cast(F, numba.njit(function, **OPTIONS))
+    """Compile ``function`` for use in other compiled functions."""
+    return cast(F, numba.njit(function, **INNER))
 
 
 def hot(function: F) -> F:
     """Compile ``function`` into each of its callers."""
-    return cast(F, numba.njit(function, forceinline=True, **OPTIONS))
+    return cast(F, numba.njit(function, forceinline=True, **INNER))
+
+
+def entry(function: F) -> F:
+    """Compile ``function`` for a call from Python, or load what an earlier run compiled."""
+    return cast(F, numba.njit(function, cache=True, **ENTRY))

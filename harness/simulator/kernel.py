@@ -7,14 +7,14 @@ next call goes on where the last one stopped.
 
 from __future__ import annotations
 
-from harness.simulator.compiled import hot, step
+from harness.simulator.compiled import entry, hot, step
 from harness.simulator.local import svr4
 from harness.simulator.model import ENTERING, GOING, READY, TABLE_END, TIMELINE_FULL, UNTIL, State
 from harness.simulator.processor import reconsider, tick
 from harness.simulator.program import end_activity, receive, ring_alarms, take_over
 
 
-@step
+@entry
 def advance(state: State) -> int:
     """Let events happen, ``state`` modified in place, until Python is needed; returns why."""
     clock = state.clock[0]

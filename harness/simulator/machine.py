@@ -35,6 +35,9 @@ class SimulatedMachine:
         receive_us: processor time to handle a message that has arrived.
         serve_us: processor time to look up what a read asks for.
         poll_us: time until a waiting process notices a message.
+        messages_to_self: whether a process's arrival at the barrier whose root it is, and
+            a read from itself, take messages over the network like any other, as in the
+            paper; else they take none and no time, as in ``workloads.messaging``.
         handles_when_waiting: whether a running process handles messages only while it
             waits, as a program does that polls; else also while it computes.
         spin_clock: whether a spin limit runs on the "processor" time of the process, or on
@@ -51,6 +54,7 @@ class SimulatedMachine:
     receive_us: float = 0.0
     serve_us: float = 0.0
     poll_us: float = 0.0
+    messages_to_self: bool = True
     handles_when_waiting: bool = False
     spin_clock: str = "processor"
 
@@ -60,6 +64,7 @@ class SimulatedMachine:
             number(key, getattr(self, key), least=0)
         one_of("local", self.local, local.KNOWN)
         one_of("timers", self.timers, TIMERS)
+        flag("messages_to_self", self.messages_to_self)
         flag("handles_when_waiting", self.handles_when_waiting)
         one_of("spin_clock", self.spin_clock, SPIN_CLOCKS)
         if self.dispatch_table is not None:

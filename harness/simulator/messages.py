@@ -6,7 +6,6 @@ Source: Dusseau et al. 1996, footnote 1 (the barrier) and section 3.1 (reads).
 from __future__ import annotations
 
 from harness.simulator.compiled import hot, step
-from harness.simulator.events import send
 from harness.simulator.model import (
     BARRIER,
     CLOSING,
@@ -82,13 +81,6 @@ def take_arrival(state: State, sender: Records) -> bool:
         job.estimate_ns = learn(state.samples[len(state.processes) + sender.job], job.longest_wait_ns)
     job.longest_wait_ns = NOBODY
     return True
-
-
-@hot
-def broadcast(state: State, job: Records) -> None:
-    """The root tells every process of the job, itself included, that the barrier is complete."""
-    for q in range(job.first, job.first + job.processes):
-        send(state, q << 1 | 1)
 
 
 @step

@@ -133,6 +133,7 @@ MACHINE = np.dtype(
         ("receive_ns", np.int64),
         ("serve_ns", np.int64),
         ("poll_ns", np.int64),
+        ("messages_to_self", np.int8),
         ("handles_when_waiting", np.int8),  # only; else also while it computes
         ("wall_clock_spin", np.int8),
         ("tick_period_ns", np.int64),

@@ -10,7 +10,6 @@ from harness.simulator.compiled import hot, step
 from harness.simulator.events import send, set_activity, set_timer
 from harness.simulator.local import svr4
 from harness.simulator.messages import (
-    broadcast,
     first_in_inbox,
     put_in_inbox,
     spin_limit,
@@ -132,7 +131,7 @@ def ask(state: State, p: int, q: int, activity: int) -> None:
         process.target = job.first
         charge(state, p, SYNCHRONIZING)
     send_ns = state.machine[0].send_ns
-    if send_ns > 0:
+    if send_ns > 0 and not asks_itself(state, q):
         process.handling = SENDING
         set_activity(state, p, send_ns)
     else:
@@ -140,22 +139,37 @@ def ask(state: State, p: int, q: int, activity: int) -> None:
 
 
 @hot
+def asks_itself(state: State, q: int) -> bool:
+    """Whether process ``q``'s request is to itself and so needs no message."""
+    return state.processes[q].target == q and not state.machine[0].messages_to_self
+
+
+@hot
 def start_wait(state: State, p: int, q: int) -> None:
     """The request leaves; handle what came meanwhile, then spin."""
     process = state.processes[q]
     now_ns = state.clock[0].now_ns
-    send(state, q << 1)
     process.wait_began_ns = now_ns
     process.remaining_ns = spin_limit(state.jobs[process.job], process)
     process.spin_end_ns = now_ns + process.remaining_ns
-    if process.inbox_first == NOBODY or handle_inbox(state, p, q):
+    if not asks_itself(state, q):
+        send(state, q << 1)
+    elif process.activity == READING:
+        process.replied = 1
+    elif take_arrival(state, process):
+        complete_barrier(state, q)
+    if process.handling == BROADCASTING:
+        set_activity(state, p, state.machine[0].send_ns)
+    elif process.inbox_first == NOBODY or handle_inbox(state, p, q):
         spin(state, p, process)
 
 
 @hot
 def spin(state: State, p: int, process: Records) -> None:
     """Spin for what is left of the limit, or block if nothing is."""
-    if process.remaining_ns > 0:
+    if process.replied:
+        set_activity(state, p, 0)
+    elif process.remaining_ns > 0:
         set_activity(state, p, process.remaining_ns)
     else:
         block(state, p)
@@ -202,11 +216,25 @@ def handle(state: State, q: int, message: int) -> None:
     if sender.activity == READING:
         send(state, message | 1)
     elif take_arrival(state, sender):
-        if state.machine[0].send_ns > 0:
-            process.handling = BROADCASTING
-            process.broadcast = 0
-        else:
-            broadcast(state, state.jobs[process.job])
+        complete_barrier(state, q)
+
+
+@hot
+def complete_barrier(state: State, q: int) -> None:
+    """All have arrived: root process ``q`` tells every process of its job, itself included."""
+    process = state.processes[q]
+    job = state.jobs[process.job]
+    machine = state.machine[0]
+    first = 0
+    if not machine.messages_to_self:
+        take_reply(state, q)
+        first = 1
+    if machine.send_ns > 0 and first < job.processes:
+        process.handling = BROADCASTING
+        process.broadcast = first
+    else:
+        for other in range(job.first + first, job.first + job.processes):
+            send(state, other << 1 | 1)
 
 
 @step
@@ -304,7 +332,10 @@ def end_activity(state: State, p: int) -> None:
     elif process.activity == GAP:
         ask(state, p, q, READING)
     elif process.activity >= READING:
-        block(state, p)
+        if process.replied:
+            proceed(state, p, q)
+        else:
+            block(state, p)
     elif job.thinks:
         think(state, p, q)
     elif job.opening:
@@ -380,7 +411,7 @@ def receive(state: State, message: int) -> None:
     listens = process.state == RUNNING and (process.activity >= READING or not machine.handles_when_waiting)
     if listens and not machine.message_costs:
         handle(state, q, message)
-        if message & 1:
+        if process.replied:
             proceed(state, process.processor, q)
         return
     put_in_inbox(state, q, message)

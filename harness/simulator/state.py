@@ -171,6 +171,7 @@ def _machine_record(machine: SimulatedMachine) -> Records:
     record.receive_ns = round(machine.receive_us * 1e3)
     record.serve_ns = round(machine.serve_us * 1e3)
     record.poll_ns = round(machine.poll_us * 1e3)
+    record.messages_to_self = machine.messages_to_self
     record.handles_when_waiting = machine.handles_when_waiting
     record.wall_clock_spin = machine.spin_clock == "wall"
     record.tick_period_ns = TICK_NS

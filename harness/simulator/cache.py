@@ -1,0 +1,66 @@
+"""Where the machine code of the kernels is kept between runs.
+
+Numba notices a change in the file of the function that it keeps, but not in other files
+whose functions were compiled into it: left to itself it would go on simulating yesterday's
+waiting rule. So the directory's name is a digest of every source that is compiled, and of
+the versions that compile it; code from other sources is never found in it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import os
+import platform
+import shutil
+import tempfile
+from importlib.metadata import version
+from pathlib import Path
+
+from coordinator import policies
+from workloads import blocking
+
+COMPILERS = ("numba", "llvmlite", "numpy")
+
+
+def directory() -> Path:
+    """A writable directory for code compiled from the sources as they are now.
+
+    It lies in $NUMBA_CACHE_DIR, else in the user's cache directory; where neither can be
+    written, it is a temporary one that this process removes when it ends.
+    """
+    name = f"kernels-{_digest()[:24]}"
+    for base in _bases():
+        path = base / name
+        try:
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=path):
+                return path
+        except OSError:
+            continue
+    path = Path(tempfile.mkdtemp(prefix="lockstep-kernels-"))
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    return path
+
+
+def _bases() -> list[Path]:
+    bases = []
+    if os.environ.get("NUMBA_CACHE_DIR"):
+        bases.append(Path(os.environ["NUMBA_CACHE_DIR"]))
+    if os.environ.get("XDG_CACHE_HOME"):
+        bases.append(Path(os.environ["XDG_CACHE_HOME"]) / "lockstep")
+    if os.environ.get("HOME"):
+        bases.append(Path(os.environ["HOME"]) / ".cache" / "lockstep")
+    return bases
+
+
+def _digest() -> str:
+    """SHA-256 of all compiled sources, the compilers' versions and Python's."""
+    rooms = (Path(__file__).parent, Path(policies.__file__).parent)
+    digest = hashlib.sha256()
+    for source in (*(file for room in rooms for file in sorted(room.rglob("*.py"))), Path(blocking.__file__)):
+        digest.update(source.name.encode())
+        digest.update(hashlib.sha256(source.read_bytes()).digest())
+    versions = [f"{name} {version(name)}" for name in COMPILERS]
+    digest.update(" ".join([platform.python_version(), *versions]).encode())
+    return digest.hexdigest()

@@ -1,0 +1,112 @@
+"""Kernel of EASY backfilling for rigid jobs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from coordinator.policies import backfill
+from harness.simulator.compiled import entry, step
+from harness.simulator.jobs.heap import pop, push
+from harness.simulator.jobs.model import NEVER_NS, Integers, Jobs, Outcome
+
+_easy = step(backfill.easy)
+
+
+def simulate(jobs: Jobs, processors: int) -> Outcome:
+    """Simulate EASY; every job has as many processors as it can use."""
+    n = len(jobs)
+    start_ns = np.full(n, NEVER_NS)
+    finish_ns = np.full(n, NEVER_NS)
+    _run(
+        processors,
+        jobs.submit_ns,
+        jobs.most,
+        jobs.times_ns(jobs.most),
+        jobs.estimates_ns(),
+        np.zeros(n + 1, dtype=np.int64),
+        np.zeros(n + 1, dtype=np.int64),
+        np.zeros((5, processors + 1), dtype=np.int64),
+        start_ns,
+        finish_ns,
+    )
+    return Outcome(jobs, processors, start_ns, finish_ns, jobs.most.astype(float), np.full(n, -1))
+
+
+@step
+def _hold(expected_ns: Integers, held: Integers, owner: Integers, running: int, end_ns: int, job: int, size: int) -> None:
+    """Insert a running job among the others, which are in ascending order of their estimated ends."""
+    place = running
+    while place > 0 and expected_ns[place - 1] > end_ns:
+        expected_ns[place] = expected_ns[place - 1]
+        held[place] = held[place - 1]
+        owner[place] = owner[place - 1]
+        place -= 1
+    expected_ns[place] = end_ns
+    held[place] = size
+    owner[place] = job
+
+
+@step
+def _let_go(expected_ns: Integers, held: Integers, owner: Integers, running: int, job: int) -> None:
+    """Remove a running job."""
+    place = 0
+    while owner[place] != job:
+        place += 1
+    for i in range(place, running - 1):
+        expected_ns[i] = expected_ns[i + 1]
+        held[i] = held[i + 1]
+        owner[i] = owner[i + 1]
+
+
+@entry
+def _run(
+    processors: int,
+    submit_ns: Integers,
+    sizes: Integers,
+    times_ns: Integers,
+    estimates_ns: Integers,
+    queue: Integers,
+    starts: Integers,
+    scratch: Integers,
+    start_ns: Integers,
+    finish_ns: Integers,
+) -> None:
+    """The event loop; the last two arrays are modified in place."""
+    ends_ns, ending, expected_ns, held, owner = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4]
+    n = len(submit_ns)
+    free = processors
+    running = 0
+    first = 0
+    last = 0
+    arrived = 0
+    while arrived < n or running > 0:
+        if running > 0 and (arrived == n or ends_ns[0] <= submit_ns[arrived]):
+            now_ns = ends_ns[0]
+            job = ending[0]
+            pop(ends_ns, ending, running)
+            _let_go(expected_ns, held, owner, running, job)
+            running -= 1
+            free += sizes[job]
+            finish_ns[job] = now_ns
+        else:
+            now_ns = submit_ns[arrived]
+            queue[last] = arrived
+            last += 1
+            arrived += 1
+        count = _easy(
+            now_ns, free, queue, first, last - first, sizes, estimates_ns, running, expected_ns, held, starts
+        )
+        for i in range(count):
+            job = queue[first + starts[i]]
+            start_ns[job] = now_ns
+            free -= sizes[job]
+            push(ends_ns, ending, running, now_ns + times_ns[job], job)
+            _hold(expected_ns, held, owner, running, now_ns + estimates_ns[job], job, sizes[job])
+            running += 1
+        # Places ascend, and what lies before each moves up by one: first ones last.
+        for i in range(count):
+            for place in range(first + starts[i], first, -1):
+                queue[place] = queue[place - 1]
+            first += 1
+            for later in range(i + 1, count):
+                starts[later] -= 1

@@ -1,0 +1,122 @@
+"""Kernel of dynamic equipartition: malleable jobs whose processors change at every event."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from coordinator.policies import allocation
+from harness.simulator.compiled import entry, step
+from harness.simulator.jobs.model import NEVER_NS, Floats, Integers, Jobs, Outcome
+
+_share = step(allocation.share)
+
+
+def simulate(jobs: Jobs, processors: int, watched: int | None = None) -> Outcome:
+    """Simulate DYN-EQUI without costs for repartitioning.
+
+    ``watched`` as in :func:`harness.simulator.jobs.space.simulate`.
+    """
+    n = len(jobs)
+    start_ns = np.full(n, NEVER_NS)
+    finish_ns = np.full(n, NEVER_NS)
+    held_ns = np.zeros(n)
+    saturated = _run(
+        processors,
+        n if watched is None else watched,
+        watched is not None,
+        jobs.submit_ns,
+        jobs.most,
+        jobs.work_s,
+        jobs.alpha_s,
+        jobs.beta_s,
+        np.zeros((2, n + 1), dtype=np.int64),
+        np.zeros((3, processors + 1), dtype=np.int64),
+        start_ns,
+        finish_ns,
+        held_ns,
+    )
+    size = held_ns / np.maximum(1, finish_ns - start_ns)
+    return Outcome(jobs, processors, start_ns, finish_ns, size, np.full(n, -1), bool(saturated))
+
+
+@step
+def _time_ns(job: int, processors: int, work_s: Floats, alpha_s: Floats, beta_s: Floats) -> int:
+    time_s = work_s[job] / processors + alpha_s[job] + beta_s[job] * processors
+    return max(1, int(np.rint(time_s * 1e9)))
+
+
+@entry
+def _run(
+    processors: int,
+    watched: int,
+    until_last: bool,
+    submit_ns: Integers,
+    most: Integers,
+    work_s: Floats,
+    alpha_s: Floats,
+    beta_s: Floats,
+    queue: Integers,
+    scratch: Integers,
+    start_ns: Integers,
+    finish_ns: Integers,
+    held_ns: Floats,
+) -> bool:
+    """The event loop; the last three arrays are modified in place. Returns whether it saturated.
+
+    ``here`` are the jobs present in order of arrival, ``left_ns`` what each still takes on
+    its present processors; only the first ``processors`` of them have any.
+    """
+    here, left_ns = queue[0], queue[1]
+    parts, caps, sizes = scratch[0], scratch[1], scratch[2]
+    n = len(submit_ns)
+    present = 0
+    arrived = 0
+    unfinished = watched
+    now_ns = 0
+    while unfinished > 0:
+        able = min(present, processors)
+        soonest = -1
+        for i in range(able):
+            if soonest < 0 or left_ns[i] < left_ns[soonest]:
+                soonest = i
+        departs = soonest >= 0 and (arrived == n or now_ns + left_ns[soonest] <= submit_ns[arrived])
+        if not departs and arrived == n:
+            break
+        if not departs and until_last and arrived == n - 1:
+            return True
+        then_ns = now_ns + left_ns[soonest] if departs else submit_ns[arrived]
+        for i in range(able):
+            left_ns[i] -= then_ns - now_ns
+            held_ns[here[i]] += float(then_ns - now_ns) * sizes[i]
+        now_ns = then_ns
+        if departs:
+            job = here[soonest]
+            finish_ns[job] = now_ns
+            unfinished -= job < watched
+            present -= 1
+            for i in range(soonest, present):
+                here[i] = here[i + 1]
+                left_ns[i] = left_ns[i + 1]
+            for i in range(soonest, able - 1):
+                sizes[i] = sizes[i + 1]
+            able -= 1
+        else:
+            here[present] = arrived
+            left_ns[present] = 0
+            present += 1
+            arrived += 1
+        runs = min(present, processors)
+        for i in range(runs):
+            caps[i] = most[here[i]]
+        _share(processors, runs, caps, parts)
+        for i in range(runs):
+            job = here[i]
+            if i >= able:
+                start_ns[job] = now_ns
+                left_ns[i] = _time_ns(job, parts[i], work_s, alpha_s, beta_s)
+            elif parts[i] != sizes[i]:
+                new_ns = _time_ns(job, parts[i], work_s, alpha_s, beta_s)
+                old_ns = _time_ns(job, sizes[i], work_s, alpha_s, beta_s)
+                left_ns[i] = max(0, int(np.rint(left_ns[i] * (new_ns / old_ns))))
+            sizes[i] = parts[i]
+    return False

@@ -1,0 +1,164 @@
+"""What is simulated and what comes of it, as columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coordinator.view import ExecutionTime, Job
+from workloads.validation import InputError
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+NEVER_NS = 2**62
+"""Start or finish of a job that did not get so far."""
+
+WHOLE_NS = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class Jobs:
+    """The jobs of a simulation in order of arrival; every column has one entry a job.
+
+    A job takes T(p) = work_s / p + alpha_s + beta_s p seconds alone on p processors
+    (Sevcik's function, phi included in ``work_s``), at least one nanosecond.
+
+    Attributes:
+        submit_ns: arrivals, ascending.
+        least: fewest processors a job can start with; equal to ``most`` if it is rigid.
+        most: most processors it can use.
+        work_s: phi W.
+        alpha_s: work that every processor repeats.
+        beta_s: communication and congestion per processor.
+        factor: what its user says it takes, over what it takes.
+    """
+
+    submit_ns: Integers
+    least: Integers
+    most: Integers
+    work_s: Floats
+    alpha_s: Floats
+    beta_s: Floats
+    factor: Floats
+
+    def __post_init__(self) -> None:
+        if len({len(getattr(self, item.name)) for item in fields(self)}) != 1:
+            raise ValueError("columns of different lengths")
+        if (np.diff(self.submit_ns) < 0).any():
+            raise InputError("submit_ns", "unsorted", "jobs must be in order of arrival", "sort them")
+
+    def __len__(self) -> int:
+        return len(self.submit_ns)
+
+    def first(self, count: int) -> Jobs:
+        """The first ``count`` of them."""
+        return Jobs(*(getattr(self, item.name)[:count] for item in fields(self)))
+
+    def times_s(self, processors: Integers) -> Floats:
+        """Execution time of each job on its number of ``processors``, in seconds."""
+        return self.work_s / processors + self.alpha_s + self.beta_s * processors
+
+    def times_ns(self, processors: Integers) -> Integers:
+        """The same in whole nanoseconds."""
+        return np.maximum(1, np.rint(self.times_s(processors) * WHOLE_NS)).astype(np.int64)
+
+    @property
+    def demand_s(self) -> Floats:
+        """What users say each takes on one processor."""
+        return (self.work_s + self.alpha_s + self.beta_s) * self.factor
+
+    def estimates_ns(self) -> Integers:
+        """What users say each takes on as many processors as it can use."""
+        return np.maximum(1, np.rint(self.times_s(self.most) * self.factor * WHOLE_NS)).astype(np.int64)
+
+    def views(self, *, malleable: bool = False) -> list[Job]:
+        """The jobs as a policy sees them, numbered from 0."""
+        columns = (self.submit_ns, self.least, self.most)
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        known = zip(
+            *(
+                (column * self.factor).tolist()
+                for column in (self.work_s, self.alpha_s, self.beta_s)
+            ),
+            strict=True,
+        )
+        return [
+            Job(
+                number=number,
+                processes=most,
+                arrival_ns=submit_ns,
+                moldable=least < most,
+                malleable=malleable and least < most,
+                estimate=ExecutionTime(work_s, 1.0, alpha_s, beta_s),
+            )
+            for number, ((submit_ns, least, most), (work_s, alpha_s, beta_s)) in enumerate(
+                zip(rows, known, strict=True)
+            )
+        ]
+
+    def check(self, processors: int) -> None:
+        """Refuse jobs that can never run.
+
+        Raises:
+            InputError: naming the first job larger than the machine.
+        """
+        large = np.flatnonzero(self.least > processors)
+        if len(large):
+            raise InputError(
+                f"jobs[{large[0]}].processors",
+                int(self.least[large[0]]),
+                f"a job needs at most all processors of the machine, {processors} "
+                f"({len(large)} of {len(self)} jobs need more)",
+                "give the machine more processors, or leave these jobs out",
+            )
+
+
+def rigid(submit_ns: Integers, sizes: Integers, run_ns: Integers, factor: Floats | None = None) -> Jobs:
+    """Jobs that take ``run_ns`` on exactly ``sizes`` processors."""
+    none = np.zeros(len(sizes))
+    work_s = run_ns.astype(float) * sizes / WHOLE_NS
+    return Jobs(submit_ns, sizes, sizes, work_s, none, none, none + 1 if factor is None else factor)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of each job.
+
+    Attributes:
+        jobs: those that were simulated.
+        processors: of the machine.
+        start_ns: when each first ran, NEVER_NS if it did not.
+        finish_ns: when each ended, NEVER_NS if it did not.
+        size: processors each had (of a malleable job, the mean over its time, rounded).
+        first: lowest processor of a job that has neighbouring ones, -1 where it has the
+            lowest ones that were free when it started.
+        saturated: whether the policy could not keep up: see ``simulate``.
+    """
+
+    jobs: Jobs
+    processors: int
+    start_ns: Integers
+    finish_ns: Integers
+    size: Floats
+    first: Integers
+    saturated: bool = False
+
+    @property
+    def finished(self) -> NDArray[np.bool_]:
+        """Which jobs ended."""
+        return self.finish_ns < NEVER_NS
+
+    @property
+    def response_s(self) -> Floats:
+        """Finish minus arrival of each job, infinite if it did not end."""
+        spent = (self.finish_ns - self.jobs.submit_ns) / WHOLE_NS
+        return np.where(self.finished, spent, np.inf)
+
+    @property
+    def wait_s(self) -> Floats:
+        """First start minus arrival of each job, infinite if it did not start."""
+        spent = (self.start_ns - self.jobs.submit_ns) / WHOLE_NS
+        return np.where(self.start_ns < NEVER_NS, spent, np.inf)
