@@ -1,5 +1,6 @@
 """The command line from outside: output, exit status, messages, interruption."""
 
+import dataclasses
 import json
 import os
 import signal
@@ -8,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from imitation import TOOLS
+from imitation import TOOLS, imitate
 
 from harness import cli, store
 from harness.commands import COMMANDS
@@ -314,3 +315,26 @@ def test_a_killed_run_is_resumed_where_it_was(lockstep, tmp_path):
     status, _, err = lockstep("run", "three-jobs", "--set", "repeats=1", "--resume")
     assert status == 0
     assert f"{9 - kept} runs recorded" in err and f"{kept} found there" in err
+
+
+@needs_two
+@pytest.mark.slow
+def test_a_failed_run_is_told_and_gives_exit_status_1(lockstep, monkeypatch):
+    def fail_in_gangs(workload, progress):
+        result = imitate(workload)
+        if not workload.policy.needs_mechanism:
+            return result
+        jobs = [dataclasses.replace(job, finish_ns=None, failure="rank 1 has gone") for job in result.jobs]
+        return dataclasses.replace(result, jobs=tuple(jobs), failure="job 0: rank 1 has gone")
+
+    tools = dataclasses.replace(TOOLS, run_workload=fail_in_gangs)
+    monkeypatch.setattr(run_command, "real_tools", lambda: tools)
+    status, out, err = lockstep("run", "three-jobs", "--set", "repeats=1", "--json")
+    assert status == 1
+    document = json.loads(out)
+    assert sorted(document["failures"]) == [
+        "gang 10 ms, repeat 1: job 0: rank 1 has gone",
+        "gang 100 ms, repeat 1: job 0: rank 1 has gone",
+    ]
+    assert "2 of 9 runs failed:" in err
+    assert lockstep("run", "three-jobs", "--set", "repeats=1")[1].count(" - ") >= 2
