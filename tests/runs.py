@@ -13,9 +13,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import pytest
+
 from coordinator import policies
 from coordinator.driver import run_workload
-from coordinator.mechanisms import cgroups_of_runs
+from coordinator.mechanisms import cgroups_of_runs, known
 from coordinator.processes import DIRECTORY, marked
 from coordinator.workload import ParallelJob, Workload
 from workloads.program import Program
@@ -120,6 +122,13 @@ def running(**options: Any) -> Iterator[Run]:
             eventually(lambda: not run.processes())
             for pid in run.processes():
                 os.kill(pid, 9)
+
+
+def usable(mechanism: str) -> None:
+    """Skip the test where this mechanism cannot be used."""
+    reason = known()[mechanism].unavailable()
+    if reason:
+        pytest.skip(reason)
 
 
 def command(pid: int) -> list[str]:

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from runs import eventually, running, state
+from runs import eventually, running, state, usable
 
 from coordinator import cleanup
 from coordinator.rundir import RunDirectory
@@ -92,6 +92,7 @@ def test_segments_in_use_and_those_of_others_stay() -> None:
 def test_clean_ends_a_run_whose_every_guard_was_killed(
     mechanism: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    usable(mechanism)
     with running(policy="gang", mechanism=mechanism, phases=20000) as run:
         guards = [eventually(lambda name=name: run.part(name)) for name in ("guardian", "agent", "driver")]
         assert eventually(run.holds)

@@ -8,19 +8,10 @@ import signal
 import time
 
 import pytest
-from runs import eventually, running
-
-from coordinator.mechanisms import known
+from runs import eventually, running, usable
 
 PARTS = ("driver", "agent", "guardian", "mpiexec", "rank")
 SEED = int(os.environ.get("LOCKSTEP_TEST_SEED", random.randrange(10**6)))
-
-
-def usable(mechanism: str) -> None:
-    """Skip where this mechanism cannot be used."""
-    reason = known()[mechanism].unavailable()
-    if reason:
-        pytest.skip(reason)
 
 
 def kill_a_part(number: int, mechanism: str) -> None:
