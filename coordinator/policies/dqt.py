@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -93,6 +94,8 @@ class Tree:
         self.queues[node].remove(job)
         front.leave(node, place, self.count, self.tasks, self.position)
         self._add(node, -load)
+        if self.tasks[1] == 0:
+            self.left.clear()
 
     def _reached(self) -> list[int]:
         nodes = [0] * len(self.count)
@@ -112,7 +115,11 @@ class Tree:
 @dataclass(frozen=True)
 class _Memory:
     tree: Tree
-    """At the beginning of the first slot."""
+    """At the beginning of the table."""
+    ending: Tree | None
+    """If a quantum ended when the table was made: the tree before the front moved on."""
+    since_ns: int
+    """When the table was made."""
     places: places.Placements
 
 
@@ -131,55 +138,72 @@ class _QueueTree:
     def decide(self, view: View, why: Reason) -> Decision:
         """A table up to the end of the round, then whole rounds until something changes.
 
-        The memory holds the tree at the beginning of the table. A lone job is never
-        interrupted.
+        Jobs that leave exactly at the end of a quantum leave before the front moves on. The
+        memory holds the tree at the beginning of the table. A lone job is never interrupted.
         """
         memory: _Memory | None = view.previous.memory if view.previous else None
-        processors = view.machine.processors
-        tree = memory.tree.copy() if memory else Tree.empty(2 * width(processors), self.fair)
-        fresh = False
-        if memory and view.previous:
-            passed = len(view.previous.slots) if why is Reason.SLOT_END else view.slot
-            for _ in range(passed):
+        here = {job.number: job for job in view.jobs}
+        ending, fresh = None, False
+        if memory is None:
+            tree = Tree.empty(2 * width(view.machine.processors), self.fair)
+        else:
+            tree, ending = _at(memory, view, why)
+            changed = ending or tree
+            gone = [job for job in changed.nodes if job not in here]
+            for job in gone:
+                changed.leave(job, _size(changed.nodes[job], view))
+            if ending is not None:
+                tree = ending.copy()
                 fresh = tree.advance()
-        changed = self._update(tree, view)
-        fresh = (fresh and not changed) or not tree.tasks[1]
-        placed = dict(memory.places) if memory else {}
-        for job in view.jobs:
-            if job.number not in placed:
-                placed[job.number] = _place(tree.nodes[job.number], job, view)
-        placed = {job.number: placed[job.number] for job in view.jobs}
-        return self._table(tree, placed, fresh, view, why)
-
-    def _update(self, tree: Tree, view: View) -> bool:
-        """Bring the tree up to date with the jobs that are here; whether anything changed."""
-        here = {job.number for job in view.jobs}
-        gone = [job for job in tree.nodes if job not in here]
-        for job in gone:
-            tree.leave(job, _size(tree.nodes[job], view))
+            fresh = fresh and not gone
         come = [job for job in view.jobs if job.number not in tree.nodes]
         for newcomer in come:
             node = _node(tree, newcomer, view)
             tree.enter(newcomer.number, node, _size(node, view))
-        return bool(gone or come)
+        before = memory.places if memory else {}
+        placed = {n: before[n] if n in before else _place(tree.nodes[n], here[n], view) for n in here}
+        keep = _Memory(tree, ending, view.now_ns, placed)
+        return self._table(keep, (fresh and not come) or not tree.tasks[1], view)
 
-    def _table(self, tree: Tree, placed: places.Placements, fresh: bool, view: View, why: Reason) -> Decision:
-        processors = view.machine.processors
+    def _table(self, memory: _Memory, fresh: bool, view: View) -> Decision:
+        """The slots up to the end of the round; they repeat if the round begins with them."""
+        tree, placed = memory.tree, memory.places
         quantum_ns = round(self.quantum_ms * 1e6)
         ahead = tree.copy()
         slots = []
         over = False
         while not over:
-            running = {number: placed[number] for number in ahead.running()}
-            slots.append(Slot(places.runs(running, processors), quantum_ns))
+            running = {job: placed[job] for job in ahead.running()}
+            slots.append(Slot(places.runs(running, view.machine.processors), quantum_ns))
             over = ahead.advance()
-        if len(view.jobs) <= 1 and not (tree.left and view.jobs):
-            slots = [Slot(slots[0].runs)]
-            return Decision(placed, tuple(slots), memory=_Memory(tree, placed))
-        goes_on = view.previous is not None and why is not Reason.SLOT_END
-        elapsed_ns = min(view.elapsed_ns, quantum_ns - 1) if goes_on and len(view.previous.slots) > 1 else 0  # type: ignore[union-attr]
-        memory = _Memory(tree, placed)
+        lone = len(placed) <= 1 and not (tree.left and placed)
+        if lone:
+            return Decision(placed, (Slot(slots[0].runs),), memory=memory)
+        goes_on = view.previous is not None and view.previous.slots[view.slot].length_ns is not None
+        elapsed_ns = view.elapsed_ns if goes_on and view.elapsed_ns < quantum_ns else 0
         return Decision(placed, tuple(slots), cyclic=fresh, elapsed_ns=elapsed_ns, memory=memory)
+
+
+def _at(memory: _Memory, view: View, why: Reason) -> tuple[Tree, Tree | None]:
+    """The tree now and, if a quantum has just ended, a copy before the front moved on.
+
+    A tree that follows from the copy is not given: then jobs leave first.
+    """
+    assert view.previous is not None
+    slots = view.previous.slots
+    lone = slots[0].length_ns is None
+    used_up = why is Reason.SLOT_END or view.elapsed_ns >= (slots[view.slot].length_ns or math.inf)
+    passed = 0 if lone else len(slots) if used_up else view.slot
+    if passed == 0 and view.elapsed_ns == 0 and not lone:
+        if view.now_ns > memory.since_ns:
+            passed = len(slots)  # a whole cycle
+        elif memory.ending is not None and why is Reason.DEPARTURE:
+            return memory.tree, memory.ending.copy()
+    boundary = passed > 0 and (view.elapsed_ns == 0 or used_up)
+    tree = memory.tree.copy()
+    for _ in range(passed - boundary):
+        tree.advance()
+    return tree, tree if boundary else None
 
 
 def _range(node: int, view: View) -> list[int]:

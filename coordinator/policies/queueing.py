@@ -6,6 +6,7 @@ pointer's move in the registration office (:mod:`coordinator.policies.office`).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -56,7 +57,7 @@ class _Queueing:
         memory = view.previous.memory if view.previous else _Memory((), (), {})
         here = {job.number: job for job in view.jobs}
         rules = self.rules()
-        passed = len(memory.order) if why is Reason.SLOT_END else view.slot
+        passed = _passed(view, why)
         register_ = memory.office
         for job in memory.order[:passed]:
             register_ = office.visited(register_, job, rules)
@@ -70,7 +71,7 @@ class _Queueing:
             now = 1 if goes_on else 0
             rest = (*rest[:now], *new, *rest[now:])
         rest = rest or office.one_round(register_, rules)
-        elapsed_ns = view.elapsed_ns if goes_on and why is not Reason.SLOT_END else 0
+        elapsed_ns = view.elapsed_ns if goes_on else 0
         return self._decision(register_, rest, memory.placed, view, elapsed_ns)
 
     def _decision(
@@ -203,6 +204,15 @@ class MultilevelTwoQueue(_Queueing):
     def quantum_ns(self, level: int) -> int:
         """Of a job at ``level``."""
         return round(self.quanta_ms[min(level, len(self.quanta_ms) - 1)] * 1e6)
+
+
+def _passed(view: View, why: Reason) -> int:
+    """How many slots of the last table are over."""
+    if view.previous is None:
+        return 0
+    slots = view.previous.slots
+    over = why is Reason.SLOT_END or view.elapsed_ns >= (slots[view.slot].length_ns or math.inf)
+    return len(slots) if over else view.slot
 
 
 def _entries(key: str, value: object) -> tuple[object, ...]:

@@ -6,6 +6,7 @@ the machine's size is no power of two, has the machine to itself.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -19,13 +20,21 @@ def width(processors: int) -> int:
     return 1 << (processors - 1).bit_length()
 
 
+@dataclass(frozen=True)
+class _Memory:
+    blocks: Mapping[int, tuple[int, ...]]
+    """The processors that are taken for each job, more than it has if its size is no power of two."""
+    current: int = 0
+    """The queue that is served, by its size as a power of two."""
+
+
 class _Blocks:
     """The buddy system of a machine on which some processors are taken."""
 
-    def __init__(self, view: View, placements: places.Placements) -> None:
-        self._processors = places.free(view, placements)
-        self._empty = not placements
+    def __init__(self, view: View, taken: Mapping[int, tuple[int, ...]]) -> None:
+        self.taken = dict(taken)
         self._width = width(view.machine.processors)
+        self._processors = places.free(view, taken)
         blocked = [True] * (2 * self._width)
         for processor in self._processors:
             blocked[self._width + processor] = False
@@ -38,77 +47,81 @@ class _Blocks:
                 self._free[block] = 1
                 self._counts[block.bit_length() - 1] += 1
 
-    def take(self, size: int) -> tuple[int, ...]:
-        """The first ``size`` processors of a new block, none if there is no block."""
-        depth = (self._width // width(size)).bit_length() - 1
+    def take(self, job: Job) -> tuple[int, ...]:
+        """The processors for a job, the first ones of a new block; none if there is no block."""
+        depth = (self._width // width(job.processes)).bit_length() - 1
         block = buddy.take(self._free, self._counts, depth)
         if block:
-            self._empty = False
-            first = (block << (self._width.bit_length() - block.bit_length())) - self._width
-            return tuple(range(first, first + size))
-        if self._empty and size <= len(self._processors):
-            self._empty = False
-            self._free = [0] * len(self._free)
+            size = self._width >> depth
+            first = block * size - self._width
+            self.taken[job.number] = tuple(range(first, first + size))
+        elif not self.taken and job.processes <= len(self._processors):
+            self.taken[job.number] = tuple(self._processors)
             self._counts = [0] * len(self._counts)
-            return tuple(self._processors[:size])
-        return ()
+        return self.taken.get(job.number, ())[: job.processes]
 
 
-class _Rigid:
+class _OnBlocks:
     needs_mechanism: ClassVar[bool] = False
 
     def processes(self, job: Job, view: View) -> int | None:
         """As many as the job asks for."""
         return job.processes
 
+    def _start(self, view: View) -> tuple[places.Placements, _Blocks, int]:
+        """What is running, the blocks, and the current queue."""
+        placements = places.still_running(view)
+        memory = view.previous.memory if view.previous else _Memory({})
+        taken = {number: memory.blocks[number] for number in placements}
+        return placements, _Blocks(view, taken), memory.current
+
+    def _end(self, view: View, placements: places.Placements, memory: _Memory) -> Decision:
+        decision = places.for_good(view, placements)
+        return Decision(decision.placements, decision.slots, memory=memory)
+
 
 @register("fcfs-bb")
 @dataclass(frozen=True)
-class FirstComeBuddy(_Rigid):
+class FirstComeBuddy(_OnBlocks):
     """First come, first served on blocks of the binary buddy system."""
 
     source: ClassVar[str] = "Hori et al. 1996, section 4.3"
 
     def decide(self, view: View, why: Reason) -> Decision:
         """Admit jobs while there is a block for the first waiting one."""
-        placements = places.still_running(view)
-        blocks = _Blocks(view, placements)
+        placements, blocks, _ = self._start(view)
         for job in places.waiting(view, placements):
-            place = blocks.take(job.processes)
+            place = blocks.take(job)
             if not place:
                 break
             placements[job.number] = place
-        return places.for_good(view, placements)
+        return self._end(view, placements, _Memory(blocks.taken))
 
 
-class _Scan(_Rigid):
+class _Scan(_OnBlocks):
     """One queue for each size of block; the current one is served until it is empty."""
 
     step: ClassVar[int]
 
     def decide(self, view: View, why: Reason) -> Decision:
-        """Admit jobs of the current queue; when it is empty, the next one in turn is current.
-
-        The memory holds the current size as a power of two.
-        """
-        placements = places.still_running(view)
-        blocks = _Blocks(view, placements)
+        """Admit jobs of the current queue; when it is empty, the next one in turn is current."""
+        placements, blocks, current = self._start(view)
         sizes = width(view.machine.processors).bit_length()
-        current: int = view.previous.memory if view.previous else (0 if self.step > 0 else sizes - 1)
+        if view.previous is None and self.step < 0:
+            current = sizes - 1
         queues: dict[int, list[Job]] = {}
         for job in places.waiting(view, placements):
             queues.setdefault(width(job.processes).bit_length() - 1, []).append(job)
         while queues:
             while current not in queues:
                 current = (current + self.step) % sizes
-            place = blocks.take(queues[current][0].processes)
+            place = blocks.take(queues[current][0])
             if not place:
                 break
             placements[queues[current].pop(0).number] = place
             if not queues[current]:
                 del queues[current]
-        decision = places.for_good(view, placements)
-        return Decision(decision.placements, decision.slots, memory=current)
+        return self._end(view, placements, _Memory(blocks.taken, current))
 
 
 @register("scan-up")

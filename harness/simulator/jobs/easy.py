@@ -33,7 +33,9 @@ def simulate(jobs: Jobs, processors: int) -> Outcome:
 
 
 @step
-def _hold(expected_ns: Integers, held: Integers, owner: Integers, running: int, end_ns: int, job: int, size: int) -> None:
+def _hold(
+    expected_ns: Integers, held: Integers, owner: Integers, running: int, end_ns: int, job: int, size: int
+) -> None:
     """Insert a running job among the others, which are in ascending order of their estimated ends."""
     place = running
     while place > 0 and expected_ns[place - 1] > end_ns:

@@ -45,6 +45,38 @@ def _time_ns(job: int, processors: int, work_s: Floats, alpha_s: Floats, beta_s:
     return max(1, int(np.rint(time_s * 1e9)))
 
 
+@step
+def _divide(
+    processors: int,
+    now_ns: int,
+    able: int,
+    runs: int,
+    here: Integers,
+    left_ns: Integers,
+    most: Integers,
+    work_s: Floats,
+    alpha_s: Floats,
+    beta_s: Floats,
+    scratch: Integers,
+    start_ns: Integers,
+) -> None:
+    """Give ``runs`` jobs, of which the first ``able`` have begun, their new parts."""
+    parts, caps, sizes = scratch[0], scratch[1], scratch[2]
+    for i in range(runs):
+        caps[i] = most[here[i]]
+    _share(processors, runs, caps, parts)
+    for i in range(runs):
+        job = here[i]
+        if i >= able:
+            start_ns[job] = now_ns
+            left_ns[i] = _time_ns(job, parts[i], work_s, alpha_s, beta_s)
+        elif parts[i] != sizes[i]:
+            new_ns = _time_ns(job, parts[i], work_s, alpha_s, beta_s)
+            old_ns = _time_ns(job, sizes[i], work_s, alpha_s, beta_s)
+            left_ns[i] = max(0, int(np.rint(left_ns[i] * (new_ns / old_ns))))
+        sizes[i] = parts[i]
+
+
 @entry
 def _run(
     processors: int,
@@ -67,7 +99,7 @@ def _run(
     its present processors; only the first ``processors`` of them have any.
     """
     here, left_ns = queue[0], queue[1]
-    parts, caps, sizes = scratch[0], scratch[1], scratch[2]
+    sizes = scratch[2]
     n = len(submit_ns)
     present = 0
     arrived = 0
@@ -105,18 +137,18 @@ def _run(
             left_ns[present] = 0
             present += 1
             arrived += 1
-        runs = min(present, processors)
-        for i in range(runs):
-            caps[i] = most[here[i]]
-        _share(processors, runs, caps, parts)
-        for i in range(runs):
-            job = here[i]
-            if i >= able:
-                start_ns[job] = now_ns
-                left_ns[i] = _time_ns(job, parts[i], work_s, alpha_s, beta_s)
-            elif parts[i] != sizes[i]:
-                new_ns = _time_ns(job, parts[i], work_s, alpha_s, beta_s)
-                old_ns = _time_ns(job, sizes[i], work_s, alpha_s, beta_s)
-                left_ns[i] = max(0, int(np.rint(left_ns[i] * (new_ns / old_ns))))
-            sizes[i] = parts[i]
+        _divide(
+            processors,
+            now_ns,
+            able,
+            min(present, processors),
+            here,
+            left_ns,
+            most,
+            work_s,
+            alpha_s,
+            beta_s,
+            scratch,
+            start_ns,
+        )
     return False

@@ -79,10 +79,7 @@ class Jobs:
         columns = (self.submit_ns, self.least, self.most)
         rows = zip(*(column.tolist() for column in columns), strict=True)
         known = zip(
-            *(
-                (column * self.factor).tolist()
-                for column in (self.work_s, self.alpha_s, self.beta_s)
-            ),
+            *((column * self.factor).tolist() for column in (self.work_s, self.alpha_s, self.beta_s)),
             strict=True,
         )
         return [

@@ -24,7 +24,7 @@ _lighter = step(front.lighter)
 class Tree(NamedTuple):
     """The tree by node, in heap order, and the queues as doubly linked lists of jobs."""
 
-    count: Integers
+    lengths: Integers
     tasks: Integers
     position: Integers
     done: Integers
@@ -76,6 +76,11 @@ def simulate(
     return outcome, busy
 
 
+def whole(jobs: Jobs, processors: int, fair: bool, quantum_ns: int) -> Outcome:
+    """Simulate all jobs to their ends."""
+    return simulate(jobs, processors, fair, quantum_ns)[0]
+
+
 @step
 def _admit(tree: Tree, fair: bool, leaves: int, job: int, depth: int) -> None:
     """Send a new job down the lighter branches to its node and into the queue there."""
@@ -92,9 +97,9 @@ def _admit(tree: Tree, fair: bool, leaves: int, job: int, depth: int) -> None:
     else:
         tree.head[node] = job
     tree.tail[node] = job
-    first = _enter(node, fair, tree.count, tree.tasks, tree.position, tree.done)
+    first = _enter(node, fair, tree.lengths, tree.tasks, tree.position, tree.done)
     if first > 0:
-        _begin(first, tree.count, tree.tasks, tree.position, tree.done, tree.stack)
+        _begin(first, tree.lengths, tree.tasks, tree.position, tree.done, tree.stack)
 
 
 @step
@@ -111,7 +116,7 @@ def _remove(tree: Tree, leaves: int, job: int) -> None:
     else:
         tree.tail[node] = before
     tree.current[node] = before
-    _leave(node, tree.position[node], tree.count, tree.tasks, tree.position)
+    _leave(node, tree.position[node], tree.lengths, tree.tasks, tree.position)
     size = leaves
     above = node
     while above > 1:
@@ -127,19 +132,19 @@ def _advance(tree: Tree, fair: bool, found: int) -> None:
     """Move the front on by one quantum, from the bottom up."""
     for i in range(found - 1, -1, -1):
         node = tree.nodes[i]
-        status = _over(node, tree.count, tree.tasks, tree.position, tree.done)
+        status = _over(node, tree.lengths, tree.tasks, tree.position, tree.done)
         if status == 0:
-            if tree.position[node] < tree.count[node]:
+            if tree.position[node] < tree.lengths[node]:
                 job = tree.current[node]
                 tree.current[node] = tree.head[node] if job < 0 else tree.after[job]
         elif status == 2:
             for half in range(2 * node, 2 * node + 2):
                 tree.done[half] = 0 if tree.tasks[half] > 0 else 1
-                _begin(half, tree.count, tree.tasks, tree.position, tree.done, tree.stack)
+                _begin(half, tree.lengths, tree.tasks, tree.position, tree.done, tree.stack)
         else:
             tree.done[node] = 1
             if node == 1 or not fair:
-                _begin(node, tree.count, tree.tasks, tree.position, tree.done, tree.stack)
+                _begin(node, tree.lengths, tree.tasks, tree.position, tree.done, tree.stack)
 
 
 @entry
@@ -170,13 +175,13 @@ def _run(
             arrived += 1
         if now >= quanta:
             break
-        found = _reached(tree.count, tree.tasks, tree.position, tree.done, fair, tree.stack, tree.nodes)
+        found = _reached(tree.lengths, tree.tasks, tree.position, tree.done, fair, tree.stack, tree.nodes)
         used = 0
         gone = 0
         for i in range(found):
             node = tree.nodes[i]
             position = tree.position[node]
-            if 0 <= position < tree.count[node]:
+            if 0 <= position < tree.lengths[node]:
                 if position == 0:
                     tree.current[node] = tree.head[node]
                 job = tree.current[node]

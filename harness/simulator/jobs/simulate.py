@@ -1,0 +1,82 @@
+"""The front door: jobs under a policy, by a compiled kernel where there is one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from coordinator.policies import Policy
+from coordinator.policies.adaptive import FirstCome, RunToCompletion
+from coordinator.policies.backfilling import Easy
+from coordinator.policies.dqt import FairQueueTree, QueueTree
+from coordinator.policies.dynamic import DynamicEquipartition
+from coordinator.policies.scan import FirstComeBuddy, ScanDown, ScanUp
+from harness.simulator.jobs import blocks, easy, equi, exact, space, tree
+from harness.simulator.jobs.model import Jobs, Outcome
+from workloads.validation import whole
+
+
+@dataclass(frozen=True)
+class Watched:
+    """How to simulate a stream of jobs of which only the first ``jobs`` matter.
+
+    The simulation stops when these have ended; a policy that has not ended them when the
+    last job of the stream arrives is saturated.
+    """
+
+    jobs: int
+
+
+def simulate(jobs: Jobs, processors: int, policy: Policy, watched: Watched | None = None) -> Outcome:
+    """Simulate ``jobs`` on a machine of so many processors; the same arguments, the same outcome.
+
+    Jobs that can do with fewer processors than they can use are malleable under
+    ``dyn-equi`` and moldable under all others.
+
+    Raises:
+        InputError: for a job larger than the machine, no processors at all, or a policy that
+            leaves the processors to the local scheduler.
+    """
+    whole("processors", processors, least=1)
+    jobs.check(processors)
+    run = kernel(policy, jobs, processors, None if watched is None else watched.jobs)
+    if run is not None:
+        return run()
+    malleable = isinstance(policy, DynamicEquipartition)
+    return exact.simulate(jobs, processors, policy, malleable=malleable)[0]
+
+
+def kernel(policy: Policy, jobs: Jobs, processors: int, watched: int | None) -> Callable[[], Outcome] | None:
+    """The compiled simulation of ``policy``, None if there is none for these jobs and this machine.
+
+    It gives the same outcome as asking the policy at every event, but for the distributed
+    queue trees, where arrivals wait for the next quantum and jobs end with one.
+    """
+    run: Callable[[], Outcome] | None = None
+    power_of_two = processors & (processors - 1) == 0
+    rigid = bool((jobs.least == jobs.most).all())
+    match policy:
+        case FirstCome():
+            run = partial(space.simulate, _inflexible(jobs), processors, policy.rule, 0, processors, watched)
+        case RunToCompletion():
+            limit = policy.limit(processors)
+            run = partial(space.simulate, jobs, processors, policy.rule, policy.order, limit, watched)
+        case Easy():
+            run = partial(easy.simulate, jobs, processors)
+        case DynamicEquipartition() if (jobs.least == 1).all():
+            run = partial(equi.simulate, jobs, processors, watched)
+        case FirstComeBuddy() if power_of_two:
+            run = partial(blocks.simulate, jobs, processors, 0)
+        case ScanUp() | ScanDown() if power_of_two:
+            run = partial(blocks.simulate, jobs, processors, policy.step)
+        case QueueTree() | FairQueueTree() if power_of_two and rigid:
+            quantum_ns = round(policy.quantum_ms * 1e6)
+            run = partial(tree.whole, jobs, processors, policy.fair, quantum_ns)
+    return run
+
+
+def _inflexible(jobs: Jobs) -> Jobs:
+    """The same jobs, each with as many processors as it can use or none."""
+    columns = (jobs.work_s, jobs.alpha_s, jobs.beta_s, jobs.factor)
+    return Jobs(jobs.submit_ns, jobs.most, jobs.most, *columns)

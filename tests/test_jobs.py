@@ -1,0 +1,131 @@
+"""Job-level simulation: the kernels against the policies themselves, and what no schedule may break."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coordinator import policies
+from harness.simulator.jobs import exact
+from harness.simulator.jobs.model import NEVER_NS, Jobs, rigid
+from harness.simulator.jobs.simulate import Watched, kernel, simulate
+from workloads.validation import InputError
+
+S = 1_000_000_000
+LOCAL = ("none", "implicit")
+SCHEDULING = [name for name in policies.known() if name not in LOCAL]
+COMPILED = [
+    (name, options)
+    for name in SCHEDULING
+    for options in ([{"order": n} for n in (0, 1, 2)] if name in ("asp", "ap1", "aep") else [{}])
+    if name not in ("batch", "partitioned", "gang") and "queue" not in name
+]
+
+
+@st.composite
+def workloads(draw, processors, moldable=True, quantum_s=1):
+    """Up to 14 jobs whose times are whole numbers of quanta."""
+    count = draw(st.integers(1, 14))
+    columns = {"gap": 6, "most": processors, "work": 12, "alpha": 3, "factor": 3}
+    rows = [[draw(st.integers(0, high)) for high in columns.values()] for _ in range(count)]
+    gap, most, work, alpha, factor = np.array(rows, dtype=np.int64).T
+    most = np.maximum(1, most)
+    free = draw(st.lists(st.booleans(), min_size=count, max_size=count)) if moldable else [False] * count
+    return Jobs(
+        np.cumsum(gap) * S * quantum_s,
+        np.where(free, 1, most),
+        most,
+        ((work + 1) * quantum_s * most).astype(float),
+        np.where(free, alpha, 0).astype(float),
+        np.zeros(count),
+        1.0 + factor,
+    )
+
+
+@st.composite
+def runs(draw):
+    name, options = draw(st.sampled_from(COMPILED))
+    processors = 2 ** draw(st.integers(0, 4)) if "dqt" in name else draw(st.integers(1, 12))
+    trees = name in ("dqt", "fair-dqt")
+    jobs = draw(workloads(processors, moldable=not trees))
+    return name, options | ({"quantum_ms": 1000} if trees else {}), processors, jobs
+
+
+@given(runs())
+@settings(max_examples=150, deadline=None)
+def test_a_kernel_decides_as_its_policy(run):
+    name, options, processors, jobs = run
+    policy = policies.create(name, options)
+    compiled = kernel(policy, jobs, processors, None)
+    if compiled is None:  # a machine or jobs for which there is no kernel
+        return
+    fast = compiled()
+    slow, _ = exact.simulate(jobs, processors, policy, malleable=name == "dyn-equi")
+    np.testing.assert_array_equal(fast.finish_ns, slow.finish_ns)
+    np.testing.assert_array_equal(fast.start_ns, slow.start_ns)
+    np.testing.assert_allclose(fast.size, slow.size)
+
+
+@st.composite
+def any_runs(draw):
+    name = draw(st.sampled_from(SCHEDULING))
+    processors = draw(st.integers(1, 9))
+    return name, processors, draw(workloads(processors))
+
+
+@given(any_runs())
+@settings(max_examples=150, deadline=None)
+def test_no_schedule_breaks_these_rules(run):
+    name, processors, jobs = run
+    worked = np.zeros(len(jobs))
+
+    def watch(plan, now_ns):
+        for slot in plan.decision.slots:
+            for processor, able in enumerate(slot.runs):
+                assert len(able) <= 1, "two processes of a processor in a slot"
+                assert all(processor in plan.decision.placements[number] for number in able)
+
+    policy = policies.create(name, {})
+    outcome, usage = exact.simulate(jobs, processors, policy, malleable=name == "dyn-equi", watch=watch)
+    assert outcome.finished.all(), "every job ends"
+    assert (outcome.start_ns >= jobs.submit_ns).all()
+    assert (outcome.size <= processors).all()
+    assert (usage.busy <= processors + 1e-6).all()
+    if name != "dyn-equi":
+        sizes = outcome.size.astype(np.int64)
+        assert ((jobs.least <= sizes) & (sizes <= jobs.most)).all()
+        worked = jobs.times_ns(sizes) * sizes
+        assert (outcome.finish_ns - outcome.start_ns >= jobs.times_ns(sizes)).all()
+        ends = np.append(usage.time_ns[1:], outcome.finish_ns.max())
+        assert (usage.busy * (ends - usage.time_ns)).sum() == pytest.approx(worked.sum(), rel=1e-6)
+
+
+@given(any_runs())
+@settings(deadline=None)
+def test_the_same_seed_gives_the_same_bytes(run):
+    name, processors, jobs = run
+    first, second = (simulate(jobs, processors, policies.create(name, {})) for _ in range(2))
+    assert first.finish_ns.tobytes() == second.finish_ns.tobytes()
+
+
+@pytest.mark.parametrize("name", LOCAL)
+def test_local_scheduling_needs_the_other_simulator(name):
+    jobs = rigid(np.zeros(2, dtype=np.int64), np.ones(2, dtype=np.int64), np.full(2, S))
+    with pytest.raises(InputError, match="local scheduler"):
+        simulate(jobs, 1, policies.create(name, {}))
+
+
+def test_jobs_larger_than_the_machine_are_refused():
+    jobs = rigid(np.zeros(2, dtype=np.int64), np.array([1, 9]), np.full(2, S))
+    with pytest.raises(InputError, match=r"jobs\[1\].*at most all processors of the machine, 4"):
+        simulate(jobs, 4, policies.create("fcfs", {}))
+
+
+def test_a_policy_that_cannot_keep_up_is_called_saturated():
+    n = 200
+    jobs = rigid(np.arange(n) * S, np.full(n, 2), np.full(n, 2 * S))
+    assert simulate(jobs, 2, policies.create("asp", {}), Watched(150)).saturated
+    slower = rigid(np.arange(n) * 3 * S, np.full(n, 2), np.full(n, 2 * S))
+    outcome = simulate(slower, 2, policies.create("asp", {}), Watched(150))
+    assert not outcome.saturated
+    assert (outcome.finish_ns[:150] < NEVER_NS).all()
