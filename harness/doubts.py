@@ -6,18 +6,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.naming import scheduler_name
-from harness.records import RunRecord
+from harness.records import DEDICATED, RunRecord
 
 STEAL = 0.01
 LOAD = 0.5
 WIDE = 0.20
+UNSTEADY = 0.10
 FEW_SLOTS = 10
 LATE = 0.10
 
 
 def doubts(rows: Sequence[Mapping[str, Any]], records: Sequence[RunRecord]) -> list[str]:
     """Sentences, the gravest first; an empty list if there is nothing to say."""
-    return [*_machine(records), *_intervals(rows), *_slots(rows), *_wakeups(records)]
+    return [*_machine(records), *_dedicated(records), *_intervals(rows), *_slots(rows), *_wakeups(records)]
 
 
 def _machine(records: Sequence[RunRecord]) -> list[str]:
@@ -35,6 +36,21 @@ def _machine(records: Sequence[RunRecord]) -> list[str]:
     if load > LOAD:
         found.append(f"other load at the start: a load average of {load:.1f}; repeat on an idle host")
     return found
+
+
+def _dedicated(records: Sequence[RunRecord]) -> list[str]:
+    """The same work alone on the same processors should always take the same time."""
+    times: dict[tuple[int, int], list[int]] = {}
+    for record in records:
+        if record.kind == DEDICATED and record.makespan_ns is not None:
+            times.setdefault((record.cell, record.jobs[0].job), []).append(record.makespan_ns)
+    spread = max((max(alike) / min(alike) - 1 for alike in times.values()), default=0.0)
+    if spread <= UNSTEADY:
+        return []
+    return [
+        f"dedicated times of one program differ by up to {spread:.0%} between repeats: "
+        "something else used the processors; repeat on an idle host"
+    ]
 
 
 def _intervals(rows: Sequence[Mapping[str, Any]]) -> list[str]:
