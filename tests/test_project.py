@@ -22,7 +22,7 @@ ONLY_IN = {
     "rich": ("harness/cli.py", "harness/report/"),
 }
 MAY_PRINT = ("harness/cli.py",)
-MAY_STOP = ("coordinator/mechanisms.py", "coordinator/launch.py")
+MAY_SIGNAL = ("coordinator/processes.py", "coordinator/mechanisms.py")
 
 
 def sources():
@@ -70,10 +70,10 @@ def test_only_the_command_line_prints(source):
     assert name in MAY_PRINT or "print" not in calls(tree)
 
 
-def test_only_one_place_stops_processes(source):
+def test_only_the_process_handles_send_signals(source):
     name, tree = source
-    stopping = {"os.kill", "os.killpg", "signal.pidfd_send_signal"} & set(calls(tree))
-    assert not stopping or name in MAY_STOP
+    sending = {"os.kill", "os.killpg", "signal.pidfd_send_signal"} & set(calls(tree))
+    assert not sending or name in MAY_SIGNAL
 
 
 def test_every_module_says_what_it_is_for(source):
