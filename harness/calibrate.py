@@ -25,26 +25,17 @@ class Constants:
     """Medians of a calibration.
 
     Attributes:
-        switch_us: processor time of a context switch.
-        wakeup_us: what a message costs more if its receiver has blocked.
+        switch_us: what a message costs more if its receiver has blocked on a busy processor:
+            the context switch that waiting rules weigh their spinning against.
+        handoff_us: processor time of a switch between two processes of one processor.
         latency_us: one-way latency of a message.
         step_ns: time of a step through a working set, by its size in bytes.
     """
 
     switch_us: float
-    wakeup_us: float
+    handoff_us: float
     latency_us: float
     step_ns: Mapping[int, float] = field(default_factory=dict)
-
-    @property
-    def blocking_us(self) -> float:
-        """What a wait loses by blocking: the "context switch" that the waiting rules go by.
-
-        The rules weigh spinning against it (Dusseau et al. 1996, section 5.1). On the
-        paper's machine the switch itself dominated; here the wake-up costs several times
-        as much, and rules that know of the switch alone give up coordination too early.
-        """
-        return self.switch_us + self.wakeup_us
 
     def unit_ns(self, working_sets: Collection[int]) -> float:
         """The step time if all programs have one working set, else 0: each rank measures its own."""
@@ -111,7 +102,7 @@ def constants(calibrations: Iterable[Calibration]) -> Constants:
 
     return Constants(
         switch_us=median_us("switch_ns"),
-        wakeup_us=median_us("wakeup_ns"),
+        handoff_us=median_us("handoff_ns"),
         latency_us=median_us("latency_ns"),
         step_ns={c.working_set_bytes: statistics.median(c.samples) for c in found if c.quantity == "unit_ns"},
     )

@@ -54,7 +54,7 @@ class RunRecord:
         repeat: number of the repetition, from 0.
         seed: of the experiment.
         processors: ids of the cores it could use.
-        constants: switch_us, blocking_us, latency_us, unit_ns (docs/formats.md).
+        constants: switch_us, handoff_us, latency_us, unit_ns (docs/formats.md).
         mechanism: what stopped and continued processes, with the reason for the choice.
         launcher: the MPI that started the ranks.
         wall_s: duration with start-up and clean-up.

@@ -143,7 +143,7 @@ def _measure(
         processors=site.processors,
         blocking=scheduler.blocking,
         spin_switches=scheduler.spin_switches,
-        switch_us=constants.blocking_us,
+        switch_us=constants.switch_us,
         latency_us=constants.latency_us,
         local=scheduler.local,
         mechanism=scheduler.mechanism,
@@ -171,7 +171,7 @@ def _measure(
         processors=site.processors,
         constants={
             "switch_us": constants.switch_us,
-            "blocking_us": constants.blocking_us,
+            "handoff_us": constants.handoff_us,
             "latency_us": workload.latency_us,
             "unit_ns": workload.unit_ns,
         },

@@ -120,7 +120,7 @@ def _measured(repeats: Sequence[_Repeat], tau_s: float) -> dict[str, Any]:
 
 def _breakdown(one: _Repeat) -> breakdown.Breakdown:
     run = one.run
-    return breakdown.of_run(run.ranks, run.processors, one.makespan_ns, run.constants["switch_us"] * 1e3)
+    return breakdown.of_run(run.ranks, run.processors, one.makespan_ns, run.constants["handoff_us"] * 1e3)
 
 
 def _switches(runs: Sequence[RunRecord]) -> dict[str, Any] | None:

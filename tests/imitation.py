@@ -84,7 +84,7 @@ def rank_record(job: int, rank: int, processor: int, computing_ns: int, finish_n
 
 def probe(processors: Sequence[int], working_set_bytes: int) -> dict[str, list[float]]:
     """Samples as ``workloads.probe`` prints them."""
-    return {"switch_ns": [4e3, 5e3, 6e3], "latency_ns": [2e3], "wakeup_ns": [3e4], "unit_ns": [64.0]}
+    return {"switch_ns": [4e3, 5e3, 6e3], "handoff_ns": [3e3], "latency_ns": [2e3], "wakeup_ns": [3e4], "unit_ns": [64.0]}
 
 
 TOOLS = Tools("mpich 0 (nowhere)", probe, imitate)

@@ -59,7 +59,7 @@ GOLDEN = {
         "processors": ["int"],
         "launcher": "str",
         "switch_us": "float",
-        "blocking_us": "float",
+        "handoff_us": "float",
         "latency_us": "float",
     },
     "failures": [],
@@ -195,7 +195,7 @@ def test_calibration_is_shown_and_recorded(lockstep, tmp_path):
     constants = {row["quantity"]: row for row in json.loads(out)["constants"]}
     assert constants["switch"]["median_us"] == 5.0
     assert "lockstep-results" in err
-    assert len(store.load(tmp_path / "lockstep-results").calibrations) == 4
+    assert len(store.load(tmp_path / "lockstep-results").calibrations) == 5
     assert "5.00" in lockstep("calibrate")[1]
 
 

@@ -12,7 +12,7 @@ from harness.experiment import load
 from harness.site import Site, Tools
 from harness.store import Store
 
-CONSTANTS = Constants(switch_us=5.0, wakeup_us=30.0, latency_us=2.0)
+CONSTANTS = Constants(switch_us=5.0, handoff_us=3.0, latency_us=2.0)
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_compute_times_follow_seed_and_repeat(place):
 
     here = dataclasses.replace(place, tools=Tools("mpich", probe, spy))
     everything(load("three-jobs", settings=["repeats=2"], seed=7), here)
-    assert set(seen) == {(7, 0, 35.0, (0, 1)), (7, 1, 35.0, (0, 1))}
+    assert set(seen) == {(7, 0, 5.0, (0, 1)), (7, 1, 5.0, (0, 1))}
 
 
 def test_rows_tell_slowdowns_against_the_same_repeat(place):
@@ -180,10 +180,11 @@ def test_progress_counts_up_to_the_end_and_the_time_left_down_to_nothing(place):
 def test_calibration_gives_medians_and_keeps_samples(place):
     found = place.calibrate([0], Quiet())
     constants = site.constants(found)
-    assert (constants.switch_us, constants.blocking_us, constants.latency_us) == (5.0, 35.0, 2.0)
+    assert (constants.switch_us, constants.handoff_us, constants.latency_us) == (5.0, 3.0, 2.0)
     assert {calibration.quantity for calibration in found} == {
         "switch_ns",
         "latency_ns",
+        "handoff_ns",
         "wakeup_ns",
         "unit_ns",
     }

@@ -10,9 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 MEANING = {
-    "switch": "context switch: block, and let another process run",
+    "switch": "context switch: a blocked process woken on a busy processor",
+    "handoff": "a switch between two processes of one processor",
     "latency": "one-way message, both ends spinning",
-    "wakeup": "a message to a blocked process, beyond its latency",
+    "wakeup": "a blocked process woken on an idle processor",
     "unit": "one step through the working set",
 }
 
