@@ -111,7 +111,10 @@ class NaiveSimulation:
         self.costs = [
             round(us * 1e3) for us in (machine.send_us, machine.receive_us, machine.serve_us, machine.poll_us)
         ]
-        self.switch_ns, self.latency_ns = round(machine.context_switch_us * 1e3), round(machine.latency_us * 1e3)
+        self.switch_ns, self.latency_ns = (
+            round(machine.context_switch_us * 1e3),
+            round(machine.latency_us * 1e3),
+        )
         self.rule = lambda program: blocking.waiting(
             blocking_rule,
             switch_us=machine.context_switch_us,
@@ -444,7 +447,9 @@ class NaiveSimulation:
     def start_wait(self, processor, process):
         process.wait_began = self.now
         rule = process.job.rule
-        if process.activity == "reading":
+        if process.activity == "reading" and process.job.program.read == "rma":
+            process.remaining = 1 << 62
+        elif process.activity == "reading":
             process.remaining = blocking.read_limit(rule)
         else:
             process.remaining = blocking.barrier_limit(rule, process.estimate)

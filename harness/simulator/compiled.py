@@ -19,7 +19,7 @@ import numba
 
 from harness.simulator import cache
 
-numba.config.CACHE_DIR = str(cache.directory())
+setattr(numba.config, "CACHE_DIR", str(cache.directory()))  # noqa: B010 - unknown to type checkers
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -32,7 +32,7 @@ def set_timer(state: State, p: int) -> None:
     """Enter the earliest of processor ``p``'s timers into the tournament."""
     timers = state.timers
     processor = state.processors[p]
-    time_ns = min(processor.activity_ns, min(processor.tick_ns, processor.alarm_ns))
+    time_ns = min(processor.activity_ns, processor.tick_ns, processor.alarm_ns)
     winner = (time_ns << state.clock[0].shift) | p
     place = (len(timers) >> 1) + p
     timers[place] = winner

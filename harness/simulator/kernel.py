@@ -40,7 +40,7 @@ def advance(state: State) -> int:
             expire(state, timer & ((1 << clock.shift) - 1))
         if clock.recorded > clock.recording and clock.status == GOING:
             clock.status = TIMELINE_FULL
-    return clock.status
+    return int(clock.status)
 
 
 @hot

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from harness.simulator.compiled import hot, step
 from harness.simulator.model import (
-    BARRIER,
     CLOSING,
     NEVER_NS,
     NOBODY,
     OPENING,
-    READ,
     READING,
     Records,
     State,
@@ -29,6 +27,8 @@ learn = step(blocking.learn)
 def spin_limit(job: Records, process: Records) -> int:
     """Nanoseconds that ``process`` spins in its present wait before it blocks."""
     rule = Waiting(job.rule, job.switch_ns, job.round_trip_ns, job.fixed_ns, job.imbalance_ns)
+    if process.activity == READING and job.served_by_network:
+        return NEVER_NS
     if process.activity == READING:
         return min(read_limit(rule), NEVER_NS)
     return min(barrier_limit(rule, process.estimate_ns), NEVER_NS)
@@ -46,11 +46,10 @@ def take_reply(state: State, q: int) -> None:
     process = state.processes[q]
     process.replied = 1
     waited_ns = state.clock[0].now_ns - process.wait_began_ns
-    kind = READ if process.activity == READING else BARRIER
-    waits = state.waits[process.job, kind, process.blocked]
+    waits = state.waits[process.job, process.activity - READING, process.blocked]
     waits[0] += 1
     waits[1] += waited_ns
-    if kind == BARRIER:
+    if process.activity != READING:
         job = state.jobs[process.job]
         if ends_compute_phase(job, process.activity):
             process.previous_wait_ns = waited_ns
@@ -73,11 +72,7 @@ def take_arrival(state: State, sender: Records) -> bool:
     if job.arrived < job.processes:
         return False
     job.arrived = 0
-    if (
-        job.rule == GLOBAL_ADAPTIVE
-        and job.longest_wait_ns >= 0
-        and ends_compute_phase(job, sender.activity)
-    ):
+    if job.rule == GLOBAL_ADAPTIVE and job.longest_wait_ns >= 0 and ends_compute_phase(job, sender.activity):
         job.estimate_ns = learn(state.samples[len(state.processes) + sender.job], job.longest_wait_ns)
     job.longest_wait_ns = NOBODY
     return True
@@ -98,6 +93,6 @@ def put_in_inbox(state: State, q: int, message: int) -> None:
 @hot
 def first_in_inbox(state: State, process: Records) -> int:
     """Take the oldest message out of the inbox, which is not empty."""
-    message = process.inbox_first
+    message: int = process.inbox_first
     process.inbox_first = state.processes[message >> 1].next_message
     return message

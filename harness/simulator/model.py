@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 NEVER_NS = 1 << 62
 NOBODY = -1
 
-READ, BARRIER = range(2)
-"""Kinds of wait."""
+READS, OPENING_BARRIERS, CLOSING_BARRIERS = range(3)
+"""Kinds of wait, in the order of the activities below."""
 SPUN, BLOCKED_ONCE = range(2)
 """Outcomes of a wait: completed while spinning, or after blocking."""
 
@@ -43,6 +43,7 @@ one thing at a time, so it never has two messages under way, and w tells all abo
 
 PROCESS = np.dtype(
     [
+        # The first 64 bytes, a cache line, are all that messages and reads touch.
         ("state", np.int8),
         ("activity", np.int8),
         ("handling", np.int8),
@@ -54,26 +55,27 @@ PROCESS = np.dtype(
         ("rank", np.int32),
         ("processor", np.int32),
         ("target", np.int32),  # the process that its request goes to
-        ("phase", np.int32),
         ("read", np.int32),
         ("inbox_first", np.int32),
-        ("inbox_last", np.int32),
-        ("next_message", np.int32),  # after its own message, in whoever's inbox that is
-        ("remaining_ns", np.int64),  # of the activity, or of the spin; kept while not running
-        ("wait_began_ns", np.int64),
-        ("estimate_ns", np.int64),  # of the load imbalance
         ("gap_ns", np.int64),
+        ("wait_began_ns", np.int64),
+        ("remaining_ns", np.int64),  # of the activity, or of the spin; kept while not running
         ("spin_end_ns", np.int64),  # on the wall clock
+        ("estimate_ns", np.int64),  # of the load imbalance
         ("previous_wait_ns", np.int64),
-        ("handling_left_ns", np.int64),
-        ("broadcast", np.int32),
+        ("phase", np.int32),
         ("priority", np.int32),
         ("ticks_left", np.int32),
         ("seconds_waiting", np.int32),
         ("order", np.int64),  # among ready processes of one priority; the least goes first
-        ("alarm_ns", np.int64),
         ("dispatched_ns", np.int64),
         ("cpu_ns", np.int64),
+        ("inbox_last", np.int32),
+        ("next_message", np.int32),  # after its own message, in whoever's inbox that is
+        ("handling_left_ns", np.int64),
+        ("alarm_ns", np.int64),
+        ("broadcast", np.int64),
+        ("padding", np.int64, (5,)),
     ],
     align=True,
 )
@@ -82,16 +84,16 @@ PROCESSOR = np.dtype(
     [
         ("activity_ns", np.int64),  # when the switch or the current process's activity ends
         ("since_ns", np.int64),
-        ("current", np.int32),
-        ("category", np.int8),
-        ("switching", np.int8),
         ("tick_ns", np.int64),
         ("alarm_ns", np.int64),
-        ("ticks_to_update", np.int32),
-        ("residents", np.int32),
         ("first_order", np.int64),
         ("last_order", np.int64),
-        ("switches", np.int64),
+        ("current", np.int32),
+        ("residents", np.int32),
+        ("category", np.int8),
+        ("switching", np.int8),
+        ("ticks_to_update", np.int16),
+        ("switches", np.uint32),
     ],
     align=True,
 )
@@ -185,7 +187,7 @@ class State(NamedTuple):
         compute_ns, gap_ns: (phases at hand, N) drawn times; phase k is in row k mod rows.
         samples: (N + J, ...) waits that the adaptive rules remember: of each process, and
             after those of each job's root.
-        spent_ns: (P, 5) by category.
+        spent_ns: (P, 8) by category, a cache line a row; the last three columns are unused.
         waits: (J, kind, outcome, [count, nanoseconds]).
         slots: (slots, N) who may run in each slot; ``slot_ns`` their lengths.
         table: the local scheduler's dispatch table, one row per priority.

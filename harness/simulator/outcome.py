@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.simulator.machine import SimulatedJob
-from harness.simulator.model import BARRIER, BLOCKED_ONCE, CATEGORIES, READ, SPUN, State
+from harness.simulator.model import BLOCKED_ONCE, CATEGORIES, OPENING_BARRIERS, READS, SPUN, State
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,9 @@ class JobOutcome:
     """What became of one job. Times are nanoseconds since the start of the run.
 
     ``finish_ns`` is None for a job that did not finish, ``placement`` empty for one that
-    was never placed. ``cpu_ns`` is the processor time of each process. ``bursts_ns`` and
-    ``longest_burst_ns`` are the sum and the maximum of the times that the bursts of a job
-    that thinks took from its waking up.
+    was never placed. ``barriers`` counts opening and closing ones. ``cpu_ns`` is the
+    processor time of each process. ``bursts_ns`` and ``longest_burst_ns`` are the sum and
+    the maximum of the times that the bursts of a job that thinks took from its waking up.
     """
 
     number: int
@@ -44,6 +44,7 @@ class JobOutcome:
     cpu_ns: tuple[int, ...]
     reads: Waits
     barriers: Waits
+    opening_barriers: Waits
     bursts_ns: int
     longest_burst_ns: int
 
@@ -116,7 +117,7 @@ def summarize(
 ) -> Outcome:
     """The outcome that ``state`` holds; ``jobs`` in the order of their records."""
     clock = state.clock[0]
-    spent_ns = state.spent_ns.copy()
+    spent_ns = state.spent_ns[:, : len(CATEGORIES)].copy()
     for p, processor in enumerate(state.processors):
         spent_ns[p, processor.category] += clock.now_ns - processor.since_ns
     outcomes = [
@@ -126,7 +127,7 @@ def summarize(
         jobs=tuple(sorted(outcomes, key=lambda job: job.number)),
         end_ns=int(clock.now_ns),
         spent_ns=spent_ns,
-        switches=state.processors.switches.copy(),
+        switches=state.processors.switches.astype(np.int64),
         messages=int(clock.messages),
         timers=int(clock.timers),
         failure=failure,
@@ -144,8 +145,9 @@ def _job_outcome(state: State, index: int, job: SimulatedJob, placement: tuple[i
         arrival_ns=round(job.arrival_s * 1e9),
         finish_ns=int(record.finish_ns) if finished else None,
         cpu_ns=tuple(int(cpu_ns) for cpu_ns in processes.cpu_ns),
-        reads=_waits(state.waits[index, READ]),
-        barriers=_waits(state.waits[index, BARRIER]),
+        reads=_waits(state.waits[index, READS]),
+        barriers=_waits(state.waits[index, OPENING_BARRIERS:].sum(axis=0)),
+        opening_barriers=_waits(state.waits[index, OPENING_BARRIERS]),
         bursts_ns=int(record.bursts_ns),
         longest_burst_ns=int(record.longest_burst_ns),
     )

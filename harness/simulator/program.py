@@ -31,7 +31,6 @@ from harness.simulator.model import (
     NOBODY,
     OPENING,
     READING,
-    READY,
     REFILL,
     RUNNING,
     SENDING,
@@ -125,7 +124,9 @@ def ask(state: State, p: int, q: int, activity: int) -> None:
     process.activity = activity
     process.blocked = 0
     if activity == READING:
-        process.target = job.first + state.targets[job.targets_at + process.read * job.processes + process.rank]
+        process.target = (
+            job.first + state.targets[job.targets_at + process.read * job.processes + process.rank]
+        )
         charge(state, p, COMMUNICATING)
     else:
         process.target = job.first
@@ -141,7 +142,7 @@ def ask(state: State, p: int, q: int, activity: int) -> None:
 @hot
 def asks_itself(state: State, q: int) -> bool:
     """Whether process ``q``'s request is to itself and so needs no message."""
-    return state.processes[q].target == q and not state.machine[0].messages_to_self
+    return bool(state.processes[q].target == q and not state.machine[0].messages_to_self)
 
 
 @hot
@@ -182,7 +183,7 @@ def handle_inbox(state: State, p: int, q: int) -> bool:
     machine = state.machine[0]
     while process.inbox_first != NOBODY:
         if machine.message_costs:
-            waits_at_barrier = process.activity == OPENING or process.activity == CLOSING
+            waits_at_barrier = process.activity in (OPENING, CLOSING)
             charge(state, p, SYNCHRONIZING if waits_at_barrier else COMMUNICATING)
             process.handling = HANDLING
             set_activity(state, p, handling_ns(state, process))
@@ -195,7 +196,7 @@ def handle_inbox(state: State, p: int, q: int) -> bool:
 def handling_ns(state: State, process: Records) -> int:
     """Time that ``process`` takes to handle its oldest message, up to sending the response."""
     machine = state.machine[0]
-    time_ns = machine.receive_ns
+    time_ns: int = machine.receive_ns
     if process.activity >= READING:
         time_ns += machine.poll_ns
     message = process.inbox_first
@@ -207,7 +208,6 @@ def handling_ns(state: State, process: Records) -> int:
 @hot
 def handle(state: State, q: int, message: int) -> None:
     """Do what ``message`` asks of process ``q``."""
-    process = state.processes[q]
     state.clock[0].messages += 1
     if message & 1:
         take_reply(state, q)
@@ -298,7 +298,7 @@ def gives_way(state: State, p: int, q: int) -> bool:
         turn_over(state, p)
     elif outranked(state, p, q):
         preempt(state, p, True)
-    return state.processes[q].state != RUNNING
+    return bool(state.processes[q].state != RUNNING)
 
 
 @step

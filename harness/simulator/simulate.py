@@ -113,7 +113,9 @@ class _Run:
         self._index = {job.number: index for index, job in enumerate(self.jobs)}
         self._rule = rule
         self._key = key
-        self._random = np.random.default_rng(np.random.SeedSequence(key[0], spawn_key=(key[1], RANDOM_STREAM)))
+        self._random = np.random.default_rng(
+            np.random.SeedSequence(key[0], spawn_key=(key[1], RANDOM_STREAM))
+        )
         start_timers(self.state, machine, self._random)
         self._session = Session(
             policy,
@@ -160,11 +162,11 @@ class _Run:
     def _follow(self, plan: Plan) -> None:
         """Put a plan of the policy into force, now."""
         newcomers = []
-        for number, placement in plan.decision.placements.items():
-            if number not in self.placements:
-                self.placements[number] = placement
-                newcomers.append(self._index[number])
-                self._place(self._index[number], placement)
+        for job, placement in plan.decision.placements.items():
+            if job not in self.placements:
+                self.placements[job] = placement
+                newcomers.append(self._index[job])
+                self._place(self._index[job], placement)
         queue_up(self.state, newcomers, self._random)
         slots, slot_ns = slot_arrays(self.state, plan.decision, self._index)
         self.state = self.state._replace(slots=slots, slot_ns=slot_ns)
@@ -179,7 +181,13 @@ class _Run:
         job = self.jobs[index]
         program = job.program.on(len(placement))
         enter_job(self.state, index, job, program, placement, self._rule(program))
-        self._draws[index] = [Draws(program, rank, (*self._key, job.number)) for rank in range(len(placement))]
+        self._draws[index] = [
+            Draws(program, rank, (*self._key, job.number)) for rank in range(len(placement))
+        ]
+        if program.read_imbalance == 0:
+            record = self.state.jobs[index]
+            gap_ns = self._draws[index][0].gap_ns(1)
+            self.state.gap_ns[:, record.first : record.first + len(placement)] = gap_ns
         for _ in range(2):
             self._draw(index)
 
@@ -188,10 +196,11 @@ class _Run:
         job = self.state.jobs[index]
         count = len(self.state.compute_ns) // 2
         begin = job.drawn % len(self.state.compute_ns)
-        rows = slice(begin, begin + count)
-        for rank, draws in enumerate(self._draws[index]):
-            self.state.compute_ns[rows, job.first + rank] = draws.compute_ns(count)
-            self.state.gap_ns[rows, job.first + rank] = draws.gap_ns(count)
+        block = slice(begin, begin + count), slice(job.first, job.first + job.processes)
+        draws = self._draws[index]
+        self.state.compute_ns[block] = np.array([one.compute_ns(count) for one in draws]).T
+        if self.jobs[index].program.read_imbalance > 0:
+            self.state.gap_ns[block] = np.array([one.gap_ns(count) for one in draws]).T
         job.drawn += count
 
 
@@ -208,6 +217,8 @@ def _time_limit_ns(jobs: Sequence[SimulatedJob], machine: SimulatedMachine) -> i
         program = job.program
         waits = program.barriers_per_phase + program.reads().shape[1]
         delays_us = waits * (4 * machine.context_switch_us + costs_us * program.processes)
-        alone_us += program.phase_count() * (program.phase_us(machine.latency_us) + delays_us + (job.think_us or 0))
+        alone_us += program.phase_count() * (
+            program.phase_us(machine.latency_us) + delays_us + (job.think_us or 0)
+        )
     last_ns = max(arrival_ns(job) for job in jobs)
     return last_ns + round(TIMEOUT_FACTOR * alone_us * 1e3)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,15 +28,15 @@ from harness.simulator.model import (
 from workloads import blocking
 from workloads.blocking import Waiting
 from workloads.program import Program
-from workloads.validation import InputError
 
 TICK_NS = 10_000_000
 TICKS_PER_UPDATE = 100
 """The clock tick and the starvation timer of SVR4 (Dusseau et al. 1996, section 3.3)."""
 
 TIMELINE_ROWS = 1 << 16
-DRAWN_NUMBERS = 1 << 17
-"""Compute times kept at hand, all processes together."""
+CACHE_LINE_BYTES = 64
+MOST_DRAWN = 512
+"""Phases whose compute times are kept at hand."""
 
 
 def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: bool) -> State:
@@ -42,7 +44,7 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
     processes = sum(job.program.processes for job in jobs)
     sizes = [job.program.reads().size for job in jobs]
     leaves = _power_of_two(machine.processors)
-    rows = min(1024, max(32, _power_of_two(DRAWN_NUMBERS // processes)))
+    rows = min(MOST_DRAWN, max(2, _power_of_two(max(job.program.phase_count() for job in jobs))))
     state = State(
         clock=_records(1, CLOCK),
         machine=_machine_record(machine),
@@ -56,8 +58,8 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
         compute_ns=np.zeros((rows, processes), dtype=np.int64),
         gap_ns=np.zeros((rows, processes), dtype=np.int64),
         samples=np.zeros((processes + len(jobs), len(blocking.new_sample(0))), dtype=np.int64),
-        spent_ns=np.zeros((machine.processors, 5), dtype=np.int64),
-        waits=np.zeros((len(jobs), 2, 2, 2), dtype=np.int64),
+        spent_ns=_aligned((machine.processors, 8), np.dtype(np.int64)),
+        waits=np.zeros((len(jobs), 3, 2, 2), dtype=np.int64),
         slots=np.zeros((1, processes), dtype=np.int8),
         slot_ns=np.zeros(1, dtype=np.int64),
         table=np.array(machine.table(), dtype=np.int32),
@@ -76,18 +78,18 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
 
 def start_timers(state: State, machine: SimulatedMachine, random: np.random.Generator) -> None:
     """Give each processor the phases of its clock tick and starvation timer."""
+    count = machine.processors
+    ticks = random.integers(TICK_NS, size=count) + 1
+    updates = random.integers(TICKS_PER_UPDATE, size=count) + 1
+    independent = machine.timers == "independent"
+    processors = state.processors
+    processors.current = NOBODY
+    processors.category = IDLE
+    processors.activity_ns = processors.alarm_ns = state.clock[0].never_ns
+    processors.tick_ns = ticks if independent else TICK_NS
+    processors.ticks_to_update = updates if independent else TICKS_PER_UPDATE
     leaves = len(state.timers) >> 1
-    shift = state.clock[0].shift
-    ticks = random.integers(TICK_NS, size=machine.processors) + 1
-    updates = random.integers(TICKS_PER_UPDATE, size=machine.processors) + 1
-    for p in range(machine.processors):
-        processor = state.processors[p]
-        processor.current = NOBODY
-        processor.category = IDLE
-        processor.activity_ns = processor.alarm_ns = state.clock[0].never_ns
-        processor.tick_ns = ticks[p] if machine.timers == "independent" else TICK_NS
-        processor.ticks_to_update = updates[p] if machine.timers == "independent" else TICKS_PER_UPDATE
-        state.timers[leaves + p] = int(processor.tick_ns) << int(shift) | p
+    state.timers[leaves : leaves + count] = (processors.tick_ns << state.clock[0].shift) | np.arange(count)
     for place in range(leaves - 1, 0, -1):
         state.timers[place] = min(state.timers[2 * place], state.timers[2 * place + 1])
 
@@ -130,18 +132,18 @@ def queue_up(state: State, newcomers: Sequence[int], random: np.random.Generator
 
     ``newcomers`` are indices of job records. Source: Dusseau et al. 1996, section 3.3.
     """
-    waiting_at: dict[int, list[int]] = {}
-    for index in newcomers:
-        record = state.jobs[index]
-        for q in range(record.first, record.first + record.processes):
-            waiting_at.setdefault(int(state.processes[q].processor), []).append(q)
-    for p, processes in sorted(waiting_at.items()):
+    records = [state.jobs[index] for index in newcomers]
+    if not records:
+        return
+    arrived = np.concatenate([np.arange(r.first, r.first + r.processes) for r in records])
+    placed = state.processes.processor[arrived]
+    for p in np.unique(placed):
+        queue = random.permutation(arrived[placed == p])
         processor = state.processors[p]
-        for q in random.permutation(processes):
-            processor.last_order += 1
-            state.processes[q].order = processor.last_order
-            state.residents[p, processor.residents] = q
-            processor.residents += 1
+        state.processes.order[queue] = processor.last_order + 1 + np.arange(len(queue))
+        state.residents[p, processor.residents : processor.residents + len(queue)] = queue
+        processor.last_order += len(queue)
+        processor.residents += len(queue)
 
 
 def slot_arrays(
@@ -182,7 +184,15 @@ def _machine_record(machine: SimulatedMachine) -> Records:
 
 
 def _records(count: int, dtype: np.dtype[np.void]) -> Records:
-    return np.zeros(count, dtype=dtype).view(np.recarray)
+    return _aligned((count,), dtype).view(np.recarray)
+
+
+def _aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Zeros that begin at a cache line."""
+    size = math.prod(shape) * dtype.itemsize
+    memory = np.zeros(size + CACHE_LINE_BYTES, dtype=np.uint8)
+    begin = -memory.ctypes.data % CACHE_LINE_BYTES
+    return memory[begin : begin + size].view(dtype).reshape(shape)
 
 
 def _power_of_two(least: int) -> int:

@@ -43,7 +43,10 @@ def table() -> Table:
         (58, 4, 58, 0, 59),
         (59, 2, 59, 32000, 59),
     ):
-        rows += [(quantum, max(0, priority - 10), slpret, maxwait, lwait) for priority in range(len(rows), last + 1)]
+        rows += [
+            (quantum, max(0, priority - 10), slpret, maxwait, lwait)
+            for priority in range(len(rows), last + 1)
+        ]
     return rows
 
 
