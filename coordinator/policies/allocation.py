@@ -37,7 +37,7 @@ def grant(
     * TARGET_WAITING: up to ``processors`` over the number of waiting jobs (AP1);
     * TARGET_ALL: up to ``processors`` over the number of waiting and running jobs (AEP).
 
-    Targets are rounded to the nearest whole number, halves up, and are at least 1.
+    Targets are rounded up, so that equal parts leave no processor over while jobs wait.
     Source: Anastasiadis and Sevcik 1997, sections 3.2 and 3.3.
     """
     if waiting == 0 or free == 0:
@@ -46,14 +46,14 @@ def grant(
     if rule == SHARE_FREE:
         target = 1
     elif rule == TARGET_WAITING:
-        target = (2 * processors + waiting) // (2 * waiting)
+        target = (processors + waiting - 1) // waiting
     elif rule == TARGET_ALL:
         jobs = waiting + running
-        target = (2 * processors + jobs) // (2 * jobs)
+        target = (processors + jobs - 1) // jobs
     started = 0
     while started < waiting and free > 0:
         job = queue[first + started]
-        given = max(least[job], min(most[job], max(1, target), free))
+        given = max(least[job], min(most[job], target, free))
         if given > free:
             break
         grants[started] = given

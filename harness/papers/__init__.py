@@ -1,0 +1,114 @@
+"""The papers whose results Lockstep reproduces: ``harness.papers.NAME`` for each.
+
+Such a module has ``FIGURES``, a caption for each figure by its number, and
+``reproduce(figures, quick, seed, progress)``, which returns a :class:`Reproduction`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from workloads.validation import one_of, whole
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PAPERS: Mapping[str, str] = {
+    "anastasiadis97": "Anastasiadis and Sevcik 1997, Parallel Application Scheduling on Networks of Workstations",
+    "hori96": "Hori et al. 1996, Time Space Sharing Scheduling and Architectural Support",
+    "ousterhout82": "Ousterhout 1982, Scheduling Techniques for Concurrent Systems (as told in a survey)",
+    "zhou97": "Zhou, Brent, Qu 1997, An Efficient Scheduling Algorithm for Multiprogramming on Parallel Systems",
+}
+
+HOLDS, FAILS, OPEN = "holds", "does not hold", "not significant"
+
+Progress = Callable[[int, int], None]
+"""Told how many parts of how many are done."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of a paper, what was found, and whether it holds."""
+
+    figure: str
+    text: str
+    found: str
+    verdict: str
+
+    def __post_init__(self) -> None:
+        one_of("verdict", self.verdict, (HOLDS, FAILS, OPEN))
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What came of a paper.
+
+    Attributes:
+        paper: its name here.
+        figures: the figures that were made.
+        cells: one row of plain values for every point that was simulated.
+        claims: in the order of the paper.
+        drawings: for each figure the function that draws it.
+        note: what a reader must know, as that quick mode was used; may be empty.
+    """
+
+    paper: str
+    figures: Sequence[str]
+    cells: Sequence[Mapping[str, Any]]
+    claims: Sequence[Claim]
+    drawings: Mapping[str, Callable[[], Figure]]
+    note: str = ""
+
+    def document(self) -> dict[str, Any]:
+        """All of it but the pictures, as one JSON document."""
+        return {
+            "schema": 1,
+            "paper": self.paper,
+            "title": PAPERS[self.paper],
+            "figures": list(self.figures),
+            "note": self.note,
+            "cells": [dict(cell) for cell in self.cells],
+            "claims": [vars(claim) for claim in self.claims],
+        }
+
+    def draw(self, folder: Path) -> list[Path]:
+        """Write every figure into ``folder`` as a picture; returns their paths."""
+        folder.mkdir(parents=True, exist_ok=True)
+        made = []
+        for figure, drawing in self.drawings.items():
+            path = folder / f"{self.paper}-{figure}.png"
+            drawing().savefig(path, dpi=110, metadata={"Software": None})
+            made.append(path)
+        return made
+
+
+def verdict(holds: bool, significant: bool = True) -> str:
+    """The verdict in words."""
+    return (HOLDS if holds else FAILS) if significant else OPEN
+
+
+def reproduce(
+    paper: str,
+    figures: Iterable[str] | None = None,
+    *,
+    quick: bool = False,
+    seed: int = 1,
+    progress: Progress = lambda done, parts: None,
+) -> Reproduction:
+    """Reproduce ``paper``, or some of its figures; the same seed gives the same result.
+
+    Raises:
+        InputError: for a paper or figure that is not known.
+    """
+    one_of("paper", paper, PAPERS)
+    whole("seed", seed, least=0)
+    module: Any = importlib.import_module(f"harness.papers.{paper}")
+    wanted = list(module.FIGURES if figures is None else figures)
+    for figure in wanted:
+        one_of("figure", figure, module.FIGURES)
+    made: Reproduction = module.reproduce(wanted, quick, seed, progress)
+    return made

@@ -1,0 +1,139 @@
+"""Anastasiadis and Sevcik 1997: adaptive space sharing with more and more knowledge of the jobs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from coordinator import policies
+from harness.papers import Claim, Progress, Reproduction, toronto
+from harness.papers.parallel import compute
+from harness.simulator.jobs.metrics import Metrics, measure
+from harness.simulator.jobs.replicate import Mean, Plan, Replications, mean_of, replicate
+from harness.simulator.jobs.simulate import Watched, simulate
+
+PROCESSORS = 32
+LOADS = (0.1, 0.3, 0.5, 0.7, 0.9)
+WARM_UP, LAST, GENERATED = 500, 20_000, 30_000
+"""Jobs left out, the last job that counts, and jobs generated before a policy is called saturated."""
+
+FIGURES = {
+    "1": "W/T of AP1 and AEP against actual load",
+    "3": "SDF with and without a limit",
+    "4": "ASP, AP1, AEP",
+    "5": "ASP(1), AP1(1), AEP(1)",
+    "6": "DYN-EQUI, ASP(2), AP1(2), AEP(2)",
+}
+
+Column = tuple[str, str, tuple[tuple[str, int], ...]]
+"""A policy as the paper names it, its name here and its parameters."""
+
+REFERENCE: Column = ("DYN-EQUI", "dyn-equi", ())
+SHORTEST: tuple[Column, ...] = (
+    ("SDF-Max 1", "sdf-max", (("maximum", 1),)),
+    ("SDF-Max 2", "sdf-max", (("maximum", 2),)),
+    ("SDF-Max 6", "sdf-max", (("maximum", 6),)),
+    ("SDF", "sdf", ()),
+)
+
+
+def adaptive(order: int) -> tuple[Column, ...]:
+    """ASP, AP1 and AEP with a queue of that order."""
+    suffix = f"({order})" if order else ""
+    return tuple((f"{name.upper()}{suffix}", name, (("order", order),)) for name in ("asp", "ap1", "aep"))
+
+
+COLUMNS: Mapping[str, tuple[Column, ...]] = {
+    "3": SHORTEST,
+    "4": adaptive(0),
+    "5": (*adaptive(0), *adaptive(1)),
+    "6": (*adaptive(1), *adaptive(2)),
+}
+"""What each figure and its claims need, beside the reference."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One policy at one point: workload, load."""
+
+    workload: str
+    load: float
+    column: Column
+
+
+class Found:
+    """The replications of every cell."""
+
+    def __init__(self, cells: Mapping[Cell, Replications]) -> None:
+        self._cells = {(cell.workload, cell.load, cell.column[0]): runs for cell, runs in cells.items()}
+
+    def __contains__(self, key: tuple[str, float, str]) -> bool:
+        return key in self._cells
+
+    def runs(self, workload: str, load: float, policy: str) -> Replications:
+        """The replications of a policy, by the paper's name of it."""
+        return self._cells[workload, load, policy]
+
+    def ratio(self, workload: str, load: float, policy: str, other: str) -> Mean:
+        """Response time over that of ``other``; interval from pairs with the same random numbers."""
+        ours, theirs = self.runs(workload, load, policy), self.runs(workload, load, other)
+        if ours.saturated or theirs.saturated:
+            return Mean(math.inf if ours.saturated else 0.0, None, 0, saturated=True)
+        pairs = list(zip(ours.metrics, theirs.metrics, strict=False))
+        logs = mean_of([math.log(a.response_s / b.response_s) for a, b in pairs])
+        value = ours.mean("response_s").mean / theirs.mean("response_s").mean
+        return Mean(value, None if logs.half is None else value * logs.half, len(pairs))
+
+
+def reproduce(figures: Sequence[str], quick: bool, seed: int, progress: Progress) -> Reproduction:
+    """Simulate what ``figures`` need; quick mode stops at twice the paper's interval."""
+    columns = dict.fromkeys(column for figure in figures for column in COLUMNS.get(figure, ()))
+    cells = [
+        Cell(workload, load, column)
+        for workload in toronto.MU
+        for load in LOADS
+        for column in (REFERENCE, *columns)
+        if columns
+    ]
+    found = Found(compute(cells, partial(_simulate, quick=quick, seed=seed), progress))
+    ratios = toronto.waiting_ratios(LOADS, seed, quick) if "1" in figures else ()
+    rows = [*toronto.ratio_rows(ratios), *(_row(found, cell) for cell in cells)]
+    from harness.papers import toronto_claims, toronto_figures  # noqa: PLC0415 - matplotlib is slow to load
+
+    claims: list[Claim] = toronto_claims.claims(found, figures, ratios)
+    drawings = {figure: partial(toronto_figures.draw, figure, found, ratios) for figure in figures}
+    note = "quick: intervals of 10 % where the paper has 5 %, at most 20 replications" if quick else ""
+    return Reproduction("anastasiadis97", list(figures), rows, claims, drawings, note)
+
+
+def _simulate(cell: Cell, quick: bool, seed: int) -> Replications:
+    policy = policies.create(cell.column[1], dict(cell.column[2]))
+
+    def one(random: np.random.Generator) -> Metrics | None:
+        jobs = toronto.jobs(cell.workload, cell.load, GENERATED, random)
+        outcome = simulate(jobs, PROCESSORS, policy, Watched(LAST))
+        if outcome.saturated:
+            return None
+        return measure(outcome, warm_up=WARM_UP, last=LAST)
+
+    # Rare saturation shows only in many replications; the paper does not say how many it made.
+    least = 100 if cell.column in SHORTEST else 10
+    return replicate(one, seed, Plan(0.1, 3, 20) if quick else Plan(0.05, least, 400))
+
+
+def _row(found: Found, cell: Cell) -> dict[str, Any]:
+    runs = found.runs(cell.workload, cell.load, cell.column[0])
+    ratio = found.ratio(cell.workload, cell.load, cell.column[0], REFERENCE[0])
+    row: dict[str, Any] = {"workload": cell.workload, "load": cell.load, "policy": cell.column[0]}
+    row |= {"saturated": runs.stuck, "replications": len(runs.metrics)}
+    for name in ("response_s", "wait_s", "processors"):
+        mean = runs.mean(name)
+        row[name] = None if mean.saturated else mean.mean
+    row["response_half_s"] = runs.mean("response_s").half
+    row["normalized"] = None if ratio.saturated else ratio.mean
+    return row

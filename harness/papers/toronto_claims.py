@@ -1,0 +1,166 @@
+"""What Anastasiadis and Sevcik 1997 say, checked against what was found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from harness.papers import FAILS, HOLDS, OPEN, Claim, verdict
+from harness.papers.toronto import MU, WaitingRatio
+from harness.simulator.jobs.replicate import Mean
+
+if TYPE_CHECKING:
+    from harness.papers.anastasiadis97 import Found
+
+LOADS = (0.1, 0.3, 0.5, 0.7, 0.9)
+ALIKE = 0.15
+"""Response times that differ by less are called almost the same."""
+
+RESOLUTION = 0.05
+"""The paper's intervals: a smaller difference could not have been seen in it."""
+
+
+def claims(found: Found, figures: Sequence[str], ratios: Sequence[WaitingRatio]) -> list[Claim]:
+    """The claims about ``figures``."""
+    parts: dict[str, Callable[[], list[Claim]]] = {
+        "1": lambda: _ratios(ratios),
+        "3": lambda: _saturation(found),
+        "4": lambda: [_alike(found), *_below(found, "", "4")],
+        "5": lambda: _order(found),
+        "6": lambda: [*_below(found, "(2)", "6"), _little(found), *_reference(found)],
+    }
+    return [claim for figure in figures for claim in parts[figure]()]
+
+
+def _ratios(ratios: Sequence[WaitingRatio]) -> list[Claim]:
+    aep = sorted((r for r in ratios if r.policy == "AEP"), key=lambda r: r.actual_load)
+    ap1 = sorted((r for r in ratios if r.policy == "AP1"), key=lambda r: r.actual_load)
+
+    def text(some: Iterable[WaitingRatio]) -> str:
+        return ", ".join(f"{r.found:.2f} (theory {r.predicted:.2f}) at {r.actual_load:.2f}" for r in some)
+
+    below = all(a.found <= b.found + 1e-9 for a, b in zip(aep, ap1, strict=True))
+    last_aep, last_ap1 = aep[-1], ap1[-1]
+    return [
+        Claim("1", "the waiting time is shorter under AEP than under AP1", text(aep), verdict(below)),
+        Claim(
+            "1",
+            "at the highest load AP1 keeps W near T, while W becomes small against T under AEP",
+            f"W/T {last_ap1.found:.2f} and {last_aep.found:.2f}",
+            verdict(last_ap1.found > 0.5 and last_aep.found < last_ap1.found / 2),
+        ),
+        Claim(
+            "1",
+            "W/T of AEP and AP1 follow (1 - load)/load and 1/load (within a factor of 2 from 0.5 on)",
+            f"AEP {text(aep)}; AP1 {text(ap1)}",
+            verdict(
+                all(0.5 <= r.found / r.predicted <= 2 for r in (*aep, *ap1) if r.actual_load >= 0.5)
+            ),
+        ),
+    ]
+
+
+def _saturation(found: Found) -> list[Claim]:
+    expected = [("WK1", 0.9, "SDF"), ("WK1", 0.9, "SDF-Max 2"), ("WK1", 0.9, "SDF-Max 6")]
+    expected += [("WK3", 0.5, "SDF"), ("WK3", 0.5, "SDF-Max 6")]
+    made = []
+    for workload, load, policy in expected:
+        runs = found.runs(workload, load, policy)
+        what = f"in {runs.stuck} of {runs.stuck + len(runs.metrics)} replications"
+        text = f"{policy} saturates at {load:.0%} on {workload}"
+        made.append(Claim("3", text, what, verdict(runs.saturated)))
+    hit = [f"{w} {load:.0%}" for w in MU for load in LOADS if found.runs(w, load, "SDF-Max 1").saturated]
+    made.append(
+        Claim("3", "SDF-Max 1 never saturates", ", ".join(hit) or "in none of 20 cells", verdict(not hit))
+    )
+    return made
+
+
+def _cells(found: Found, policy: str, other: str) -> list[tuple[str, float, Mean]]:
+    return [(w, load, found.ratio(w, load, policy, other)) for w in MU for load in LOADS]
+
+
+def _alike(found: Found) -> Claim:
+    ratios = [(abs(ratio.mean - 1), w, load) for w, load, ratio in _cells(found, "AP1", "ASP")]
+    worst, w, load = max(ratios)
+    text = "ASP and AP1 have almost the same response time everywhere"
+    return Claim("4", text, f"at most {worst:.0%} apart ({w}, {load:.0%})", verdict(worst <= ALIKE))
+
+
+def _below(found: Found, suffix: str, figure: str) -> list[Claim]:
+    made = []
+    for other in ("ASP", "AP1"):
+        cells = _cells(found, f"AEP{suffix}", f"{other}{suffix}")
+        above = [(w, load, ratio) for w, load, ratio in cells if ratio.mean - (ratio.half or 0) > 1]
+        seen = any(ratio.mean > 1 + RESOLUTION for _, _, ratio in above)
+        below = sum(ratio.mean + (ratio.half or 0) < 1 for _, _, ratio in cells)
+        best = min(ratio.mean for _, _, ratio in cells)
+        words = f"lower in {below} of {len(cells)} cells, down to {best:.2f}"
+        higher = ", ".join(f"{w} {load:.0%}: {ratio.mean:.2f}" for w, load, ratio in above)
+        words += f"; higher in {higher or 'none'}"
+        text = f"AEP{suffix} has a shorter response time than {other}{suffix}"
+        made.append(Claim(figure, text, words, FAILS if seen else HOLDS if below else OPEN))
+    return made
+
+
+def _order(found: Found) -> list[Claim]:
+    made = []
+    least = []
+    for name in ("ASP", "AP1", "AEP"):
+        cells = [(w, load, found.ratio(w, load, f"{name}(1)", name)) for w in MU for load in (0.7, 0.9)]
+        better = sum(ratio.mean + (ratio.half or 0) < 1 for _, _, ratio in cells)
+        worse = [f"{w} {load:.0%}" for w, load, ratio in cells if ratio.mean - (ratio.half or 0) > 1]
+        least += [ratio.mean for _, _, ratio in cells]
+        span = f"{min(r.mean for *_, r in cells):.2f} to {max(r.mean for *_, r in cells):.2f}"
+        text = f"{name}(1) improves on {name} at high load (70 and 90 %)"
+        made.append(
+            Claim("5", text, f"ratios {span}", FAILS if worse else verdict(True, better == len(cells)))
+        )
+    text = "at high load the response time falls, in some cases, by more than half"
+    return [*made, Claim("5", text, f"down to {min(least):.2f}", verdict(min(least) < 0.5))]
+
+
+def _little(found: Found) -> Claim:
+    changes = [
+        (ratio.mean, w, load, name)
+        for name in ("ASP", "AP1")
+        for w, load, ratio in _cells(found, f"{name}(2)", f"{name}(1)")
+    ]
+    most = min(changes)
+    text = "differential allocation hardly changes ASP(1) and AP1(1)"
+    words = f"at most {1 - most[0]:.0%} ({most[3]}, {most[1]}, {most[2]:.0%})"
+    return Claim("6", text, words, verdict(1 - most[0] <= 0.1))
+
+
+def _reference(found: Found) -> list[Claim]:
+    within = [found.ratio("WK4", load, "AEP(2)", "DYN-EQUI").mean for load in LOADS]
+    half = found.ratio("WK4", 0.5, "ASP(2)", "DYN-EQUI")
+    high = {
+        w: {name: found.ratio(w, 0.9, name, "DYN-EQUI").mean for name in ("ASP(2)", "AP1(2)", "AEP(2)")}
+        for w in MU
+    }
+    values = ", ".join(f"{value:.2f}" for value in within)
+    known = half.half is None or abs(half.mean - 1.75) > half.half
+    return [
+        Claim(
+            "6",
+            "on WK4 AEP(2) stays within about 30 % of DYN-EQUI",
+            f"{values} at loads of 10 to 90 %",
+            verdict(max(within) <= 1.4),
+        ),
+        Claim(
+            "6",
+            "on WK4 at 50 % ASP(2) is more than 75 % above DYN-EQUI",
+            f"{half.mean:.2f} +- {half.half or 0:.2f}",
+            verdict(half.mean > 1.75, known),
+        ),
+        *(
+            Claim(
+                "6",
+                f"at 90 % on {workload} ASP(2), AP1(2) and AEP(2) do better than DYN-EQUI",
+                ", ".join(f"{name} {value:.2f}" for name, value in values_of.items()),
+                verdict(max(values_of.values()) < 1),
+            )
+            for workload, values_of in high.items()
+        ),
+    ]

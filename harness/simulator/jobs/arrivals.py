@@ -1,0 +1,78 @@
+"""Streams of random jobs: when they arrive and what they need.
+
+Every function takes its random generator; the same seed gives the same jobs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from harness.simulator.jobs.model import WHOLE_NS, Floats, Integers, Jobs
+from workloads.validation import number, one_of, whole
+
+PROCESSES = ("exponential", "hyperexponential", "geometric")
+
+
+def gaps_s(
+    process: str,
+    count: int,
+    mean_s: float,
+    random: np.random.Generator,
+    *,
+    cv: float = 2.0,
+    unit_s: float = 1.0,
+) -> Floats:
+    """``count`` times between arrivals.
+
+    Args:
+        process: "exponential"; "hyperexponential" (two stages, balanced means, coefficient
+            of variation ``cv``); "geometric": whole numbers of ``unit_s``, none of them 0.
+        count: how many.
+        mean_s: of the times between arrivals.
+        random: source of chance.
+        cv: above 1, for "hyperexponential".
+        unit_s: for "geometric"; at most ``mean_s``.
+
+    Raises:
+        InputError: for a value out of range.
+    """
+    one_of("arrivals", process, PROCESSES)
+    whole("count", count, least=1)
+    number("mean_s", mean_s, above=0)
+    if process == "exponential":
+        return random.exponential(mean_s, count)
+    if process == "hyperexponential":
+        number("cv", cv, above=1)
+        share = (1 + math.sqrt((cv**2 - 1) / (cv**2 + 1))) / 2
+        means_s = np.where(random.random(count) < share, mean_s / (2 * share), mean_s / (2 * (1 - share)))
+        return random.exponential(1.0, count) * means_s
+    number("unit_s", unit_s, above=0, most=mean_s)
+    return random.geometric(unit_s / mean_s, count) * unit_s
+
+
+def hyperexponential(
+    count: int, shares: Sequence[float], means: Sequence[float], random: np.random.Generator
+) -> Floats:
+    """Values drawn from an exponential distribution of one of the ``means``, chosen by ``shares``."""
+    stage = random.choice(len(means), size=count, p=shares)
+    return random.exponential(1.0, count) * np.asarray(means)[stage]
+
+
+def in_ns(times_s: Floats) -> Integers:
+    """Seconds as whole nanoseconds."""
+    return np.rint(times_s * WHOLE_NS).astype(np.int64)
+
+
+def moldable(submit_s: Floats, most: Integers, work_s: Floats, mu: Floats) -> Jobs:
+    """Jobs with Sevcik's execution time function, told by their maximum parallelism.
+
+    beta = W / most^2, alpha = W most^(-2 mu), none for infinite ``mu``.
+    Source: Anastasiadis and Sevcik 1997, equations (6) and (9).
+    """
+    beta_s = work_s / most.astype(float) ** 2
+    alpha_s = np.where(np.isinf(mu), 0.0, work_s * most.astype(float) ** (-2 * np.minimum(mu, 1e6)))
+    ones = np.ones(len(most), dtype=np.int64)
+    return Jobs(in_ns(submit_s), ones, most, work_s, alpha_s, beta_s, ones.astype(float))

@@ -1,0 +1,136 @@
+"""What a schedule was worth: response, wait, slowdowns, utilisation, fairness."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from harness.simulator.jobs.model import WHOLE_NS, Floats, Outcome
+from workloads.validation import number, whole
+
+TAU_S = 10.0
+"""Default bound of the bounded slowdown, in seconds (Feitelson et al. 1997)."""
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """Means over the jobs that count; those that did not end make them infinite.
+
+    Attributes:
+        jobs: how many count.
+        response_s: finish minus arrival.
+        wait_s: first start minus arrival.
+        slowdown: response over execution time on the processors the job asks for, alone.
+        bounded_slowdown: the same with neither shorter than tau.
+        retr: real execution time ratio, the response over the job's own time on the
+            processors it had (Hori et al. 1996, section 4.1). Rigid jobs: the slowdown.
+        processors: mean partition size.
+        utilisation: used processor time over what there was from the first arrival that
+            counts to the last finish.
+        fairness: correlation of log2(size) with RETR; 0 is fair, above 0 large jobs wait
+            longer; NaN if all sizes are equal.
+    """
+
+    jobs: int
+    response_s: float
+    wait_s: float
+    slowdown: float
+    bounded_slowdown: float
+    retr: float
+    processors: float
+    utilisation: float
+    fairness: float
+
+    def row(self) -> Mapping[str, float | int | None]:
+        """The values by name, None for what is not a finite number."""
+        return {
+            name: value if isinstance(value, int) or np.isfinite(value) else None
+            for name, value in vars(self).items()
+        }
+
+
+def measure(outcome: Outcome, *, warm_up: int = 0, last: int | None = None, tau_s: float = TAU_S) -> Metrics:
+    """The metrics of the jobs from number ``warm_up`` up to, but not including, ``last``.
+
+    Raises:
+        InputError: if none is left, or ``tau_s`` is not above 0.
+    """
+    whole("warm_up", warm_up, least=0, most=len(outcome.jobs) - 1)
+    number("tau_s", tau_s, above=0)
+    part = slice(warm_up, last)
+    size = outcome.size[part]
+    response_s = outcome.response_s[part]
+    jobs = outcome.jobs
+    asked = np.minimum(jobs.most, outcome.processors)[part]
+    alone_s = (jobs.times_s(np.minimum(jobs.most, outcome.processors)))[part]
+    held = np.maximum(size, 1)
+    own_s = jobs.work_s[part] / held + jobs.alpha_s[part] + jobs.beta_s[part] * held
+    nonzero_s = np.maximum(alone_s, 1 / WHOLE_NS)
+    retr = response_s / np.maximum(own_s, 1 / WHOLE_NS)
+    return Metrics(
+        jobs=len(response_s),
+        response_s=float(response_s.mean()),
+        wait_s=float(outcome.wait_s[part].mean()),
+        slowdown=float((response_s / nonzero_s).mean()),
+        bounded_slowdown=float(np.maximum(1.0, response_s / np.maximum(alone_s, tau_s)).mean()),
+        retr=float(retr.mean()),
+        processors=float(size.mean()),
+        utilisation=_utilisation(outcome, part),
+        fairness=fairness(asked.astype(float), retr),
+    )
+
+
+def fairness(size: Floats, retr: Floats) -> float:
+    """Correlation coefficient of log2(size) with RETR (Hori et al. 1996, section 4.4)."""
+    ended = np.isfinite(retr)
+    size, retr = np.log2(size[ended]), retr[ended]
+    if len(size) < 2 or np.ptp(size) == 0 or np.ptp(retr) == 0:
+        return float("nan")
+    return float(np.corrcoef(size, retr)[0, 1])
+
+
+def _utilisation(outcome: Outcome, part: slice) -> float:
+    ended = outcome.finished[part]
+    if not ended.any():
+        return 0.0
+    size = outcome.size[part][ended]
+    jobs = outcome.jobs
+    own_s = (
+        jobs.work_s[part][ended] / np.maximum(size, 1)
+        + jobs.alpha_s[part][ended]
+        + jobs.beta_s[part][ended] * size
+    )
+    span_s = (outcome.finish_ns[part][ended].max() - jobs.submit_ns[part].min()) / WHOLE_NS
+    return float((own_s * size).sum() / (outcome.processors * span_s))
+
+
+def utilisation_over_time(outcome: Outcome, parts: int) -> tuple[Floats, Floats]:
+    """Middle of each of ``parts`` equal intervals, in seconds, and the share of processors used in it.
+
+    A job counts with its work spread evenly from its start to its end, which is exact
+    where jobs run to completion and smooths time sharing.
+    """
+    ended = outcome.finished
+    start = outcome.start_ns[ended] / WHOLE_NS
+    finish = outcome.finish_ns[ended] / WHOLE_NS
+    size = outcome.size[ended]
+    jobs = outcome.jobs
+    own_s = jobs.work_s[ended] / np.maximum(size, 1) + jobs.alpha_s[ended] + jobs.beta_s[ended] * size
+    rate = size * own_s / np.maximum(finish - start, 1 / WHOLE_NS)
+    edges = np.linspace(jobs.submit_ns[0] / WHOLE_NS, finish.max(), parts + 1)
+    # Work done up to time t is a sum of ramps: those begun minus those ended.
+    done = _ramps(edges, start, rate) - _ramps(edges, finish, rate)
+    return (edges[1:] + edges[:-1]) / 2, np.diff(done) / np.diff(edges) / outcome.processors
+
+
+def _ramps(times: Floats, begins: Floats, rates: Floats) -> Floats:
+    """Sum over all ramps of rate (t - begin) for those begun, at each time."""
+    order = np.argsort(begins, kind="stable")
+    begins, rates = begins[order], rates[order]
+    count = np.searchsorted(begins, times)
+    slopes = np.concatenate([[0.0], np.cumsum(rates)])
+    offsets = np.concatenate([[0.0], np.cumsum(rates * begins)])
+    total: Floats = slopes[count] * times - offsets[count]
+    return total
