@@ -41,6 +41,7 @@ class Workload:
         repeat: number of the repetition; seed, repeat and job number fix the compute times.
         unit_ns: calibrated cost of a step through the working set, 0 without one.
         timeout_s: after this long the run is ended and failed.
+        timeline: whether the ranks record what they do when (``workloads.timeline``).
     """
 
     jobs: tuple[ParallelJob, ...]
@@ -56,6 +57,7 @@ class Workload:
     repeat: int = 0
     unit_ns: float = 0.0
     timeout_s: float = 600.0
+    timeline: bool = False
 
 
 @dataclass(frozen=True)

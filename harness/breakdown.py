@@ -47,7 +47,8 @@ def of_run(
     placed there give the CPU time of their activities. A context switch costs the
     calibrated ``switch_ns``: the kernel charges that of a voluntary switch to the wait that
     makes it, so it is taken from there; that of an involuntary one to nobody, so it is
-    taken from the time that is not accounted for, as far as there is any.
+    taken from the time that is not accounted for, as far as there is any. Simulated ranks
+    say themselves what switching cost (``switching_ns``).
     """
     placed: dict[int, list[Mapping[str, Any]]] = {processor: [] for processor in processors}
     for rank in ranks:
@@ -65,6 +66,9 @@ def _of_processor(ranks: Sequence[Mapping[str, Any]], window_ns: int, switch_ns:
     computing = sum(rank["computing_ns"] for rank in ranks)
     communicating = sum(rank["communicating_ns"] for rank in ranks)
     synchronizing = sum(rank["synchronizing_ns"] for rank in ranks)
+    if any("switching_ns" in rank for rank in ranks):
+        known = (computing, communicating, synchronizing, sum(rank["switching_ns"] for rank in ranks))
+        return Breakdown.of(*(part / window_ns for part in known))
     waiting = communicating + synchronizing
     unaccounted = max(0, window_ns - computing - waiting)
     voluntary = min(waiting, switch_ns * sum(rank["voluntary_switches"] for rank in ranks))

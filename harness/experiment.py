@@ -272,7 +272,7 @@ def _schedulers(tables: Any, here: bool) -> tuple[Scheduler, ...]:
     for index, table in enumerate(_list(tables, "schedulers", 'policy = "gang"')):
         key = f"schedulers[{index}]"
         try:
-            scheduler = _scheduler(_table(table, key))
+            scheduler = scheduler_of(_table(table, key))
             if here:
                 mechanisms.check_local(scheduler.local)
             if here and scheduler.policy.needs_mechanism:
@@ -286,7 +286,12 @@ def _schedulers(tables: Any, here: bool) -> tuple[Scheduler, ...]:
     return tuple(made)
 
 
-def _scheduler(table: Mapping[str, Any]) -> Scheduler:
+def scheduler_of(table: Mapping[str, Any]) -> Scheduler:
+    """The scheduler that a [[schedulers]] table describes.
+
+    Raises:
+        InputError: for unknown keys and values that do not fit.
+    """
     shared = ("blocking", "spin_switches", "local", "mechanism")
     if "policy" not in table:
         remedy = "give one of " + ", ".join(policies.known())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,6 +13,11 @@ from coordinator.workload import Result, Switch, Workload
 
 DEDICATED = "dedicated"
 POLICY = "policy"
+SIMULATED_DEDICATED = "simulated dedicated"
+SIMULATED = "simulated"
+"""Kinds of run: a program alone and the workload under a scheduler, measured and simulated."""
+
+MEASURED_KINDS = (DEDICATED, POLICY)
 
 
 @dataclass(frozen=True)
@@ -49,7 +54,8 @@ class RunRecord:
         digest: of the experiment (``Experiment.digest``).
         cell: index of the point of the sweep.
         settings: what the sweep sets there.
-        kind: DEDICATED for a program alone, POLICY for the workload under a scheduler.
+        kind: DEDICATED for a program alone, POLICY for the workload under a scheduler; if
+            simulated, SIMULATED_DEDICATED and SIMULATED.
         scheduler: the [[schedulers]] table with its defaults filled in.
         repeat: number of the repetition, from 0.
         seed: of the experiment.
@@ -63,6 +69,7 @@ class RunRecord:
         jobs: one record per job.
         ranks: one record per rank that finished.
         switches: every change of slot.
+        id: its number in the store that it was read from.
     """
 
     session: str
@@ -86,6 +93,7 @@ class RunRecord:
     jobs: tuple[JobRecord, ...]
     ranks: tuple[Mapping[str, Any], ...]
     switches: tuple[Switch, ...]
+    id: int | None = field(default=None, compare=False)
 
     @property
     def makespan_ns(self) -> int | None:

@@ -17,7 +17,7 @@ from harness import conditions, records
 from harness.calibrate import Constants
 from harness.experiment import Cell, Experiment, Scheduler
 from harness.naming import scheduler_name
-from harness.records import DEDICATED, POLICY, RunRecord
+from harness.records import DEDICATED, POLICY, SIMULATED, SIMULATED_DEDICATED, RunRecord
 from harness.site import Progress, Site, Watcher
 
 START_S = 1.0
@@ -25,6 +25,9 @@ START_S = 1.0
 
 HOPELESS = 3
 """After this many failures without a single success the rest is not tried."""
+
+Key = tuple[int, int, str, str, int]
+"""Cell, repeat, kind, scheduler, first job: what tells a run from the others of its experiment."""
 
 ALONE = Scheduler("batch", create("batch", {}))
 
@@ -40,7 +43,7 @@ class Task:
     jobs: tuple[ParallelJob, ...]
 
     @property
-    def key(self) -> tuple[int, int, str, str, int]:
+    def key(self) -> Key:
         """What tells it from the other tasks of its experiment."""
         table = json.dumps(self.scheduler.table, sort_keys=True)
         return self.cell.index, self.repeat, self.kind, table, self.jobs[0].number
@@ -60,7 +63,9 @@ class Task:
 
 def label(kind: str, scheduler: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
     """A run in a few words: what it runs and where in the sweep."""
-    what = "dedicated" if kind == DEDICATED else scheduler_name(scheduler)
+    what = kind if kind in (DEDICATED, SIMULATED_DEDICATED) else scheduler_name(scheduler)
+    if kind == SIMULATED:
+        what = f"simulated {what}"
     where = ", ".join(f"{key.split('.')[-1]} {value}" for key, value in settings.items())
     return f"{what}, {where}" if where else what
 
@@ -90,19 +95,27 @@ def _shuffled(experiment: Experiment, cell: Cell, repeat: int) -> list[Task]:
     return tasks
 
 
-def recorded(done: Iterable[RunRecord]) -> set[tuple[int, int, str, str, int]]:
-    """Keys of the tasks that were recorded and did not fail."""
+def recorded(done: Iterable[RunRecord]) -> dict[Key, RunRecord]:
+    """The runs that did not fail by the keys of their tasks; of several the last."""
     return {
-        (r.cell, r.repeat, r.kind, json.dumps(r.scheduler, sort_keys=True), r.jobs[0].job)
+        (r.cell, r.repeat, r.kind, json.dumps(r.scheduler, sort_keys=True), r.jobs[0].job): r
         for r in done
         if r.makespan_ns is not None
     }
 
 
 def run(
-    experiment: Experiment, tasks: list[Task], site: Site, constants: Constants, watcher: Watcher
+    experiment: Experiment,
+    tasks: list[Task],
+    site: Site,
+    constants: Constants,
+    watcher: Watcher,
+    *,
+    timeline: bool = False,
 ) -> Iterator[RunRecord]:
     """Do the tasks one after the other; yields each run's record once it is stored.
+
+    With ``timeline`` the ranks record what they do when.
 
     A run that fails becomes a record as well. If the first HOPELESS runs all fail, the
     rest is left undone.
@@ -116,7 +129,7 @@ def run(
         watcher.progress(
             pace.progress(number, f"{task.label}, repeat {task.repeat + 1} of {experiment.repeats}")
         )
-        record = _measure(experiment, task, site, constants, watcher)
+        record = _measure(experiment, task, site, constants, watcher, timeline)
         site.store.add_run(record)
         pace.took(task, record.wall_s)
         yield record
@@ -134,7 +147,7 @@ def run(
 
 
 def _measure(
-    experiment: Experiment, task: Task, site: Site, constants: Constants, watcher: Watcher
+    experiment: Experiment, task: Task, site: Site, constants: Constants, watcher: Watcher, timeline: bool
 ) -> RunRecord:
     scheduler = task.scheduler
     workload = Workload(
@@ -151,6 +164,7 @@ def _measure(
         repeat=task.repeat,
         unit_ns=constants.unit_ns({job.program.working_set_bytes for job in task.jobs}),
         timeout_s=60 + 20 * task.guess_s,
+        timeline=timeline,
     )
     before = conditions.Moment.now(site.processors)
     begin = time.monotonic()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from workloads.validation import InputError
 
-SCHEMA = 1
+SCHEMA = 2
 APPLICATION_ID = 0x4C6B5374
 BUSY_S = 30.0
 
@@ -84,6 +84,13 @@ TABLES = {
         skew_p99_ns REAL NOT NULL,
         every BLOB NOT NULL
     """,
+    "timelines": """
+        run INTEGER NOT NULL REFERENCES runs (id),
+        job INTEGER NOT NULL,
+        rank INTEGER NOT NULL,
+        rows BLOB NOT NULL,
+        PRIMARY KEY (run, job, rank)
+    """,
     "calibrations": """
         id INTEGER PRIMARY KEY,
         session TEXT NOT NULL,
@@ -98,7 +105,19 @@ TABLES = {
     """,
 }
 
-MIGRATIONS: Mapping[int, str] = {}
+
+def _made(table: str) -> str:
+    """Statements that make a table; a second process that does the same does no harm."""
+    statements = [f"CREATE TABLE IF NOT EXISTS {table} ({TABLES[table]});"]
+    statements += [
+        f"CREATE TRIGGER IF NOT EXISTS {table}_no_{deed} BEFORE {deed} ON {table} "
+        "BEGIN SELECT RAISE(ABORT, 'records are immutable'); END;"
+        for deed in ("UPDATE", "DELETE")
+    ]
+    return "\n".join(statements)
+
+
+MIGRATIONS: Mapping[int, str] = {1: _made("timelines")}
 """For each older schema number the statements that lead to the next one."""
 
 
@@ -136,20 +155,13 @@ def _bring_up_to_date(database: sqlite3.Connection, file: Path) -> None:
         rule = f"is a store of another schema: found {found}, required {SCHEMA}"
         raise InputError("--results", str(file), rule, "use the Lockstep that wrote it, or another directory")
     for number in range(found, SCHEMA):
-        statements = f"{MIGRATIONS[number]}; PRAGMA user_version = {number + 1};"
+        statements = f"{MIGRATIONS[number]} PRAGMA user_version = {number + 1};"
         database.executescript(f"BEGIN IMMEDIATE; {statements} COMMIT;")
 
 
 def _creation() -> str:
-    """Statements that make all tables; a second process that does the same does no harm."""
-    script = ["BEGIN IMMEDIATE;"]
-    for table, columns in TABLES.items():
-        script.append(f"CREATE TABLE IF NOT EXISTS {table} ({columns});")
-        script += [
-            f"CREATE TRIGGER IF NOT EXISTS {table}_no_{deed} BEFORE {deed} ON {table} "
-            "BEGIN SELECT RAISE(ABORT, 'records are immutable'); END;"
-            for deed in ("UPDATE", "DELETE")
-        ]
+    """Statements that make all tables."""
+    script = ["BEGIN IMMEDIATE;", *map(_made, TABLES)]
     script.append("CREATE INDEX IF NOT EXISTS runs_by_digest ON runs (digest, cell, repeat);")
     script.append(f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {SCHEMA}; COMMIT;")
     return "\n".join(script)

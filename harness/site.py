@@ -65,8 +65,9 @@ class Site:
     @classmethod
     def here(cls, processors: tuple[int, ...], tools: Tools, store: Store) -> Site:
         """A new session on these processors."""
-        session = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
-        return cls(session, processors, tools, store, conditions.of_session(processors, tools.launcher))
+        return cls(
+            session_name(), processors, tools, store, conditions.of_session(processors, tools.launcher)
+        )
 
     def calibrate(self, working_sets: Iterable[int], watcher: Watcher) -> list[Calibration]:
         """Measure the machine constants and store them; empty on a host with one processor.
@@ -93,6 +94,11 @@ class Site:
         for calibration in found:
             self.store.add_calibration(calibration)
         return found
+
+
+def session_name() -> str:
+    """A new name for an invocation of Lockstep: the time, and what tells it from others then."""
+    return f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
 
 
 def constants(calibrations: list[Calibration]) -> Constants:

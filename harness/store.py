@@ -8,6 +8,7 @@ and DELETE.
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import json
 import sqlite3
@@ -49,17 +50,24 @@ class Frames:
 class Store:
     """An open store; use it as a context manager.
 
+    Args:
+        folder: where it lies; made if it is not there.
+        existing: accept only what is there already, also by the path of the file itself,
+            and also if it can only be read.
+
     Raises:
-        InputError: if ``folder`` cannot hold a store, or holds one of another schema.
+        InputError: if ``folder`` cannot hold a store, or holds none or one of another schema.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / FILE_NAME
+    def __init__(self, folder: Path, *, existing: bool = False) -> None:
+        self.path = folder if existing and folder.is_file() else folder / FILE_NAME
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            self._database = connect(self.path, "rwc")
-            self._database.execute("BEGIN IMMEDIATE")  # fails now rather than after the first run
-            self._database.execute("ROLLBACK")
+            if not existing:
+                folder.mkdir(parents=True, exist_ok=True)
+            self._database = connect(self.path, "rw" if existing else "rwc")
+            if not existing:
+                self._database.execute("BEGIN IMMEDIATE")  # fails now rather than after the first run
+                self._database.execute("ROLLBACK")
         except (OSError, sqlite3.Error) as error:
             raise _unusable(folder, error) from None
         described = self._database.execute("SELECT * FROM ranks LIMIT 0").description
@@ -79,13 +87,17 @@ class Store:
         Raises:
             StoreError: if it cannot be written.
         """
-        parts = ("jobs", "ranks", "switches")
+        parts = ("jobs", "ranks", "switches", "id")
         row = {f.name: getattr(record, f.name) for f in dataclasses.fields(record) if f.name not in parts}
         with self._transaction():
             run = self._insert("runs", row | {"makespan_ns": record.makespan_ns})
             for job in record.jobs:
                 self._insert("jobs", {"run": run} | dataclasses.asdict(job))
-            for rank in record.ranks:
+            for recorded in record.ranks:
+                rank = dict(recorded)
+                if timeline := rank.pop("timeline", None):
+                    place = {"run": run, "job": rank["job"], "rank": rank["rank"]}
+                    self._insert("timelines", place | {"rows": base64.b64decode(timeline)})
                 known = {key: value for key, value in rank.items() if key in self._rank_columns}
                 more = {key: value for key, value in rank.items() if key not in self._rank_columns}
                 self._insert("ranks", {"run": run} | known | {"more": more})
@@ -112,8 +124,41 @@ class Store:
         )
         return [self._record(_decoded(row)) for row in rows.fetchall()]
 
+    def run(self, number: int) -> RunRecord:
+        """The run with this number.
+
+        Raises:
+            InputError: if there is none.
+        """
+        row = self._database.execute("SELECT * FROM runs WHERE id = ?", (number,)).fetchone()
+        if row is None:
+            (last,) = self._database.execute("SELECT max(id) FROM runs").fetchone()
+            rule = f"the store's runs have the numbers 1 to {last}" if last else "the store holds no runs"
+            raise InputError("--run", number, rule, "lockstep report --format csv lists them")
+        return self._record(_decoded(row))
+
+    def experiments(self) -> list[tuple[str, str]]:
+        """Digest and name of each experiment in the store, in the order of their last runs."""
+        found = self._database.execute(
+            "SELECT digest, experiment, max(id) AS last FROM runs GROUP BY digest ORDER BY last"
+        )
+        return [(row["digest"], row["experiment"]) for row in found]
+
+    def with_timelines(self, digest: str) -> list[int]:
+        """Numbers of an experiment's runs that have timelines."""
+        found = self._database.execute(
+            "SELECT DISTINCT run FROM timelines JOIN runs ON runs.id = run WHERE digest = ? ORDER BY run",
+            (digest,),
+        )
+        return [row["run"] for row in found]
+
+    def timelines(self, run: int) -> dict[tuple[int, int], bytes]:
+        """The timelines of a run by job and rank, as ``workloads.timeline`` packs them."""
+        found = self._database.execute("SELECT job, rank, rows FROM timelines WHERE run = ?", (run,))
+        return {(row["job"], row["rank"]): row["rows"] for row in found}
+
     def _record(self, row: dict[str, Any]) -> RunRecord:
-        run = row.pop("id")
+        run = row["id"]
         del row["makespan_ns"]
         every = [zlib.decompress(part["every"]) for part in self._parts("switches", run)]
         return RunRecord(
@@ -170,6 +215,7 @@ def load(path: str | Path) -> Frames:
     except sqlite3.Error as error:
         raise _unusable(place, error) from None
     frames["switches"] = frames["switches"].drop(columns="every")
+    del frames["timelines"]
     return Frames(**frames)
 
 

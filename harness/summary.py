@@ -11,7 +11,14 @@ from typing import Any
 from coordinator.workload import ParallelJob
 from harness import breakdown
 from harness.experiment import Cell, Experiment
-from harness.records import DEDICATED, POLICY, RunRecord, switch_summary
+from harness.records import (
+    DEDICATED,
+    POLICY,
+    SIMULATED,
+    SIMULATED_DEDICATED,
+    RunRecord,
+    switch_summary,
+)
 from harness.statistics import bounded_slowdown, estimate
 
 TAU_S = 1.0
@@ -59,7 +66,6 @@ def rows(experiment: Experiment, records: Sequence[RunRecord], tau_s: float = TA
 def _row(cell: Cell, table: dict[str, Any], records: Sequence[RunRecord], tau_s: float) -> dict[str, Any]:
     jobs = cell.jobs()
     programs = [dataclasses.asdict(job.program) for job in jobs]
-    ours = [record for record in records if record.kind == POLICY and record.scheduler == table]
     row: dict[str, Any] = {"program": programs[0], "settings": dict(cell.settings), "scheduler": table}
     row["count"] = len(jobs)
     if any(program != programs[0] for program in programs):
@@ -67,29 +73,55 @@ def _row(cell: Cell, table: dict[str, Any], records: Sequence[RunRecord], tau_s:
             {"arrival_s": job.arrival_s, "program": program}
             for job, program in zip(jobs, programs, strict=True)
         ]
-    row["measured"] = _measured(_repeats(jobs, records, ours), tau_s)
-    row["measured"]["failures"] = sum(1 for record in ours if record.makespan_ns is None)
-    return row | {"simulated": None, "error": None}
+    row["measured"] = _side(jobs, table, records, (DEDICATED, POLICY), tau_s)
+    row["simulated"] = _side(jobs, table, records, (SIMULATED_DEDICATED, SIMULATED), tau_s)
+    if row["simulated"] is None:
+        row["measured"] = row["measured"] or _summary([], tau_s) | {"failures": 0}
+    return row | {"error": _error(row["measured"], row["simulated"])}
+
+
+def _side(
+    jobs: Sequence[ParallelJob],
+    table: Mapping[str, Any],
+    records: Sequence[RunRecord],
+    kinds: tuple[str, str],
+    tau_s: float,
+) -> dict[str, Any] | None:
+    """The summary of the runs of two kinds, dedicated and under a policy; None without any."""
+    ours = [record for record in records if record.kind == kinds[1] and record.scheduler == table]
+    if not ours:
+        return None
+    alone = [record for record in records if record.kind == kinds[0]]
+    failures = sum(1 for record in ours if record.makespan_ns is None)
+    return _summary(_repeats(jobs, alone, ours), tau_s) | {"failures": failures}
+
+
+def _error(measured: Mapping[str, Any] | None, simulated: Mapping[str, Any] | None) -> float | None:
+    """Simulated over measured workload slowdown, minus 1; None if either is missing."""
+    if measured is None or simulated is None:
+        return None
+    found, predicted = (side["workload_slowdown"]["median"] for side in (measured, simulated))
+    return None if found is None or predicted is None else predicted / found - 1.0
 
 
 def _repeats(
-    jobs: Sequence[ParallelJob], records: Sequence[RunRecord], ours: Sequence[RunRecord]
+    jobs: Sequence[ParallelJob], dedicated: Sequence[RunRecord], ours: Sequence[RunRecord]
 ) -> list[_Repeat]:
     """The successful runs for which every job's dedicated time of the same repeat is known."""
     alone = {
         (record.repeat, _name(record.jobs[0].program)): record.makespan_ns
-        for record in records
-        if record.kind == DEDICATED and record.makespan_ns is not None
+        for record in dedicated
+        if record.makespan_ns is not None
     }
     found = []
     for repeat, record in {
         record.repeat: record for record in ours if record.makespan_ns is not None
     }.items():
         times = [alone.get((repeat, _name(dataclasses.asdict(job.program)))) for job in jobs]
-        dedicated = tuple(time for time in times if time is not None)
+        known = tuple(time for time in times if time is not None)
         responses = tuple(job.response_ns for job in record.jobs if job.response_ns is not None)
-        if len(dedicated) == len(responses) == len(jobs) and record.makespan_ns is not None:
-            found.append(_Repeat(record, record.makespan_ns, responses, dedicated))
+        if len(known) == len(responses) == len(jobs) and record.makespan_ns is not None:
+            found.append(_Repeat(record, record.makespan_ns, responses, known))
     return found
 
 
@@ -97,7 +129,7 @@ def _name(program: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(sorted(program.items()))
 
 
-def _measured(repeats: Sequence[_Repeat], tau_s: float) -> dict[str, Any]:
+def _summary(repeats: Sequence[_Repeat], tau_s: float) -> dict[str, Any]:
     if not repeats:
         nothing = dict.fromkeys(("slowdown", "breakdown", "makespan_s", "dedicated_s", "switches", "waits"))
         return {"workload_slowdown": {"median": None, "ci95": None, "n": 0}} | nothing

@@ -13,6 +13,7 @@ from typing import Any
 
 COMMANDS = {
     "run": "run an experiment for real and compare its schedulers",
+    "compare": "hold measured slowdowns against simulated ones, with a verdict for each",
     "calibrate": "measure the machine constants that the waiting rules go by",
     "policies": "list scheduling policies, waiting rules and mechanisms",
     "clean": "release whatever runs have left behind",

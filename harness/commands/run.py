@@ -5,25 +5,18 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from coordinator.driver import run_workload
 from coordinator.launch import find_launcher
-from harness import conditions, experiment, run, site, summary
+from harness import answer, conditions, counterpart, experiment, run, site, summary
 from harness.calibrate import mpi_probe
 from harness.commands import Answer, Interrupted
-from harness.doubts import doubts
 from harness.experiment import Experiment
-from harness.records import RunRecord
+from harness.records import MEASURED_KINDS, RunRecord
 from harness.report import text
 from harness.site import Site, Tools, Watcher
 from harness.store import Store
 from workloads.validation import InputError, number
-
-SCHEMA = 1
-"""Of the document that --json prints."""
-
-MACHINE = ("host", "kernel", "cpu_model", "cores", "processors", "launcher")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,6 +34,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--quick", action="store_true", help="fewer repeats of shorter programs")
     add("--seed", type=int, help="seed of the compute times and of the order of the runs")
     add("--resume", action="store_true", help="skip the runs that are recorded already")
+    add("--no-simulate", dest="simulate", action="store_false", help="measure only")
+    add("--timeline", action="store_true", help="record what every rank did when, for trace and report")
     add(
         "--tau", type=float, default=summary.TAU_S, metavar="S", help="bound of the bounded slowdown, seconds"
     )
@@ -81,19 +76,22 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     with Store(options.results) as store:
         here = Site.here(experiment.usable_processors()[: wanted.processors], tools, store)
         before = _comparable(store.runs(wanted.digest), here) if options.resume else []
-        made = _measure(wanted, here, before, watcher)
-        path = store.path
-    document = _document(wanted, here, [*before, *made], options.tau)
-    failed = [record for record in made if record.failure]
-    notes = [f"{len(made)} runs recorded in {path}, {len(before)} found there"]
+        made = _measure(wanted, here, before, options.timeline, watcher)
+        path, simulated = store.path, []
+        if options.simulate:
+            simulated = _simulate(wanted, here, [*before, *made], options.timeline, watcher)
+    document = answer.document(wanted, [*before, *made, *simulated], options.tau, here.session)
+    failed = [record for record in (*made, *simulated) if record.failure]
+    found = sum(record.kind in MEASURED_KINDS for record in before)
+    notes = [f"{len(made)} runs recorded in {path}, {found} found there"]
     if failed:
-        notes.append(f"{len(failed)} of {len(made)} runs failed:")
+        notes.append(f"{len(failed)} of {len(made) + len(simulated)} runs failed:")
         notes += [f"  {failure}" for failure in document["failures"]]
     return Answer(document, text.render(document), status=1 if failed else 0, notes=tuple(notes))
 
 
 def _measure(
-    wanted: Experiment, here: Site, before: Sequence[RunRecord], watcher: Watcher
+    wanted: Experiment, here: Site, before: Sequence[RunRecord], timeline: bool, watcher: Watcher
 ) -> list[RunRecord]:
     """Make the runs that ``before`` lacks."""
     done = run.recorded(before)
@@ -104,13 +102,25 @@ def _measure(
     working_sets = {job.program.working_set_bytes for task in tasks for job in task.jobs}
     try:
         constants = site.constants(here.calibrate(working_sets, watcher))
-        for record in run.run(wanted, tasks, here, constants, watcher):
+        for record in run.run(wanted, tasks, here, constants, watcher, timeline=timeline):
             made.append(record)
     except (KeyboardInterrupt, SystemExit):  # the driver ends by the latter on SIGTERM
         raise Interrupted(
             f"interrupted: everything is released; {len(made)} of {len(tasks)} runs are recorded in "
             f"{here.store.path}, go on with --resume"
         ) from None
+    return made
+
+
+def _simulate(
+    wanted: Experiment, here: Site, records: Sequence[RunRecord], timeline: bool, watcher: Watcher
+) -> list[RunRecord]:
+    """Simulate the runs among ``records`` that have no simulated counterpart there."""
+    made = []
+    watcher.note("simulating the same runs")
+    for record in counterpart.complete(wanted, records, here.session, timeline=timeline):
+        here.store.add_run(record)
+        made.append(record)
     return made
 
 
@@ -128,24 +138,3 @@ def _comparable(before: list[RunRecord], here: Site) -> list[RunRecord]:
                 "--resume", True, rule, "leave --resume out, or choose another --results directory"
             )
     return before
-
-
-def _document(wanted: Experiment, here: Site, records: Sequence[RunRecord], tau_s: float) -> dict[str, Any]:
-    rows = summary.rows(wanted, records, tau_s)
-    machine: dict[str, Any] = {key: here.conditions[key] for key in MACHINE}
-    machine |= {key: value for key, value in records[-1].constants.items() if key != "unit_ns"}
-    return {
-        "schema": SCHEMA,
-        "experiment": wanted.name,
-        "digest": wanted.digest,
-        "session": here.session,
-        "machine": machine,
-        "rows": rows,
-        "failures": _failures(records, here.session),
-        "doubts": doubts(rows, records),
-    }
-
-
-def _failures(records: Sequence[RunRecord], session: str) -> list[str]:
-    labels = [(run.label(r.kind, r.scheduler, r.settings), r) for r in records if r.session == session]
-    return [f"{what}, repeat {r.repeat + 1}: {r.failure}" for what, r in labels if r.failure]

@@ -20,6 +20,7 @@ ENDLESS = 10_000
 
 Headings = tuple[str, ...]
 _SLOWDOWNS: Headings = ("workload\nslowdown", "95 %\ninterval", "job\nmean", "job\nmax")
+_SIMULATED: Headings = ("simu-\nlated", "error\n%")
 _SHARES: Headings = ("comp\n%", "comm\n%", "sync\n%", "switch\n%", "idle\n%")
 _SLOTS: Headings = ("late\nus", "skew\nus")
 LEGEND = (
@@ -45,13 +46,16 @@ class _Block:
     def __init__(self, rows: Sequence[Mapping[str, Any]]) -> None:
         self._rows = rows
         self._slots = any(row["measured"]["switches"] for row in rows)
+        self._slowdowns = _SLOWDOWNS
+        if any(row["simulated"] for row in rows):
+            self._slowdowns = (*_SLOWDOWNS[:2], *_SIMULATED, *_SLOWDOWNS[2:])
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        whole = self._table(_SLOWDOWNS, _SHARES, _SLOTS if self._slots else ())
+        whole = self._table(self._slowdowns, _SHARES, _SLOTS if self._slots else ())
         if Measurement.get(console, options.update(max_width=ENDLESS), whole).maximum <= options.max_width:
             yield whole
         else:
-            yield self._table(_SLOWDOWNS, (), _SLOTS if self._slots else ())
+            yield self._table(self._slowdowns, (), _SLOTS if self._slots else ())
             yield self._table((), _SHARES, ())
 
     def _table(self, slowdowns: Headings, shares: Headings, slots: Headings) -> Table:
@@ -63,7 +67,7 @@ class _Block:
         for row in self._rows:
             measured = row["measured"]
             cells = [policy_name(row["scheduler"]), waiting_name(row["scheduler"])]
-            cells += _slowdowns(measured) if slowdowns else ()
+            cells += _slowdowns(row, slowdowns) if slowdowns else ()
             cells += _shares(measured) if shares else ()
             cells += _slots(measured["switches"]) if slots else ()
             table.add_row(*cells)
@@ -80,10 +84,15 @@ def _title(name: str, row: Mapping[str, Any]) -> str:
     return f"{name}: {jobs} of {described}{alone}; {n} repeat{'s' if n > 1 else ''}"
 
 
-def _slowdowns(measured: Mapping[str, Any]) -> Iterator[str]:
+def _slowdowns(row: Mapping[str, Any], headings: Headings) -> Iterator[str]:
+    measured = row["measured"]
     slowdown = measured["workload_slowdown"]
     yield UNKNOWN if slowdown["median"] is None else f"{slowdown['median']:.2f}"
     yield UNKNOWN if slowdown["ci95"] is None else "{:.2f}-{:.2f}".format(*slowdown["ci95"])
+    if _SIMULATED[0] in headings:
+        predicted = row["simulated"] and row["simulated"]["workload_slowdown"]["median"]
+        yield UNKNOWN if predicted is None else f"{predicted:.2f}"
+        yield UNKNOWN if row["error"] is None else f"{100 * row['error']:+.0f}"
     for key in ("mean", "max"):
         yield UNKNOWN if measured["slowdown"] is None else f"{measured['slowdown'][key]:.2f}"
 

@@ -1,0 +1,49 @@
+"""Which measured runs still lack a simulated counterpart, and making them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from harness import run
+from harness.experiment import Experiment
+from harness.records import DEDICATED, POLICY, SIMULATED, SIMULATED_DEDICATED, RunRecord
+from harness.run import Task
+
+KINDS = {DEDICATED: SIMULATED_DEDICATED, POLICY: SIMULATED}
+"""The kind of the simulated counterpart of a measured run."""
+
+
+def simulate(
+    experiment: Experiment, task: Task, measured: RunRecord, session: str, timeline: bool
+) -> RunRecord:
+    """The simulated counterpart of ``measured``, the last run of ``task``."""
+    from harness import simulated  # noqa: PLC0415 - its compiler takes long to import
+
+    return simulated.run(experiment, task, simulated.Host.of(measured, session), timeline=timeline)
+
+
+def missing(experiment: Experiment, records: Sequence[RunRecord]) -> list[tuple[Task, RunRecord]]:
+    """The tasks that were measured and not simulated since, each with its last measured record.
+
+    A counterpart counts if it was simulated with the constants of the measured run.
+    """
+    done = run.recorded(records)
+    found = []
+    for task in run.plan(experiment):
+        cell, repeat, kind, table, job = task.key
+        measured, simulated = done.get(task.key), done.get((cell, repeat, KINDS[kind], table, job))
+        if measured and (simulated is None or simulated.constants != measured.constants):
+            found.append((task, measured))
+    return found
+
+
+def complete(
+    experiment: Experiment,
+    records: Sequence[RunRecord],
+    session: str,
+    *,
+    timeline: bool = False,
+) -> Iterator[RunRecord]:
+    """Simulate what ``records`` lack; yields the new records."""
+    for task, measured in missing(experiment, records):
+        yield simulate(experiment, task, measured, session, timeline)

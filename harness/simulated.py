@@ -1,0 +1,231 @@
+"""The simulator's answer to a measured run: the same jobs, policy and waiting rules, by calculation.
+
+A simulated run is recorded like a measured one and is told by its kind, so that whatever
+reads records can put the two side by side.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness import records
+from harness.counterpart import KINDS
+from harness.experiment import Experiment, Scheduler
+from harness.records import JobRecord, RunRecord
+from harness.run import Task
+from harness.simulator import local
+from harness.simulator.machine import SimulatedJob, SimulatedMachine
+from harness.simulator.model import SWITCHING
+from harness.simulator.outcome import JobOutcome, Outcome, Waits
+from harness.simulator.simulate import simulate
+from workloads import timeline as timelines
+
+LOCAL = {"other": "eevdf" if "eevdf" in local.KNOWN else "round-robin", "rr": "round-robin"}
+"""The simulated scheduler for each of the kernel's scheduling classes."""
+
+SIMULATOR = "simulator"
+
+
+def machine_like(constants: Mapping[str, float], processors: int, scheduler: Scheduler) -> SimulatedMachine:
+    """A simulated machine with the calibrated ``constants`` of a host (``RunRecord.constants``).
+
+    It has what the ranks have: they take messages to themselves without sending any, look
+    for messages only while they wait, and spin by the wall clock.
+    """
+    return SimulatedMachine(
+        processors=processors,
+        context_switch_us=constants.get("handoff_us", constants["switch_us"]),
+        latency_us=constants["latency_us"],
+        local=LOCAL[scheduler.local],
+        messages_to_self=False,
+        handles_when_waiting=True,
+        spin_clock="wall",
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Host:
+    """What simulated runs imitate and where they are noted.
+
+    Attributes:
+        session: the invocation of Lockstep that simulates.
+        processors: ids of the cores that stand for the simulated processors.
+        constants: the host's calibrated constants, as in ``RunRecord.constants``.
+        conditions: of the runs that are imitated.
+    """
+
+    session: str
+    processors: Sequence[int]
+    constants: Mapping[str, float]
+    conditions: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, measured: RunRecord, session: str) -> Host:
+        """The host on which ``measured`` was made."""
+        return cls(session, measured.processors, measured.constants, measured.conditions)
+
+
+def run(experiment: Experiment, task: Task, host: Host, *, timeline: bool = False) -> RunRecord:
+    """Simulate a task of the experiment; with ``timeline`` the ranks carry theirs."""
+    begin = time.monotonic()
+    outcome = _outcome(experiment, task, host)
+    return _record(experiment, task, host, outcome, time.monotonic() - begin, timeline)
+
+
+def _outcome(experiment: Experiment, task: Task, host: Host) -> Outcome:
+    scheduler = task.scheduler
+    return simulate(
+        [SimulatedJob(job.number, job.program, job.arrival_s, moldable=True) for job in task.jobs],
+        machine_like(host.constants, len(host.processors), scheduler),
+        scheduler.policy,
+        blocking=scheduler.blocking,
+        spin_switches=scheduler.spin_switches,
+        seed=experiment.seed,
+        repeat=task.repeat,
+        timeline=True,  # tells what each process did; costs a few milliseconds
+    )
+
+
+def _record(
+    experiment: Experiment, task: Task, host: Host, outcome: Outcome, wall_s: float, timeline: bool
+) -> RunRecord:
+    spans = _Spans.of(outcome, task)
+    programs = {job.number: dataclasses.asdict(job.program) for job in task.jobs}
+    phases = {job.number: job.program.phase_count() for job in task.jobs}
+    return RunRecord(
+        session=host.session,
+        recorded_at=records.now(),
+        experiment=experiment.name,
+        digest=experiment.digest,
+        cell=task.cell.index,
+        settings=task.cell.settings,
+        kind=KINDS[task.kind],
+        scheduler=task.scheduler.table,
+        repeat=task.repeat,
+        seed=experiment.seed,
+        processors=host.processors,
+        constants=host.constants,
+        mechanism="",
+        mechanism_reason="",
+        launcher=SIMULATOR,
+        wall_s=wall_s,
+        failure=outcome.failure,
+        conditions=host.conditions,
+        jobs=tuple(
+            JobRecord(
+                job=job.number,
+                program=programs[job.number],
+                processes=len(job.placement),
+                placement=job.placement,
+                arrival_ns=job.arrival_ns,
+                start_ns=spans.start_ns(job.number),
+                finish_ns=job.finish_ns,
+                failure="" if job.finish_ns is not None else outcome.failure or "not finished",
+            )
+            for job in outcome.jobs
+        ),
+        ranks=tuple(
+            _rank(job, rank, spans, host, timeline) | {"phases": phases[job.number]}
+            for job in outcome.jobs
+            if job.finish_ns is not None
+            for rank in range(len(job.placement))
+        ),
+        switches=(),
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Spans:
+    """What each process did: rows of (process, activity, begin, end), in order of time.
+
+    Attributes:
+        rows: shape (n, 4); times in nanoseconds.
+        first: number of each job's first process.
+    """
+
+    rows: NDArray[np.int64]
+    first: Mapping[int, int]
+
+    @classmethod
+    def of(cls, outcome: Outcome, task: Task) -> _Spans:
+        parts = []
+        for processor in range(len(outcome.spent_ns)):
+            began, _, process, activity = outcome.timeline[outcome.timeline[:, 1] == processor].T
+            ended = np.append(began[1:], outcome.end_ns)
+            used = (process >= 0) & (ended > began)
+            parts.append(np.stack([process, activity, began, ended], axis=1)[used])
+        rows = np.concatenate(parts)
+        first, count = {}, 0
+        for job in sorted(task.jobs, key=lambda job: (job.arrival_s, job.number)):
+            first[job.number] = count
+            count += job.program.processes
+        return cls(rows[np.argsort(rows[:, 2], kind="stable")], first)
+
+    def of_rank(self, job: int, rank: int) -> NDArray[np.int64]:
+        """The rows of one process."""
+        rows: NDArray[np.int64] = self.rows[self.rows[:, 0] == self.first[job] + rank]
+        return rows
+
+    def start_ns(self, job: int) -> int | None:
+        """When the first process of a job began; None if none did."""
+        later = [first for first in self.first.values() if first > self.first[job]]
+        end = min(later, default=1 << 62)
+        ours = self.rows[(self.rows[:, 0] >= self.first[job]) & (self.rows[:, 0] < end)]
+        return int(ours[0, 2]) if len(ours) else None
+
+
+def _rank(job: JobOutcome, rank: int, spans: _Spans, host: Host, timeline: bool) -> dict[str, Any]:
+    """A rank record (docs/formats.md); the waits of all ranks of a job stand with rank 0."""
+    rows = spans.of_rank(job.number, rank)
+    spent = [int((rows[rows[:, 1] == part, 3] - rows[rows[:, 1] == part, 2]).sum()) for part in range(4)]
+    start_ns, finish_ns = int(rows[0, 2]), int(rows[-1, 3])
+    record = {
+        "job": job.number,
+        "rank": rank,
+        "processes": len(job.placement),
+        "processor": host.processors[job.placement[rank]],
+        "host": SIMULATOR,
+        "pid": 0,
+        "start_ns": start_ns,
+        "finish_ns": finish_ns,
+        "cpu_ns": sum(spent[:3]),
+        "computing_ns": spent[0],
+        "communicating_ns": spent[1],
+        "synchronizing_ns": spent[2],
+        "switching_ns": spent[SWITCHING],
+        "voluntary_switches": 0,
+        "involuntary_switches": int((rows[:, 1] == SWITCHING).sum()),
+        "run_queue_ns": 0,
+        "served": 0,
+        "rechecks": 0,
+        "waits": {
+            "barrier": _waits(job.barriers if rank == 0 else None),
+            "read": _waits(job.reads if rank == 0 else None),
+        },
+    }
+    if timeline:
+        kept = rows[: timelines.ROWS]
+        packed = timelines.pack(
+            np.stack(
+                [
+                    timelines.RAN + kept[:, 1],
+                    kept[:, 2] - start_ns,
+                    kept[:, 3] - start_ns,
+                    np.full(len(kept), -1, dtype=np.int64),
+                ],
+                axis=1,
+            )
+        )
+        record["timeline"] = base64.b64encode(packed).decode()
+    return record
+
+
+def _waits(waits: Waits | None) -> dict[str, int]:
+    return dataclasses.asdict(waits or Waits(0, 0, 0, 0)) | {"blocks": waits.blocked if waits else 0}
