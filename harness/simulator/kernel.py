@@ -54,6 +54,7 @@ def expire(state: State, p: int) -> None:
         else:
             end_activity(state, p)
     elif processor.tick_ns <= now_ns:
+        state.clock[0].ticks += 1
         tick(state, p)
     else:
         ring_alarms(state, p)

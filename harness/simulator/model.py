@@ -163,6 +163,7 @@ CLOCK = np.dtype(
         ("new_plan", np.int64),  # a decision has changed slots and jobs since the last call
         ("messages", np.int64),
         ("timers", np.int64),
+        ("ticks", np.int64),  # the timers among them that are clock ticks
         ("recording", np.int64),
         ("recorded", np.int64),
     ],

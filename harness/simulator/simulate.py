@@ -24,9 +24,10 @@ from workloads.blocking import Waiting, waiting
 from workloads.program import Draws, Program
 from workloads.validation import InputError, number, whole
 
-TIMEOUT_FACTOR = 100.0
-"""Without a time limit of its own, a simulation ends after this many times the time that
-its jobs would take one after the other, alone."""
+PATIENCE_NS = 100_000_000_000
+PATIENCE_FACTOR = 100.0
+"""A simulation in which nothing but clock ticks happens for PATIENCE_NS and this many compute
+phases is stuck: its processes spin for each other's replies and never give way."""
 
 RANDOM_STREAM = 2**31
 """Spawn key of the machine's own random numbers: clock phases and the order of queues."""
@@ -47,8 +48,8 @@ def simulate(
     """Run ``jobs`` on ``machine`` under ``policy`` to their ends; the same arguments, the same outcome.
 
     ``seed``, ``repeat`` and the jobs' numbers fix the compute times, which are those of the
-    MPI run. A workload that does not finish within ``timeout_s`` simulated seconds gives an
-    outcome with a failure.
+    MPI run. A workload that does not finish within ``timeout_s`` simulated seconds, or gets
+    stuck, gives an outcome with a failure.
 
     Raises:
         InputError: for a job larger than the machine, or numbers out of range.
@@ -70,11 +71,11 @@ def simulate(
 
     rule(jobs[0].program)
     run = _Run(jobs, machine, policy, rule, (seed, repeat), timeline)
-    limit_ns = _time_limit_ns(jobs, machine) if timeout_s is None else round(timeout_s * 1e9)
-    limit_ns = min(limit_ns, int(run.state.clock[0].never_ns) - 1)
-    finished = run.finish(limit_ns)
+    limit_ns = int(run.state.clock[0].never_ns) - 1
+    if timeout_s is not None:
+        limit_ns = min(limit_ns, round(timeout_s * 1e9))
+    failure = run.finish(limit_ns, _patience_ns(jobs))
     run.keep_timeline()
-    failure = "" if finished else f"not finished after {limit_ns / 1e9:g} simulated seconds"
     return summarize(run.jobs, run.placements, run.state, np.concatenate(run.timeline), failure)
 
 
@@ -124,14 +125,19 @@ class _Run:
         )
         self._draws: dict[int, list[Draws]] = {}
 
-    def finish(self, limit_ns: int) -> bool:
-        """Simulate until every job has finished; False if that takes longer than ``limit_ns``."""
+    def finish(self, limit_ns: int, patience_ns: int) -> str:
+        """Simulate until every job has finished; returns what prevented that, or nothing.
+
+        Nothing may take longer than ``limit_ns``; in every ``patience_ns`` something must
+        happen to some process.
+        """
         clock = self.state.clock[0]
         clock.slot_end_ns = clock.never_ns
         coming = list(self.jobs)
         unfinished = len(coming)
+        look_ns, seen = patience_ns, 0
         while unfinished:
-            clock.until_ns = min(arrival_ns(coming[0]), limit_ns) if coming else limit_ns
+            clock.until_ns = min(arrival_ns(coming[0]) if coming else limit_ns, limit_ns, look_ns)
             clock.next_ns = min(clock.until_ns, clock.slot_end_ns)
             status = advance(self.state)
             now_ns = int(clock.now_ns)
@@ -149,9 +155,14 @@ class _Run:
                 coming = coming[len(arrived) :]
                 plans = [self._session.arrive(job.number, now_ns) for job in arrived]
                 self._follow(plans[-1])
+            elif now_ns >= limit_ns:
+                return f"not finished after {limit_ns / 1e9:g} simulated seconds"
             else:
-                return False
-        return True
+                happened = int(clock.messages + clock.timers - clock.ticks)
+                if happened == seen and unfinished > len(coming):
+                    return f"stuck: nothing has happened for {patience_ns / 1e9:g} simulated seconds"
+                look_ns, seen = now_ns + patience_ns, happened
+        return ""
 
     def keep_timeline(self) -> None:
         """Take over what the kernel has recorded."""
@@ -209,16 +220,7 @@ def arrival_ns(job: SimulatedJob) -> int:
     return round(job.arrival_s * 1e9)
 
 
-def _time_limit_ns(jobs: Sequence[SimulatedJob], machine: SimulatedMachine) -> int:
-    """A time by which any workload that makes progress has finished."""
-    costs_us = machine.send_us + machine.receive_us + machine.serve_us + machine.poll_us
-    alone_us = 0.0
-    for job in jobs:
-        program = job.program
-        waits = program.barriers_per_phase + program.reads().shape[1]
-        delays_us = waits * (4 * machine.context_switch_us + costs_us * program.processes)
-        alone_us += program.phase_count() * (
-            program.phase_us(machine.latency_us) + delays_us + (job.think_us or 0)
-        )
-    last_ns = max(arrival_ns(job) for job in jobs)
-    return last_ns + round(TIMEOUT_FACTOR * alone_us * 1e3)
+def _patience_ns(jobs: Sequence[SimulatedJob]) -> int:
+    """A time in which something must happen to some process, unless all wait for each other."""
+    longest_us = max(job.program.granularity_us + (job.think_us or 0) for job in jobs)
+    return PATIENCE_NS + round(PATIENCE_FACTOR * longest_us * 1e3)
