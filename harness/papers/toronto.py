@@ -26,7 +26,8 @@ def mean_demand_s(workload: str) -> float:
     """E(T(1)) = E(W) + E(alpha) + E(beta), exactly (Table 3 gives rounded values)."""
     work_s = float(np.dot(SHARES, MEANS_S))
     per_maximum = [
-        1 + p**-2.0 + np.mean([0.0 if np.isinf(mu) else p ** (-2 * mu) for mu in MU[workload]]) for p in MAXIMA
+        1 + p**-2.0 + np.mean([0.0 if np.isinf(mu) else p ** (-2 * mu) for mu in MU[workload]])
+        for p in MAXIMA
     ]
     return work_s * float(np.mean(per_maximum))
 

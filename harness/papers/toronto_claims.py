@@ -53,9 +53,7 @@ def _ratios(ratios: Sequence[WaitingRatio]) -> list[Claim]:
             "1",
             "W/T of AEP and AP1 follow (1 - load)/load and 1/load (within a factor of 2 from 0.5 on)",
             f"AEP {text(aep)}; AP1 {text(ap1)}",
-            verdict(
-                all(0.5 <= r.found / r.predicted <= 2 for r in (*aep, *ap1) if r.actual_load >= 0.5)
-            ),
+            verdict(all(0.5 <= r.found / r.predicted <= 2 for r in (*aep, *ap1) if r.actual_load >= 0.5)),
         ),
     ]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
 import numpy as np
@@ -177,12 +177,15 @@ def simulate(
     policy: Policy,
     *,
     malleable: bool = False,
+    population: int | None = None,
     watch: Callable[[Plan, int], None] | None = None,
 ) -> tuple[Outcome, Usage]:
     """Simulate ``jobs`` under any policy that says which job runs where.
 
-    Departures come before arrivals, and those before ends of tables. ``watch`` is called
-    with every plan and the time from which it is in force.
+    Departures come before arrivals, and those before ends of tables. With ``population``
+    the system is closed: so many jobs arrive at time 0, and each departure brings the next
+    one; their times of arrival are in the outcome. ``watch`` is called with every plan and
+    the time from which it is in force.
 
     Raises:
         InputError: for a policy that leaves the processors to the local scheduler, or a job
@@ -190,7 +193,7 @@ def simulate(
     """
     jobs.check(processors)
     run = _Run(jobs, processors, policy, malleable)
-    arrivals = jobs.submit_ns.tolist()
+    arrivals = [0] * min(population, len(jobs)) if population else jobs.submit_ns.tolist()
     arrived = 0
     unfinished = len(jobs)
     while unfinished:
@@ -204,6 +207,8 @@ def simulate(
             run.finish_ns[ending] = time_ns
             del run.left_ns[ending], run.shares[ending]
             unfinished -= 1
+            if len(arrivals) < len(jobs):
+                arrivals.append(time_ns)
             plan = run.session.depart(ending, time_ns)
         elif arrival_ns == time_ns:
             plan = run.session.arrive(arrived, time_ns)
@@ -217,5 +222,6 @@ def simulate(
     if malleable:
         sizes = run.held_ns / np.maximum(1, run.finish_ns - run.start_ns)
     times, busy = zip(*run.used, strict=True) if run.used else ((), ())
-    outcome = Outcome(jobs, processors, run.start_ns, run.finish_ns, sizes, run.first)
+    came = replace(jobs, submit_ns=np.array(arrivals, dtype=np.int64))
+    outcome = Outcome(came, processors, run.start_ns, run.finish_ns, sizes, run.first)
     return outcome, Usage(np.array(times, dtype=np.int64), np.array(busy))

@@ -1,0 +1,270 @@
+"""Dusseau, Arpaci, Culler 1996: implicit scheduling against coscheduling, Figures 2 to 13."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from coordinator import policies
+from harness.papers import Claim, Progress, Reproduction
+from harness.papers.dusseau96_published import IMMEDIATE
+from harness.papers.parallel import compute
+from harness.simulator.machine import SimulatedJob, SimulatedMachine
+from harness.simulator.outcome import Outcome
+from harness.simulator.simulate import simulate
+from harness.statistics import student_quantile
+from workloads.program import Program
+
+FIGURES = {
+    "2": "Execution characteristics when coscheduled",
+    "3": "Local scheduling with immediate blocking",
+    "4": "Impact of workload and system parameters on immediate blocking",
+    "5": "Fixed spin equal to the context-switch cost",
+    "6": "Varying the fixed spin",
+    "7": "Maintaining dynamic coordination",
+    "8": "Adaptive two-phase blocking with known load imbalance",
+    "9": "Local approximation of the load imbalance",
+    "10": "Global approximation of the load imbalance",
+    "11": "Coordination of timer expiration",
+    "12": "Round-robin local scheduler",
+    "13": "Implicit scheduling versus coscheduling",
+}
+
+PATTERNS = ("BARRIER", "NEWS", "TRANSPOSE")
+WIDE_US = (500_000.0, 50_000.0, 5_000.0, 1_000.0, 400.0, 100.0)
+FINE_US = (5_000.0, 1_000.0, 400.0, 200.0, 100.0)
+"""Granularities of the bar charts: from 500 ms and, "focused on finer granularities", 5 ms."""
+
+IMBALANCES = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0)
+TABLE_US = (100.0, 5_000.0, 500_000.0)
+"""Fine, medium and coarse. The captions print 500 us for medium; see docs/decisions.md."""
+
+TABLE_IMBALANCES = (0.25, 1.5)
+TABLE_MACHINES = ((50.0, 100.0), (50.0, 10.0), (200.0, 100.0), (200.0, 10.0))
+"""Context-switch cost and latency of the tables' rows, from the top."""
+
+PROCESSORS = 32
+JOBS = 3
+GANG_QUANTUM_MS = 500.0
+DEDICATED_S, QUICK_S = 10.0, 2.0
+COARSE_US = 20_000.0
+"""From here on a job has so few phases that chance shows: more repeats, and never shortened."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """One workload on one machine under one scheduler."""
+
+    pattern: str
+    granularity_us: float
+    imbalance: float
+    context_switch_us: float = 200.0
+    latency_us: float = 10.0
+    policy: str = "implicit"
+    blocking: str = "global-adaptive"
+    spin_switches: float = 2.0
+    local: str = "svr4"
+    timers: str = "independent"
+
+    def coscheduled(self) -> Point:
+        """The same workload under coscheduling."""
+        return replace(
+            self, policy="gang", blocking="spin", spin_switches=2.0, local="svr4", timers="independent"
+        )
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What the repeats of a point gave: mean makespan and shares of time and of waits."""
+
+    makespans_s: tuple[float, ...]
+    breakdown: Mapping[str, float]
+    spun_reads: float
+    spun_barriers: float
+    spun_opening_barriers: float
+
+
+@dataclass(frozen=True)
+class Slowdown:
+    """Makespan over that of coscheduling; ``half`` is half of its 95 % interval, None if unknown."""
+
+    value: float
+    half: float | None
+
+    def differs(self, other: float) -> bool:
+        """Whether it is significantly different from ``other``."""
+        return self.half is None or abs(self.value - other) > self.half
+
+
+class Found:
+    """The points that were simulated."""
+
+    def __init__(self, measured: Mapping[Point, Measured]) -> None:
+        self._measured = measured
+
+    def at(self, point: Point) -> Measured:
+        """What the point gave."""
+        return self._measured[point]
+
+    def slowdown(self, point: Point) -> Slowdown:
+        """Relative to coscheduling, from pairs with the same random numbers."""
+        pairs = zip(self.at(point).makespans_s, self.at(point.coscheduled()).makespans_s, strict=True)
+        ratios = [ours / theirs for ours, theirs in pairs]
+        n = len(ratios)
+        if n == 1:
+            return Slowdown(ratios[0], None)
+        half = student_quantile(0.975, n - 1) * statistics.stdev(ratios) / math.sqrt(n)
+        return Slowdown(statistics.fmean(ratios), half)
+
+
+def bars(figure: str) -> list[Point]:
+    """The bars of a bar chart, group by group."""
+    patterns, grains, variants = CHARTS[figure]
+    return [
+        replace(variant, pattern=pattern, granularity_us=grain, imbalance=imbalance)
+        for variant in variants
+        for pattern in patterns
+        for grain in grains
+        for imbalance in IMBALANCES
+    ]
+
+
+def table(figure: str) -> list[Point]:
+    """The cells of a table, row by row."""
+    blocking = "immediate" if figure == "4" else "global-adaptive"
+    return [
+        Point(pattern, grain, imbalance, switch_us, latency_us, blocking=blocking)
+        for pattern in PATTERNS
+        for switch_us, latency_us in TABLE_MACHINES
+        for grain in TABLE_US
+        for imbalance in TABLE_IMBALANCES
+    ]
+
+
+_BASE = Point("", 0.0, 0.0)
+CHARTS: Mapping[str, tuple[Sequence[str], Sequence[float], Sequence[Point]]] = {
+    "2": (PATTERNS, WIDE_US, (_BASE.coscheduled(),)),
+    "3": (PATTERNS, WIDE_US, (replace(_BASE, blocking="immediate"),)),
+    "5": (PATTERNS, WIDE_US, (replace(_BASE, blocking="fixed", spin_switches=1.0),)),
+    "6": (
+        ("NEWS",),
+        FINE_US,
+        tuple(replace(_BASE, blocking="fixed", spin_switches=k) for k in (2.0, 4.0, 8.0)),
+    ),
+    "8": (PATTERNS, FINE_US, (replace(_BASE, blocking="oracle"),)),
+    "9": (PATTERNS, FINE_US, (replace(_BASE, blocking="local-adaptive"),)),
+    "10": (PATTERNS, FINE_US, (_BASE,)),
+    "11": (PATTERNS, FINE_US, (replace(_BASE, timers="synchronised"),)),
+    "12": (PATTERNS, FINE_US, (replace(_BASE, local="round-robin"),)),
+}
+TABLES = ("4", "13")
+COMPARED = {"9": ("8",), "10": ("8",), "11": ("10",), "12": ("10",)}
+"""Figures that a claim about a figure compares it with."""
+
+
+def points(figure: str) -> list[Point]:
+    """Whatever a figure shows."""
+    if figure in TABLES:
+        return table(figure)
+    return bars(figure) if figure in CHARTS else []
+
+
+def reproduce(figures: Sequence[str], quick: bool, seed: int, progress: Progress) -> Reproduction:
+    """Simulate what ``figures`` and the claims about them need; quick mode has shorter jobs."""
+    shown = [point for figure in figures for point in points(figure)]
+    compared = [point for figure in figures for other in COMPARED.get(figure, ()) for point in points(other)]
+    wanted = dict.fromkeys([*shown, *compared, *(point.coscheduled() for point in (*shown, *compared))])
+    # The longest first, so that no processor is left with them at the end.
+    ordered = sorted(wanted, key=lambda point: (point.granularity_us, PATTERNS[::-1].index(point.pattern)))
+    found = Found(compute(ordered, partial(measure, quick=quick, seed=seed), progress))
+    from harness.papers import dusseau96_claims, dusseau96_figures  # noqa: PLC0415 - matplotlib is slow to load
+
+    claims: list[Claim] = dusseau96_claims.claims(found, figures)
+    drawings = {figure: partial(dusseau96_figures.draw, figure, found, seed) for figure in figures}
+    note = ""
+    if quick:
+        note = (
+            f"quick: jobs of {QUICK_S:g} s instead of {DEDICATED_S:g} s up to a granularity of "
+            f"{COARSE_US / 1e3:g} ms, and one repeat of them instead of three"
+        )
+    return Reproduction("dusseau96", list(figures), list(_rows(found, figures)), claims, drawings, note)
+
+
+def measure(point: Point, quick: bool, seed: int) -> Measured:
+    """Simulate the repeats of a point."""
+    coarse = point.granularity_us >= COARSE_US
+    repeats = 5 if coarse else 1 if quick else 3
+    dedicated_s = QUICK_S if quick and not coarse else DEDICATED_S
+    outcomes = [run(point, dedicated_s, seed, repeat) for repeat in range(repeats)]
+    return Measured(
+        makespans_s=tuple((outcome.makespan_ns or 0) / 1e9 for outcome in outcomes),
+        breakdown={
+            part: statistics.fmean(outcome.breakdown[part] for outcome in outcomes)
+            for part in outcomes[0].breakdown
+        },
+        spun_reads=_spun(outcomes, "reads"),
+        spun_barriers=_spun(outcomes, "barriers"),
+        spun_opening_barriers=_spun(outcomes, "opening_barriers"),
+    )
+
+
+def run(point: Point, dedicated_s: float, seed: int, repeat: int) -> Outcome:
+    """One simulation: three jobs alike that arrive together (section 3.4)."""
+    program = Program(
+        pattern=point.pattern,
+        processes=PROCESSORS,
+        granularity_us=point.granularity_us,
+        imbalance=point.imbalance,
+        dedicated_s=dedicated_s,
+    )
+    machine = SimulatedMachine(
+        processors=PROCESSORS,
+        context_switch_us=point.context_switch_us,
+        latency_us=point.latency_us,
+        local=point.local,
+        timers=point.timers,
+    )
+    options = {"quantum_ms": GANG_QUANTUM_MS} if point.policy == "gang" else {}
+    return simulate(
+        [SimulatedJob(number, program) for number in range(JOBS)],
+        machine,
+        policies.create(point.policy, options),
+        blocking=point.blocking,
+        spin_switches=point.spin_switches,
+        seed=seed,
+        repeat=repeat,
+    )
+
+
+def _spun(outcomes: Iterable[Outcome], kind: str) -> float:
+    waits = [getattr(job, kind) for outcome in outcomes for job in outcome.jobs]
+    spun, every = sum(w.spun for w in waits), sum(w.spun + w.blocked for w in waits)
+    return spun / every if every else 1.0
+
+
+def _rows(found: Found, figures: Sequence[str]) -> Iterable[dict[str, Any]]:
+    for figure in figures:
+        for point in points(figure):
+            measured, slowdown = found.at(point), found.slowdown(point)
+            published = IMMEDIATE.get(point.pattern) if figure == "4" else None
+            yield {
+                "figure": figure,
+                **vars(point),
+                "simulated": slowdown.value,
+                "simulated_half": slowdown.half,
+                "paper": published[table_place(point)] if published else None,
+                "breakdown": dict(measured.breakdown),
+                "spun_reads": measured.spun_reads,
+                "spun_barriers": measured.spun_barriers,
+            }
+
+
+def table_place(point: Point) -> tuple[int, int]:
+    """Row and column of a point in its pattern's table."""
+    row = TABLE_MACHINES.index((point.context_switch_us, point.latency_us))
+    column = TABLE_US.index(point.granularity_us) * len(TABLE_IMBALANCES)
+    return row, column + TABLE_IMBALANCES.index(point.imbalance)

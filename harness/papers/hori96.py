@@ -1,0 +1,154 @@
+"""Hori et al. 1996: distributed queue trees against batch scheduling, quantum by quantum."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from harness.papers import Claim, Progress, Reproduction
+from harness.papers.parallel import compute
+from harness.simulator.jobs import blocks, tree
+from harness.simulator.jobs.arrivals import gaps_s
+from harness.simulator.jobs.metrics import fairness
+from harness.simulator.jobs.model import Jobs, Outcome, rigid
+
+QUANTUM_NS = 1_000_000_000
+QUANTA = 1_000_000
+"""The paper's digits are lost; at a mean task length of 1 000 this is long enough to load 0.99."""
+
+LENGTH = 1_000
+LOADS = (0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 0.97, 0.99)
+SIZES = (128, 256, 512, 1024, 2048, 4096)
+MACHINE = 1024
+"""Processors in Figures 6 to 8."""
+
+DISTRIBUTIONS = {"proportional": 1, "uniform": 0, "inverse": -1}
+"""Exponent of the probability of a task size."""
+
+FIGURES = {
+    "5": "DQT by size of the system",
+    "6": "utilisation of DQT, Fair-DQT, FCFS-BB and ScanUp",
+    "7": "RETR of DQT and Fair-DQT",
+    "8": "fairness of DQT, Fair-DQT and ScanUp",
+}
+COMPARED = ("dqt", "fair-dqt", "fcfs-bb", "scan-up")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One simulation."""
+
+    distribution: str
+    processors: int
+    policy: str
+    target: float
+
+
+@dataclass(frozen=True)
+class Point:
+    """What it gave.
+
+    Attributes:
+        load: actual workload: what arrived over what the machine could have done.
+        utilisation: mean share of the processors in use.
+        retr: mean real execution time ratio of the tasks that ended.
+        fairness: correlation of log2(size) with RETR.
+        backlog: work that had arrived and was not done at the end, in machine-quanta, over
+            the number of quanta.
+    """
+
+    load: float
+    utilisation: float
+    retr: float
+    fairness: float
+    backlog: float
+
+
+Found = Mapping[Cell, Point]
+
+
+def tasks(
+    distribution: str, processors: int, target: float, quanta: int, random: np.random.Generator
+) -> Jobs:
+    """The tasks of one simulation: sizes 1 to P/2, lengths and geometric arrivals in whole quanta."""
+    sizes = 2 ** np.arange(processors.bit_length() - 1)
+    weights = sizes.astype(float) ** DISTRIBUTIONS[distribution]
+    shares = weights / weights.sum()
+    interval = float(shares @ sizes) * LENGTH / (processors * target)
+    count = int(quanta / interval * 1.1) + 100
+    arrival = np.cumsum(gaps_s("geometric", count, interval, random)).astype(np.int64)
+    length = np.maximum(1, np.ceil(random.exponential(LENGTH, count))).astype(np.int64)
+    size = random.choice(sizes, count, p=shares)
+    here = arrival < quanta
+    return rigid(arrival[here] * QUANTUM_NS, size[here], length[here] * QUANTUM_NS)
+
+
+def reproduce(figures: Sequence[str], quick: bool, seed: int, progress: Progress) -> Reproduction:
+    """Simulate what ``figures`` need; quick mode a tenth of the quanta."""
+    quanta = QUANTA // 10 if quick else QUANTA
+    policies = set(COMPARED if "6" in figures else ())
+    policies |= {"dqt", "fair-dqt"} if "7" in figures else set()
+    policies |= {"dqt", "fair-dqt", "scan-up"} if "8" in figures else set()
+    wanted = {(MACHINE, policy) for policy in policies}
+    wanted |= {(size, "dqt") for size in SIZES} if "5" in figures else set()
+    cells = [
+        Cell(distribution, processors, policy, target)
+        for processors, policy in sorted(wanted, reverse=True)
+        for distribution in DISTRIBUTIONS
+        for target in LOADS
+    ]
+    found = compute(cells, partial(_simulate, quanta=quanta, seed=seed), progress)
+    from harness.papers import hori_claims, hori_figures  # noqa: PLC0415 - matplotlib is slow to load
+
+    claims: list[Claim] = hori_claims.claims(found, figures)
+    drawings = {figure: partial(hori_figures.draw, figure, found) for figure in figures}
+    note = f"quick: {quanta} quanta instead of {QUANTA}" if quick else ""
+    return Reproduction(
+        "hori96", list(figures), [_row(c, p) for c, p in found.items()], claims, drawings, note
+    )
+
+
+def _simulate(cell: Cell, quanta: int, seed: int) -> Point:
+    """All policies of a cell see the same tasks."""
+    key = (list(DISTRIBUTIONS).index(cell.distribution), cell.processors, round(cell.target * 1000))
+    random = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
+    jobs = tasks(cell.distribution, cell.processors, cell.target, quanta, random)
+    if cell.policy in ("dqt", "fair-dqt"):
+        outcome, busy = tree.simulate(jobs, cell.processors, cell.policy == "fair-dqt", QUANTUM_NS, quanta)
+        used = float(busy.sum())
+    else:
+        outcome = blocks.simulate(jobs, cell.processors, 1 if cell.policy == "scan-up" else 0)
+        used = _used(outcome, quanta)
+    return _point(outcome, used, quanta)
+
+
+def _used(outcome: Outcome, quanta: int) -> float:
+    """Processor-quanta in use up to the end."""
+    end_ns = quanta * QUANTUM_NS
+    span_ns = np.minimum(outcome.finish_ns, end_ns) - np.minimum(outcome.start_ns, end_ns)
+    return float((span_ns / QUANTUM_NS * outcome.size).sum())
+
+
+def _point(outcome: Outcome, used: float, quanta: int) -> Point:
+    jobs = outcome.jobs
+    whole = outcome.processors * quanta
+    length = jobs.work_s / jobs.most
+    arrived = float(jobs.work_s.sum())
+    ended = outcome.finish_ns <= quanta * QUANTUM_NS
+    retr = outcome.response_s[ended] / length[ended]
+    return Point(
+        load=arrived / whole,
+        utilisation=used / whole,
+        retr=float(retr.mean()),
+        fairness=fairness(jobs.most[ended].astype(float), retr),
+        backlog=(arrived - used) / whole,
+    )
+
+
+def _row(cell: Cell, point: Point) -> dict[str, Any]:
+    values = {key: value if np.isfinite(value) else None for key, value in vars(point).items()}
+    return {**vars(cell), **values}

@@ -1,0 +1,144 @@
+"""What Hori et al. 1996 say, checked against what was found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from harness.papers import Claim, verdict
+
+if TYPE_CHECKING:
+    from harness.papers.hori96 import Cell, Found, Point
+
+LINEAR = 0.03
+"""Utilisation within this of the load is linear in it, up to what is in the system at the end."""
+
+SIGNIFICANT_LOADS = (0.8, 0.9, 0.95, 0.97, 0.99)
+
+
+def claims(found: Found, figures: Sequence[str]) -> list[Claim]:
+    """The claims about ``figures``. Where more arrived than the machine can do, a point is left out."""
+    points = {cell: point for cell, point in found.items() if point.load <= 1}
+    parts: dict[str, Callable[[], list[Claim]]] = {
+        "5": lambda: _linear(points),
+        "6": lambda: _batch(points),
+        "7": lambda: _retr(points),
+        "8": lambda: _fair(points),
+    }
+    return [claim for figure in figures for claim in parts[figure]()]
+
+
+def _of(
+    points: Found, policy: str, distribution: str, processors: int | None = 1024
+) -> list[tuple[Cell, Point]]:
+    return [
+        (cell, point)
+        for cell, point in points.items()
+        if cell.policy == policy
+        and cell.distribution == distribution
+        and processors in (None, cell.processors)
+    ]
+
+
+def _linear(points: Found) -> list[Claim]:
+    made = []
+    for distribution in ("proportional", "uniform", "inverse"):
+        cells = _of(points, "dqt", distribution, None)
+        worst_cell, worst = max(cells, key=lambda cell: cell[1].load - cell[1].utilisation)
+        gap = worst.load - worst.utilisation
+        text = f"DQT's utilisation is linear in the load to 0.99, P = 128 to 4096, {distribution} sizes"
+        words = f"at most {gap:.3f} below the load (P = {worst_cell.processors}, load {worst.load:.2f})"
+        made.append(Claim("5", text, words, verdict(gap <= LINEAR)))
+    spread = {}
+    for distribution in ("proportional", "uniform", "inverse"):
+        cells = [c for c in _of(points, "dqt", distribution, None) if c[0].target == 0.9]
+        values = [point.retr for _, point in cells]
+        spread[distribution] = max(values) / min(values)
+    text = "DQT behaves almost independently of the size of the system"
+    words = "RETR at 0.9, largest over smallest of P: " + ", ".join(f"{k} {v:.2f}" for k, v in spread.items())
+    made.append(Claim("5", text, words, verdict(max(spread.values()) < 1.5)))
+    return made
+
+
+def _limit(points: Found, policy: str, distribution: str) -> float:
+    return max((point.utilisation for _, point in _of(points, policy, distribution)), default=np.nan)
+
+
+def _batch(points: Found) -> list[Claim]:
+    made = []
+    for distribution in ("proportional", "uniform", "inverse"):
+        limits = {
+            name: _limit(points, name, distribution) for name in ("fcfs-bb", "scan-up", "fair-dqt", "dqt")
+        }
+        first = min(limits, key=lambda name: limits[name])
+        words = ", ".join(f"{name} {value:.2f}" for name, value in limits.items())
+        text = f"FCFS-BB saturates first, {distribution} sizes (highest utilisation reached)"
+        made.append(Claim("6", text, words, verdict(first == "fcfs-bb")))
+    for distribution in ("proportional", "uniform"):
+        gap = _gap(points, "scan-up", distribution)
+        text = f"ScanUp is close to DQT in utilisation, {distribution} sizes"
+        made.append(Claim("6", text, f"at most {gap:.3f} below", verdict(gap <= LINEAR)))
+    gap = _gap(points, "scan-up", "inverse")
+    text = "ScanUp has relatively lower utilisation with inverse sizes"
+    others = max(_gap(points, "scan-up", name) for name in ("proportional", "uniform"))
+    made.append(
+        Claim("6", text, f"up to {gap:.3f} below DQT, {others:.3f} with others", verdict(gap > others))
+    )
+    gap = max(_gap(points, "fair-dqt", name) for name in ("proportional", "uniform", "inverse"))
+    text = "Fair-DQT loses only little utilisation against DQT"
+    made.append(Claim("6", text, f"at most {gap:.3f}", verdict(gap <= 0.05)))
+    return made
+
+
+def _gap(points: Found, policy: str, distribution: str) -> float:
+    """How far the utilisation of a policy lies below DQT's, at most."""
+    ours = {cell.target: point.utilisation for cell, point in _of(points, policy, distribution)}
+    theirs = {cell.target: point.utilisation for cell, point in _of(points, "dqt", distribution)}
+    return max(theirs[target] - ours[target] for target in ours if target in theirs)
+
+
+def _pairs(points: Found, policy: str) -> Iterable[tuple[Cell, Point, Point]]:
+    for distribution in ("proportional", "uniform", "inverse"):
+        ours = {cell.target: (cell, point) for cell, point in _of(points, policy, distribution)}
+        theirs = {cell.target: point for cell, point in _of(points, "dqt", distribution)}
+        for target, (cell, point) in ours.items():
+            if target in theirs:
+                yield cell, point, theirs[target]
+
+
+def _retr(points: Found) -> list[Claim]:
+    pairs = list(_pairs(points, "fair-dqt"))
+    shorter = [f"{cell.distribution} {cell.target}" for cell, fair, dqt in pairs if fair.retr < dqt.retr]
+    ratios = [fair.retr / dqt.retr for _, fair, dqt in pairs]
+    words = f"Fair-DQT's is {min(ratios):.2f} to {max(ratios):.2f} times DQT's"
+    words += f"; shorter at {', '.join(shorter)}" if shorter else ""
+    return [Claim("7", "DQT always has a shorter mean RETR than Fair-DQT", words, verdict(not shorter))]
+
+
+def _fair(points: Found) -> list[Claim]:
+    made = []
+    values = [
+        point.fairness
+        for distribution in ("proportional", "uniform", "inverse")
+        for _, point in _of(points, "dqt", distribution)
+    ]
+    positive = sum(value > 0 for value in values)
+    text = "DQT's correlation of size with RETR is positive in most cases: large tasks wait longer"
+    made.append(Claim("8", text, f"in {positive} of {len(values)}", verdict(positive > 0.6 * len(values))))
+    pairs = [
+        (fair, dqt) for cell, fair, dqt in _pairs(points, "fair-dqt") if cell.target in SIGNIFICANT_LOADS
+    ]
+    better = sum(abs(fair.fairness) < abs(dqt.fairness) for fair, dqt in pairs)
+    text = "Fair-DQT is fairer than DQT (loads of 0.8 and more)"
+    made.append(Claim("8", text, f"in {better} of {len(pairs)} points", verdict(better > 0.6 * len(pairs))))
+    scan = [point.fairness for _, point in _of(points, "scan-up", "inverse")]
+    text = "with inverse sizes ScanUp is almost fair"
+    worst = max(map(abs, scan))
+    made.append(Claim("8", text, f"correlation at most {worst:.2f} from 0", verdict(worst < 0.15)))
+    scan = [point.fairness for cell, point in _of(points, "scan-up", "proportional") if cell.target >= 0.9]
+    text = "with many large tasks ScanUp favours them at high load"
+    words = "correlations " + ", ".join(f"{value:.2f}" for value in scan)
+    made.append(Claim("8", text, words, verdict(bool(scan) and max(scan) < 0)))
+    return made

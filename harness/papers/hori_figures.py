@@ -1,0 +1,65 @@
+"""The figures of Hori et al. 1996, as the paper draws them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from matplotlib.figure import Figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from harness.papers.hori96 import Cell, Found
+
+TITLES = ("proportional", "uniform", "inverse")
+MARKS = "os^Dvx"
+NAMES = {"dqt": "DQT", "fair-dqt": "Fair-DQT", "fcfs-bb": "FCFS-BB", "scan-up": "ScanUp"}
+RETR_TOP = 60.0
+
+
+def draw(figure: str, found: Found) -> Figure:
+    """The figure of that number."""
+    picture = Figure(figsize=(12, 7 if figure in "56" else 4), layout="constrained")
+    rows = ("utilisation", "retr") if figure in "56" else ("retr",) if figure == "7" else ("fairness",)
+    axes = picture.subplots(len(rows), len(TITLES), squeeze=False, sharey="row")
+    for column, distribution in enumerate(TITLES):
+        for row, value in enumerate(rows):
+            _curves(axes[row, column], figure, value, distribution, found)
+        axes[0, column].set_title(f"{distribution} to task size" if distribution != "uniform" else "uniform")
+    axes[0, 0].legend(fontsize=8)
+    return picture
+
+
+def _curves(axes: Axes, figure: str, value: str, distribution: str, found: Found) -> None:
+    by_size = figure == "5"
+    labels: Sequence[int | str]
+    if by_size:
+        labels = sorted({cell.processors for cell in found if cell.policy == "dqt"})
+    else:
+        drawn = {"6": tuple(NAMES), "7": ("dqt", "fair-dqt"), "8": ("dqt", "fair-dqt", "scan-up")}
+        labels = drawn[figure]
+
+    def belongs(cell: Cell, label: int | str) -> bool:
+        if cell.distribution != distribution:
+            return False
+        if by_size:
+            return cell.policy == "dqt" and cell.processors == label
+        return cell.policy == label and cell.processors == 1024
+
+    for label, mark in zip(labels, MARKS, strict=False):
+        points = sorted(
+            (point.load, getattr(point, value))
+            for cell, point in found.items()
+            if belongs(cell, label) and point.load <= 1
+        )
+        name = f"P = {label}" if by_size else NAMES[str(label)]
+        axes.plot(*zip(*points, strict=True), marker=mark, markersize=4, label=name)
+    axes.set(xlabel="actual workload", xlim=(0, 1))
+    axes.set_ylabel({"utilisation": "processor utilisation", "retr": "mean RETR"}.get(value, "correlation"))
+    if value == "utilisation":
+        axes.plot([0, 1], [0, 1], color="grey", linewidth=0.6)
+    if value == "retr":
+        axes.set_ylim(0, RETR_TOP)
+    if value == "fairness":
+        axes.axhline(0, color="grey", linewidth=0.6)

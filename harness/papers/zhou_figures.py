@@ -1,0 +1,47 @@
+"""Figures for Zhou, Brent, Qu 1997."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from harness.simulator.jobs.model import WHOLE_NS, Outcome
+
+if TYPE_CHECKING:
+    from harness.papers.zhou97 import Mix
+
+SHOWN = 24
+
+
+def threads(outcome: Outcome) -> Figure:
+    """Figure 3: the time of each job in the waiting queue (dashed) and in the service queue (solid)."""
+    picture = Figure(figsize=(9, 5), layout="constrained")
+    axes = picture.add_subplot(xlabel="time (s)", ylabel="job", title="M = 6 and N = 3")
+    for job in range(SHOWN):
+        arrival, start, finish = (
+            column[job] / WHOLE_NS for column in (outcome.jobs.submit_ns, outcome.start_ns, outcome.finish_ns)
+        )
+        axes.plot([arrival, start], [job, job], "--", color="#4878a8")
+        axes.plot([start, finish], [job, job], "-", color="#4878a8")
+    axes.invert_yaxis()
+    return picture
+
+
+def mixes(found: Mapping[str, Mix]) -> Figure:
+    """Mean turnaround of short and long jobs under each system."""
+    picture = Figure(figsize=(10, 4.5), layout="constrained")
+    axes = picture.add_subplot(ylabel="mean turnaround (s)", yscale="log")
+    places = np.arange(len(found))
+    for shift, (name, color) in enumerate(
+        (("short_s", "#4878a8"), ("long_s", "#d9802e"), ("all_s", "#888888"))
+    ):
+        values = [getattr(mix, name) for mix in found.values()]
+        axes.bar(
+            places + 0.27 * (shift - 1), values, 0.25, color=color, label=name.removesuffix("_s") + " jobs"
+        )
+    axes.set_xticks(places, [name.replace(", ", ",\n") for name in found], fontsize=8)
+    axes.legend()
+    return picture

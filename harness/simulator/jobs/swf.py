@@ -1,0 +1,247 @@
+"""Traces: the Standard Workload Format 2.2 in and out, and what `sacct --parsable2` prints.
+
+Source: Feitelson, "The Standard Workload Format", version 2.2 (18 fields a job, -1 for
+unknown, header comments that begin with a semicolon).
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+
+from harness.simulator.jobs.model import NEVER_NS, WHOLE_NS, Integers, Jobs, Outcome, rigid
+from workloads.validation import InputError
+
+FIELDS = 18
+NUMBER, SUBMIT, WAIT, RUN, ALLOCATED, CPU, MEMORY, REQUESTED, REQUESTED_S, USED_MEMORY, STATUS = range(11)
+FAILED, COMPLETED, PARTIAL, LAST_PARTIAL, PARTIAL_FAILED, CANCELLED = 0, 1, 2, 3, 4, 5
+UNKNOWN = -1
+
+_SACCT_NEEDS = ("JobID", "Submit", "ElapsedRaw", "AllocCPUS")
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A trace ready to be simulated.
+
+    Attributes:
+        jobs: rigid, in order of arrival, the first at time 0.
+        numbers: of the jobs in the trace.
+        processors: of the traced machine, None if the trace does not say.
+        header: the comments ``; Key: value``, the first of each key.
+        skipped: how many jobs were left out, by reason.
+    """
+
+    jobs: Jobs
+    numbers: Integers
+    processors: int | None
+    header: Mapping[str, str]
+    skipped: Mapping[str, int]
+
+
+def read(path: Path, *, cancelled: bool = True) -> Trace:
+    """The trace in a file: SWF (``.swf``, ``.swf.gz``) or sacct's text (any other name).
+
+    The run time is the trace's; the user's estimate is the requested time where it is
+    given and not shorter than the run time, which would have ended the job. Left out are
+    partial records of jobs that were swapped (status 2 to 4), jobs that never ran, and
+    jobs without a size; cancelled ones that ran stay, unless ``cancelled`` is False.
+
+    Raises:
+        InputError: naming file and line, for whatever cannot be read.
+    """
+    opener = gzip.open if path.suffix == ".gz" else open
+    try:
+        with opener(path, "rt", encoding="utf-8", errors="replace") as file:
+            lines = file.read().splitlines()
+    except (OSError, EOFError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        rule = f"must be a readable trace: {reason.lower()}"
+        raise InputError("trace", str(path), rule, "check the path") from None
+    if ".swf" in path.suffixes:
+        header = _header(lines)
+        return _trace(_rows(path, lines), header, cancelled)
+    return _trace(_sacct(path, lines), {}, cancelled)
+
+
+def _header(lines: Iterable[str]) -> dict[str, str]:
+    header: dict[str, str] = {}
+    for line in lines:
+        if match := re.match(r"\s*;\s*(\w+)\s*:\s*(.*?)\s*$", line):
+            header.setdefault(match[1], match[2])
+    return header
+
+
+def _rows(path: Path, lines: Iterable[str]) -> np.ndarray:
+    rows = []
+    for place, line in enumerate(lines, 1):
+        words = line.split(";", 1)[0].split()
+        if not words:
+            continue
+        try:
+            row = [float(word) for word in words]
+        except ValueError:
+            row = []
+        if len(row) != FIELDS:
+            rule = f"{path}, line {place}: a job has {FIELDS} numbers"
+            raise InputError("trace", line.strip()[:80], rule, "correct or remove that line")
+        rows.append(row)
+    return np.array(rows).reshape(-1, FIELDS)
+
+
+def _trace(rows: np.ndarray, header: Mapping[str, str], cancelled: bool) -> Trace:
+    size = np.where(rows[:, ALLOCATED] > 0, rows[:, ALLOCATED], rows[:, REQUESTED])
+    status = rows[:, STATUS]
+    reasons = {
+        "partial record": np.isin(status, (PARTIAL, LAST_PARTIAL, PARTIAL_FAILED)),
+        "never ran": rows[:, RUN] < 0,
+        "no size": size <= 0,
+        "no time of submission": rows[:, SUBMIT] < 0,
+        "cancelled": (status == CANCELLED) & (not cancelled),
+    }
+    keep = np.ones(len(rows), dtype=bool)
+    skipped = {}
+    for reason, hit in reasons.items():
+        skipped[reason] = int((hit & keep).sum())
+        keep &= ~hit
+    if not keep.any():
+        raise InputError("trace", len(rows), "must hold at least one job that ran", "choose another trace")
+    rows, size = rows[keep], size[keep].astype(np.int64)
+    order = np.argsort(rows[:, SUBMIT], kind="stable")
+    rows, size = rows[order], size[order]
+    run_ns = np.maximum(1, np.rint(rows[:, RUN] * WHOLE_NS)).astype(np.int64)
+    submit_ns = np.rint((rows[:, SUBMIT] - rows[0, SUBMIT]) * WHOLE_NS).astype(np.int64)
+    factor = np.maximum(1.0, rows[:, REQUESTED_S] * WHOLE_NS / run_ns)
+    known = header.get("MaxProcs") or header.get("MaxNodes") or ""
+    processors = int(known) if known.isdigit() else None
+    numbers = rows[:, NUMBER].astype(np.int64)
+    skipped = {reason: count for reason, count in skipped.items() if count}
+    return Trace(rigid(submit_ns, size, run_ns, factor), numbers, processors, header, skipped)
+
+
+def _sacct(path: Path, lines: list[str]) -> np.ndarray:
+    """Rows of SWF from sacct's table; steps of jobs and jobs that have not started are left out."""
+    names = lines[0].split("|") if lines else []
+    missing = [name for name in _SACCT_NEEDS if name not in names]
+    if missing:
+        rule = f"{path}: the first line must name the columns; missing are " + ", ".join(missing)
+        remedy = "give a .swf file, or sacct --parsable2 --format=" + ",".join([*_SACCT_NEEDS, "Start,State,Timelimit"])
+        raise InputError("trace", lines[0][:80] if lines else "", rule, remedy)
+    rows = []
+    for place, line in enumerate(lines[1:], 2):
+        values = dict(zip(names, line.split("|"), strict=False))
+        if not line.strip() or not re.fullmatch(r"\d+", values.get("JobID", "")):
+            continue
+        try:
+            rows.append(_sacct_row(values))
+        except ValueError:
+            rule = f"{path}, line {place}: cannot be read as a job of sacct"
+            raise InputError("trace", line[:80], rule, "correct or remove that line") from None
+    return np.array(rows, dtype=float).reshape(-1, FIELDS)
+
+
+def _sacct_row(values: Mapping[str, str]) -> list[float]:
+    row = [float(UNKNOWN)] * FIELDS
+    submit = _instant(values["Submit"])
+    begun = values.get("Start", "")
+    state = values.get("State", "COMPLETED").split()[0]
+    row[NUMBER], row[SUBMIT] = float(values["JobID"]), submit
+    row[RUN], row[ALLOCATED] = float(values["ElapsedRaw"]), float(values["AllocCPUS"])
+    row[WAIT] = _instant(begun) - submit if begun and begun[0].isdigit() else UNKNOWN
+    row[REQUESTED_S] = _limit_s(values.get("Timelimit", ""))
+    row[STATUS] = {"COMPLETED": COMPLETED, "CANCELLED": CANCELLED}.get(state, FAILED)
+    if state in ("PENDING", "RUNNING"):
+        row[RUN] = UNKNOWN
+    return row
+
+
+def _instant(text: str) -> float:
+    when = datetime.fromisoformat(text)
+    return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+
+
+def _limit_s(text: str) -> float:
+    """Slurm's ``[days-]hours:minutes:seconds`` in seconds, UNKNOWN for anything else."""
+    match = re.fullmatch(r"(?:(\d+)-)?(\d+):(\d+):(\d+)", text)
+    if not match:
+        return UNKNOWN
+    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+
+
+def write(path: Path, outcome: Outcome, *, policy: str, numbers: Integers | None = None) -> None:
+    """Write an outcome as SWF 2.2, times in seconds; gzipped if ``path`` says so.
+
+    The same outcome gives the same bytes.
+    """
+    jobs = outcome.jobs
+    numbers = np.arange(1, len(jobs) + 1) if numbers is None else numbers
+    lines = [
+        "; Version: 2.2",
+        "; Computer: simulated by Lockstep",
+        f"; Note: scheduled by {policy}",
+        f"; MaxJobs: {len(jobs)}",
+        f"; MaxProcs: {outcome.processors}",
+    ]
+    asked_s = jobs.estimates_ns() / WHOLE_NS
+    for i in range(len(jobs)):
+        begun, ended = outcome.start_ns[i] < NEVER_NS, outcome.finish_ns[i] < NEVER_NS
+        wait = (outcome.start_ns[i] - jobs.submit_ns[i]) / WHOLE_NS if begun else UNKNOWN
+        run = (outcome.finish_ns[i] - outcome.start_ns[i]) / WHOLE_NS if ended else UNKNOWN
+        size = round(outcome.size[i]) if begun else UNKNOWN
+        fields: list[float | int] = [int(numbers[i]), jobs.submit_ns[i] / WHOLE_NS, wait, run, size, run, -1]
+        fields += [int(jobs.most[i]), asked_s[i], -1, COMPLETED if ended else FAILED, *[-1] * 7]
+        lines.append(" ".join(f"{field:.10g}" for field in fields))
+    text = "\n".join(lines) + "\n"
+    data = text.encode()
+    path.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
+
+
+PLACEMENT_VERSION = 1
+
+
+def write_placement(path: Path, outcome: Outcome) -> None:
+    """Write who had which processors: a line ``job start_s finish_s processors`` each, by start.
+
+    Processors are ranges such as ``0-3,8``. Where a policy gives any free processors these
+    are the lowest ones that were free.
+    """
+    lines = [f"# placement {PLACEMENT_VERSION}: job start_s finish_s processors"]
+    begun = np.flatnonzero(outcome.start_ns < NEVER_NS)
+    held: dict[int, list[int]] = {}
+    free = list(range(outcome.processors))
+    ends = sorted((int(outcome.finish_ns[i]), int(i)) for i in begun)
+    gone = 0
+    for job in sorted(begun.tolist(), key=lambda i: (outcome.start_ns[i], i)):
+        start_ns = int(outcome.start_ns[job])
+        while gone < len(ends) and ends[gone][0] <= start_ns:
+            if ends[gone][1] in held:
+                free = sorted(free + held.pop(ends[gone][1]))
+            gone += 1
+        size = round(outcome.size[job])
+        first = int(outcome.first[job])
+        if first >= 0:
+            place = list(range(first, first + size))
+        else:
+            place, free = free[:size], free[size:]
+            held[job] = place
+        finish_s = outcome.finish_ns[job] / WHOLE_NS if outcome.finish_ns[job] < NEVER_NS else -1
+        lines.append(f"{job} {start_ns / WHOLE_NS:.10g} {finish_s:.10g} {ranges(place)}")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def ranges(processors: Iterable[int]) -> str:
+    """``0-3,8`` for 0, 1, 2, 3, 8."""
+    parts: list[list[int]] = []
+    for p in processors:
+        if parts and parts[-1][1] == p - 1:
+            parts[-1][1] = p
+        else:
+            parts.append([p, p])
+    return ",".join(f"{a}-{b}" if a < b else str(a) for a, b in parts)
