@@ -13,6 +13,8 @@ from typing import Any
 
 COMMANDS = {
     "run": "run an experiment for real and compare its schedulers",
+    "simulate": "predict what an experiment would give on a simulated machine",
+    "reproduce": "simulate the figures and check the claims of a paper",
     "compare": "hold measured slowdowns against simulated ones, with a verdict for each",
     "calibrate": "measure the machine constants that the waiting rules go by",
     "policies": "list scheduling policies, waiting rules and mechanisms",

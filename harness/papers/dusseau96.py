@@ -256,7 +256,7 @@ def _rows(found: Found, figures: Sequence[str]) -> Iterable[dict[str, Any]]:
                 **vars(point),
                 "simulated": slowdown.value,
                 "simulated_half": slowdown.half,
-                "paper": published[table_place(point)] if published else None,
+                "paper": None if published is None else float(published[table_place(point)]),
                 "breakdown": dict(measured.breakdown),
                 "spun_reads": measured.spun_reads,
                 "spun_barriers": measured.spun_barriers,

@@ -1,0 +1,116 @@
+"""``lockstep simulate EXPERIMENT``: every scheduler on a simulated machine."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from harness import experiment, summary
+from harness.commands import Answer
+from harness.experiment import Cell, Experiment
+from harness.report import simulations
+from harness.site import Progress, Watcher
+from harness.store import Store
+from workloads.validation import InputError, number
+
+SCHEMA = 1
+"""Of the document that --json prints."""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of this command."""
+    add = parser.add_argument
+    add("experiment", metavar="EXPERIMENT", help="an experiment file (.toml) or the name of a built-in one")
+    add(
+        "--set",
+        dest="settings",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="override a key of the file, e.g. processors=32, machine.latency_us=100",
+    )
+    add("--quick", action="store_true", help="fewer repeats of shorter programs")
+    add("--seed", type=int, help="seed of the compute times")
+    add(
+        "--tau", type=float, default=summary.TAU_S, metavar="S", help="bound of the bounded slowdown, seconds"
+    )
+    add(
+        "--results",
+        type=Path,
+        default=Path("lockstep-results"),
+        metavar="DIR",
+        help="whose last calibration stands for what [machine] leaves out (default: %(default)s)",
+    )
+
+
+def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
+    """Simulate the experiment; the status is 1 if any simulation failed.
+
+    Raises:
+        InputError: for bad input.
+    """
+    number("--tau", options.tau, above=0)
+    wanted = experiment.load(
+        options.experiment, settings=options.settings, quick=options.quick, seed=options.seed
+    )
+    from harness.simulator.experiment import simulate_experiment  # noqa: PLC0415 - numba is slow to load
+
+    calibrated = _calibrated(options.results)
+    machines = [_machine(wanted, cell, calibrated) for cell in wanted.cells]
+    rows = simulate_experiment(wanted, machines, options.tau, _Progress(watcher, wanted.name))
+    failures = [failure for row in rows for failure in row.pop("failures")]
+    document = {
+        "schema": SCHEMA,
+        "experiment": wanted.name,
+        "digest": wanted.digest,
+        "machine": vars(machines[0]),
+        "rows": rows,
+        "failures": failures,
+        "doubts": [],
+    }
+    notes = [f"{len(failures)} simulations failed: {failures[0]}"] if failures else []
+    if not calibrated and any(None in vars(cell.machine).values() for cell in wanted.cells):
+        notes.append(
+            f"no calibration in {options.results}: what [machine] leaves out is as in Dusseau et al. 1996"
+        )
+    return Answer(document, simulations.experiment(document), status=1 if failures else 0, notes=tuple(notes))
+
+
+def _machine(wanted: Experiment, cell: Cell, calibrated: Mapping[str, float]) -> Any:
+    """The machine of a cell: what the file says, else the calibration, else the paper's."""
+    from harness.simulator.machine import SimulatedMachine  # noqa: PLC0415
+
+    values: dict[str, Any] = {"processors": wanted.processors, **calibrated}
+    values |= {key: value for key, value in vars(cell.machine).items() if value is not None}
+    try:
+        return SimulatedMachine(**values)
+    except InputError as error:
+        raise error.under("machine") from None
+
+
+def _calibrated(results: Path) -> dict[str, float]:
+    """The machine constants of the last run in a store; empty without a store."""
+    try:
+        with Store(results, existing=True) as store:
+            runs = [run for digest, _ in store.experiments() for run in store.runs(digest)]
+    except InputError:
+        return {}
+    if not runs:
+        return {}
+    constants = max(runs, key=lambda run: run.recorded_at).constants
+    return {"context_switch_us": constants["handoff_us"], "latency_us": constants["latency_us"]}
+
+
+class _Progress:
+    """Tells a watcher how many simulations are done."""
+
+    def __init__(self, watcher: Watcher, label: str) -> None:
+        self._watcher, self._label, self._begin_s = watcher, label, time.monotonic()
+
+    def __call__(self, done: int, total: int) -> None:
+        elapsed_s = time.monotonic() - self._begin_s
+        left_s = elapsed_s / max(done, 1) * (total - done)
+        self._watcher.progress(Progress(self._label, done, total, elapsed_s, left_s))

@@ -1,0 +1,297 @@
+"""What Dusseau, Arpaci, Culler 1996 say, checked against what was found."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from harness.papers import Claim, dusseau96, verdict
+from harness.papers.dusseau96 import WIDE_US, Found, Point
+from harness.papers.dusseau96_published import IMMEDIATE
+
+ABOUT = 0.15
+"""A value that the paper rounds or reads off a graph is met within this factor."""
+
+
+def claims(found: Found, figures: Sequence[str]) -> list[Claim]:
+    """The claims about ``figures``."""
+    check = _Check(found)
+    parts: dict[str, Callable[[], list[Claim]]] = {
+        "2": check.coscheduled,
+        "3": check.immediate,
+        "4": check.parameters,
+        "5": check.one_switch,
+        "6": check.longer_spins,
+        "7": list,
+        "8": check.oracle,
+        "9": check.local,
+        "10": check.global_,
+        "11": check.timers,
+        "12": check.round_robin,
+        "13": check.final,
+    }
+    return [claim for figure in figures for claim in parts[figure]()]
+
+
+class _Check:
+    """The claims of each figure."""
+
+    def __init__(self, found: Found) -> None:
+        self._found = found
+
+    def coscheduled(self) -> list[Claim]:
+        parts = {point: self._found.at(point).breakdown for point in dusseau96.bars("2")}
+        grows = [
+            parts[replace(point, imbalance=2.0)]["synchronizing"] - part["synchronizing"]
+            for point, part in parts.items()
+            if point.imbalance == 0.0
+        ]
+        ratios = {
+            pattern: [
+                parts[point]["communicating"] / parts[point]["computing"]
+                for grain in WIDE_US
+                for point in parts
+                if (point.pattern, point.granularity_us, point.imbalance) == (pattern, grain, 0.0)
+            ]
+            for pattern in ("NEWS", "TRANSPOSE")
+        }
+        rises = all(a < b for row in ratios.values() for a, b in itertools.pairwise(row))
+        waste = max(part["idle"] + part["switching"] for part in parts.values())
+        return [
+            Claim(
+                "2",
+                "as the load imbalance increases, the time spent spinning while synchronizing increases",
+                f"share at v = 2 g less share at v = 0: {min(grows):.2f} to {max(grows):.2f}",
+                verdict(min(grows) > 0),
+            ),
+            Claim(
+                "2",
+                "for NEWS and TRANSPOSE, communication per computation grows as the granularity shrinks",
+                "; ".join(f"{name} {row[0]:.4f} to {row[-1]:.2f}" for name, row in ratios.items()),
+                verdict(rises),
+            ),
+            Claim(
+                "2",
+                "no idle time exists and the time spent context-switching is negligible",
+                f"together at most {waste:.1%}",
+                verdict(waste < 0.02),
+            ),
+        ]
+
+    def immediate(self) -> list[Claim]:
+        points = dusseau96.bars("3")
+        coarse = [p for p in points if p.granularity_us >= 5000 and p.imbalance >= 1]
+        fine = [p for p in points if p.granularity_us == 100]
+        return [
+            self._all_below(
+                "3", "superior from 5 ms to 500 ms with an imbalance of one to two times g", coarse, 1.0
+            ),
+            self._all_above("3", "coscheduling is strictly superior for fine-grained jobs", fine, 1.0),
+            self._worst_about(
+                "3", "nearly 16 times slower than coscheduling at worst (section 5.1)", points, 16.0
+            ),
+        ]
+
+    def parameters(self) -> list[Claim]:
+        points = dusseau96.table("4")
+        known = [p for p in points if p.pattern in IMMEDIATE]
+        errors = [
+            abs(math.log(self._found.slowdown(p).value / IMMEDIATE[p.pattern][dusseau96.table_place(p)]))
+            for p in known
+        ]
+        mean = sum(errors) / len(errors)
+        hidden = [p for p in points if p.latency_us == 100 and p.context_switch_us == 50]
+        return [
+            Claim(
+                "4",
+                "published cells (BARRIER, NEWS) are met within a factor of 1.12 in the mean, 1.35 at worst",
+                f"geometric mean {math.exp(mean):.3f}, worst {math.exp(max(errors)):.3f}",
+                verdict(mean <= math.log(1.12) and max(errors) <= math.log(1.35)),
+            ),
+            self._all_below(
+                "4",
+                "with high latency and a low switch cost no cell is 15 % slower than coscheduling",
+                hidden,
+                1.15,
+            ),
+        ]
+
+    def one_switch(self) -> list[Claim]:
+        points = dusseau96.bars("5")
+        fine = [p for p in points if p.granularity_us == 100]
+        reads = min(self._found.at(p).spun_reads for p in fine if p.pattern != "BARRIER")
+        transpose = [p for p in points if p.pattern == "TRANSPOSE"]
+        return [
+            self._all_below("5", "less than five times slower than coscheduling", points, 5.0),
+            self._all_below("5", "TRANSPOSE is slowed by less than 2.5", transpose, 2.5),
+            Claim(
+                "5",
+                "99 % of the reads of fine-grained programs are successful",
+                f"at least {reads:.1%}",
+                verdict(reads > 0.985),
+            ),
+        ]
+
+    def longer_spins(self) -> list[Claim]:
+        points = dusseau96.bars("6")
+        two, four, eight = ([p for p in points if p.spin_switches == k] for k in (2.0, 4.0, 8.0))
+        at = {p.imbalance: self._found.at(p).spun_opening_barriers for p in two if p.granularity_us == 400}
+        low = [[self._mean([p for p in some if p.imbalance <= 0.25])] for some in (two, four, eight)]
+        rising = [row[0] for row in low]
+        return [
+            self._all_below(
+                "6", "spinning for two switches, fine-grained NEWS is at most 60 % slower", two, 1.6
+            ),
+            Claim(
+                "6",
+                "at g = 400 us few opening barriers succeed with v = 2 g (37 %), most with v = 0.5 g (98 %)",
+                f"{at[2.0]:.0%} and {at[0.5]:.0%}",
+                verdict(at[2.0] < 0.5 and at[0.5] > 0.95),
+            ),
+            Claim(
+                "6",
+                "longer spins slow down programs with a low load imbalance",
+                "mean for v <= g/4 at 2, 4 and 8 switches: " + ", ".join(f"{value:.2f}" for value in rising),
+                verdict(rising[0] < rising[1] < rising[2]),
+            ),
+        ]
+
+    def oracle(self) -> list[Claim]:
+        news = [p for p in dusseau96.bars("8") if p.pattern == "NEWS"]
+        fine = [p for p in news if p.granularity_us <= 1000]
+        near = sum(self._found.slowdown(p).value <= 1.10 for p in fine)
+        middle = [p for p in fine if 450 <= p.imbalance * p.granularity_us <= 1500]
+        worst = self._worst(news)
+        beyond = [p for p in dusseau96.bars("8") if p.imbalance * p.granularity_us > 10 * p.context_switch_us]
+        return [
+            Claim(
+                "8",
+                "fine-grained NEWS is within 10 % of coscheduling for most points",
+                f"{near} of {len(fine)}",
+                verdict(near > len(fine) / 2),
+            ),
+            self._all_below("8", "and within 20 % for imbalances of 450 to 1500 us", middle, 1.20),
+            self._is_worst("8", "the worst case is g = 1 ms, v = 2 g = 10 switches", worst),
+            self._all_below(
+                "8", "equal or superior to coscheduling for all imbalances beyond 10 switches", beyond, 1.0
+            ),
+        ]
+
+    def local(self) -> list[Claim]:
+        pairs = [
+            (self._found.slowdown(p).value, self._found.slowdown(replace(p, blocking="oracle")).value)
+            for p in dusseau96.bars("9")
+            if p.granularity_us <= 1000
+        ]
+        worse = sum(local > oracle * 1.05 for local, oracle in pairs)
+        return [
+            Claim(
+                "9",
+                "worse than the oracle for a number of fine-grained programs",
+                f"more than 5 % worse in {worse} of {len(pairs)}, more than 5 % better in "
+                f"{sum(oracle > local * 1.05 for local, oracle in pairs)}",
+                verdict(worse >= 3),
+            )
+        ]
+
+    def global_(self) -> list[Claim]:
+        points = dusseau96.bars("10")
+        news = [p for p in points if p.pattern == "NEWS"]
+        ratios = [
+            self._found.slowdown(p).value / self._found.slowdown(replace(p, blocking="oracle")).value
+            for p in news
+        ]
+        return [
+            Claim(
+                "10",
+                "on NEWS very similar to the oracle",
+                f"slowdowns are {min(ratios):.2f} to {max(ratios):.2f} of the oracle's",
+                verdict(max(ratios) < 1 + ABOUT),
+            ),
+            self._is_worst(
+                "10", "the largest slowdown is at g = 1 ms, v = 2 g = 10 switches", self._worst(points)
+            ),
+            self._all_below("10", "within 35 % of coscheduling", points, 1.35),
+        ]
+
+    def timers(self) -> list[Claim]:
+        points = dusseau96.bars("11")
+        finest = [p for p in points if p.granularity_us == 100]
+        gains = [self._mean([replace(p, timers="independent") for p in points]) - self._mean(points)]
+        return [
+            self._all_below("11", "without skew at most 15 % slower than coscheduling", points, 1.15),
+            self._all_below("11", "identical to coscheduling (within 5 %) at g = 100 us", finest, 1.05),
+            Claim(
+                "11",
+                "synchronised timers improve on independent ones",
+                f"mean slowdown lower by {gains[0]:.3f}",
+                verdict(gains[0] > 0),
+            ),
+        ]
+
+    def round_robin(self) -> list[Claim]:
+        points = dusseau96.bars("12")
+        svr4 = [replace(p, local="svr4") for p in points]
+        return [
+            self._worst_about("12", "up to 3.4 times worse than coscheduling", points, 3.4),
+            Claim(
+                "12",
+                "less robust than SVR4",
+                f"worst {self._value(self._worst(points)):.2f}, SVR4 {self._value(self._worst(svr4)):.2f}; "
+                f"mean {self._mean(points):.2f}, SVR4 {self._mean(svr4):.2f}",
+                verdict(self._value(self._worst(points)) > self._value(self._worst(svr4))),
+            ),
+        ]
+
+    def final(self) -> list[Claim]:
+        points = dusseau96.table("13")
+        coarse = [p for p in points if p.granularity_us == 500_000 and p.imbalance == 1.5]
+        best = min(self._value(p) for p in coarse)
+        return [
+            self._all_below(
+                "13", "implicit scheduling is never more than 25 % slower than coscheduling", points, 1.25
+            ),
+            Claim(
+                "13",
+                "coarse-grained programs with some imbalance are up to 25 % better",
+                f"down to {best:.2f}",
+                verdict(best <= 0.85),
+            ),
+        ]
+
+    def _value(self, point: Point) -> float:
+        return self._found.slowdown(point).value
+
+    def _mean(self, points: Iterable[Point]) -> float:
+        values = [self._value(point) for point in points]
+        return sum(values) / len(values)
+
+    def _worst(self, points: Iterable[Point]) -> Point:
+        return max(points, key=self._value)
+
+    def _all_below(self, figure: str, text: str, points: Sequence[Point], bound: float) -> Claim:
+        worst = self._worst(points)
+        return Claim(figure, text, self._said(worst), self._verdict(self._value(worst) < bound, worst, bound))
+
+    def _all_above(self, figure: str, text: str, points: Sequence[Point], bound: float) -> Claim:
+        least = min(points, key=self._value)
+        return Claim(figure, text, self._said(least), self._verdict(self._value(least) > bound, least, bound))
+
+    def _worst_about(self, figure: str, text: str, points: Sequence[Point], value: float) -> Claim:
+        worst = self._worst(points)
+        return Claim(figure, text, self._said(worst), verdict(abs(self._value(worst) / value - 1) <= ABOUT))
+
+    def _is_worst(self, figure: str, text: str, worst: Point) -> Claim:
+        place = (worst.granularity_us, worst.imbalance)
+        return Claim(figure, text, self._said(worst), verdict(place == (1000.0, 2.0)))
+
+    def _verdict(self, holds: bool, point: Point, bound: float) -> str:
+        return verdict(holds, self._found.slowdown(point).differs(bound))
+
+    def _said(self, point: Point) -> str:
+        slowdown = self._found.slowdown(point)
+        half = f" +- {slowdown.half:.2f}" if slowdown.half is not None else ""
+        grain = point.granularity_us
+        return f"{slowdown.value:.2f}{half} ({point.pattern}, g = {grain:g} us, v = {point.imbalance:g} g)"
