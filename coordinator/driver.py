@@ -365,6 +365,7 @@ class Driver:
                     "spin_switches": workload.spin_switches,
                 },
                 "unit_ns": workload.unit_ns,
+                "timeline": workload.timeline,
             }
         )
 

@@ -40,10 +40,15 @@ class Compute:
             self._walk(amount_ns)
             now = thread_time_ns()
         else:
-            end = now + amount_ns
-            while now < end:
-                now = thread_time_ns()
+            now = self._spend(now + amount_ns)
         self.ended_ns = now
+
+    def _spend(self, end: int) -> int:
+        """Compute until the thread's CPU time is ``end``; returns what it is then."""
+        now = 0
+        while now < end:
+            now = thread_time_ns()
+        return now
 
     def _walk(self, amount_ns: int) -> None:
         # What rounding leaves is carried on, so that the sum over many phases is exact.

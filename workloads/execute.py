@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from time import thread_time_ns
 from typing import Any
 
@@ -23,6 +24,7 @@ class Execution:
         recorder: takes the rank's times.
         key: (seed, repeat, job) of the compute times.
         unit_ns: calibrated step of the working set.
+        compute: makes what spends the compute times, from a working set and its step.
     """
 
     def __init__(
@@ -32,12 +34,13 @@ class Execution:
         recorder: Recorder,
         key: tuple[int, int, int],
         unit_ns: float = 0.0,
+        compute: Callable[[int, float], Compute] = Compute,
     ) -> None:
         self._program = program
         self._messenger = messenger
         self._recorder = recorder
         self._draws = Draws(program, messenger.rank, key)
-        self._compute = Compute(program.working_set_bytes, unit_ns)
+        self._compute = compute(program.working_set_bytes, unit_ns)
         self._targets: list[int] = program.reads()[messenger.rank].tolist()
         self._block = self._draw(min(BLOCK_PHASES, program.phase_count()))
 

@@ -79,7 +79,7 @@ class Messenger:
         for kind, message in enumerate(self._out):
             message[0], message[1] = kind, self.rank
         self._in = memoryview(bytearray(24)).cast("q")
-        self._receive = self._comm.Recv_init(self._in, MPI.ANY_SOURCE, 0)
+        self._receive: Any = self._comm.Recv_init(self._in, MPI.ANY_SOURCE, 0)
         self._receive.Start()
         self._comm.Barrier()
 

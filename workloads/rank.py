@@ -13,6 +13,7 @@ import os
 import socket
 import sys
 import time
+from functools import partial
 from typing import Any
 
 from mpi4py import MPI
@@ -23,6 +24,8 @@ from workloads.execute import Execution
 from workloads.messaging import Messenger, world
 from workloads.program import Program
 from workloads.recorder import Recorder
+from workloads.timeline import Timeline
+from workloads.tracing import TracedCompute, TracedMessenger
 
 VERSION = 1
 
@@ -55,9 +58,14 @@ class Agent:
 
 
 def prepare(
-    comm: MPI.Intracomm, program: Program, rule: Waiting, key: tuple[int, int, int], step_ns: float
+    comm: MPI.Intracomm,
+    program: Program,
+    rule: Waiting,
+    key: tuple[int, int, int],
+    step_ns: float,
+    timeline: Timeline | None = None,
 ) -> tuple[Messenger, Execution]:
-    """Everything a rank can do before its program starts. Collective.
+    """Everything a rank can do before its program starts; it writes ``timeline`` if given. Collective.
 
     Raises:
         RuntimeError: if ``comm`` is not of the size that the program has processes, which
@@ -72,8 +80,13 @@ def prepare(
         # Ranks that share a processor at this moment measure too much, never too little.
         step_ns = comm.allreduce(unit_ns(program.working_set_bytes), MPI.MIN)
     recorder = Recorder()
-    messenger = Messenger(comm, rule, recorder, one_sided=program.read == "rma")
-    return messenger, Execution(program, messenger, recorder, key, step_ns)
+    one_sided = program.read == "rma"
+    if timeline is None:
+        messenger = Messenger(comm, rule, recorder, one_sided=one_sided)
+        return messenger, Execution(program, messenger, recorder, key, step_ns)
+    messenger = TracedMessenger(comm, rule, recorder, one_sided=one_sided, timeline=timeline)
+    compute = partial(TracedCompute, timeline)
+    return messenger, Execution(program, messenger, recorder, key, step_ns, compute)
 
 
 def main(spec: dict[str, Any]) -> None:
@@ -86,12 +99,15 @@ def main(spec: dict[str, Any]) -> None:
     agent = Agent(spec["socket"])
     agent.tell("hello", version=VERSION, job=spec["job"], rank=comm.rank)
     seed, repeat, job = spec["key"]
-    messenger, execution = prepare(comm, program, rule, (seed, repeat, job), spec["unit_ns"])
+    timeline = Timeline() if spec.get("timeline") else None
+    messenger, execution = prepare(comm, program, rule, (seed, repeat, job), spec["unit_ns"], timeline)
     agent.tell("ready")
     start = agent.expect("start")
     os.sched_setaffinity(0, {start["processor"]})
     time.sleep(max(0.0, (start["at_ns"] - time.monotonic_ns()) / 1e9))
     record = execution.run()
+    if timeline:
+        record |= timeline.record(record["start_ns"])
     agent.tell(
         "record",
         record={"job": spec["job"], "pid": os.getpid(), "processor": start["processor"], **record},

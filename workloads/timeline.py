@@ -20,8 +20,10 @@ Computing is what lies between the waits. RAN is for simulated processes, whose 
 
 from __future__ import annotations
 
+import base64
 import zlib
 from array import array
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,6 +73,11 @@ class Timeline:
         rows[:, 1] -= origin_ns
         rows[rows[:, 0] < SENT, 2] -= origin_ns
         return rows
+
+    def record(self, origin_ns: int) -> dict[str, Any]:
+        """What a rank's record holds of it: the packed rows as base64, and how many were lost."""
+        packed = base64.b64encode(pack(self.rows(origin_ns))).decode()
+        return {"timeline": packed, "timeline_lost": self.lost}
 
 
 def pack(rows: NDArray[np.int64]) -> bytes:

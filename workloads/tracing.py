@@ -1,0 +1,108 @@
+"""Messages and computation that write a timeline; used only where one is asked for.
+
+What the plain classes do costs nothing more for it: these override the few steps of theirs
+that are worth a row, and watch the clock for leaps in which another process ran.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter_ns, thread_time_ns
+from typing import Any
+
+from workloads.compute import Compute
+from workloads.messaging import RESPONSE, Messenger
+from workloads.recorder import Waits
+from workloads.timeline import BARRIER, GONE, READ, RECEIVED, SENT, SLEPT, Timeline
+
+LEAP_NS = 50_000
+"""A poll or a look at the clock takes a microsecond or two; longer than this and the
+processor was somewhere else."""
+
+
+class TracedCompute(Compute):
+    """Notes when another process ran during a phase (not in walks through a working set)."""
+
+    def __init__(self, timeline: Timeline, working_set_bytes: int = 0, unit_ns: float = 0.0) -> None:
+        super().__init__(working_set_bytes, unit_ns)
+        self._timeline = timeline
+
+    def _spend(self, end: int) -> int:
+        last, now = perf_counter_ns(), 0
+        while now < end:
+            now = thread_time_ns()
+            wall = perf_counter_ns()
+            if wall - last > LEAP_NS:
+                self._timeline.add(GONE, last, wall)
+            last = wall
+        return now
+
+
+class TracedMessenger(Messenger):
+    """Notes waits, sleeps, messages with their peers, and when another process ran."""
+
+    def __init__(self, *given: Any, timeline: Timeline, **options: Any) -> None:
+        super().__init__(*given, **options)
+        self._timeline = timeline
+        self._sent = [0] * self.size
+        self._target = -1
+        self._receive = _WatchedReceive(self._receive, timeline)
+
+    def poll(self) -> None:
+        """As in the base class."""
+        self._receive.last_ns = 0  # what went before was computation
+        super().poll()
+
+    def read(self, target: int) -> None:
+        """As in the base class."""
+        self._target = target
+        super().read(target)
+
+    def _send(self, target: int, kind: int, value: int) -> None:
+        self._sent[target] += 1
+        self._timeline.add(SENT + kind, perf_counter_ns(), self._sent[target], target)
+        super()._send(target, kind, value)
+
+    def _handle(self) -> int:
+        kind, source, _ = self._in
+        self._timeline.add(RECEIVED + kind, perf_counter_ns(), self._received[source] + 1, source)
+        return super()._handle()
+
+    def _wait(self, kind: int, count: int, limit_ns: int, waits: Waits) -> int:
+        self._receive.last_ns = perf_counter_ns()
+        waited_ns = super()._wait(kind, count, limit_ns, waits)
+        now = perf_counter_ns()
+        code, peer = (READ, self._target) if kind == RESPONSE else (BARRIER, -1)
+        self._timeline.add(code, now - waited_ns, now, peer)
+        return waited_ns
+
+    def _block(self) -> int:
+        begin = perf_counter_ns()
+        blocks = super()._block()
+        if blocks:
+            self._timeline.add(SLEPT, begin, perf_counter_ns())
+        return blocks
+
+
+class _WatchedReceive:
+    """The messenger's receive, with an eye on the clock at each poll."""
+
+    def __init__(self, receive: Any, timeline: Timeline) -> None:
+        self._receive = receive
+        self._timeline = timeline
+        self.Start, self.Cancel, self.Wait, self.Free = (
+            receive.Start,
+            receive.Cancel,
+            receive.Wait,
+            receive.Free,
+        )
+        self._test = receive.Test
+        self.last_ns = 0
+
+    def Test(self) -> bool:  # noqa: N802 - MPI's name
+        """Whether the message has arrived."""
+        now = perf_counter_ns()
+        if self.last_ns and now - self.last_ns > LEAP_NS:
+            self._timeline.add(GONE, self.last_ns, now)
+        self.last_ns = now
+        arrived: bool = self._test()
+        return arrived
