@@ -1,257 +1,277 @@
 """The agent: one per node. Lets ranks in, switches slots on its own clock, reports.
 
-Started by the driver as ``python -m coordinator.agent SETUP DRIVER LISTENER`` with two inherited
-descriptors: one end of a socket pair, and the socket that ranks connect to. However it ends,
-its guardian releases the run; if the guardian ends first, the agent has the driver end the
-run, or releases it itself when there is no driver either.
+Started on every node as ``python -m coordinator.agent`` with its set-up in the environment, or
+by hand as ``lockstep agent FILE``. However it ends, its guardian releases what the run has on
+the node; if the guardian ends first, the agent has the driver end the run, or releases it
+itself. Without a sign of life from the driver it goes on for the length of its lease.
 """
 
 from __future__ import annotations
 
 import gc
-import json
 import os
 import selectors
 import signal
 import socket
-import struct
-import sys
-import time
+import syslog
 from collections.abc import Callable
-from dataclasses import asdict, astuple, dataclass
+from contextlib import suppress
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
-from coordinator import cleanup, guardian, mechanisms, protocol
-from coordinator.channel import Channel
+from coordinator import cleanup, guardian, mechanisms, protocol, setup
+from coordinator.clock import Clock, Sample
+from coordinator.link import Line
 from coordinator.priority import prompt
-from coordinator.processes import JOB, RUN, Process, environment_of
-from coordinator.protocol import FROM_RANK, TO_AGENT, TO_DRIVER, TO_RANK, ProtocolError
+from coordinator.processes import Process
+from coordinator.protocol import TO_AGENT, TO_DRIVER, ProtocolError
+from coordinator.roster import Peer, Roster
 from coordinator.rundir import RunDirectory
+from coordinator.setup import Setup
 from coordinator.slots import Switcher
 from coordinator.timer import Alarm
 
 REPORT_SWITCHES = 256
 """Switches per report: reporting each would wake the driver in the middle of the slots."""
 
+BEAT_NS = 500_000_000
+"""From one sign of life to the next."""
 
-@dataclass(frozen=True)
-class Setup:
-    """What an agent must know.
+QUIET_NS = 2_000_000
+"""No sign of life is given so shortly before a change of slot, which it would delay."""
 
-    Attributes:
-        directory: path of the run directory.
-        mechanism: its name; None if the policy stops nothing.
-        local: "other" or "rr", the class of the ranks under the local scheduler.
-    """
+FIRST_EXCHANGES = 16
+"""Exchanges with the driver before a node joins, so that its clock is known."""
 
-    directory: str
-    mechanism: str | None
-    local: str
-
-    def encode(self) -> str:
-        """As an argument of the command line."""
-        return json.dumps({"version": protocol.VERSION, **asdict(self)})
-
-    @classmethod
-    def decode(cls, text: str) -> Setup:
-        """The inverse of ``encode``.
-
-        Raises:
-            ProtocolError: for a set-up of another version.
-        """
-        document: dict[str, Any] = json.loads(text)
-        if document.pop("version", None) != protocol.VERSION:
-            raise ProtocolError(f"the agent's set-up is not of version {protocol.VERSION}")
-        return cls(**document)
-
-
-@dataclass
-class _Peer:
-    """A rank's connection; ``job`` and ``rank`` are known from its first line on."""
-
-    channel: Channel
-    process: Process
-    job: int = -1
-    rank: int = -1
+JOIN_S = 5.0
+"""How long to look for the driver, which listens before it starts agents."""
 
 
 class Agent:
     """The loop that waits for the driver, the ranks, the guardian and the next boundary."""
 
-    def __init__(self, setup: Setup, driver: socket.socket, listener: socket.socket) -> None:
-        self._directory = RunDirectory(Path(setup.directory))
-        self._local = setup.local
-        self._guardian_process, self._guardian = guardian.start(self._directory)
-        mechanism = mechanisms.known()[setup.mechanism](self._directory) if setup.mechanism else None
-        self._switcher = Switcher(mechanism, time.monotonic_ns)
-        self._switches: list[tuple[int, int, int, int]] = []
-        self._peers: dict[tuple[int, int], _Peer] = {}
-        self._alarm = Alarm()
-        self._listener = listener
-        self._listener.setblocking(False)
-        self._driver = Channel(driver)
-        self._over = False
+    def __init__(self, setup: Setup, priority: str, clock: Clock | None = None) -> None:
+        self._setup = setup
+        self._priority = priority
+        self._clock = clock or Clock()
+        self._line = Line(setup.endpoint, setup.driver_key, setup.keys)
         self._selector = selectors.DefaultSelector()
-        self._watch(self._alarm, self._on_alarm)
-        self._watch(self._driver, self._on_driver)
-        self._watch(self._listener, self._on_connection)
-        self._watch(self._guardian, self._on_guardian)
+        self._alarm = Alarm()
+        self._watch(self._alarm, self._alarm.acknowledge)
+        self._watch(self._line, lambda: None)  # heard in every turn of the loop
+        self._switches: list[tuple[int, ...]] = []
+        self._exchanges = 0 if not setup.same_clock else FIRST_EXCHANGES - 1
+        self._beat_ns = self._clock.read_ns()
+        self._lease_ns = self._beat_ns + round(JOIN_S * 1e9)
+        self._dropped = 0
+        self._over = False
 
-    def run(self, priority: str) -> None:
+    def run(self) -> None:
         """Serve until the driver says End or is gone."""
-        self._tell(protocol.Up(self._guardian_process.pid, priority))
-        while not self._over:
-            for key, events in self._selector.select():
-                if events & selectors.EVENT_WRITE:
-                    self._flush(key.fileobj)
-                if events & selectors.EVENT_READ:
-                    key.data()
-        self._switcher.release()
-        self._report()
-        self._driver.drain(1.0)
+        if self._settle():
+            while not self._over:
+                self._turn()
+            self._switcher.release()
+            self._report()
+        self._line.close()
         if self._guardian_process.poll() is not None:
             cleanup.release(self._directory, spare={os.getpid()})
+
+    def _settle(self) -> bool:
+        """Take up residence on the node; returns whether that was possible."""
+        name = self._setup.mechanism
+        try:
+            self._directory = RunDirectory.adopt(Path(self._setup.directory))
+            self._guardian_process, self._guardian = guardian.start(self._directory, 2 * self._setup.lease_s)
+            mechanism = mechanisms.known()[name](self._directory) if name else None
+            self._roster = Roster(self._directory, self._selector, self)
+        except OSError as error:
+            self._tell(protocol.Trouble(f"{socket.gethostname()}: no place for the run: {error}", fatal=True))
+            return False
+        if self._setup.same_clock:  # then the driver is our parent, whose end shows at once
+            self._watch(Process(os.getppid()), self._forsaken)
+        self._switcher = Switcher(mechanism, self._clock.now_ns)
+        self._watch(self._guardian, self._on_guardian)
+        return True
+
+    def _turn(self) -> None:
+        """Wait for something to happen, and deal with it."""
+        dues = [self._beat_ns, self._lease_ns]
+        due_ns = self._switcher.due_ns()
+        if due_ns is not None:
+            dues.append(self._clock.local_ns(due_ns))
+        self._alarm.set(min(dues))
+        for key, events in self._selector.select():
+            if events & selectors.EVENT_WRITE:
+                self._roster.flush(key.fileobj)  # type: ignore[arg-type]
+            if events & selectors.EVENT_READ:
+                key.data()
+        self._switch()
+        self._live()
+        while lines := self._line.receive():
+            for line in lines:
+                self._on_line(line)
 
     def _watch(self, file: Any, on_input: Callable[[], None]) -> None:
         self._selector.register(file, selectors.EVENT_READ, on_input)
 
-    def _send(self, channel: Channel, line: bytes) -> None:
-        channel.send(line)
-        if channel.unsent:
-            key = self._selector.get_key(channel)
-            self._selector.modify(channel, selectors.EVENT_READ | selectors.EVENT_WRITE, key.data)
-
-    def _flush(self, channel: Any) -> None:
-        channel.flush()
-        if not channel.unsent:
-            self._selector.modify(channel, selectors.EVENT_READ, self._selector.get_key(channel).data)
-
     def _tell(self, message: Any) -> None:
-        self._send(self._driver, TO_DRIVER.encode(message))
+        self._line.send(TO_DRIVER.encode(message))
 
-    def _on_alarm(self) -> None:
-        self._alarm.acknowledge()
-        self._switch()
+    # The clock.
 
     def _switch(self) -> None:
-        switch = self._switcher.switch(time.monotonic_ns())
-        self._alarm.set(self._switcher.due_ns())
+        due_ns = self._switcher.due_ns()
+        now_ns = self._clock.now_ns()
+        if due_ns is None or due_ns > now_ns:
+            return
+        switch = self._switcher.switch(now_ns)
         if switch is not None:
-            self._switches.append(astuple(switch))
+            self._switches.append(astuple(switch)[:4])
             if len(self._switches) >= REPORT_SWITCHES:
                 self._report()
 
     def _report(self) -> None:
         if self._switches:
-            self._tell(protocol.Switched(tuple(self._switches)))
+            self._tell(protocol.Switched(tuple(self._switches)))  # type: ignore[arg-type]
             self._switches.clear()
 
-    def _on_driver(self) -> None:
-        for line in self._driver.receive():
-            match TO_AGENT.decode(line):
-                case protocol.Table() as table:
-                    self._switcher.publish(table)
-                    self._switch()
-                case protocol.Start() as start:
-                    self._start(start)
-                case protocol.Leave():
-                    for peer in self._peers.values():
-                        self._send(peer.channel, TO_RANK.encode(protocol.RankLeave()))
-                case protocol.End():
-                    self._over = True
-        self._over |= self._driver.closed
+    def _live(self) -> None:
+        """Give a sign of life when it is time, and see to it that the driver does."""
+        now_ns = self._clock.read_ns()
+        if now_ns >= self._lease_ns:
+            self._forsaken()
+        elif now_ns >= self._beat_ns:
+            due_ns = self._switcher.due_ns()
+            if due_ns is not None and 0 < self._clock.local_ns(due_ns) - now_ns < QUIET_NS:
+                self._beat_ns = self._clock.local_ns(due_ns) + 1
+            else:
+                self._beat()
+
+    def _beat(self) -> None:
+        now_ns = self._clock.read_ns()
+        clock = self._clock
+        offset_ns, uncertainty_ns = clock.offset_ns(now_ns), clock.uncertainty_ns()
+        self._tell(protocol.Beat(now_ns, offset_ns, uncertainty_ns, clock.drift, clock.steps, self._dropped))
+        self._beat_ns = now_ns + BEAT_NS
+        with suppress(OSError):  # the guardian's end is noticed by itself
+            self._guardian.send(b"\n", socket.MSG_DONTWAIT)
+
+    def _on_echo(self, echo: protocol.Echo) -> None:
+        now_ns = self._clock.read_ns()
+        if not 0 <= now_ns - echo.sent_ns <= BEAT_NS + round(self._setup.lease_s * 1e9):
+            return
+        self._lease_ns = now_ns + round(self._setup.lease_s * 1e9)
+        if not self._setup.same_clock:
+            self._clock.learn(Sample.of(echo.sent_ns, echo.received_ns, echo.replied_ns, now_ns))
+        self._exchanges += 1
+        if self._exchanges < FIRST_EXCHANGES:
+            self._beat()
+        elif self._exchanges == FIRST_EXCHANGES:
+            cores = tuple(sorted(os.sched_getaffinity(0)))
+            self._tell(protocol.Join(socket.gethostname(), cores, self._guardian_process.pid, self._priority))
+
+    def _forsaken(self) -> None:
+        why = f"the driver has gone, or has said nothing for {self._setup.lease_s:g} s"
+        if self._exchanges < FIRST_EXCHANGES:
+            why = f"the driver did not answer within {JOIN_S:g} s"
+        text = f"run {self._directory.run}: {why}; everything of it on this node is released"
+        syslog.syslog(syslog.LOG_WARNING, f"lockstep agent: {text}")
+        self._tell(protocol.Trouble(text, fatal=False))
+        self._over = True
+
+    # The driver.
+
+    def _on_line(self, line: bytes) -> None:
+        try:
+            message = TO_AGENT.decode(line)
+        except ProtocolError:
+            self._dropped += 1
+            return
+        match message:
+            case protocol.Echo():
+                self._on_echo(message)
+            case protocol.Table():
+                self._switcher.publish(message)
+                self._switch()
+            case protocol.Start():
+                self._start(message)
+            case protocol.Discard(job):
+                for peer in self._roster:
+                    if peer.job == job:
+                        peer.process.send(signal.SIGKILL)
+            case protocol.Leave():
+                for peer in self._roster:
+                    self._roster.send(peer, protocol.RankLeave())
+            case protocol.End():
+                self._over = True
 
     def _start(self, start: protocol.Start) -> None:
-        for rank, core in enumerate(start.cores):
-            peer = self._peers.get((start.job, rank))
+        for rank, core in start.cores:
+            peer = self._roster.find(start.job, rank)
             if peer is None:
                 continue
-            if self._local == "rr":
+            if self._setup.local == "rr":
                 mechanisms.set_class(peer.process, "rr")
-            self._send(peer.channel, TO_RANK.encode(protocol.RankStart(start.at_ns, core)))
+            at_ns = self._clock.local_ns(start.at_ns)
+            self._roster.send(peer, protocol.RankStart(at_ns, core))
+
+    # The guardian.
 
     def _on_guardian(self) -> None:
         self._selector.unregister(self._guardian)
         self._guardian_process.wait()
         self._tell(protocol.Trouble("the guardian has gone; the run cannot go on without it", fatal=True))
 
-    def _on_connection(self) -> None:
-        try:
-            connection, _ = self._listener.accept()
-        except OSError:
-            return
-        pid, user, _ = struct.unpack(
-            "3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-        )
-        try:
-            process = Process(pid)
-        except ProcessLookupError:
-            connection.close()
-            return
-        # The mark is read once the handle holds the pid, so it is this process's own.
-        if user != os.getuid() or environment_of(pid).get(RUN) != self._directory.run:
-            self._tell(protocol.Trouble(f"refused process {pid}: it is not of this run", fatal=False))
-            process.close()
-            connection.close()
-            return
-        peer = _Peer(Channel(connection), process)
-        self._watch(peer.channel, lambda: self._on_rank(peer))
+    # The ranks.
 
-    def _on_rank(self, peer: _Peer) -> None:
+    def admitted(self, peer: Peer) -> None:
+        """Take over a rank's process."""
         try:
-            for line in peer.channel.receive():
-                self._hear(peer, FROM_RANK.decode(line))
-        except ProtocolError as error:
-            self._tell(protocol.Trouble(f"process {peer.process.pid}: {error}", fatal=False))
-            peer.channel.closed = True
-        if peer.channel.closed:
-            self._selector.unregister(peer.channel)
-            peer.channel.close()
-            if self._peers.get((peer.job, peer.rank)) is peer:
-                del self._peers[peer.job, peer.rank]
-                self._switcher.drop(peer.job, peer.rank)
-                self._tell(protocol.Gone(peer.job, peer.rank))
-            peer.process.close()
-
-    def _hear(self, peer: _Peer, message: Any) -> None:
-        known = self._peers.get((peer.job, peer.rank)) is peer
-        match message:
-            case protocol.Hello(version, job, rank) if not known:
-                self._admit(peer, version, job, rank)
-            case protocol.RankReady() if known:
-                self._tell(protocol.Ready(peer.job, peer.rank, peer.process.pid))
-            case protocol.RankRecord(record) if known:
-                self._tell(protocol.Finished(peer.job, peer.rank, record))
-            case _:
-                raise ProtocolError(f"{type(message).__name__} out of turn")
-
-    def _admit(self, peer: _Peer, version: int, job: int, rank: int) -> None:
-        if version != protocol.VERSION:
-            raise ProtocolError(f"the rank speaks version {version}, required {protocol.VERSION}")
-        if environment_of(peer.process.pid).get(JOB) != str(job) or (job, rank) in self._peers:
-            raise ProtocolError(f"it is not rank {rank} of job {job}, or not the only one")
-        peer.job, peer.rank = job, rank
-        self._peers[job, rank] = peer
-        try:
-            self._switcher.adopt(job, rank, peer.process)
+            self._switcher.adopt(peer.job, peer.rank, peer.process)
         except OSError as error:
-            self._tell(protocol.Trouble(f"cannot take over rank {rank} of job {job}: {error}", fatal=True))
+            text = f"cannot take over rank {peer.rank} of job {peer.job}: {error}"
+            self._tell(protocol.Trouble(text, fatal=True))
+
+    def said(self, peer: Peer, message: Any) -> None:
+        """Pass on what a rank says, its times in the run's clock."""
+        match message:
+            case protocol.RankReady():
+                self._tell(protocol.Ready(peer.job, peer.rank, peer.process.pid))
+            case protocol.RankRecord(record):
+                times = {
+                    key: self._clock.run_ns(record[key])
+                    for key in ("start_ns", "finish_ns")
+                    if isinstance(record.get(key), int)
+                }
+                self._tell(protocol.Finished(peer.job, peer.rank, {**record, **times}))
+
+    def gone(self, peer: Peer) -> None:
+        """A rank is no longer there."""
+        self._switcher.drop(peer.job, peer.rank)
+        self._tell(protocol.Gone(peer.job, peer.rank))
+
+    def refused(self, why: str) -> None:
+        """Somebody was turned away."""
+        self._dropped += 1
+        self._tell(protocol.Trouble(why, fatal=False))
 
 
-def main(setup: str, driver: str, listener: str) -> None:
-    """Be an agent."""
+def serve(found: Setup) -> None:
+    """Be the agent that ``found`` describes, until the run is over."""
     for signum in (signal.SIGINT, signal.SIGHUP):
         signal.signal(signum, signal.SIG_IGN)
+    if os.getsid(0) != os.getpid() and os.getpgrp() != os.getpid():
+        os.setsid()  # a launcher's signals to its group are not for the agent
     with prompt() as priority:
-        sockets = (socket.socket(fileno=int(descriptor)) for descriptor in (driver, listener))
-        agent = Agent(Setup.decode(setup), *sockets)
+        agent = Agent(found, priority)
         # A collection in the middle of a switch would show as lateness of a millisecond.
         gc.collect()
         gc.freeze()
         gc.disable()
-        agent.run(priority)
+        agent.run()
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    serve(setup.find())

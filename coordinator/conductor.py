@@ -7,7 +7,7 @@ with the simulator's. Times are nanoseconds since the start of the run.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
@@ -19,8 +19,12 @@ from coordinator.view import Decision, Job, Reason
 class Crew(Protocol):
     """Who carries decisions out."""
 
-    def launch(self, job: int, processes: int) -> None:
-        """Start the job's processes, which then wait at their first line."""
+    def launch(self, job: int, placement: tuple[int, ...]) -> None:
+        """Start the job's processes, which then wait at their first line.
+
+        Rank r goes to the node of processor ``placement[r]``. The job may have been started
+        before, elsewhere; those processes are to be ended.
+        """
         ...
 
     def publish(self, plan: Plan, from_ns: int) -> None:
@@ -61,10 +65,20 @@ class Conductor:
         crew: carries out.
         lead_ns: how long ahead foreseeable events (arrivals, ends of tables) are decided, so
             that the agents know before it is time.
+        node_of: the node of each processor; by default they all share one.
     """
 
-    def __init__(self, session: Session, jobs: Iterable[Job], crew: Crew, lead_ns: int = 0) -> None:
+    def __init__(
+        self,
+        session: Session,
+        jobs: Iterable[Job],
+        crew: Crew,
+        lead_ns: int = 0,
+        node_of: Sequence[int] | None = None,
+    ) -> None:
         jobs = list(jobs)
+        self._node_of = node_of or [0] * session.machine.processors
+        self._nodes: dict[int, list[int]] = {}
         self._session = session
         self._crew = crew
         self._lead_ns = lead_ns
@@ -90,11 +104,16 @@ class Conductor:
         return self._stages[job] is Stage.OVER
 
     def prepare(self) -> None:
-        """Launch, ahead of time, every job whose number of processes is known."""
+        """Launch, ahead of time, every job whose number of processes is known.
+
+        Between nodes a process cannot move, so each job starts where it will be placed if
+        none leaves before it arrives. If the decision differs, it is started again.
+        """
+        foreseen = self._session.foresee() if len(set(self._node_of)) > 1 else {}
         for job in self._stages:
             processes = self._session.processes(job)
             if processes is not None:
-                self._launch(job, processes)
+                self._launch(job, foreseen.get(job, tuple(range(processes))))
 
     def ready(self, job: int, now_ns: int) -> None:
         """All processes of the job wait at their first line."""
@@ -112,6 +131,11 @@ class Conductor:
             self._decided(Reason.DEPARTURE, job, self._session.depart(job, self._last_ns))
         else:
             self._arrivals = [other for other in self._arrivals if other.number != job]
+
+    def lose(self, processors: Iterable[int], now_ns: int) -> None:
+        """Processors are gone; jobs that run there leave by :meth:`leave`, before or after."""
+        self._last_ns = max(now_ns, self._last_ns)
+        self._decided(Reason.NODE_LOST, None, self._session.lose(processors, self._last_ns))
 
     def due_ns(self) -> int | None:
         """When ``advance`` must be called next; None if nothing is foreseeable."""
@@ -147,15 +171,20 @@ class Conductor:
         decision = plan.decision
         scheduled = {job for slot in range(len(decision.slots)) for job in decision.running(slot)}
         for job, placement in decision.placements.items():
-            if self._stages[job] is Stage.ABSENT:
-                self._launch(job, len(placement))
+            displaced = self._stages[job] is Stage.READY and self._nodes[job] != self._on(placement)
+            if self._stages[job] is Stage.ABSENT or (displaced and job in scheduled):
+                self._launch(job, placement)
             elif self._stages[job] is Stage.READY and job in scheduled:
                 self._stages[job] = Stage.BEGUN
                 self._crew.begin(job, at_ns, placement)
 
-    def _launch(self, job: int, processes: int) -> None:
+    def _launch(self, job: int, placement: tuple[int, ...]) -> None:
         self._stages[job] = Stage.LAUNCHED
-        self._crew.launch(job, processes)
+        self._nodes[job] = self._on(placement)
+        self._crew.launch(job, placement)
+
+    def _on(self, placement: tuple[int, ...]) -> list[int]:
+        return [self._node_of[processor] for processor in placement]
 
     def _arrival_ns(self) -> int | None:
         return self._arrivals[0].arrival_ns if self._arrivals else None

@@ -1,6 +1,6 @@
 """Running a workload for real: launches, listens, and carries the conductor's decisions out.
 
-The decisions are made in ``coordinator.conductor``, the slots are kept by the agent. This
+The decisions are made in ``coordinator.conductor``, the slots are kept by the agents. This
 module joins them to processes, the clock and the user's signals, and sees to it that
 nothing remains.
 """
@@ -10,31 +10,26 @@ from __future__ import annotations
 import json
 import os
 import selectors
-import socket
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack, suppress
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import asdict
 from typing import Any
 
-from coordinator import cleanup, launch, mechanisms, processes, protocol
-from coordinator.agent import Setup
-from coordinator.channel import Channel
+from coordinator import cleanup, guardian, launch, mechanisms, processes, protocol
 from coordinator.conductor import Conductor
-from coordinator.environment import passed_on
-from coordinator.guardian import RELEASE_S
 from coordinator.interrupt import Interrupt
 from coordinator.launch import Launcher
+from coordinator.nodes import Nodes
+from coordinator.outcome import Part, outcome
 from coordinator.priority import prompt
 from coordinator.processes import JOB, Process
-from coordinator.protocol import TO_AGENT, TO_DRIVER
 from coordinator.rundir import RunDirectory
 from coordinator.session import Plan, Session
 from coordinator.timer import Alarm
 from coordinator.view import Job, Machine
-from coordinator.workload import JobResult, Result, Switch, Workload
+from coordinator.workload import Result, Switch, Workload
 from workloads.validation import InputError
 
 HEAD_START_NS = 50_000_000
@@ -49,9 +44,6 @@ EXIT_S = 1.0
 FINALIZE_S = 30.0
 """How long all launchers may take to end after the end of the workload."""
 
-BACKLOG = 4096
-"""Ranks that may have connected before the agent is up."""
-
 Progress = Callable[[str], None]
 
 
@@ -59,20 +51,8 @@ class RunFailed(Exception):  # noqa: N818 - says what became of the run
     """The run as a whole cannot go on."""
 
 
-@dataclass
-class _Part:
-    """What the driver knows about one launched job."""
-
-    processes: int = 0
-    mpiexec: subprocess.Popen[bytes] | None = None
-    ready: set[int] = field(default_factory=set)
-    records: dict[int, Mapping[str, Any]] = field(default_factory=dict)
-    failure: str = ""
-    give_up_ns: int | None = None
-
-
 def run_workload(workload: Workload, progress: Progress | None = None) -> Result:
-    """Run a workload on this machine and return what came of it.
+    """Run a workload on this machine, or on the nodes it names, and return what came of it.
 
     However it ends, no process that it started is left, held or not, nor any file, cgroup or
     shared memory of it. A job that fails is told in the result, as is a run that fails.
@@ -110,11 +90,11 @@ def _session(workload: Workload) -> tuple[Session, list[Job]]:
         Job(job.number, job.program.processes, round(job.arrival_s * 1e9), moldable=True)
         for job in workload.jobs
     ]
-    session = Session(workload.policy, Machine(len(workload.processors)), jobs)
+    session = Session(workload.policy, Machine(workload.processor_count), jobs)
     for job in jobs:
         count = session.processes(job.number)
-        if (count or 1) > len(workload.processors):
-            rule = f"must be at most the number of processors, {len(workload.processors)}"
+        if (count or 1) > workload.processor_count:
+            rule = f"must be at most the number of processors, {workload.processor_count}"
             raise InputError("processes", count, rule, "use more processors or fewer processes")
     return session, jobs
 
@@ -135,12 +115,11 @@ class Driver:
         self._launcher = launcher
         self._interrupt = interrupt
         self._progress = progress
-        self._parts = {job.number: _Part() for job in workload.jobs}
+        self._parts = {job.number: Part() for job in workload.jobs}
         self._programs = {job.number: job.program for job in workload.jobs}
         self._switches: list[Switch] = []
-        self._tables = 0
+        self._nodes: Nodes
         self._origin_ns: int | None = None
-        self._guardian: Process | None = None
         self._give_up_ns = time.monotonic_ns() + round(workload.timeout_s * 1e9)
         self._give_up_why = f"timed out: the run may take {workload.timeout_s:g} s"
 
@@ -155,9 +134,8 @@ class Driver:
                 stack.callback(self._alarm.close)
                 self._watch(self._alarm, self._alarm.acknowledge)
                 self._watch(self._interrupt, self._interrupt.acknowledge)
-                stack.callback(self._end)
-                self._start_agent()
-                self._conductor = Conductor(session, jobs, self, LEAD_NS)
+                self._start_nodes(stack)
+                self._conductor = Conductor(session, jobs, self, LEAD_NS, self._nodes.node_of)
                 self._perform()
         except RunFailed as failed:
             return str(failed)
@@ -170,40 +148,53 @@ class Driver:
                     part.mpiexec.wait()
         return ""
 
+    def result(self, mechanism: str, why: str, failure: str) -> Result:
+        """What came of it, all times relative to the start of the run."""
+        return outcome(
+            self._workload,
+            self._parts,
+            self._conductor.placements,
+            self._switches,
+            self._origin_ns or 0,
+            mechanism=mechanism,
+            mechanism_reason=why,
+            launcher=str(self._launcher),
+            nodes=self._nodes.results(),
+            failure=failure,
+        )
+
     # What the conductor asks for.
 
-    def launch(self, job: int, processes: int) -> None:
-        """Start a job's ranks, which report to the agent and wait."""
+    def launch(self, job: int, placement: tuple[int, ...]) -> None:
+        """Start a job's ranks, which report to the agents of their nodes and wait."""
         part = self._parts[job]
-        part.processes = processes
-        command = [sys.executable, "-m", "mpi4py", "-m", "workloads.rank", self._spec(job, processes)]
+        part.placement = placement
+        if part.mpiexec is not None:
+            part.mpiexec = None
+            self._discard(job)
+        if not self._nodes.alive(placement):
+            self._fail(job, "it is placed on processors that are lost")
+            return
+        part.ready.clear()
+        count = len(placement)
+        command = [sys.executable, "-m", "mpi4py", "-m", "workloads.rank", self._spec(job, count)]
+        argv = self._launcher.argv(count, command, self._nodes.hosts(placement))
         environment = self._launcher.environment({**self._directory.marks, JOB: str(job)})
         out, err = (self._directory.log(f"job-{job}-{stream}") for stream in ("out", "err"))
-        part.mpiexec = launch.start(self._launcher.argv(processes, command), environment, out, err)
-        handle = Process(part.mpiexec.pid)
-        self._watch(handle, lambda: self._on_exit(job, handle))
+        part.mpiexec = mpiexec = launch.start(argv, environment, out, err)
+        handle = Process(mpiexec.pid)
+        self._watch(handle, lambda: self._on_exit(job, mpiexec, handle))
 
     def publish(self, plan: Plan, from_ns: int) -> None:
-        """Have the agent carry out a plan."""
+        """Have the agents carry out a plan."""
         assert self._origin_ns is not None
-        decision = plan.decision
-        self._tables += 1
-        table = protocol.Table(
-            number=self._tables,
-            from_ns=self._origin_ns + from_ns,
-            start_ns=self._origin_ns + plan.start_ns,
-            cyclic=decision.cyclic,
-            lengths_ns=tuple(slot.length_ns for slot in decision.slots),
-            runs=tuple(slot.runs for slot in decision.slots),
-            placements=tuple(decision.placements.items()),
-        )
-        self._agent.send(TO_AGENT.encode(table))
+        self._nodes.publish(plan, from_ns, self._origin_ns)
 
     def begin(self, job: int, at_ns: int, placement: tuple[int, ...]) -> None:
-        """Have the agent tell a job's ranks to begin."""
+        """Have the agents tell a job's ranks to begin."""
         assert self._origin_ns is not None
-        cores = tuple(self._workload.processors[processor] for processor in placement)
-        self._agent.send(TO_AGENT.encode(protocol.Start(job, self._origin_ns + at_ns, cores)))
+        self._parts[job].placement, self._parts[job].begun = placement, True
+        self._nodes.begin(job, self._origin_ns + at_ns, placement)
         self._progress(f"job {job} starts")
 
     # What happens.
@@ -213,7 +204,7 @@ class Driver:
         self._progress(f"starting {len(self._parts)} jobs with {self._launcher}")
         while not self._conductor.over:
             self._wait()
-        self._agent.send(TO_AGENT.encode(protocol.Leave()))
+        self._nodes.send(protocol.Leave())
         self._give_up_ns = time.monotonic_ns() + round(FINALIZE_S * 1e9)
         self._give_up_why = f"a launcher did not end within {FINALIZE_S:g} s after its job"
         while any(part.mpiexec and part.mpiexec.poll() is None for part in self._parts.values()):
@@ -221,19 +212,22 @@ class Driver:
 
     def _wait(self) -> None:
         """Sleep until something happens and deal with it."""
+        self._nodes.receive()
         dues = [part.give_up_ns for part in self._parts.values() if part.give_up_ns is not None]
-        dues.append(self._give_up_ns)
+        dues += [self._give_up_ns, self._nodes.due_ns()]
         due_ns = self._conductor.due_ns()
         if self._origin_ns is not None and due_ns is not None:
             dues.append(self._origin_ns + due_ns)
         self._alarm.set(min(dues))
         for key, _ in self._selector.select():
             key.data()
+        self._nodes.receive()
         if self._interrupt.caught:
             raise RunFailed("interrupted")
         now_ns = time.monotonic_ns()
         if now_ns >= self._give_up_ns:
             raise RunFailed(self._give_up_why)
+        self._nodes.check(now_ns)
         for job, part in self._parts.items():
             if part.give_up_ns is not None and now_ns >= part.give_up_ns:
                 self._fail(job, part.failure)
@@ -242,51 +236,54 @@ class Driver:
         if self._origin_ns is not None:
             self._conductor.advance(now_ns - self._origin_ns)
 
-    def _on_agent(self) -> None:
-        for line in self._agent.receive():
-            self._hear(TO_DRIVER.decode(line))
-        if self._agent.closed:
-            text = launch.tail(self._directory.log("agent"))
-            raise RunFailed(f"the agent has gone, and with it the run\n{text}".rstrip())
-
-    def _hear(self, message: Any) -> None:
+    def _on_message(self, node: int, message: Any) -> None:
+        """An agent says something; what it says of ranks that it cannot have is left out of account."""
         match message:
-            case protocol.Up(guardian):
-                # One that has gone by now is reported by the agent.
-                with suppress(ProcessLookupError):
-                    self._guardian = Process(guardian)
-            case protocol.Ready(job, rank):
-                part = self._parts[job]
-                part.ready.add(rank)
-                if len(part.ready) == part.processes:
-                    self._conductor.ready(job, self._now_ns())
-            case protocol.Finished(job, rank, record):
-                part = self._parts[job]
-                part.records[rank] = record
-                if len(part.records) == part.processes:
-                    self._conductor.leave(job, self._now_ns())
-                    self._progress(f"job {job} has finished")
-            case protocol.Gone(job, rank):
-                part = self._parts[job]
-                if not self._conductor.is_over(job) and part.give_up_ns is None:
-                    # Its launcher knows more; it is given a moment to end and say it.
-                    part.failure = f"rank {rank} has gone"
-                    part.give_up_ns = time.monotonic_ns() + round(EXIT_S * 1e9)
             case protocol.Switched(switches):
-                self._switches += [Switch(*switch) for switch in switches]
+                self._switches += [Switch(*switch, node=node) for switch in switches]
             case protocol.Trouble(text, fatal):
                 if fatal:
                     raise RunFailed(text)
                 self._progress(text)
+            case protocol.Ready(job, rank) | protocol.Finished(job, rank) | protocol.Gone(job, rank):
+                part = self._parts.get(job)
+                if part is not None and rank in part.ranks_on(node, self._nodes.node_of):
+                    self._on_rank(job, part, rank, message)
 
-    def _on_exit(self, job: int, handle: Process) -> None:
+    def _on_rank(self, job: int, part: Part, rank: int, message: Any) -> None:
+        match message:
+            case protocol.Ready():
+                part.ready.add(rank)
+                if len(part.ready) == part.processes:
+                    self._conductor.ready(job, self._now_ns())
+            case protocol.Finished(_, _, record):
+                part.records[rank] = record
+                if len(part.records) == part.processes:
+                    self._conductor.leave(job, self._now_ns())
+                    self._progress(f"job {job} has finished")
+            case protocol.Gone() if rank in part.ready:
+                if not self._conductor.is_over(job) and part.give_up_ns is None:
+                    # Its launcher knows more; it is given a moment to end and say it.
+                    part.failure = f"rank {rank} has gone"
+                    part.give_up_ns = time.monotonic_ns() + round(EXIT_S * 1e9)
+
+    def _on_loss(self, lost: tuple[int, ...], why: str) -> None:
+        """The processors of a node are gone, and with them the jobs that have ranks there."""
+        if not self._workload.nodes or not self._nodes.alive() or self._origin_ns is None:
+            raise RunFailed(f"{why}; the run cannot go on")
+        self._progress(why.splitlines()[0])
+        for job, part in self._parts.items():
+            if not self._conductor.is_over(job) and set(part.placement) & set(lost) and part.begun:
+                self._fail(job, why)
+        self._conductor.lose(lost, self._now_ns())
+
+    def _on_exit(self, job: int, mpiexec: Any, handle: Process) -> None:
         """A job's launcher has ended: as it should, or before its time."""
         self._selector.unregister(handle)
         handle.close()
         part = self._parts[job]
-        assert part.mpiexec is not None
-        status = part.mpiexec.wait()
-        if status or not self._conductor.is_over(job):
+        status = mpiexec.wait()
+        if mpiexec is part.mpiexec and (status or not self._conductor.is_over(job)):
             said = launch.tail(self._directory.log(f"job-{job}-err")) or launch.tail(
                 self._directory.log(f"job-{job}-out")
             )
@@ -296,10 +293,14 @@ class Driver:
     def _fail(self, job: int, why: str) -> None:
         """End what is left of a job; the others go on."""
         part = self._parts[job]
-        part.failure, part.give_up_ns = why, None
-        processes.end(self._directory.run, job, grace_s=0)
+        part.failure, part.give_up_ns = part.failure or why, None
+        self._discard(job)
         self._progress(f"job {job} has failed: {why.splitlines()[0]}")
         self._conductor.leave(job, self._now_ns())
+
+    def _discard(self, job: int) -> None:
+        self._nodes.send(protocol.Discard(job))
+        processes.end(self._directory.run, job, grace_s=0)
 
     def _now_ns(self) -> int:
         return time.monotonic_ns() - self._origin_ns if self._origin_ns is not None else 0
@@ -309,45 +310,18 @@ class Driver:
     def _watch(self, file: Any, on_input: Callable[[], None]) -> None:
         self._selector.register(file, selectors.EVENT_READ, on_input)
 
-    def _start_agent(self) -> None:
-        ours, its = socket.socketpair()
-        self._agent = Channel(ours)
-        setup = Setup(str(self._directory.path), self._mechanism, self._workload.local)
-        listener = socket.socket(socket.AF_UNIX)
-        with its, listener, self._directory.log("agent").open("ab") as log:
-            # Listening before anything starts lets ranks and agent come up at the same time.
-            listener.bind(str(self._directory.socket))
-            listener.listen(BACKLOG)
-            descriptors = [its.fileno(), listener.fileno()]
-            self._agent_process = subprocess.Popen(
-                [sys.executable, "-m", "coordinator.agent", setup.encode(), *map(str, descriptors)],
-                env=passed_on(self._directory.marks),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                pass_fds=descriptors,
-                start_new_session=True,
-            )
-        self._watch(self._agent, self._on_agent)
-
-    def _end(self) -> None:
-        """Let agent and guardian end, and with them everything else."""
-        agent = getattr(self, "_agent", None)
-        if agent is None:
-            return
-        agent.send(TO_AGENT.encode(protocol.End()))
-        deadline = time.monotonic() + processes.GRACE_S
-        with selectors.DefaultSelector() as selector:
-            selector.register(agent, selectors.EVENT_READ)
-            while not agent.closed and selector.select(max(0.0, deadline - time.monotonic())):
-                for line in agent.receive():
-                    message = TO_DRIVER.decode(line)
-                    if isinstance(message, protocol.Switched):
-                        self._hear(message)
-        # An agent that is stopped itself neither ends nor lets its guardian begin.
-        if agent.closed and self._guardian is not None:
-            self._guardian.wait(RELEASE_S)
-        agent.close()
+    def _start_nodes(self, stack: ExitStack) -> None:
+        workload = self._workload
+        if workload.nodes:
+            # The agents' guardians are elsewhere; who ends the launchers here if we cannot?
+            keeper, hold = guardian.start(self._directory)
+            stack.callback(keeper.wait, guardian.RELEASE_S)
+            stack.callback(hold.close)
+        self._nodes = Nodes(
+            workload, self._mechanism, self._directory, self._launcher, self._on_message, self._on_loss
+        )
+        stack.callback(self._nodes.end)
+        self._nodes.start(self._selector)
 
     def _spec(self, job: int, count: int) -> str:
         workload = self._workload
@@ -367,43 +341,4 @@ class Driver:
                 "unit_ns": workload.unit_ns,
                 "timeline": workload.timeline,
             }
-        )
-
-    def result(self, mechanism: str, why: str, failure: str) -> Result:
-        """What came of it, all times relative to the start of the run."""
-        origin_ns = self._origin_ns or 0
-        jobs, ranks = [], []
-        for job in self._workload.jobs:
-            part = self._parts[job.number]
-            records = [part.records[rank] for rank in sorted(part.records)]
-            whole = part.processes > 0 and len(records) == part.processes
-            broken = part.failure or ("" if whole else failure)
-            jobs.append(
-                JobResult(
-                    number=job.number,
-                    processes=part.processes,
-                    placement=self._conductor.placements.get(job.number, ()),
-                    arrival_ns=round(job.arrival_s * 1e9),
-                    start_ns=min(record["start_ns"] for record in records) - origin_ns if whole else None,
-                    finish_ns=max(record["finish_ns"] for record in records) - origin_ns if whole else None,
-                    failure=broken,
-                )
-            )
-            ranks += [
-                {**record, **{key: record[key] - origin_ns for key in ("start_ns", "finish_ns")}}
-                for record in records
-            ]
-        failed = [f"job {job.number}: {job.failure}" for job in jobs if job.failure]
-        switches = tuple(
-            Switch(switch.slot, switch.due_ns - origin_ns, switch.lateness_ns, switch.skew_ns)
-            for switch in self._switches
-        )
-        return Result(
-            tuple(jobs),
-            tuple(ranks),
-            switches,
-            mechanism,
-            why,
-            str(self._launcher),
-            failure or "\n".join(failed),
         )

@@ -1,12 +1,15 @@
 """The guardian: outlives the agent, and undoes the run when the agent is gone.
 
-``python -m coordinator.guardian DIRECTORY FD`` waits until its end of a socket pair closes,
-however the agent ended, and releases the run. There is no other way to end a run, so the
-way that matters when all goes wrong is exercised every time.
+``python -m coordinator.guardian DIRECTORY FD LEASE`` waits until its end of a socket pair
+closes, however the agent ended, and releases the run. There is no other way to end a run, so
+the way that matters when all goes wrong is exercised every time. An agent that is stopped
+itself says nothing either: if it owes a sign of life, the guardian waits no longer than the
+lease for one.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -22,20 +25,25 @@ from coordinator.priority import prompt
 from coordinator.processes import GRACE_S, STUBBORN_S
 from coordinator.rundir import RunDirectory
 
+COMMAND = (sys.executable, "-m", "coordinator.guardian")
+
 RELEASE_S = 2 * (GRACE_S + STUBBORN_S)
 """A release takes no longer than this unless something is wrong with its guardian."""
 
 
-def start(directory: RunDirectory) -> tuple[subprocess.Popen[bytes], socket.socket]:
+def start(
+    directory: RunDirectory, lease_s: float | None = None
+) -> tuple[subprocess.Popen[bytes], socket.socket]:
     """Start a guardian in a session of its own; returns it and the socket that holds it back.
 
-    The guardian releases the run when the socket is closed here, or by the kernel. Its own
-    end shows as the end of file on that socket. It has begun to watch when this returns.
+    The guardian releases the run when the socket is closed here, or by the kernel, and with
+    a lease also when nothing is sent on it for so long. Its own end shows as the end of
+    file on that socket. It has begun to watch when this returns.
     """
     ours, its = socket.socketpair()
     with its, directory.log("guardian").open("ab") as log:
         guardian = subprocess.Popen(
-            [sys.executable, "-m", "coordinator.guardian", str(directory.path), str(its.fileno())],
+            [*COMMAND, str(directory.path), str(its.fileno()), json.dumps(lease_s)],
             env=passed_on(directory.marks),
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -65,14 +73,16 @@ def guarded() -> Iterator[RunDirectory]:
         directory.unlock()
 
 
-def main(path: str, descriptor: str) -> None:
+def main(path: str, descriptor: str, lease: str) -> None:
     """Watch, then release."""
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(signum, signal.SIG_IGN)
     with prompt(), socket.socket(fileno=int(descriptor)) as watched:
         watched.send(b"\n")
-        with suppress(OSError):
-            watched.recv(1)
+        watched.settimeout(json.loads(lease))
+        with suppress(OSError):  # the end of the lease among them
+            while watched.recv(64):
+                pass
         cleanup.release(RunDirectory(Path(path)), spare={os.getpid()})
 
 

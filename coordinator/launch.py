@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import subprocess
@@ -35,13 +36,26 @@ class Launcher:
     def __str__(self) -> str:
         return f"{self.kind} {self.version} ({self.path})"
 
-    def argv(self, processes: int, command: Sequence[str]) -> list[str]:
+    def argv(self, processes: int, command: Sequence[str], hosts: Sequence[str] = ()) -> list[str]:
         """The command line that runs ``command`` in so many processes, bound to no core.
 
         Ranks bind themselves; several jobs share the cores, so Open MPI must not count slots.
+
+        Args:
+            processes: how many.
+            command: what to run.
+            hosts: the host of each rank; empty for all on this one.
         """
-        unbound = ["-bind-to", "none"] if self.kind == "mpich" else ["--bind-to", "none", "--oversubscribe"]
-        return [self.path, *unbound, "-n", str(processes), *command]
+        runs = [(host, len(list(ranks))) for host, ranks in itertools.groupby(hosts)]
+        if self.kind == "mpich":
+            where = ["-hosts", ",".join(f"{host}:{count}" for host, count in runs)] if runs else []
+            return [self.path, "-bind-to", "none", *where, "-n", str(processes), *command]
+        argv = [self.path, "--bind-to", "none", "--oversubscribe"]
+        if not runs:
+            return [*argv, "-n", str(processes), *command]
+        # A context for each stretch of ranks: in one list of hosts Open MPI would reorder them.
+        parts = [["--host", f"{host}:{count}", "-n", str(count), *command] for host, count in runs]
+        return argv + [word for part in parts for word in (":", *part)][1:]
 
     def environment(
         self, extra: Mapping[str, str], source: Mapping[str, str] | None = None, *, root: bool | None = None

@@ -1,4 +1,4 @@
-"""Messages between driver and agent, and between agent and ranks: one JSON object per line.
+"""Messages between driver and agents, and between agent and ranks: one JSON object each.
 
 Messages are frozen dataclasses; encoding and decoding are pure and know no transport.
 Anything that is not exactly a message of this version raises :class:`ProtocolError`.
@@ -26,7 +26,7 @@ class ProtocolError(Exception):
 
 @dataclass(frozen=True)
 class Table:
-    """A decision to carry out: ``coordinator.view.Decision`` with its time, in CLOCK_MONOTONIC.
+    """A node's share of a decision (``coordinator.view.Decision``), in times of the run's clock.
 
     Attributes:
         number: of the table in this run, increasing.
@@ -34,8 +34,8 @@ class Table:
         start_ns: when its first slot began or counts as begun.
         cyclic: whether it starts over at its end.
         lengths_ns: of each slot; None for an endless one.
-        runs: for each slot and processor, the jobs that may run.
-        placements: (job, processor of each rank).
+        runs: for each slot and processor of the node, the jobs that may run.
+        placements: (job, (rank, processor of the node) of each rank placed on the node).
     """
 
     number: int
@@ -44,16 +44,32 @@ class Table:
     cyclic: bool
     lengths_ns: tuple[int | None, ...]
     runs: tuple[tuple[tuple[int, ...], ...], ...]
-    placements: tuple[tuple[int, tuple[int, ...]], ...]
+    placements: tuple[tuple[int, tuple[tuple[int, int], ...]], ...]
 
 
 @dataclass(frozen=True)
 class Start:
-    """Let the ranks of ``job`` begin at ``at_ns``, rank r on core ``cores[r]``."""
+    """Let ranks of ``job`` begin at ``at_ns`` of the run's clock: (rank, core) of each on the node."""
 
     job: int
     at_ns: int
-    cores: tuple[int, ...]
+    cores: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class Discard:
+    """End whatever there is of ``job`` on the node: it has failed, or starts anew elsewhere."""
+
+    job: int
+
+
+@dataclass(frozen=True)
+class Echo:
+    """The answer to a beat: its ``sent_ns``, and when it came and was answered, in CLOCK_MONOTONIC."""
+
+    sent_ns: int
+    received_ns: int
+    replied_ns: int
 
 
 @dataclass(frozen=True)
@@ -70,9 +86,39 @@ class End:
 
 
 @dataclass(frozen=True)
-class Up:
-    """The agent listens; ``priority`` says in words how promptly it is scheduled."""
+class Beat:
+    """The agent lives; every one is answered by an echo.
 
+    Attributes:
+        sent_ns: when, on the node's clock.
+        offset_ns: what the run's clock is ahead of the node's.
+        uncertainty_ns: by how much that may be wrong.
+        drift: how much faster the run's clock goes, as a fraction.
+        steps: how often a clock has jumped.
+        dropped: messages that were none.
+    """
+
+    sent_ns: int
+    offset_ns: int
+    uncertainty_ns: int
+    drift: float
+    steps: int
+    dropped: int
+
+
+@dataclass(frozen=True)
+class Join:
+    """The node takes part.
+
+    Attributes:
+        host: its name.
+        cores: ids of the cores that may be used there, ascending.
+        guardian: pid of the node's guardian.
+        priority: how promptly the agent is scheduled, in words.
+    """
+
+    host: str
+    cores: tuple[int, ...]
     guardian: int
     priority: str
 
@@ -105,7 +151,7 @@ class Gone:
 
 @dataclass(frozen=True)
 class Switched:
-    """Changes of slot: (slot, due in CLOCK_MONOTONIC, lateness, skew), in nanoseconds."""
+    """Changes of slot: (slot, due on the run's clock, lateness, skew), in nanoseconds."""
 
     switches: tuple[tuple[int, int, int, int], ...]
 
@@ -187,7 +233,7 @@ class Vocabulary:
         """
         try:
             document = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ProtocolError(f"not a line of JSON: {line[:80]!r}") from error
         if not isinstance(document, dict):
             raise ProtocolError(f"not an object: {line[:80]!r}")
@@ -219,15 +265,21 @@ def _fit(value: Any, hint: Any, where: str) -> Any:
     elif origin is Mapping:
         if isinstance(value, dict):
             return value
+    elif hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
     elif origin is None and isinstance(value, hint) and (hint is bool or not isinstance(value, bool)):
         return value
     raise ProtocolError(f"{where} is {value!r}")
 
 
-TO_AGENT = Vocabulary({"table": Table, "start": Start, "leave": Leave, "end": End}, {"version": VERSION})
+TO_AGENT = Vocabulary(
+    {"table": Table, "start": Start, "discard": Discard, "leave": Leave, "end": End, "echo": Echo},
+    {"version": VERSION},
+)
 TO_DRIVER = Vocabulary(
     {
-        "up": Up,
+        "beat": Beat,
+        "join": Join,
         "ready": Ready,
         "finished": Finished,
         "gone": Gone,

@@ -23,6 +23,9 @@ from typing import Any
 from coordinator.processes import DIRECTORY, RUN
 from workloads.validation import InputError
 
+HEAD_START_S = 30.0
+"""By how much ranks may be ahead of the agent of their node."""
+
 SOCKET_PATH_BYTES = 107
 """The longest path of a UNIX socket (sun_path less its final zero)."""
 
@@ -68,10 +71,33 @@ class RunDirectory:
         directory.temporary.mkdir()
         return directory
 
+    @classmethod
+    def adopt(cls, path: Path) -> RunDirectory:
+        """The directory at ``path``: the driver's, or on another host one made and locked here.
+
+        Raises:
+            OSError: if it can be neither used nor made.
+        """
+        directory = cls(path)
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        if not path.exists():
+            path.mkdir(mode=0o700)
+            directory._lock = os.open(path, os.O_RDONLY)
+            fcntl.flock(directory._lock, fcntl.LOCK_EX)
+            # Ranks may have come before their agent.
+            directory.note(made_s=time.time() - HEAD_START_S)
+            directory.temporary.mkdir()
+        return directory
+
     @property
     def socket(self) -> Path:
         """Where the agent listens for ranks."""
         return self.path / "agent"
+
+    @property
+    def hub(self) -> Path:
+        """Where the driver listens for an agent on its own host."""
+        return self.path / "hub"
 
     @property
     def temporary(self) -> Path:

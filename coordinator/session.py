@@ -70,6 +70,18 @@ class Session:
         view = View(self.machine, 0, tuple(self._workload.values()), len(self._workload))
         return self.policy.processes(self._workload[number], view)
 
+    def foresee(self) -> dict[int, tuple[int, ...]]:
+        """Where each job is first placed if all arrive in their turn and none leaves before.
+
+        A job that would wait for others to leave is not in it.
+        """
+        trial = Session(self.policy, self.machine, self._workload.values())
+        placed: dict[int, tuple[int, ...]] = {}
+        for job in sorted(self._workload.values(), key=lambda job: (job.arrival_ns, job.number)):
+            plan = trial.arrive(job.number, job.arrival_ns)
+            placed = {**plan.decision.placements, **placed}
+        return placed
+
     def arrive(self, number: int, now_ns: int) -> Plan:
         """Job ``number`` of the workload has arrived; returns the plan in force from now."""
         self._here[number] = self._workload[number]

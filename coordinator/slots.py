@@ -33,7 +33,7 @@ class Switcher:
 
     Args:
         mechanism: how; None if the policy's slots exclude nobody.
-        clock: nanoseconds of CLOCK_MONOTONIC; read only to measure.
+        clock: nanoseconds of the run's clock; read only to measure.
     """
 
     def __init__(self, mechanism: Mechanism | None, clock: Callable[[], int]) -> None:
@@ -42,6 +42,7 @@ class Switcher:
         self._ranks: dict[tuple[int, int], _Rank] = {}
         self._table: Table | None = None
         self._plan: Plan | None = None
+        self._places: dict[tuple[int, int], int] = {}
         self._coming: list[Table] = []
         self._due_ns: int | None = None
 
@@ -75,6 +76,7 @@ class Switcher:
         while self._coming and self._coming[0].from_ns <= now_ns:
             self._table = self._coming.pop(0)
             self._plan = _plan(self._table)
+            self._places = {(job, rank): p for job, ranks in self._table.placements for rank, p in ranks}
         if self._plan is None or self._mechanism is None:
             return None
         slot, end_ns = self._plan.slot_at(now_ns)
@@ -100,14 +102,13 @@ class Switcher:
         Returns the time at which each processor on which something changed was done.
         """
         assert self._table is not None and self._mechanism is not None
-        placements = dict(self._table.placements)
+        placements = self._places
         runs = self._table.runs[slot]
         changes: dict[int, list[tuple[int, _Rank]]] = {}
         for rank in ranks:
-            place = placements.get(rank.job)
             # A rank without a place waits at its first or last line, where it harms nobody.
-            processor = place[rank.rank] if place is not None else -1
-            wanted = FREE if place is None else RUN if rank.job in runs[processor] else HOLD
+            processor = placements.get((rank.job, rank.rank), -1)
+            wanted = FREE if processor < 0 else RUN if rank.job in runs[processor] else HOLD
             if wanted != rank.state:
                 changes.setdefault(processor, []).append((wanted, rank))
         deeds = {FREE: self._mechanism.free, RUN: self._mechanism.run, HOLD: self._mechanism.hold}
@@ -122,4 +123,4 @@ class Switcher:
 
 def _plan(table: Table) -> Plan:
     slots = tuple(Slot(runs, length) for runs, length in zip(table.runs, table.lengths_ns, strict=True))
-    return Plan(Decision(dict(table.placements), slots, cyclic=table.cyclic), table.start_ns)
+    return Plan(Decision({}, slots, cyclic=table.cyclic), table.start_ns)

@@ -24,13 +24,22 @@ class ParallelJob:
 
 
 @dataclass(frozen=True)
+class Node:
+    """A host to run on, and how many of its processors to use: the first that it allows."""
+
+    host: str
+    processors: int = 1
+
+
+@dataclass(frozen=True)
 class Workload:
     """Jobs to run together under one policy.
 
     Attributes:
         jobs: numbered from 0 in file order.
         policy: who decides.
-        processors: ids of the cores; processor p of the policy is ``processors[p]``.
+        processors: ids of the cores of this host; processor p of the policy is
+            ``processors[p]``. Empty where there are nodes.
         blocking: name of the waiting rule of all ranks (``workloads.blocking.RULES``).
         spin_switches: spin of the fixed rule, in context switches.
         switch_us: cost of a context switch that the waiting rules go by.
@@ -42,6 +51,8 @@ class Workload:
         unit_ns: calibrated cost of a step through the working set, 0 without one.
         timeout_s: after this long the run is ended and failed.
         timeline: whether the ranks record what they do when (``workloads.timeline``).
+        nodes: the hosts to run on, whose processors are numbered node by node; empty for this
+            host alone.
     """
 
     jobs: tuple[ParallelJob, ...]
@@ -58,6 +69,12 @@ class Workload:
     unit_ns: float = 0.0
     timeout_s: float = 600.0
     timeline: bool = False
+    nodes: tuple[Node, ...] = ()
+
+    @property
+    def processor_count(self) -> int:
+        """How many processors the policy has."""
+        return sum(node.processors for node in self.nodes) or len(self.processors)
 
 
 @dataclass(frozen=True)
@@ -85,12 +102,41 @@ class Switch:
 
     ``due_ns`` is when it was to happen and ``lateness_ns`` how much later the last process
     had been switched; ``skew_ns`` is the time between the first and the last processor.
+    All nodes mean the same boundary by the same ``due_ns``.
     """
 
     slot: int
     due_ns: int
     lateness_ns: int
     skew_ns: int
+    node: int = 0
+
+
+@dataclass(frozen=True)
+class NodeResult:
+    """What is known of one node at the end of a run.
+
+    Attributes:
+        host: its own name.
+        cores: ids of the cores used; the processors of the nodes are numbered one after another.
+        priority: how promptly its agent was scheduled, in words.
+        offset_ns: what the run's clock was ahead of the node's CLOCK_MONOTONIC.
+        uncertainty_ns: by how much that may have been wrong, at worst.
+        drift: how much faster the run's clock went, as a fraction.
+        steps: how often one of the clocks jumped.
+        dropped: messages to or from it that were none.
+        lost: why it was given up; empty if it was not.
+    """
+
+    host: str
+    cores: tuple[int, ...]
+    priority: str = ""
+    offset_ns: int = 0
+    uncertainty_ns: int = 0
+    drift: float = 0.0
+    steps: int = 0
+    dropped: int = 0
+    lost: str = ""
 
 
 @dataclass(frozen=True)
@@ -109,3 +155,4 @@ class Result:
     mechanism_reason: str
     launcher: str
     failure: str = ""
+    nodes: tuple[NodeResult, ...] = ()

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,21 +19,24 @@ from coordinator import policies
 from coordinator.driver import run_workload
 from coordinator.mechanisms import cgroups_of_runs, known
 from coordinator.processes import DIRECTORY, marked
-from coordinator.workload import ParallelJob, Workload
+from coordinator.workload import Node, ParallelJob, Workload
 from workloads.program import Program
 
 HERE = Path(__file__).parent
 
 
-def workload(policy: str = "none", jobs: int = 3, phases: int = 2000, **changes: Any) -> Workload:
-    """Two-process BARRIER jobs of about 0.1 ms a phase, on the first two cores."""
+def workload(
+    policy: str = "none", jobs: int = 3, phases: int = 2000, hosts: Sequence[str] = (), **changes: Any
+) -> Workload:
+    """Two-process BARRIER jobs of about 0.1 ms a phase, on the first two cores or one of each host."""
     options = changes.pop("options", {"quantum_ms": 10} if policy == "gang" else {})
     arrival_s = changes.pop("arrival_s", 0.0)
     program = Program(granularity_us=100, imbalance=0.25, phases=phases)
     return Workload(
         tuple(ParallelJob(number, program, number * arrival_s) for number in range(jobs)),
         policies.create(policy, options),
-        tuple(sorted(os.sched_getaffinity(0)))[:2],
+        () if hosts else tuple(sorted(os.sched_getaffinity(0)))[:2],
+        nodes=tuple(Node(host) for host in hosts),
         timeout_s=changes.pop("timeout_s", 60.0),
         **changes,
     )

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -15,18 +13,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hosts import Host
 from hypothesis import given
 from hypothesis import strategies as st
-from runs import eventually, state
+from runs import state
 
 from coordinator import protocol
-from coordinator.agent import Setup
 from coordinator.channel import Channel
-from coordinator.environment import passed_on
-from coordinator.processes import JOB, Process
+from coordinator.link import Keys
+from coordinator.processes import Process
 from coordinator.protocol import FROM_RANK, TO_AGENT, TO_DRIVER, ProtocolError, Table
 from coordinator.rundir import RunDirectory
+from coordinator.setup import LEASE_S, VARIABLE, Setup, find
 from coordinator.slots import Switcher
+from workloads.validation import InputError
 
 MS = 1_000_000
 
@@ -38,7 +38,7 @@ MS = 1_000_000
 )
 def test_tables_survive_the_wire(number: int, lengths: tuple[int | None, ...], cyclic: bool) -> None:
     runs = tuple(((0, 1), ()) for _ in lengths)
-    table = Table(number, 5, -5, cyclic, lengths, runs, ((0, (0, 1)), (1, ())))
+    table = Table(number, 5, -5, cyclic, lengths, runs, ((0, ((0, 0), (3, 1))), (1, ())))
     assert TO_AGENT.decode(TO_AGENT.encode(table).rstrip()) == table
 
 
@@ -50,12 +50,15 @@ def test_tables_survive_the_wire(number: int, lengths: tuple[int | None, ...], c
         (b"\xff", "not a line of JSON"),
         (b'{"type":"leave"}', "version None, required 1"),
         (b'{"type":"leave","version":2}', "version 2, required 1"),
-        (b'{"type":"fly","version":1}', "unknown message 'fly'; known are table, start, leave, end"),
+        (
+            b'{"type":"fly","version":1}',
+            "unknown message 'fly'; known are table, start",
+        ),
         (b'{"type":["a"],"version":1}', "unknown message"),
         (b'{"type":"leave","version":1,"x":1}', "x"),
         (b'{"type":"start","version":1,"job":1,"at_ns":2}', "cores"),
         (b'{"type":"start","version":1,"job":true,"at_ns":2,"cores":[]}', "start.job is True"),
-        (b'{"type":"start","version":1,"job":1,"at_ns":2,"cores":["0"]}', "start.cores is '0'"),
+        (b'{"type":"start","version":1,"job":1,"at_ns":2,"cores":[["0",0]]}', "start.cores is '0'"),
         (b'{"type":"start","version":1,"job":1,"at_ns":2,"cores":3}', "start.cores is 3"),
     ],
 )
@@ -132,7 +135,9 @@ def switcher() -> tuple[Switcher, Holder, list[int]]:
 def gang(number: int, from_ns: int, start_ns: int, *jobs: int, cyclic: bool = True) -> Table:
     """Slots of 10 ns, one for each job on both processors."""
     runs = tuple(((job,), (job,)) for job in jobs)
-    return Table(number, from_ns, start_ns, cyclic, (10,) * len(jobs), runs, tuple((j, (0, 1)) for j in jobs))
+    return Table(
+        number, from_ns, start_ns, cyclic, (10,) * len(jobs), runs, tuple((j, ((0, 0), (1, 1))) for j in jobs)
+    )
 
 
 def test_at_a_boundary_what_leaves_is_held_before_what_comes_runs() -> None:
@@ -203,53 +208,6 @@ def test_past_the_end_of_a_table_nothing_is_due() -> None:
     assert agent.due_ns() is None
 
 
-class Host:
-    """The driver's end of a real agent, with ranks that only speak its protocol."""
-
-    def __init__(self, directory: RunDirectory, mechanism: str | None) -> None:
-        self.directory = directory
-        ours, its = socket.socketpair()
-        listener = socket.socket(socket.AF_UNIX)
-        listener.bind(str(directory.socket))
-        listener.listen()
-        setup = Setup(str(directory.path), mechanism, "other").encode()
-        self.agent = subprocess.Popen(
-            [sys.executable, "-m", "coordinator.agent", setup, str(its.fileno()), str(listener.fileno())],
-            env=passed_on(directory.marks),
-            pass_fds=[its.fileno(), listener.fileno()],
-            start_new_session=True,
-        )
-        its.close()
-        listener.close()
-        self.channel = Channel(ours)
-        self.heard: list[Any] = []
-        self.children: list[subprocess.Popen[bytes]] = []
-
-    def hear(self, kind: type[Any], count: int = 1) -> list[Any]:
-        """Wait for messages of a kind."""
-
-        def enough() -> list[Any] | None:
-            self.heard += [TO_DRIVER.decode(line) for line in self.channel.receive()]
-            found = [message for message in self.heard if isinstance(message, kind)]
-            return found if len(found) >= count else None
-
-        found = eventually(enough, 10)
-        assert found, self.heard
-        return list(found)
-
-    def say(self, message: Any) -> None:
-        self.channel.send(TO_AGENT.encode(message))
-
-    def rank(self, job: int, rank: int, **variables: str) -> subprocess.Popen[bytes]:
-        script = Path(__file__).parent / "fake_rank.py"
-        child = subprocess.Popen(
-            [sys.executable, "-S", str(script), str(self.directory.socket), str(job), str(rank)],
-            env=passed_on({**self.directory.marks, JOB: str(job), **variables}),
-        )
-        self.children.append(child)
-        return child
-
-
 @pytest.fixture
 def host(
     request: pytest.FixtureRequest,
@@ -259,10 +217,11 @@ def host(
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("r")))
     directory = RunDirectory.create()
     host = Host(directory, "signals")
-    guardian = Process(host.hear(protocol.Up)[0].guardian)
+    guardian = Process(host.hear(protocol.Join)[0].guardian)
     yield host
-    host.channel.close()
+    host.say(protocol.End())
     host.agent.wait(10)
+    host.hub.close()
     assert guardian.wait(10)
     for child in host.children:
         child.wait(5)
@@ -271,7 +230,9 @@ def host(
 
 def table(number: int, length_ns: int) -> Table:
     now_ns = time.monotonic_ns()
-    return Table(number, now_ns, now_ns, True, (length_ns,) * 2, (((0,),), ((1,),)), ((0, (0,)), (1, (0,))))
+    return Table(
+        number, now_ns, now_ns, True, (length_ns,) * 2, (((0,),), ((1,),)), ((0, ((0, 0),)), (1, ((0, 0),)))
+    )
 
 
 @pytest.mark.slow
@@ -279,15 +240,15 @@ def test_an_agent_stops_and_continues_its_ranks_and_reports(host: Host) -> None:
     ranks = [host.rank(job, 0) for job in range(2)]
     assert {ready.job for ready in host.hear(protocol.Ready, 2)} == {0, 1}
     host.say(table(1, 1000 * MS))
-    assert eventually(lambda: state(ranks[1].pid) == "T") and state(ranks[0].pid) != "T"
+    assert host.eventually(lambda: state(ranks[1].pid) == "T") and state(ranks[0].pid) != "T"
     host.say(table(2, 20 * MS))
-    assert eventually(lambda: state(ranks[0].pid) == "T")
-    assert eventually(lambda: state(ranks[1].pid) == "T")
+    assert host.eventually(lambda: state(ranks[0].pid) == "T")
+    assert host.eventually(lambda: state(ranks[1].pid) == "T")
     for job in range(2):
-        host.say(protocol.Start(job, time.monotonic_ns(), (0,)))
+        host.say(protocol.Start(job, time.monotonic_ns(), ((0, 0),)))
     assert {record.record["rank"] for record in host.hear(protocol.Finished, 2)} == {0}
     host.say(protocol.Leave())
-    assert all(rank.wait(10) == 0 for rank in ranks)
+    assert host.eventually(lambda: all(rank.poll() == 0 for rank in ranks))
     host.hear(protocol.Gone, 2)
     host.say(protocol.End())
     switches = [switch for message in host.hear(protocol.Switched) for switch in message.switches]
@@ -308,25 +269,43 @@ def test_strangers_and_liars_are_refused(host: Host) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", ["driver", "agent", "guardian"])
+@pytest.mark.parametrize("how", ["driver", "agent", "stopped agent", "guardian"])
 def test_whoever_is_lost_stopped_ranks_do_not_remain(host: Host, how: str) -> None:
     ranks = [host.rank(job, 0) for job in range(2)]
     host.hear(protocol.Ready, 2)
     host.say(table(1, 1000 * MS))
-    assert eventually(lambda: state(ranks[1].pid) == "T")
+    assert host.eventually(lambda: state(ranks[1].pid) == "T")
     if how == "agent":
         host.agent.send_signal(signal.SIGKILL)
+    if how == "stopped agent":
+        host.agent.send_signal(signal.SIGSTOP)
     if how == "guardian":
-        Process(host.hear(protocol.Up)[0].guardian).send(signal.SIGKILL)
+        Process(host.hear(protocol.Join)[0].guardian).send(signal.SIGKILL)
         assert host.hear(protocol.Trouble)[0].fatal
-    if how != "agent":
-        host.channel.close()
+        host.say(protocol.End())
+    begin_s = time.monotonic()
+    # Nobody listens from here on: the lease of the agent, or of its guardian, ends.
     assert all(rank.wait(10) is not None for rank in ranks)
+    if how == "driver":
+        assert 0.5 < time.monotonic() - begin_s < LEASE_S + 2
 
 
-def test_the_setup_of_another_version_is_refused() -> None:
-    setup = Setup("/x", None, "other")
-    assert Setup.decode(setup.encode()) == setup
+def test_a_setup_survives_its_file_and_others_are_refused(tmp_path: Path) -> None:
+    setup = Setup("/x", "ipc:///y", "key", Keys("a", "b"), None)
+    setup.write(tmp_path / "agent")
+    assert find(tmp_path / "agent") == setup
+    (tmp_path / "agent").chmod(0o640)
+    with pytest.raises(InputError, match="chmod 600"):
+        find(tmp_path / "agent")
     with pytest.raises(ProtocolError, match="version 1"):
         Setup.decode(json.dumps({**json.loads(setup.encode()), "version": 2}))
+    for text in ("", "[]", "7", '{"version": 1}'):
+        with pytest.raises(ProtocolError):
+            Setup.decode(text)
     assert FROM_RANK.decode(b'{"type":"ready"}') == protocol.RankReady()
+
+
+def test_an_agent_without_a_setup_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    with pytest.raises(InputError, match="name the file"):
+        find()

@@ -28,12 +28,12 @@ MS = 1_000_000
 class Script:
     """A crew that writes down what it is told."""
 
-    launched: dict[int, int] = field(default_factory=dict)
+    launched: dict[int, tuple[int, ...]] = field(default_factory=dict)
     begun: dict[int, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
     published: list[tuple[int, Plan]] = field(default_factory=list)
 
-    def launch(self, job: int, processes: int) -> None:
-        self.launched[job] = processes
+    def launch(self, job: int, placement: tuple[int, ...]) -> None:
+        self.launched[job] = placement
 
     def publish(self, plan: Plan, from_ns: int) -> None:
         self.published.append((from_ns, plan))
@@ -57,7 +57,7 @@ def two_process_jobs(*arrivals_ms: int) -> list[Job]:
 def test_jobs_begin_when_they_arrive_and_leave_in_any_order() -> None:
     gang = policies.create("gang", {"quantum_ms": 10})
     conductor, script = conduct(gang, two_process_jobs(0, 0, 25), lead_ns=5 * MS)
-    assert script.launched == {0: 2, 1: 2, 2: 2}
+    assert script.launched == {0: (0, 1), 1: (0, 1), 2: (0, 1)}
     for job in range(3):
         assert not conductor.prepared
         conductor.ready(job, 0)
@@ -93,7 +93,7 @@ def test_a_batch_job_begins_when_the_one_before_has_left() -> None:
 
 def test_partitioned_jobs_are_launched_with_the_size_of_their_part() -> None:
     _, script = conduct(policies.create("partitioned", {}), two_process_jobs(0, 0, 0))
-    assert script.launched == {0: 1, 1: 1, 2: 1}
+    assert {job: len(place) for job, place in script.launched.items()} == {0: 1, 1: 1, 2: 1}
 
 
 def test_a_job_that_fails_before_it_arrives_never_arrives() -> None:
@@ -128,7 +128,7 @@ def test_a_job_whose_size_admission_tells_is_launched_then_and_begins_when_ready
     conductor, script = conduct(AdmittingLater(), two_process_jobs(0))
     assert conductor.prepared and not script.launched
     conductor.advance(0)
-    assert script.launched == {0: 1} and not script.begun
+    assert script.launched == {0: (0,)} and not script.begun
     conductor.ready(0, 3 * MS)
     assert script.begun == {0: (3 * MS, (0,))}
 

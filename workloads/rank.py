@@ -29,17 +29,19 @@ from workloads.tracing import TracedCompute, TracedMessenger
 
 VERSION = 1
 
+AGENT_S = 30.0
+"""How long to wait for the agent of this node to come up."""
+
 
 class Agent:
     """The rank's line to the agent of its node: one JSON object a line, both ways.
 
     Raises:
-        ConnectionError: when the agent has gone; the rank cannot go on without it.
+        ConnectionError: when the agent has gone, or does not come; the rank cannot go on without it.
     """
 
     def __init__(self, path: str) -> None:
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._socket.connect(path)
+        self._socket = _connected(path)
         self._lines = self._socket.makefile("r", encoding="utf-8")
 
     def tell(self, kind: str, **values: Any) -> None:
@@ -55,6 +57,22 @@ class Agent:
         if message["type"] != kind:
             raise ConnectionError(f"the agent said {message['type']!r} instead of {kind!r}")
         return message
+
+
+def _connected(path: str) -> socket.socket:
+    """A connection to the agent, which may come up later than the rank."""
+    deadline = time.monotonic() + AGENT_S
+    while True:
+        line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            line.connect(path)
+        except (FileNotFoundError, ConnectionRefusedError) as error:
+            line.close()
+            if time.monotonic() > deadline:
+                raise ConnectionError(f"no agent has come to {path} in {AGENT_S:g} s") from error
+            time.sleep(0.01)
+        else:
+            return line
 
 
 def prepare(

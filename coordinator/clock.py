@@ -1,0 +1,119 @@
+"""The run's clock: the driver's CLOCK_MONOTONIC as it is known on another node.
+
+Each exchange of a beat and its echo tells the offset between the two clocks to within half
+of its round trip, however the trip was divided. The exchange with the shortest trip counts
+most; older ones are trusted less, by as much as clocks may drift apart.
+Source: Mills, RFC 5905, section 8 (offset and delay) and section 10 (the shortest of eight).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import monotonic_ns
+
+DRIFT_BOUND = 100e-6
+"""By how much two clocks may run apart, at worst; ordinary oscillators keep within half of it."""
+
+WINDOW = 32
+"""Exchanges that the offset is taken from."""
+
+ANCHOR_NS = 8_000_000_000
+"""The drift is measured between the best exchanges of spans of this length."""
+
+ANCHORS = 32
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One exchange: when it was, on this clock, and what it tells of the other. Nanoseconds."""
+
+    at_ns: int
+    offset_ns: int
+    trip_ns: int
+
+    @classmethod
+    def of(cls, sent_ns: int, received_ns: int, replied_ns: int, arrived_ns: int) -> Sample:
+        """The sample of a beat sent and an echo that arrived here; the middle times are the other's."""
+        offset_ns = ((received_ns - sent_ns) + (replied_ns - arrived_ns)) // 2
+        trip_ns = max(0, (arrived_ns - sent_ns) - (replied_ns - received_ns))
+        return cls((sent_ns + arrived_ns) // 2, offset_ns, trip_ns)
+
+
+class Clock:
+    """Reads the run's clock and converts between it and this node's.
+
+    Without any exchange it is this node's own: right where both are the same.
+
+    Attributes:
+        drift: by how much faster the run's clock goes, as a fraction; 0 until it can be told.
+        steps: how often one of the clocks has jumped.
+
+    Args:
+        read: this node's clock, in nanoseconds.
+    """
+
+    def __init__(self, read: Callable[[], int] = monotonic_ns) -> None:
+        self._read = read
+        self._samples: deque[Sample] = deque(maxlen=WINDOW)
+        self._anchors: deque[Sample] = deque(maxlen=ANCHORS)
+        self._best: Sample | None = None
+        self.drift = 0.0
+        self.steps = 0
+
+    def read_ns(self) -> int:
+        """This node's clock now."""
+        return self._read()
+
+    def now_ns(self) -> int:
+        """The run's clock now."""
+        return self.run_ns(self._read())
+
+    def run_ns(self, local_ns: int) -> int:
+        """What the run's clock says when this node's says ``local_ns``."""
+        return local_ns + self.offset_ns(local_ns)
+
+    def local_ns(self, run_ns: int) -> int:
+        """What this node's clock says when the run's says ``run_ns``."""
+        return run_ns - self.offset_ns(run_ns - self.offset_ns(run_ns))
+
+    def offset_ns(self, local_ns: int) -> int:
+        """Run's clock less this node's."""
+        best = self._best
+        return best.offset_ns + round(self.drift * (local_ns - best.at_ns)) if best else 0
+
+    def uncertainty_ns(self) -> int:
+        """By how much the offset may be wrong now."""
+        return self._doubt_ns(self._best, self._read()) if self._best else 0
+
+    def learn(self, sample: Sample) -> None:
+        """Take an exchange into account."""
+        if self._best is not None:
+            surprise_ns = abs(sample.offset_ns - self.offset_ns(sample.at_ns))
+            if surprise_ns > self._doubt_ns(self._best, sample.at_ns) + sample.trip_ns / 2:
+                # No division of the trip explains this: what was known is of another clock.
+                self._samples.clear()
+                self._anchors.clear()
+                self.drift = 0.0
+                self.steps += 1
+        self._samples.append(sample)
+        self._best = min(self._samples, key=lambda one: self._doubt_ns(one, sample.at_ns))
+        self._learn_drift(sample)
+
+    @staticmethod
+    def _doubt_ns(sample: Sample, at_ns: int) -> int:
+        return sample.trip_ns // 2 + round(DRIFT_BOUND * max(0, at_ns - sample.at_ns))
+
+    def _learn_drift(self, sample: Sample) -> None:
+        anchors = self._anchors
+        if not anchors or sample.at_ns - anchors[-1].at_ns >= ANCHOR_NS:
+            anchors.append(sample)
+        elif sample.trip_ns < anchors[-1].trip_ns:
+            anchors[-1] = sample
+        first, last = anchors[0], anchors[-1]
+        moved_ns = last.offset_ns - first.offset_ns
+        span_ns = last.at_ns - first.at_ns
+        # Less than the two exchanges can be wrong by is no drift that can be told.
+        if span_ns >= ANCHOR_NS and abs(moved_ns) > (first.trip_ns + last.trip_ns) // 2:
+            self.drift = max(-DRIFT_BOUND, min(DRIFT_BOUND, moved_ns / span_ns))

@@ -1,0 +1,190 @@
+"""The line between driver and agents: ZeroMQ with CURVE, so that only key holders are heard.
+
+Every run has keys of its own: a pair for the driver and one for each node. The driver admits
+the nodes' public keys and no other, and knows from the key, not from what a message claims,
+which node speaks; an agent knows the driver by its public key. A peer without a key gets
+nothing, not even an answer. Neither side ever blocks.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import zmq
+from zmq.utils import z85
+
+from workloads.validation import InputError
+
+LONGEST_BYTES = 1 << 22
+"""No message comes near this; who sends a longer one is cut off."""
+
+WAITING = 1 << 14
+"""Messages kept for a peer that does not take them; more are dropped."""
+
+PRIORITY = 51
+"""SCHED_FIFO priority of the transport's own thread, where the user may have one."""
+
+
+@dataclass(frozen=True)
+class Keys:
+    """A CURVE key pair, as text."""
+
+    public: str
+    secret: str
+
+    @classmethod
+    def make(cls) -> Keys:
+        """A new pair."""
+        public, secret = zmq.curve_keypair()
+        return cls(public.decode(), secret.decode())
+
+
+class Hub:
+    """The driver's end.
+
+    Args:
+        endpoint: where to listen, as ZeroMQ writes it; a TCP port of 0 means any.
+        keys: the driver's.
+        admitted: public key and number of each node.
+    """
+
+    def __init__(self, endpoint: str, keys: Keys, admitted: Mapping[str, int]) -> None:
+        self._context = _context()
+        self._admitted = {z85.decode(key.encode()): node for key, node in admitted.items()}
+        # The library asks this socket about every peer before it hears any message of it.
+        self._gate = self._context.socket(zmq.REP)
+        self._gate.bind("inproc://zeromq.zap.01")
+        self._socket = self._context.socket(zmq.ROUTER)
+        _prepare(self._socket, keys)
+        self._socket.curve_server = True
+        self._socket.zap_domain = b"lockstep"
+        self._socket.router_handover = True
+        self._socket.bind(endpoint)
+        self._routes: dict[int, bytes] = {}
+        self.refused = 0
+
+    def endpoint_for(self, host: str) -> str:
+        """Where ``host`` reaches this end by TCP.
+
+        Raises:
+            InputError: if ``host`` is not known or there is no way to it.
+        """
+        port = str(self._socket.getsockopt_string(zmq.LAST_ENDPOINT)).rstrip("\0").rpartition(":")[2]
+        try:
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+                probe.connect((host, 9))  # sends nothing
+                return f"tcp://{probe.getsockname()[0]}:{port}"
+        except OSError as error:
+            rule = f"cannot be reached: {error}"
+            raise InputError("hosts", host, rule, "name hosts as ssh knows them") from error
+
+    def filenos(self) -> tuple[int, int]:
+        """Descriptors that turn readable when ``receive`` may have something to do."""
+        return self._socket.fileno(), self._gate.fileno()
+
+    def receive(self) -> list[tuple[int, bytes]]:
+        """The messages that have arrived, each with the number of the node that sent it.
+
+        Call it until it returns nothing, and after the last ``send``, before sleeping on the
+        descriptors: they tell of changes only.
+        """
+        self._admit()
+        arrived = []
+        while (frames := _try(lambda: self._socket.recv_multipart(zmq.NOBLOCK, copy=False))) is not None:
+            if len(frames) == 2:
+                node = int(frames[1].get("User-Id"))
+                self._routes[node] = frames[0].bytes
+                arrived.append((node, frames[1].bytes))
+            else:
+                self.refused += 1
+        return arrived
+
+    def send(self, node: int, line: bytes) -> None:
+        """Send a message to a node; it is dropped if the node has never been heard."""
+        route = self._routes.get(node)
+        if route is not None:
+            _try(lambda: self._socket.send_multipart([route, line], zmq.NOBLOCK))
+
+    def close(self, linger_s: float = 1.0) -> None:
+        """Let what is sent go out, for so long, and hang up."""
+        self._socket.close(round(linger_s * 1e3))
+        self._gate.close(0)
+        self._context.term()
+
+    def _admit(self) -> None:
+        """Answer who may speak (ZAP, RFC 27)."""
+        while (frames := _try(lambda: self._gate.recv_multipart(zmq.NOBLOCK))) is not None:
+            version, request, _, _, _, mechanism, *credentials = frames
+            node = self._admitted.get(credentials[0]) if mechanism == b"CURVE" and credentials else None
+            if node is None:
+                self.refused += 1
+            status, text = (b"400", b"no admitted key") if node is None else (b"200", b"OK")
+            user = b"" if node is None else str(node).encode()
+            self._gate.send_multipart([version, request, status, text, user, b""])
+
+
+class Line:
+    """An agent's end.
+
+    Args:
+        endpoint: where the driver listens.
+        driver_key: the driver's public key.
+        keys: the agent's.
+    """
+
+    def __init__(self, endpoint: str, driver_key: str, keys: Keys) -> None:
+        self._context = _context()
+        self._socket = self._context.socket(zmq.DEALER)
+        _prepare(self._socket, keys)
+        self._socket.curve_serverkey = driver_key.encode()
+        self._socket.connect(endpoint)
+
+    def fileno(self) -> int:
+        """A descriptor that turns readable when ``receive`` may have something to do."""
+        return int(self._socket.fileno())
+
+    def receive(self) -> list[bytes]:
+        """The messages that have arrived; see ``Hub.receive`` for when to call it."""
+        arrived = []
+        while (frames := _try(lambda: self._socket.recv_multipart(zmq.NOBLOCK))) is not None:
+            arrived.append(frames[-1])
+        return arrived
+
+    def send(self, line: bytes) -> None:
+        """Send a message, or keep it until the driver can be reached."""
+        _try(lambda: self._socket.send(line, zmq.NOBLOCK))
+
+    def close(self, linger_s: float = 1.0) -> None:
+        """Let what is sent go out, for so long, and hang up."""
+        self._socket.close(round(linger_s * 1e3))
+        self._context.term()
+
+
+def _context() -> zmq.Context[zmq.Socket[bytes]]:
+    context = zmq.Context()
+    if os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK == os.SCHED_FIFO:
+        # Its thread would otherwise wait for a processor behind spinning ranks.
+        context.set(zmq.THREAD_SCHED_POLICY, os.SCHED_FIFO)
+        context.set(zmq.THREAD_PRIORITY, PRIORITY)
+    return context
+
+
+def _prepare(end: zmq.Socket[bytes], keys: Keys) -> None:
+    end.curve_publickey = keys.public.encode()
+    end.curve_secretkey = keys.secret.encode()
+    end.maxmsgsize = LONGEST_BYTES
+    end.sndhwm = end.rcvhwm = WAITING
+    end.reconnect_ivl = 50
+    end.reconnect_ivl_max = 500
+
+
+def _try(operation: Callable[[], Any]) -> Any:
+    """What a call gives; None if it would have had to wait."""
+    try:
+        return operation()
+    except zmq.Again:
+        return None

@@ -1,0 +1,297 @@
+"""The nodes of a run as the driver sees them: started, joined, alive, lost.
+
+Every node has one agent. On this host it is a child of the driver; on others the MPI launcher
+starts it, one launcher for each node, so that the end of one does not touch the others.
+"""
+
+from __future__ import annotations
+
+import selectors
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from coordinator import launch, processes, protocol
+from coordinator.environment import passed_on
+from coordinator.guardian import RELEASE_S
+from coordinator.launch import Launcher
+from coordinator.link import Hub, Keys
+from coordinator.processes import Process
+from coordinator.protocol import TO_AGENT, TO_DRIVER, ProtocolError
+from coordinator.rundir import RunDirectory
+from coordinator.session import Plan
+from coordinator.setup import LEASE_S, VARIABLE, Setup
+from coordinator.workload import NodeResult, Workload
+
+SILENCE_NS = round(1.5 * LEASE_S * 1e9)
+"""A node is lost after this: by then its agent's lease has ended, and it has released everything."""
+
+JOIN_NS = 30_000_000_000
+"""How long a node may take to join."""
+
+
+@dataclass
+class _Node:
+    """One node. Its processors are ``first`` and those that follow."""
+
+    host: str
+    first: int
+    count: int
+    keys: Keys = field(default_factory=Keys.make)
+    starter: subprocess.Popen[bytes] | None = None
+    join: protocol.Join | None = None
+    beat: protocol.Beat | None = None
+    heard_ns: int = 0
+    dropped: int = 0
+    over: bool = False
+    lost: str = ""
+
+
+class Nodes:
+    """All nodes of a run.
+
+    ``on_message(node, message)`` is told what agents say, ``on_loss(processors, why)`` of the
+    processors of a node that is lost.
+
+    Args:
+        workload: says which nodes.
+        mechanism: for the agents.
+        directory: of the run, on this host.
+        launcher: starts agents on other hosts.
+    """
+
+    def __init__(
+        self,
+        workload: Workload,
+        mechanism: str | None,
+        directory: RunDirectory,
+        launcher: Launcher,
+        on_message: Callable[[int, Any], None],
+        on_loss: Callable[[tuple[int, ...], str], None],
+    ) -> None:
+        self._directory = directory
+        self._launcher = launcher
+        self._on_message = on_message
+        self._on_loss = on_loss
+        self._cores = workload.processors
+        self._remote = bool(workload.nodes)
+        self._nodes: list[_Node] = []
+        for node in workload.nodes:
+            self._nodes.append(_Node(node.host, self._end_of_last(), node.processors))
+        if not self._remote:
+            self._nodes.append(_Node("", 0, len(workload.processors)))
+        self.node_of = [number for number, node in enumerate(self._nodes) for _ in range(node.count)]
+        keys = Keys.make()
+        local = f"ipc://{directory.hub}"
+        admitted = {node.keys.public: number for number, node in enumerate(self._nodes)}
+        self._hub = Hub("tcp://*:0" if self._remote else local, keys, admitted)
+        self._setups = [
+            Setup(
+                directory=str(directory.path),
+                endpoint=self._hub.endpoint_for(node.host) if self._remote else local,
+                driver_key=keys.public,
+                keys=node.keys,
+                mechanism=mechanism,
+                local=workload.local,
+                same_clock=not self._remote,
+            )
+            for node in self._nodes
+        ]
+        self._tables = 0
+
+    def _end_of_last(self) -> int:
+        return self._nodes[-1].first + self._nodes[-1].count if self._nodes else 0
+
+    def start(self, selector: selectors.BaseSelector) -> None:
+        """Start all agents and listen to them."""
+        for number, (node, setup) in enumerate(zip(self._nodes, self._setups, strict=True)):
+            argv = [sys.executable, "-m", "coordinator.agent"]
+            marks = {**self._directory.marks, VARIABLE: setup.encode()}
+            environment = passed_on(marks)
+            if self._remote:
+                argv = self._launcher.argv(1, argv, [node.host])
+                environment = self._launcher.environment(marks)
+            log = self._directory.log(f"agent-{number}")
+            node.starter = launch.start(argv, environment, log, log)
+            node.heard_ns = time.monotonic_ns()
+            self._watch_starter(selector, number, Process(node.starter.pid))
+        for descriptor in self._hub.filenos():
+            selector.register(descriptor, selectors.EVENT_READ, lambda: None)
+
+    def _watch_starter(self, selector: selectors.BaseSelector, number: int, handle: Process) -> None:
+        def ended() -> None:
+            selector.unregister(handle)
+            handle.close()
+            said = launch.tail(self._directory.log(f"agent-{number}"))
+            self.lose(number, f"its agent has ended\n{said}".rstrip())
+
+        selector.register(handle, selectors.EVENT_READ, ended)
+
+    def hosts(self, placement: tuple[int, ...]) -> list[str]:
+        """The host of each rank; empty if all run on this one."""
+        return [self._nodes[self.node_of[p]].host for p in placement] if self._remote else []
+
+    def alive(self, processors: Iterable[int] = ()) -> bool:
+        """Whether some node is not lost, and none of those with these processors is."""
+        some = any(not node.lost for node in self._nodes)
+        return some and not any(self._nodes[self.node_of[p]].lost for p in processors)
+
+    # To the agents.
+
+    def send(self, message: Any) -> None:
+        """Tell every node."""
+        for number in range(len(self._nodes)):
+            self._hub.send(number, TO_AGENT.encode(message))
+
+    def publish(self, plan: Plan, from_ns: int, origin_ns: int) -> None:
+        """Have each node carry out its share of a plan that begins at ``from_ns`` of the run."""
+        decision = plan.decision
+        self._tables += 1
+        for number, node in enumerate(self._nodes):
+            here = range(node.first, node.first + node.count)
+            places = (
+                (job, tuple((rank, p - node.first) for rank, p in enumerate(placement) if p in here))
+                for job, placement in decision.placements.items()
+            )
+            table = protocol.Table(
+                number=self._tables,
+                from_ns=origin_ns + from_ns,
+                start_ns=origin_ns + plan.start_ns,
+                cyclic=decision.cyclic,
+                lengths_ns=tuple(slot.length_ns for slot in decision.slots),
+                runs=tuple(tuple(slot.runs[p] for p in here) for slot in decision.slots),
+                placements=tuple((job, ranks) for job, ranks in places if ranks),
+            )
+            self._hub.send(number, TO_AGENT.encode(table))
+
+    def begin(self, job: int, at_ns: int, placement: tuple[int, ...]) -> None:
+        """Have the nodes tell a job's ranks to begin at ``at_ns`` of the run's clock."""
+        for number in sorted({self.node_of[p] for p in placement}):
+            cores = tuple(
+                (rank, self.core(p)) for rank, p in enumerate(placement) if self.node_of[p] == number
+            )
+            self._hub.send(number, TO_AGENT.encode(protocol.Start(job, at_ns, cores)))
+
+    def core(self, processor: int) -> int:
+        """The id that a processor has on its node."""
+        node = self._nodes[self.node_of[processor]]
+        if not self._remote:
+            return self._cores[processor]
+        return node.join.cores[processor - node.first] if node.join else -1
+
+    # From the agents.
+
+    def receive(self) -> None:
+        """Deal with everything that has arrived. Call it before each sleep on the selector."""
+        while arrived := self._hub.receive():
+            for number, line in arrived:
+                self._hear(number, line)
+
+    def _hear(self, number: int, line: bytes) -> None:
+        node = self._nodes[number]
+        received_ns = node.heard_ns = time.monotonic_ns()
+        try:
+            message = TO_DRIVER.decode(line)
+        except ProtocolError:
+            node.dropped += 1
+            return
+        if node.lost:
+            return  # it holds nothing any more, whatever it thinks
+        match message:
+            case protocol.Beat(sent_ns):
+                node.beat = message
+                echo = protocol.Echo(sent_ns, received_ns, time.monotonic_ns())
+                self._hub.send(number, TO_AGENT.encode(echo))
+            case protocol.Join(host, cores):
+                node.join = message
+                if self._remote and len(cores) < node.count:
+                    self.lose(number, f"{host} allows {len(cores)} cores, and {node.count} are asked for")
+            case _:
+                self._on_message(number, message)
+
+    def due_ns(self) -> int:
+        """When ``check`` must be called next, in CLOCK_MONOTONIC."""
+        return min((self._patience_ns(node) for node in self._nodes if not node.lost), default=1 << 62)
+
+    def check(self, now_ns: int) -> None:
+        """Give up the nodes that have been silent for too long."""
+        for number, node in enumerate(self._nodes):
+            if not node.lost and now_ns >= self._patience_ns(node):
+                silence_s = (now_ns - node.heard_ns) / 1e9
+                what = "no sign of life" if node.join else "it did not join"
+                said = launch.tail(self._directory.log(f"agent-{number}"))
+                self.lose(number, f"{what} for {silence_s:.1f} s\n{said}".rstrip())
+
+    @staticmethod
+    def _patience_ns(node: _Node) -> int:
+        return node.heard_ns + (SILENCE_NS if node.join else JOIN_NS)
+
+    def lose(self, number: int, why: str) -> None:
+        """Give a node up: whatever runs there is released by its own agent or guardian."""
+        node = self._nodes[number]
+        if node.lost:
+            return
+        node.lost = why
+        if node.starter is not None and node.starter.poll() is None:
+            node.starter.kill()
+        name = node.join.host if node.join else node.host or socket.gethostname()
+        self._on_loss(tuple(range(node.first, node.first + node.count)), f"node {name} is lost: {why}")
+
+    def end(self) -> None:
+        """Let all agents report and end, and their guardians after them; hear them to their end."""
+        self.send(protocol.End())
+        deadline = time.monotonic() + processes.GRACE_S
+        waiting = [node for node in self._nodes if node.starter is not None and not node.lost]
+        while time.monotonic() < deadline and any(node.starter.poll() is None for node in waiting):  # type: ignore[union-attr]
+            self._hear_last()
+            time.sleep(0.002)
+        self._hear_last()
+        self._wait_for_guardian()
+        for node in self._nodes:
+            if node.starter is not None and node.starter.poll() is None:
+                node.starter.kill()
+        self._hub.close(0.2)
+        for node in self._nodes:
+            if node.starter is not None:
+                node.starter.wait()
+
+    def _hear_last(self) -> None:
+        for number, line in self._hub.receive():
+            with suppress(ProtocolError):
+                message = TO_DRIVER.decode(line)
+                if isinstance(message, protocol.Switched):
+                    self._on_message(number, message)
+
+    def _wait_for_guardian(self) -> None:
+        """Wait for the guardian of an agent on this host; it begins when the agent has ended."""
+        (node, *others) = self._nodes
+        if self._remote or others or node.join is None or node.starter is None or node.starter.poll() is None:
+            return
+        with suppress(ProcessLookupError):
+            guardian = Process(node.join.guardian)
+            guardian.wait(RELEASE_S)
+            guardian.close()
+
+    def results(self) -> tuple[NodeResult, ...]:
+        """What is known of each node."""
+        found = []
+        for node in self._nodes:
+            join, beat = node.join, node.beat
+            cores = tuple(join.cores[: node.count]) if join else ()
+            clock = (beat.offset_ns, beat.uncertainty_ns, beat.drift, beat.steps) if beat else (0, 0, 0.0, 0)
+            found.append(
+                NodeResult(
+                    join.host if join else node.host,
+                    cores if self._remote else self._cores,
+                    join.priority if join else "",
+                    *clock,
+                    dropped=node.dropped + (beat.dropped if beat else 0),
+                    lost=node.lost,
+                )
+            )
+        return tuple(found)

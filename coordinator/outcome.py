@@ -1,0 +1,79 @@
+"""What came of a run: from what the driver has heard to a :class:`Result`."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from coordinator.workload import JobResult, NodeResult, Result, Switch, Workload
+
+
+@dataclass
+class Part:
+    """What the driver knows about one launched job."""
+
+    placement: tuple[int, ...] = ()
+    mpiexec: subprocess.Popen[bytes] | None = None
+    ready: set[int] = field(default_factory=set)
+    begun: bool = False
+    records: dict[int, Mapping[str, Any]] = field(default_factory=dict)
+    failure: str = ""
+    give_up_ns: int | None = None
+
+    @property
+    def processes(self) -> int:
+        """With how many it was launched; 0 before."""
+        return len(self.placement)
+
+    def ranks_on(self, node: int, node_of: Sequence[int]) -> set[int]:
+        """The ranks that were launched on a node."""
+        return {rank for rank, processor in enumerate(self.placement) if node_of[processor] == node}
+
+
+def outcome(
+    workload: Workload,
+    parts: Mapping[int, Part],
+    placements: Mapping[int, tuple[int, ...]],
+    switches: Sequence[Switch],
+    origin_ns: int,
+    *,
+    mechanism: str,
+    mechanism_reason: str,
+    launcher: str,
+    nodes: tuple[NodeResult, ...],
+    failure: str,
+) -> Result:
+    """The result of a run that began at ``origin_ns`` of its clock."""
+    jobs, ranks = [], []
+    for job in workload.jobs:
+        part = parts[job.number]
+        records = [part.records[rank] for rank in sorted(part.records)]
+        whole = part.processes > 0 and len(records) == part.processes
+        jobs.append(
+            JobResult(
+                number=job.number,
+                processes=part.processes,
+                placement=placements.get(job.number, ()),
+                arrival_ns=round(job.arrival_s * 1e9),
+                start_ns=min(record["start_ns"] for record in records) - origin_ns if whole else None,
+                finish_ns=max(record["finish_ns"] for record in records) - origin_ns if whole else None,
+                failure=part.failure or ("" if whole else failure),
+            )
+        )
+        ranks += [
+            {**record, **{key: record[key] - origin_ns for key in ("start_ns", "finish_ns")}}
+            for record in records
+        ]
+    failed = [f"job {job.number}: {job.failure}" for job in jobs if job.failure]
+    return Result(
+        jobs=tuple(jobs),
+        ranks=tuple(ranks),
+        switches=tuple(replace(switch, due_ns=switch.due_ns - origin_ns) for switch in switches),
+        mechanism=mechanism,
+        mechanism_reason=mechanism_reason,
+        launcher=launcher,
+        failure=failure or "\n".join(failed),
+        nodes=nodes,
+    )

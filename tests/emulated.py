@@ -1,0 +1,269 @@
+"""Hosts that are not there: each is a set of namespaces on this machine, with a clock of its own.
+
+A host has its own network (a veth on a common bridge), host name, processes, shared memory,
+runtime directory and CLOCK_MONOTONIC. Its first process takes commands as sshd would, on a
+socket in the file system that all hosts share; ``python emulated.py HOST COMMAND...`` is its
+ssh. When the first process ends, the kernel ends everything else of the host.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+NETWORK = "10.119.0"
+"""Of the addresses, which exist inside the namespaces only."""
+
+HEAD = ".254"
+
+SOCKETS = "EMULATED_HOSTS"
+"""Variable that names the directory with the hosts' sockets."""
+
+NAMESPACES = ("--net", "--uts", "--ipc", "--mount", "--pid", "--time")
+UNSHARE = ("unshare", *NAMESPACES, "--fork", "--mount-proc", "--kill-child")
+
+
+class Host:
+    """One emulated host; ``address`` is how the others reach it."""
+
+    def __init__(self, name: str, number: int, core: int | None, root: Path, ahead_s: int) -> None:
+        self.name = name
+        self.address = f"{NETWORK}.{number}"
+        self._root = root
+        runtime = root / "runtime"
+        settings = json.dumps({"name": name, "core": core, "runtime": str(runtime)})
+        me = [sys.executable, str(Path(__file__).resolve()), "--init", settings, str(root / self.address)]
+        argv = [*UNSHARE, "--monotonic", str(ahead_s), *me]
+        self._unshare = subprocess.Popen(argv, stdin=subprocess.DEVNULL)
+        deadline = time.monotonic() + 10
+        while not (root / self.address).exists():
+            assert time.monotonic() < deadline and self._unshare.poll() is None, "the host does not start"
+            time.sleep(0.01)
+        children = Path(f"/proc/{self._unshare.pid}/task/{self._unshare.pid}/children").read_text()
+        self.init = int(children.split()[0])
+
+    def network(self, *words: str) -> None:
+        """Run ``ip`` in its network."""
+        subprocess.run(["nsenter", "-t", str(self.init), "-n", "ip", *words], check=True)
+
+    def plug(self, on: bool) -> None:
+        """Connect it to the others, or cut it off."""
+        self.network("link", "set", "eth0", "up" if on else "down")
+
+    def command(self, argv: Sequence[str]) -> list[str]:
+        """The command line that runs ``argv`` there."""
+        return [sys.executable, str(Path(__file__).resolve()), self.address, shlex.join(argv)]
+
+    def processes(self) -> list[int]:
+        """Pids, as seen from outside, of its processes but for the first."""
+        ours = Path(f"/proc/{self.init}/ns/pid").readlink()
+        found = []
+        for process in Path("/proc").iterdir():
+            with suppress(OSError):
+                if process.name.isdigit() and (process / "ns/pid").readlink() == ours:
+                    found.append(int(process.name))
+        return [pid for pid in found if pid != self.init]
+
+    def files(self) -> list[str]:
+        """What lies in its runtime directory and shared memory."""
+        root = Path(f"/proc/{self.init}/root")
+        places = (root / str(self._root / "runtime").lstrip("/"), root / "dev/shm")
+        return [str(path) for place in places for path in place.rglob("*")]
+
+    def end(self) -> None:
+        """Pull the plug."""
+        self._unshare.kill()
+        self._unshare.wait()
+
+
+class Cluster:
+    """A head host, where drivers run, and nodes of one core each.
+
+    Attributes:
+        environment: for commands that are run on the head: there, ``ssh`` is ours.
+    """
+
+    def __init__(self, nodes: int, root: Path) -> None:
+        cores = sorted(os.sched_getaffinity(0))
+        (root / "runtime").mkdir()
+        self.root = root
+        self.head = Host("head", 254, None, root, 0)
+        self.nodes: list[Host] = []
+        try:
+            self.head.network("link", "add", "bridge", "type", "bridge")
+            self.head.network("addr", "add", f"{self.head.address}/24", "dev", "bridge")
+            self.head.network("link", "set", "bridge", "up")
+            self.head.network("link", "set", "lo", "up")
+            for number in range(1, nodes + 1):
+                core = cores[(number - 1) % len(cores)]
+                self.nodes.append(Host(f"node{number}", number, core, root, 1000 * number))
+                self._connect(self.nodes[-1], number)
+        except BaseException:
+            self.end()
+            raise
+        script = root / "ssh"
+        me = f"{sys.executable} -S -E {Path(__file__).resolve()}"
+        script.write_text(f'#!/bin/sh\nexport {SOCKETS}={root}\nexec {me} "$@"\n')
+        script.chmod(0o700)
+        self.environment = {
+            **os.environ,
+            SOCKETS: str(root),
+            "PYTHONPATH": str(Path(__file__).resolve().parents[1]),
+            "XDG_RUNTIME_DIR": str(root / "runtime"),
+            "HYDRA_LAUNCHER": "ssh",
+            "HYDRA_LAUNCHER_EXEC": str(script),
+            "HYDRA_IFACE": "bridge",
+            # Left to themselves the libraries see one machine, and try shared memory.
+            "MPICH_CH4_NETMOD": "ofi",
+            "FI_PROVIDER": "tcp",
+        }
+
+    def _connect(self, host: Host, number: int) -> None:
+        ends = ("type", "veth", "peer", "name", f"port{number}", "netns", str(self.head.init))
+        host.network("link", "add", "eth0", *ends)
+        self.head.network("link", "set", f"port{number}", "master", "bridge", "up")
+        host.network("addr", "add", f"{host.address}/24", "dev", "eth0")
+        host.network("link", "set", "eth0", "up")
+        host.network("link", "set", "lo", "up")
+
+    @property
+    def hosts(self) -> list[str]:
+        """Addresses of the nodes."""
+        return [node.address for node in self.nodes]
+
+    def start(self, argv: Sequence[str], **options: object) -> subprocess.Popen[str]:
+        """Start a command on the head."""
+        return subprocess.Popen(  # type: ignore[call-overload,no-any-return]
+            self.head.command(argv),
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            **options,
+        )
+
+    def processes(self) -> list[int]:
+        """Pids of all processes on all hosts."""
+        return [pid for host in (self.head, *self.nodes) for pid in host.processes()]
+
+    def files(self) -> list[str]:
+        """What lies in all runtime directories and shared memories."""
+        return [path for host in (self.head, *self.nodes) for path in host.files()]
+
+    def end(self) -> None:
+        """End all hosts."""
+        for host in (*self.nodes, self.head):
+            host.end()
+
+
+def unavailable() -> str:
+    """Why hosts cannot be emulated here; empty if they can."""
+    try:
+        trial = [*UNSHARE, "ip", "link", "add", "v0", "type", "bridge"]
+        done = subprocess.run(trial, capture_output=True, text=True, check=False)
+    except OSError as error:
+        return f"hosts cannot be emulated here: {error}"
+    return f"hosts cannot be emulated here: {done.stderr.strip()}" if done.returncode else ""
+
+
+@contextmanager
+def cluster(nodes: int) -> Iterator[Cluster]:
+    """So many nodes and a head; afterwards nothing of them is left."""
+    with TemporaryDirectory(prefix="ls-hosts-") as root:
+        made = Cluster(nodes, Path(root))
+        try:
+            yield made
+        finally:
+            made.end()
+
+
+def init(settings: str, path: str) -> None:
+    """Be the first process of a host: take commands and descriptors, run them, tell their status."""
+    options = json.loads(settings)
+    socket.sethostname(options["name"])
+    for place in (options["runtime"], "/dev/shm"):
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=700", "tmpfs", place], check=True)
+    if options["core"] is not None:
+        os.sched_setaffinity(0, {options["core"]})
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(path)
+    listener.listen(64)
+    clients: dict[int, socket.socket] = {}
+    wake = socket.socketpair()
+    for end in wake:
+        end.setblocking(False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(wake[0].fileno())
+    poll = select.poll()
+    poll.register(listener, select.POLLIN)
+    poll.register(wake[1], select.POLLIN)
+    while True:
+        for descriptor, _ in poll.poll():
+            if descriptor == listener.fileno():
+                client, _ = listener.accept()
+                pid = serve(client, options)
+                clients[pid] = client
+            else:
+                wake[1].recv(4096)
+        with suppress(ChildProcessError):
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                client = clients.pop(ended[0], None)
+                if client:
+                    with suppress(OSError):
+                        client.sendall(bytes([os.waitstatus_to_exitcode(ended[1]) & 0xFF]))
+                    client.close()
+
+
+def serve(client: socket.socket, options: dict[str, str]) -> int:
+    """Fork and execute what a client wants; returns the pid."""
+    message, descriptors, _, _ = socket.recv_fds(client, 1 << 18, 3)
+    request = json.loads(message)
+    pid = os.fork()
+    if pid:
+        for descriptor in descriptors:
+            os.close(descriptor)
+        return pid
+    os.setsid()
+    for number, descriptor in enumerate(descriptors):
+        os.dup2(descriptor, number)
+    os.closerange(3, 256)
+    with suppress(OSError):
+        os.chdir(request["directory"])
+    os.execve("/bin/bash", ["bash", "-c", request["command"]], request["environment"])
+
+
+def ssh(words: list[str]) -> int:
+    """Run a command on a host; returns its status. Options before the host are ignored."""
+    while words[0].startswith("-"):
+        words.pop(0)
+    host, *command = words
+    with socket.socket(socket.AF_UNIX) as server:
+        server.connect(f"{os.environ[SOCKETS]}/{host}")
+        # As with the real one the environment stays behind, but for what brings one to the head.
+        names = os.environ if host.endswith(HEAD) else ("PATH", "HOME")
+        request = {
+            "command": " ".join(command),
+            "directory": str(Path.cwd()),
+            "environment": {name: os.environ[name] for name in names},
+        }
+        socket.send_fds(server, [json.dumps(request).encode()], [0, 1, 2])
+        return (server.recv(1) or b"\xff")[0]
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--init":
+        init(*sys.argv[2:])
+    else:
+        sys.exit(ssh(sys.argv[1:]))

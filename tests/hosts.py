@@ -1,0 +1,85 @@
+"""The driver's end of a real agent, for tests that speak to it themselves."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from runs import eventually
+
+from coordinator import protocol
+from coordinator.environment import passed_on
+from coordinator.link import Hub, Keys
+from coordinator.processes import JOB
+from coordinator.protocol import TO_AGENT, TO_DRIVER
+from coordinator.rundir import RunDirectory
+from coordinator.setup import VARIABLE, Setup
+
+
+class Host:
+    """An agent, with ranks that only speak its protocol."""
+
+    def __init__(self, directory: RunDirectory, mechanism: str | None, **options: Any) -> None:
+        self.directory = directory
+        self.keys, self.agent_keys = Keys.make(), Keys.make()
+        self.endpoint = f"ipc://{directory.hub}"
+        self.hub = Hub(self.endpoint, self.keys, {self.agent_keys.public: 0})
+        self.setup = Setup(
+            str(directory.path), self.endpoint, self.keys.public, self.agent_keys, mechanism, **options
+        )
+        self.agent = subprocess.Popen(
+            [sys.executable, "-m", "coordinator.agent"],
+            env=passed_on({**directory.marks, VARIABLE: self.setup.encode()}),
+            start_new_session=True,
+        )
+        self.heard: list[Any] = []
+        self.children: list[subprocess.Popen[bytes]] = []
+        self.echoing = True
+
+    def listen(self) -> None:
+        """Take what has arrived, and answer beats."""
+        while arrived := self.hub.receive():
+            for _, line in arrived:
+                message = TO_DRIVER.decode(line)
+                if isinstance(message, protocol.Beat) and self.echoing:
+                    now_ns = time.monotonic_ns()
+                    self.say(protocol.Echo(message.sent_ns, now_ns, now_ns))
+                self.heard.append(message)
+
+    def hear(self, kind: type[Any], count: int = 1) -> list[Any]:
+        """Wait for messages of a kind."""
+
+        def enough() -> list[Any] | None:
+            self.listen()
+            found = [message for message in self.heard if isinstance(message, kind)]
+            return found if len(found) >= count else None
+
+        found = eventually(enough, 10)
+        assert found, self.heard
+        return list(found)
+
+    def eventually(self, condition: Any, timeout_s: float = 15.0) -> Any:
+        """As ``runs.eventually``, answering beats meanwhile."""
+
+        def heard() -> Any:
+            self.listen()
+            return condition()
+
+        return eventually(heard, timeout_s)
+
+    def say(self, message: Any) -> None:
+        """Tell the agent something."""
+        self.hub.send(0, TO_AGENT.encode(message))
+
+    def rank(self, job: int, rank: int, **variables: str) -> subprocess.Popen[bytes]:
+        """Start a rank."""
+        script = Path(__file__).parent / "fake_rank.py"
+        child = subprocess.Popen(
+            [sys.executable, "-S", str(script), str(self.directory.socket), str(job), str(rank)],
+            env=passed_on({**self.directory.marks, JOB: str(job), **variables}),
+        )
+        self.children.append(child)
+        return child
