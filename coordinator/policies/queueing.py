@@ -25,6 +25,8 @@ class _Memory:
     """At the beginning of the table."""
     order: tuple[int, ...]
     """The jobs of the table's slots."""
+    taken: int
+    """How many jobs the round has taken: those before the table and those in it."""
     placed: places.Placements
     """The jobs that have begun."""
 
@@ -50,11 +52,12 @@ class _Queueing:
     def decide(self, view: View, why: Reason) -> Decision:
         """The rest of the round, or a new one if that is over.
 
-        A job that leaves in the middle of its slot gives up the rest of it. With ``insert``
-        newcomers get the slots that come next, outside the round's count. The memory holds
-        the registration office as it was at the beginning of the table.
+        A job that leaves in the middle of its slot gives up the rest of it. Newcomers join
+        the round at its end while it has room; with ``insert`` they get the slots that come
+        next, outside the round's count. The memory holds the registration office as it was
+        at the beginning of the table.
         """
-        memory = view.previous.memory if view.previous else _Memory((), (), {})
+        memory = view.previous.memory if view.previous else _Memory((), (), 0, {})
         here = {job.number: job for job in view.jobs}
         rules = self.rules()
         passed = _passed(view, why)
@@ -67,27 +70,27 @@ class _Queueing:
         known = {node.job for node in register_}
         new = [number for number in here if number not in known]
         register_ = office.register(office.check_out(register_, here), new)
+        taken = memory.taken - len(memory.order) + passed + len(rest)
         if self.insert and rest:
             now = 1 if goes_on else 0
             rest = (*rest[:now], *new, *rest[now:])
-        rest = rest or office.one_round(register_, rules)
+        elif rest and not office.at(rules.limits, 0):
+            room = max(0, rules.service - taken) if rules.service else len(new)
+            rest += tuple(new[:room])
+            taken += len(new[:room])
+        if not rest:
+            rest = office.one_round(register_, rules)
+            taken = len(rest)
         elapsed_ns = view.elapsed_ns if goes_on else 0
-        return self._decision(register_, rest, memory.placed, view, elapsed_ns)
-
-    def _decision(
-        self,
-        register_: Office,
-        order: tuple[int, ...],
-        placed: places.Placements,
-        view: View,
-        elapsed_ns: int,
-    ) -> Decision:
-        processors = view.machine.processors
-        levels = {node.job: node.level for node in register_}
         sizes = {job.number: job.processes for job in view.jobs}
-        placements = {job: place for job, place in placed.items() if job in sizes}
-        placements |= {job: tuple(range(sizes[job])) for job in order}
-        memory = _Memory(register_, order, placements)
+        placed = {job: place for job, place in memory.placed.items() if job in sizes}
+        placed |= {job: tuple(range(sizes[job])) for job in rest}
+        return self._decision(_Memory(register_, rest, taken, placed), view, elapsed_ns)
+
+    def _decision(self, memory: _Memory, view: View, elapsed_ns: int) -> Decision:
+        processors = view.machine.processors
+        levels = {node.job: node.level for node in memory.office}
+        order, placements = memory.order, memory.placed
         if not order:
             return Decision({}, (Slot(((),) * processors),), memory=memory)
         slots = tuple(

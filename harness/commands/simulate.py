@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness import experiment, summary
+from harness import document, experiment, overrides, summary
 from harness.commands import Answer
+from harness.document import Document
 from harness.experiment import Cell, Experiment
 from harness.report import simulations
 from harness.site import Progress, Watcher
@@ -44,6 +45,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="whose last calibration stands for what [machine] leaves out (default: %(default)s)",
     )
+    add("--trace", metavar="FILE", help="trace of jobs for a file with level = 'jobs' (.swf, .swf.gz, sacct)")
+    add("-o", dest="folder", type=Path, metavar="DIR", help="level = 'jobs': write traces and tables here")
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
@@ -53,6 +56,16 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         InputError: for bad input.
     """
     number("--tau", options.tau, above=0)
+    if (written := _job_level(options)) is not None:
+        from harness.simulator.jobs import command  # noqa: PLC0415 - numba is slow to load
+
+        return command.answer(
+            written,
+            trace=options.trace,
+            folder=options.folder,
+            quick=options.quick,
+            progress=_Progress(watcher, options.experiment),
+        )
     wanted = experiment.load(
         options.experiment, settings=options.settings, quick=options.quick, seed=options.seed
     )
@@ -62,7 +75,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     machines = [_machine(wanted, cell, calibrated) for cell in wanted.cells]
     rows = simulate_experiment(wanted, machines, options.tau, _Progress(watcher, wanted.name))
     failures = [failure for row in rows for failure in row.pop("failures")]
-    document = {
+    found = {
         "schema": SCHEMA,
         "experiment": wanted.name,
         "digest": wanted.digest,
@@ -76,7 +89,18 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         notes.append(
             f"no calibration in {options.results}: what [machine] leaves out is as in Dusseau et al. 1996"
         )
-    return Answer(document, simulations.experiment(document), status=1 if failures else 0, notes=tuple(notes))
+    return Answer(found, simulations.experiment(found), status=1 if failures else 0, notes=tuple(notes))
+
+
+def _job_level(options: argparse.Namespace) -> Document | None:
+    """The experiment file if it is one of jobs rather than processes."""
+    written = document.read(options.experiment)
+    if "level" not in written.data:
+        return None
+    changes = [overrides.parse(text) for text in options.settings]
+    if options.seed is not None:
+        changes.append(overrides.make("seed", options.seed, f"--seed {options.seed}"))
+    return written.overridden(changes)
 
 
 def _machine(wanted: Experiment, cell: Cell, calibrated: Mapping[str, float]) -> Any:

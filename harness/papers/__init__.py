@@ -18,11 +18,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PAPERS: Mapping[str, str] = {
-    "anastasiadis97": "Anastasiadis and Sevcik 1997, Parallel Application Scheduling on Networks of Workstations",
+    "anastasiadis97": (
+        "Anastasiadis and Sevcik 1997, Parallel Application Scheduling on Networks of Workstations"
+    ),
     "dusseau96": "Dusseau, Arpaci, Culler 1996, Effective Distributed Scheduling of Parallel Workloads",
     "hori96": "Hori et al. 1996, Time Space Sharing Scheduling and Architectural Support",
     "ousterhout82": "Ousterhout 1982, Scheduling Techniques for Concurrent Systems (as told in a survey)",
-    "zhou97": "Zhou, Brent, Qu 1997, An Efficient Scheduling Algorithm for Multiprogramming on Parallel Systems",
+    "zhou97": "Zhou, Brent, Qu 1997, An Efficient Scheduling Algorithm for Multiprogramming",
 }
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "not significant"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -108,7 +109,7 @@ def _ordered_claims(found: Mapping[int, tuple[Outcome, np.ndarray]]) -> list[Cla
     ordered = [means[service] for service in SERVICE]
     words = ", ".join(f"N = {service}: {mean:.0f} s" for service, mean in means.items())
     text = "the throughput falls, that is the mean turnaround rises, as N grows"
-    rises = all(a < b for a, b in zip(ordered, ordered[1:], strict=False))
+    rises = all(a < b for a, b in pairwise(ordered))
     return [*made, Claim("3", text, words, verdict(rises))]
 
 
@@ -150,7 +151,7 @@ def run_and_count(
 
     outcome, _ = exact.simulate(jobs, 1, policies.create(name, options), watch=watch)
     preempted = np.zeros(len(jobs), dtype=np.int64)
-    for (_, job), (end_ns, following) in zip(order, order[1:], strict=False):
+    for (_, job), (end_ns, following) in pairwise(order):
         if (same or following != job) and outcome.finish_ns[job] > end_ns:
             preempted[job] += 1
     return outcome, preempted
@@ -167,7 +168,7 @@ def _mixed_claims(mixes: Mapping[str, Mix]) -> list[Claim]:
         ),
         Claim(
             "5",
-            "with an arbitrary order the simple two-queue system can be worse for short jobs than round robin",
+            "in arbitrary order the simple two-queue system can be worse for short jobs than round robin",
             f"{mixes['two-queue, N = 3'].short_s:.0f} s against {robin.short_s:.0f} s",
             verdict(mixes["two-queue, N = 3"].short_s > robin.short_s),
         ),

@@ -48,9 +48,9 @@ def gaps_s(
         number("cv", cv, above=1)
         share = (1 + math.sqrt((cv**2 - 1) / (cv**2 + 1))) / 2
         means_s = np.where(random.random(count) < share, mean_s / (2 * share), mean_s / (2 * (1 - share)))
-        return random.exponential(1.0, count) * means_s
+        return np.asarray(random.exponential(1.0, count) * means_s)
     number("unit_s", unit_s, above=0, most=mean_s)
-    return random.geometric(unit_s / mean_s, count) * unit_s
+    return np.asarray(random.geometric(unit_s / mean_s, count) * unit_s, dtype=float)
 
 
 def hyperexponential(
@@ -58,7 +58,7 @@ def hyperexponential(
 ) -> Floats:
     """Values drawn from an exponential distribution of one of the ``means``, chosen by ``shares``."""
     stage = random.choice(len(means), size=count, p=shares)
-    return random.exponential(1.0, count) * np.asarray(means)[stage]
+    return np.asarray(random.exponential(1.0, count) * np.asarray(means)[stage])
 
 
 def in_ns(times_s: Floats) -> Integers:

@@ -36,7 +36,7 @@ def simulate(jobs: Jobs, processors: int, watched: int | None = None) -> Outcome
         held_ns,
     )
     size = held_ns / np.maximum(1, finish_ns - start_ns)
-    return Outcome(jobs, processors, start_ns, finish_ns, size, np.full(n, -1), bool(saturated))
+    return Outcome(jobs, processors, start_ns, finish_ns, size, np.full(n, -1), bool(saturated), places={})
 
 
 @step

@@ -103,6 +103,7 @@ class _Run:
         self.finish_ns = np.full(n, NEVER_NS)
         self.first = np.full(n, -1)
         self.held_ns = np.zeros(n)
+        self.places: dict[int, tuple[int, ...]] = {}
         self.used: list[tuple[int, float]] = []
         self.left_ns: dict[int, int] = {}
         self.sizes: dict[int, int] = {}
@@ -116,6 +117,7 @@ class _Run:
             size = len(place)
             if self.sizes.get(number) != size:
                 self._resize(number, size)
+                self.places[number] = place
                 self.first[number] = place[0] if place == tuple(range(place[0], place[0] + size)) else -1
         self.plan = plan
         self.shares = _shares(plan.decision)
@@ -223,5 +225,13 @@ def simulate(
         sizes = run.held_ns / np.maximum(1, run.finish_ns - run.start_ns)
     times, busy = zip(*run.used, strict=True) if run.used else ((), ())
     came = replace(jobs, submit_ns=np.array(arrivals, dtype=np.int64))
-    outcome = Outcome(came, processors, run.start_ns, run.finish_ns, sizes, run.first)
+    outcome = Outcome(
+        came,
+        processors,
+        run.start_ns,
+        run.finish_ns,
+        sizes,
+        run.first,
+        places={} if malleable else run.places,
+    )
     return outcome, Usage(np.array(times, dtype=np.int64), np.array(busy))

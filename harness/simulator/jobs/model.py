@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -142,6 +143,8 @@ class Outcome:
     size: Floats
     first: Integers
     saturated: bool = False
+    places: Mapping[int, tuple[int, ...]] | None = None
+    """The processors of each job where ``first`` and ``size`` do not tell; empty if they change."""
 
     @property
     def finished(self) -> NDArray[np.bool_]:

@@ -48,10 +48,11 @@ class Trace:
 def read(path: Path, *, cancelled: bool = True) -> Trace:
     """The trace in a file: SWF (``.swf``, ``.swf.gz``) or sacct's text (any other name).
 
-    The run time is the trace's; the user's estimate is the requested time where it is
-    given and not shorter than the run time, which would have ended the job. Left out are
-    partial records of jobs that were swapped (status 2 to 4), jobs that never ran, and
-    jobs without a size; cancelled ones that ran stay, unless ``cancelled`` is False.
+    The run time is the trace's, of at least a second, which is as exact as traces are; the
+    user's estimate is the requested time where it is given and not shorter than the run
+    time, which would have ended the job. Left out are partial records of jobs that were
+    swapped (status 2 to 4), jobs that never ran, and jobs without a size; cancelled ones
+    that ran stay, unless ``cancelled`` is False.
 
     Raises:
         InputError: naming file and line, for whatever cannot be read.
@@ -115,7 +116,7 @@ def _trace(rows: np.ndarray, header: Mapping[str, str], cancelled: bool) -> Trac
     rows, size = rows[keep], size[keep].astype(np.int64)
     order = np.argsort(rows[:, SUBMIT], kind="stable")
     rows, size = rows[order], size[order]
-    run_ns = np.maximum(1, np.rint(rows[:, RUN] * WHOLE_NS)).astype(np.int64)
+    run_ns = np.rint(np.where(rows[:, RUN] < 1, 1.0, rows[:, RUN]) * WHOLE_NS).astype(np.int64)
     submit_ns = np.rint((rows[:, SUBMIT] - rows[0, SUBMIT]) * WHOLE_NS).astype(np.int64)
     factor = np.maximum(1.0, rows[:, REQUESTED_S] * WHOLE_NS / run_ns)
     known = header.get("MaxProcs") or header.get("MaxNodes") or ""
@@ -131,7 +132,9 @@ def _sacct(path: Path, lines: list[str]) -> np.ndarray:
     missing = [name for name in _SACCT_NEEDS if name not in names]
     if missing:
         rule = f"{path}: the first line must name the columns; missing are " + ", ".join(missing)
-        remedy = "give a .swf file, or sacct --parsable2 --format=" + ",".join([*_SACCT_NEEDS, "Start,State,Timelimit"])
+        remedy = "give a .swf file, or sacct --parsable2 --format=" + ",".join(
+            [*_SACCT_NEEDS, "Start,State,Timelimit"]
+        )
         raise InputError("trace", lines[0][:80] if lines else "", rule, remedy)
     rows = []
     for place, line in enumerate(lines[1:], 2):
@@ -226,7 +229,9 @@ def write_placement(path: Path, outcome: Outcome) -> None:
             gone += 1
         size = round(outcome.size[job])
         first = int(outcome.first[job])
-        if first >= 0:
+        if outcome.places is not None:
+            place = list(outcome.places[job])
+        elif first >= 0:
             place = list(range(first, first + size))
         else:
             place, free = free[:size], free[size:]
