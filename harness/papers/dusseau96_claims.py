@@ -121,7 +121,8 @@ class _Check:
     def one_switch(self) -> list[Claim]:
         points = dusseau96.bars("5")
         fine = [p for p in points if p.granularity_us == 100]
-        reads = min(self._found.at(p).spun_reads for p in fine if p.pattern != "BARRIER")
+        shares = [self._found.at(p).spun_reads for p in fine if p.pattern != "BARRIER"]
+        reads = sum(shares) / len(shares)
         transpose = [p for p in points if p.pattern == "TRANSPOSE"]
         return [
             self._all_below("5", "less than five times slower than coscheduling", points, 5.0),
@@ -129,8 +130,8 @@ class _Check:
             Claim(
                 "5",
                 "99 % of the reads of fine-grained programs are successful",
-                f"at least {reads:.1%}",
-                verdict(reads > 0.985),
+                f"{reads:.1%} in the mean, at least {min(shares):.1%}",
+                verdict(reads >= 0.985),
             ),
         ]
 

@@ -1,0 +1,157 @@
+"""How fast the simulator is: prints a table; wants a quiet machine and about two minutes.
+
+    PYTHONPATH=.:tests python tests/benchmarks/simulator.py [--without-simpy]
+
+Events are handled messages and timers that ran out (ends of phases, gaps, spins and
+context switches, and clock ticks). For comparison: a plain C program of the same model ran
+the TRANSPOSE workload at 18 to 20 million events per second.
+"""
+
+import argparse
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from naive_simulator import NaiveSimulation
+
+from coordinator import policies
+from harness.simulator.machine import SimulatedJob, SimulatedMachine
+from harness.simulator.simulate import simulate
+from workloads.program import Program
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+JOBS = 3
+
+
+def workload(pattern, processes, dedicated_s):
+    program = Program(
+        pattern=pattern, processes=processes, granularity_us=100, imbalance=0.25, dedicated_s=dedicated_s
+    )
+    return [SimulatedJob(number, program) for number in range(JOBS)]
+
+
+def timed(pattern, processes, dedicated_s, runs=3):
+    """The outcome and the best time of several runs."""
+    machine = SimulatedMachine(processors=processes)
+    jobs = workload(pattern, processes, dedicated_s)
+    times = []
+    for _ in range(runs):
+        begin = time.perf_counter()
+        outcome = simulate(jobs, machine, policies.create("implicit", {}), blocking="global-adaptive")
+        times.append(time.perf_counter() - begin)
+    return outcome, min(times)
+
+
+def rates():
+    print("three jobs, g = 100 us, v = 0.25 g, global-adaptive, svr4, one core")
+    print(
+        f"{'pattern':10} {'P':>5} {'simulated s':>12} {'events':>12} {'s':>7} "
+        f"{'M events/s':>11} {'ns/event':>9}"
+    )
+    for pattern in ("TRANSPOSE", "BARRIER"):
+        first = None
+        for processes in (32, 128, 512, 1024):
+            # As many events at every P; at P = 32 these are the 10 s jobs of the paper.
+            dedicated_s = 10.0 if pattern == "TRANSPOSE" else 320.0 * 2 / processes
+            if pattern == "TRANSPOSE" and processes > 32:
+                dedicated_s = 320.0 / processes
+            outcome, seconds = timed(pattern, processes, dedicated_s)
+            each_ns = seconds / outcome.events * 1e9
+            first = first or each_ns
+            print(
+                f"{pattern:10} {processes:5} {outcome.end_ns / 1e9:12.2f} {outcome.events:12} {seconds:7.2f} "
+                f"{outcome.events / seconds / 1e6:11.1f} {each_ns:9.1f}  x {each_ns / first:.2f}"
+            )
+
+
+def memory():
+    def grown_by(dedicated_s):
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        timed("BARRIER", 32, dedicated_s, runs=1)
+        return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+
+    print(f"memory: 10 s jobs {grown_by(10):.1f} MiB more, 60 s jobs {grown_by(60):.1f} MiB more")
+
+
+def start_up():
+    command = [sys.executable, "-m", "harness.cli", "simulate", "three-jobs", "--quick", "--json"]
+    command += ["--set", "repeats=1", "--set", "jobs.0.program.dedicated_s=0.001", "--set", "processors=2"]
+    times = []
+    for _ in range(4):
+        begin = time.perf_counter()
+        subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+        times.append(time.perf_counter() - begin)
+    print(
+        f"lockstep simulate, next to nothing simulated: first {times[0]:.2f} s, then {min(times[1:]):.2f} s"
+    )
+
+
+def against_simpy(dedicated_s=0.2):
+    """The same BARRIER workload with SimPy's event loop under the plain model of the tests."""
+    import simpy  # noqa: PLC0415 - the rest needs no SimPy
+
+    class SimpySimulation(NaiveSimulation):
+        def __init__(self, *arguments):
+            self.environment = simpy.Environment()
+            super().__init__(*arguments)
+
+        def push(self, moment, kind, sequence, what):
+            if moment < float("inf"):
+                event = self.environment.timeout(moment - self.now, (kind, sequence, what))
+                event.callbacks.append(self.happen)
+
+        def happen(self, event):
+            self.now = self.environment.now
+            kind, sequence, what = event.value
+            if kind == 0:
+                self.plan_event(*what)
+            elif kind == 1:
+                self.receive(*what)
+            elif self.processors[sequence].version == what:
+                self.timers += 1
+                self.expire(self.processors[sequence])
+
+        def run(self):
+            for job in self.jobs:
+                self.push(round(job.wanted.arrival_s * 1e9), 0, -1, ("arrive", [job]))
+            while any(job.finish_ns is None for job in self.jobs):
+                self.environment.step()
+            return self
+
+    machine = SimulatedMachine(processors=32)
+    jobs = workload("BARRIER", 32, dedicated_s)
+    policy = policies.create("implicit", {})
+    begin = time.perf_counter()
+    plain = SimpySimulation(jobs, machine, policy, "global-adaptive").run()
+    seconds = time.perf_counter() - begin
+    outcome, ours = timed("BARRIER", 32, dedicated_s)
+    events = plain.messages + plain.timers
+    print(
+        f"SimPy, BARRIER, P = 32, {dedicated_s} s jobs: {events} events, {seconds:.2f} s, "
+        f"{events / seconds / 1e6:.3f} M events/s, makespan {plain.now / 1e9:.4f} s"
+    )
+    print(
+        f"compiled, the same: {outcome.events} events, {ours:.3f} s, makespan {outcome.end_ns / 1e9:.4f} s; "
+        f"{seconds / ours:.0f} times as fast with its set-up"
+    )
+    longer, much = timed("BARRIER", 32, 10.0)
+    factor = (longer.events / much) / (events / seconds)
+    print(f"event rate with 10 s jobs over SimPy's: {factor:.0f}")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--without-simpy", action="store_true")
+    options = parser.parse_args()
+    timed("BARRIER", 4, 0.01, runs=1)  # compiles
+    rates()
+    memory()
+    start_up()
+    if not options.without_simpy:
+        against_simpy()
+
+
+if __name__ == "__main__":
+    main()
