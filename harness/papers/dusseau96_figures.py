@@ -45,7 +45,7 @@ def _charts(figure: str, found: Found) -> Figure:
         axes.set(title=pattern + spin, xlabel="granularity (in each group v = 0 to 2 g)")
         _stacks(axes, every[index * size : (index + 1) * size], found, relative=figure != "2")
     row[0].set_ylabel("fraction of execution time" if figure == "2" else "slowdown")
-    row[-1].legend(fontsize=8)
+    picture.legend(*row[-1].get_legend_handles_labels(), loc="outside right upper", fontsize=8)
     picture.suptitle(f"Figure {figure}. {dusseau96.FIGURES[figure]}")
     return picture
 
