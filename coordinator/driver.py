@@ -87,7 +87,13 @@ def _session(workload: Workload) -> tuple[Session, list[Job]]:
         if core not in os.sched_getaffinity(0):
             raise InputError("processors", core, "this process may not use that core", "choose other cores")
     jobs = [
-        Job(job.number, job.program.processes, round(job.arrival_s * 1e9), moldable=True)
+        Job(
+            number=job.number,
+            processes=job.program.processes,
+            arrival_ns=round(job.arrival_s * 1e9),
+            moldable=True,
+            estimate=job.estimate,
+        )
         for job in workload.jobs
     ]
     session = Session(workload.policy, Machine(workload.processor_count), jobs)

@@ -11,16 +11,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from coordinator.policies import Policy
+from coordinator.view import ExecutionTime
 from workloads.program import Program
 
 
 @dataclass(frozen=True)
 class ParallelJob:
-    """A job of the workload: its number, program and time of arrival."""
+    """A job of the workload: its number, program and time of arrival.
+
+    ``estimate`` is what is known of its execution time, for policies that go by it.
+    """
 
     number: int
     program: Program
     arrival_s: float = 0.0
+    estimate: ExecutionTime | None = None
 
 
 @dataclass(frozen=True)

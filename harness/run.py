@@ -8,12 +8,12 @@ import statistics
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from coordinator.policies import create
 from coordinator.workload import ParallelJob, Workload
-from harness import conditions, records
+from harness import conditions, records, speedup
 from harness.calibrate import Constants
 from harness.experiment import Cell, Experiment, Scheduler
 from harness.naming import scheduler_name
@@ -150,8 +150,9 @@ def _measure(
     experiment: Experiment, task: Task, site: Site, constants: Constants, watcher: Watcher, timeline: bool
 ) -> RunRecord:
     scheduler = task.scheduler
+    known = speedup.estimates(site.store.runs(experiment.digest)) if task.kind == POLICY else {}
     workload = Workload(
-        jobs=task.jobs,
+        jobs=tuple(replace(job, estimate=known.get(speedup.key(job.program))) for job in task.jobs),
         policy=scheduler.policy,
         processors=site.processors,
         blocking=scheduler.blocking,
