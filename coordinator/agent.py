@@ -14,6 +14,7 @@ import selectors
 import signal
 import socket
 import syslog
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import astuple
@@ -27,7 +28,7 @@ from coordinator.priority import prompt
 from coordinator.processes import Process
 from coordinator.protocol import TO_AGENT, TO_DRIVER, ProtocolError
 from coordinator.roster import Peer, Roster
-from coordinator.rundir import RunDirectory
+from coordinator.rundir import HEAD_START_S, RunDirectory
 from coordinator.setup import Setup
 from coordinator.slots import Switcher
 from coordinator.timer import Alarm
@@ -69,31 +70,39 @@ class Agent:
 
     def run(self) -> None:
         """Serve until the driver says End or is gone."""
-        if self._settle():
-            while not self._over:
-                self._turn()
-            self._switcher.release()
-            self._report()
+        try:
+            self._settle()
+        except OSError as error:
+            self._tell(protocol.Trouble(f"{socket.gethostname()}: no place for the run: {error}", fatal=True))
+            self._line.close()
+            cleanup.release(self._directory, spare={os.getpid()})
+            # The journal may lack what was written last, if that is what there was no place for.
+            cleanup.remove_segments(time.time() - HEAD_START_S)
+            return
+        while not self._over:
+            self._turn()
+        self._switcher.release()
+        self._report()
         self._line.close()
         if self._guardian_process.poll() is not None:
             cleanup.release(self._directory, spare={os.getpid()})
 
-    def _settle(self) -> bool:
-        """Take up residence on the node; returns whether that was possible."""
-        name = self._setup.mechanism
-        try:
-            self._directory = RunDirectory.adopt(Path(self._setup.directory))
-            self._guardian_process, self._guardian = guardian.start(self._directory, 2 * self._setup.lease_s)
-            mechanism = mechanisms.known()[name](self._directory) if name else None
-            self._roster = Roster(self._directory, self._selector, self)
-        except OSError as error:
-            self._tell(protocol.Trouble(f"{socket.gethostname()}: no place for the run: {error}", fatal=True))
-            return False
+    def _settle(self) -> None:
+        """Take up residence on the node.
+
+        Raises:
+            OSError: if that is not possible.
+        """
+        path, name = Path(self._setup.directory), self._setup.mechanism
+        self._directory = RunDirectory(path)
+        self._directory = RunDirectory.adopt(path)
+        self._guardian_process, self._guardian = guardian.start(self._directory, 2 * self._setup.lease_s)
+        mechanism = mechanisms.known()[name](self._directory) if name else None
+        self._roster = Roster(self._directory, self._selector, self)
         if self._setup.same_clock:  # then the driver is our parent, whose end shows at once
             self._watch(Process(os.getppid()), self._forsaken)
         self._switcher = Switcher(mechanism, self._clock.now_ns)
         self._watch(self._guardian, self._on_guardian)
-        return True
 
     def _turn(self) -> None:
         """Wait for something to happen, and deal with it."""

@@ -58,6 +58,10 @@ class Nodes:
     ``on_message(node, message)`` is told what agents say, ``on_loss(processors, why)`` of the
     processors of a node that is lost.
 
+    Attributes:
+        node_of: the node of each processor.
+        setups: what each node's agent must know.
+
     Args:
         workload: says which nodes.
         mechanism: for the agents.
@@ -90,7 +94,7 @@ class Nodes:
         local = f"ipc://{directory.hub}"
         admitted = {node.keys.public: number for number, node in enumerate(self._nodes)}
         self._hub = Hub("tcp://*:0" if self._remote else local, keys, admitted)
-        self._setups = [
+        self.setups = [
             Setup(
                 directory=str(directory.path),
                 endpoint=self._hub.endpoint_for(node.host) if self._remote else local,
@@ -109,7 +113,7 @@ class Nodes:
 
     def start(self, selector: selectors.BaseSelector) -> None:
         """Start all agents and listen to them."""
-        for number, (node, setup) in enumerate(zip(self._nodes, self._setups, strict=True)):
+        for number, (node, setup) in enumerate(zip(self._nodes, self.setups, strict=True)):
             argv = [sys.executable, "-m", "coordinator.agent"]
             marks = {**self._directory.marks, VARIABLE: setup.encode()}
             environment = passed_on(marks)

@@ -18,6 +18,9 @@ RUN = "LOCKSTEP_RUN"
 JOB = "LOCKSTEP_JOB"
 DIRECTORY = "LOCKSTEP_DIRECTORY"
 
+PROXIES = ("hydra_pmi_proxy", "prted", "orted")
+"""What the launchers leave on a node to start ranks, as the kernel names it."""
+
 GRACE_S = 2.0
 """How long a process may take to follow SIGTERM before SIGKILL."""
 
@@ -100,15 +103,21 @@ def end(
 ) -> tuple[int, int]:
     """End the processes of a run or job: SIGTERM, grace, SIGKILL; also the stopped ones.
 
+    And their parents, if those are what a launcher leaves on a node to start its ranks: cut off
+    from their launcher, they would wait for it.
+
     Returns how many were ended and how many would not end even so.
     """
     begin = time.monotonic()
     asked: set[int] = set()
-    while found := find(run, job, spare):
+    proxies: dict[int, Process] = {}
+    while found := find(run, job, spare) + [proxy for proxy in proxies.values() if not proxy.wait(0)]:
         elapsed_s = time.monotonic() - begin
         if elapsed_s > grace_s + STUBBORN_S:
             break
         for process in found:
+            if process.pid not in proxies:
+                proxies |= _proxy_of(process.pid)
             if elapsed_s >= grace_s:
                 process.send(signal.SIGKILL)
             elif process.pid not in asked:
@@ -120,11 +129,29 @@ def end(
         # A short wait each time: an ending launcher may start or hand over processes.
         found[0].wait(0.02 if elapsed_s < grace_s else 0.1)
         for process in found:
-            process.close()
-    left = len(found)
-    for process in found:
+            if process.pid not in proxies:
+                process.close()
+    left = {process.pid: process for process in found}
+    for process in (left | proxies).values():
         process.close()
-    return len(asked) - left, left
+    return len(asked) - len(left), len(left)
+
+
+def _proxy_of(pid: int) -> dict[int, Process]:
+    """The launcher's proxy that is the parent of ``pid``, by its pid; empty if it has another parent."""
+    try:
+        parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        proxy = Process(parent)
+    except (OSError, ValueError, IndexError):
+        return {}
+    try:
+        named = Path(f"/proc/{parent}/comm").read_text().strip()
+        if named in PROXIES and Path(f"/proc/{parent}").stat().st_uid == os.getuid():
+            return {parent: proxy}
+    except OSError:
+        pass
+    proxy.close()
+    return {}
 
 
 def _number(text: str | None) -> int | None:

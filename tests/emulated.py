@@ -40,7 +40,7 @@ class Host:
     def __init__(self, name: str, number: int, core: int | None, root: Path, ahead_s: int) -> None:
         self.name = name
         self.address = f"{NETWORK}.{number}"
-        self._root = root
+        self.root = root
         runtime = root / "runtime"
         settings = json.dumps({"name": name, "core": core, "runtime": str(runtime)})
         me = [sys.executable, str(Path(__file__).resolve()), "--init", settings, str(root / self.address)]
@@ -57,6 +57,10 @@ class Host:
         """Run ``ip`` in its network."""
         subprocess.run(["nsenter", "-t", str(self.init), "-n", "ip", *words], check=True)
 
+    def enter(self, *words: str) -> list[str]:
+        """The command line that runs ``words`` there without its first process."""
+        return ["nsenter", "-t", str(self.init), "-a", *words]
+
     def plug(self, on: bool) -> None:
         """Connect it to the others, or cut it off."""
         self.network("link", "set", "eth0", "up" if on else "down")
@@ -67,8 +71,11 @@ class Host:
 
     def processes(self) -> list[int]:
         """Pids, as seen from outside, of its processes but for the first."""
-        ours = Path(f"/proc/{self.init}/ns/pid").readlink()
-        found = []
+        found: list[int] = []
+        try:
+            ours = Path(f"/proc/{self.init}/ns/pid").readlink()
+        except OSError:  # it has ended
+            return found
         for process in Path("/proc").iterdir():
             with suppress(OSError):
                 if process.name.isdigit() and (process / "ns/pid").readlink() == ours:
@@ -78,7 +85,9 @@ class Host:
     def files(self) -> list[str]:
         """What lies in its runtime directory and shared memory."""
         root = Path(f"/proc/{self.init}/root")
-        places = (root / str(self._root / "runtime").lstrip("/"), root / "dev/shm")
+        if not root.exists():
+            return []
+        places = (root / str(self.root / "runtime").lstrip("/"), root / "dev/shm")
         return [str(path) for place in places for path in place.rglob("*")]
 
     def end(self) -> None:

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,7 +20,7 @@ from coordinator import policies
 from coordinator.driver import run_workload
 from coordinator.mechanisms import cgroups_of_runs, known
 from coordinator.processes import DIRECTORY, marked
-from coordinator.workload import Node, ParallelJob, Workload
+from coordinator.workload import Node, ParallelJob, Switch, Workload
 from workloads.program import Program
 
 HERE = Path(__file__).parent
@@ -31,7 +32,12 @@ def workload(
     """Two-process BARRIER jobs of about 0.1 ms a phase, on the first two cores or one of each host."""
     options = changes.pop("options", {"quantum_ms": 10} if policy == "gang" else {})
     arrival_s = changes.pop("arrival_s", 0.0)
-    program = Program(granularity_us=100, imbalance=0.25, phases=phases)
+    program = Program(
+        granularity_us=changes.pop("granularity_us", 100),
+        imbalance=0.25,
+        phases=phases,
+        processes=changes.pop("processes", 2),
+    )
     return Workload(
         tuple(ParallelJob(number, program, number * arrival_s) for number in range(jobs)),
         policies.create(policy, options),
@@ -158,6 +164,23 @@ def eventually(condition: Callable[[], Any], timeout_s: float = 15.0) -> Any:
     return value
 
 
+def between_nodes_ns(switches: Sequence[Switch]) -> list[int]:
+    """For each boundary that several nodes have switched at, the time from the first to the last."""
+    done: dict[int, list[int]] = {}
+    for switch in switches:
+        done.setdefault(switch.due_ns, []).append(switch.due_ns + switch.lateness_ns)
+    return sorted(max(times) - min(times) for times in done.values() if len(times) > 1)
+
+
 if __name__ == "__main__":
-    result = run_workload(workload(**json.loads(sys.argv[1])))
-    print(json.dumps({"failure": result.failure, "jobs": [job.failure for job in result.jobs]}))
+    result = run_workload(workload(**json.loads(sys.argv[1])), lambda text: print(text, file=sys.stderr))
+    told = {
+        "failure": result.failure,
+        "jobs": [job.failure for job in result.jobs],
+        "spans_ns": [(job.start_ns, job.finish_ns) for job in result.jobs],
+        "placements": [job.placement for job in result.jobs],
+        "hosts": sorted({rank["host"] for rank in result.ranks}),
+        "nodes": [asdict(node) for node in result.nodes],
+        "between_nodes_ns": between_nodes_ns(result.switches),
+    }
+    print(json.dumps(told))

@@ -1,0 +1,135 @@
+"""What can go wrong on a cluster, done to runs on emulated hosts.
+
+Each fault is done to a run of four jobs of one process on two nodes under gang scheduling, so
+that at any moment a process is held on each node. Jobs 0 and 2 run on the first node, 1 and 3
+on the second, to which the faults are done unless they are done to the driver.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from emulated import Cluster, Host
+from runs import command, eventually, state
+
+PHASES = 9000
+"""About a second of processor time for each job."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A fault: what is done, and which jobs must finish all the same."""
+
+    what: str
+    do: Callable[[Cluster, subprocess.Popen[str]], None]
+    survivors: tuple[int, ...]
+    undo: Callable[[Cluster], None] = lambda cluster: None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of the run: what the driver told (None if it cannot), and times in seconds.
+
+    ``released_s`` is how long after the fault nothing was held any more where the fault was
+    done, and nothing of the run was left there.
+    """
+
+    told: dict[str, Any] | None
+    released_s: float
+    remains: tuple[str, ...]
+
+
+def part(host: Host, sign: str) -> int:
+    """The pid of the process on a host whose command line contains ``sign``."""
+    found = eventually(lambda: [pid for pid in host.processes() if sign in " ".join(command(pid))])
+    assert found, f"no {sign} on {host.name}"
+    return int(found[-1])
+
+
+def send(sign: str, signum: signal.Signals) -> Callable[[Cluster, subprocess.Popen[str]], None]:
+    """Send a signal to a part of the second node."""
+    return lambda cluster, run: os.kill(part(cluster.nodes[1], sign), signum)
+
+
+def kill_driver(cluster: Cluster, run: subprocess.Popen[str]) -> None:
+    """The driver, without warning."""
+    os.kill(part(cluster.head, "runs.py"), signal.SIGKILL)
+
+
+def stop_driver(cluster: Cluster, run: subprocess.Popen[str]) -> None:
+    """The driver is stopped."""
+    os.kill(part(cluster.head, "runs.py"), signal.SIGSTOP)
+
+
+def continue_driver(cluster: Cluster) -> None:
+    """It goes on."""
+    os.kill(part(cluster.head, "runs.py"), signal.SIGCONT)
+
+
+def fill_disk(host: Host) -> None:
+    """Leave no byte in the host's runtime directory."""
+    place = str(host.root / "runtime")
+    script = f"mount -o remount,size=1m {place}; cat /dev/zero > {place}/filler"
+    subprocess.run(host.enter("bash", "-c", script), capture_output=True, check=False)
+
+
+FAULTS = {
+    "agent killed": Fault("SIGKILL to an agent", send("coordinator.agent", signal.SIGKILL), (0, 2)),
+    "agent stopped": Fault("SIGSTOP to an agent", send("coordinator.agent", signal.SIGSTOP), (0, 2)),
+    "guardian killed": Fault("SIGKILL to a guardian", send("coordinator.guardian", signal.SIGKILL), ()),
+    "rank killed": Fault("SIGKILL to a rank", send("workloads.rank", signal.SIGKILL), (0, 2)),
+    "network cut": Fault(
+        "a node's network cut off",
+        lambda cluster, run: cluster.nodes[1].plug(False),
+        (0, 2),
+        lambda cluster: cluster.nodes[1].plug(True),
+    ),
+    "node lost": Fault("a node's power cut off", lambda cluster, run: cluster.nodes[1].end(), (0, 2)),
+    "driver killed": Fault("SIGKILL to the driver", kill_driver, ()),
+    "driver stopped": Fault("SIGSTOP to the driver", stop_driver, (), continue_driver),
+    "disk full": Fault(
+        "a node's disk filled up", lambda cluster, run: fill_disk(cluster.nodes[1]), (0, 1, 2, 3)
+    ),
+}
+
+
+def start(cluster: Cluster, **options: Any) -> subprocess.Popen[str]:
+    """Start a driver on the head."""
+    script = Path(__file__).with_name("runs.py")
+    return cluster.start([sys.executable, str(script), json.dumps({"hosts": cluster.hosts, **options})])
+
+
+def inject(cluster: Cluster, fault: Fault, seed: int, phases: int = PHASES) -> Outcome:
+    """Do a fault at a random moment of a run, and watch what comes of it."""
+    run = start(cluster, policy="gang", mechanism="signals", jobs=4, processes=1, phases=phases)
+    node = cluster.nodes[1]
+    assert eventually(lambda: any(state(pid) == "T" for pid in node.processes()), 20), "nothing is held"
+    time.sleep(random.Random(seed).uniform(0, 0.3))
+    everywhere = not fault.survivors
+    fault.do(cluster, run)
+    begin_s = time.monotonic()
+    places = [*cluster.nodes] if everywhere else [node]
+    if len(fault.survivors) < 4:
+        eventually(lambda: not any(place.processes() for place in places), 20)
+    released_s = time.monotonic() - begin_s
+    fault.undo(cluster)
+    try:
+        out, _ = run.communicate(timeout=40)
+    except subprocess.TimeoutExpired:
+        run.kill()
+        raise
+    told = json.loads(out) if out else None
+    eventually(lambda: not cluster.processes())
+    left = [f"{pid} {state(pid)} {' '.join(command(pid))[:80]}" for pid in cluster.processes()]
+    left += [path for path in cluster.files() if not path.endswith("filler")]
+    return Outcome(told, released_s, tuple(left))

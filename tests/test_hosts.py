@@ -1,0 +1,82 @@
+"""Runs across hosts that are emulated by namespaces, and what becomes of them in trouble."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from emulated import Cluster, cluster, unavailable
+from faults import FAULTS, fill_disk, inject, start
+
+pytestmark = pytest.mark.slow
+
+MS = 1_000_000
+
+
+@pytest.fixture
+def hosts() -> Iterator[Cluster]:
+    if why := unavailable():
+        pytest.skip(why)
+    with cluster(2) as made:
+        yield made
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"policy": "gang", "options": {"quantum_ms": 10}},
+        {"policy": "gang", "options": {"quantum_ms": 100}},
+        {"policy": "implicit", "blocking": "fixed"},
+        {"policy": "partitioned"},
+    ],
+    ids=lambda options: f"{options['policy']}-{options.get('options', {}).get('quantum_ms', '')}",
+)
+def test_three_jobs_run_across_two_hosts(hosts: Cluster, options: dict[str, object]) -> None:
+    run = start(hosts, phases=600, **options)
+    out, err = run.communicate(timeout=60)
+    assert run.returncode == 0, err
+    told = json.loads(out)
+    assert told["failure"] == "", told
+    assert told["hosts"] == ["node1", "node2"]
+    for number, node in enumerate(told["nodes"], start=1):
+        # The clocks of the hosts were set ahead by whole thousands of seconds.
+        error_ns = abs(node["offset_ns"] + number * 1000 * 10**9)
+        assert error_ns <= node["uncertainty_ns"] < 20 * MS
+        assert not node["dropped"] and not node["steps"] and not node["lost"]
+    if options["policy"] == "gang":
+        assert len(told["between_nodes_ns"]) > 3
+    assert not hosts.processes() and not hosts.files()
+
+
+def test_jobs_of_one_process_go_to_the_host_of_their_processor(hosts: Cluster) -> None:
+    run = start(hosts, policy="gang", jobs=4, processes=1, phases=500)
+    told = json.loads(run.communicate(timeout=60)[0])
+    assert told["failure"] == "" and told["hosts"] == ["node1", "node2"]
+    assert {tuple(place) for place in told["placements"]} == {(0,), (1,)}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_costs_no_more_than_it_must(hosts: Cluster, name: str) -> None:
+    fault = FAULTS[name]
+    outcome = inject(hosts, fault, seed=1)
+    if name == "node lost":
+        assert not any(hosts.nodes[0].files())
+    else:
+        assert outcome.remains == ()
+    if outcome.told is not None:
+        finished = [job for job, failure in enumerate(outcome.told["jobs"]) if not failure]
+        assert set(fault.survivors) <= set(finished), outcome.told
+        assert bool(outcome.told["failure"]) == (len(fault.survivors) < 4)
+    else:
+        assert name == "driver killed"
+    assert outcome.released_s < 15
+
+
+def test_a_node_without_room_is_told_of_and_nothing_remains(hosts: Cluster) -> None:
+    fill_disk(hosts.nodes[1])
+    run = start(hosts, policy="gang", phases=500)
+    told = json.loads(run.communicate(timeout=60)[0])
+    assert "node2: no place for the run" in told["failure"]
+    assert [path for path in hosts.files() if not path.endswith("filler")] == []
+    assert not hosts.processes()
