@@ -22,6 +22,14 @@ def simulate(
     return simulated.run(experiment, task, simulated.Host.of(measured, session), timeline=timeline)
 
 
+def imitates(simulated: RunRecord, measured: RunRecord) -> bool:
+    """Whether a simulated run is the counterpart of a measured one."""
+    if simulated.kind != KINDS.get(measured.kind):
+        return False
+    alike = ("digest", "cell", "repeat", "scheduler", "constants")
+    return all(getattr(simulated, field) == getattr(measured, field) for field in alike)
+
+
 def missing(experiment: Experiment, records: Sequence[RunRecord]) -> list[tuple[Task, RunRecord]]:
     """The tasks that were measured and not simulated since, each with its last measured record.
 

@@ -54,7 +54,8 @@ def _dedicated(records: Sequence[RunRecord]) -> list[str]:
 
 
 def _intervals(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    wide, single = [], 0
+    wide: dict[str, float] = {}
+    single = 0
     for row in rows:
         slowdown = row["measured"]["workload_slowdown"]
         single += slowdown["n"] == 1
@@ -62,12 +63,13 @@ def _intervals(rows: Sequence[Mapping[str, Any]]) -> list[str]:
             low, high = slowdown["ci95"]
             width = (high - low) / slowdown["median"]
             if width > WIDE:
-                wide.append(f"{scheduler_name(row['scheduler'])} ({width:.0%})")
+                name = scheduler_name(row["scheduler"])
+                wide[name] = max(width, wide.get(name, 0.0))
     found = []
     if single:
         found.append(f"{single} rows rest on one repeat and have no interval: set repeats = 3 or more")
     if wide:
-        names = ", ".join(dict.fromkeys(wide))
+        names = ", ".join(f"{name} ({width:.0%})" for name, width in wide.items())
         found.append(f"intervals wider than {WIDE:.0%} of the median: {names}; more repeats with --resume")
     return found
 

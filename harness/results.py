@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness import counterpart
 from harness.experiment import Experiment
+from harness.naming import scheduler_name
 from harness.rebuild import experiment_of
-from harness.records import MEASURED_KINDS, RunRecord
+from harness.records import MEASURED_KINDS, POLICY, SIMULATED, RunRecord
 from harness.site import Watcher, session_name
 from harness.store import Store
+from harness.timelines import Message, Span, messages, occupancy, spans
 from workloads.validation import InputError
 
 
@@ -21,6 +24,19 @@ class Found:
 
     experiment: Experiment
     records: list[RunRecord]
+
+    @property
+    def experiment_digest(self) -> str:
+        """The digest under which the runs are stored."""
+        return self.records[-1].digest
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """Who had each processor when, in a measured run and in its simulated counterpart."""
+
+    name: str
+    sides: Mapping[str, Mapping[int, Sequence[Span]]]
 
 
 def results_arguments(parser: argparse.ArgumentParser) -> None:
@@ -70,7 +86,47 @@ def _simulated(
         return []
     watcher.note("simulating the runs that were only measured")
     made = []
-    for record in counterpart.complete(experiment, records, session_name()):
+    timeline = bool(store.with_timelines(measured[-1].digest))
+    for record in counterpart.complete(experiment, records, session_name(), timeline=timeline):
         store.add_run(record)
         made.append(record)
     return made
+
+
+def lanes(results: Path, found: Found) -> list[Lanes]:
+    """Who had each processor when: of each scheduler the first run with a timeline, and its simulation."""
+    with Store(results, existing=True) as store:
+        numbers = set(store.with_timelines(found.experiment_digest))
+        traced = [record for record in found.records if record.id in numbers]
+        names = [scheduler_name(scheduler.table) for scheduler in found.experiment.schedulers]
+        chosen: dict[str, dict[str, RunRecord]] = {}
+        for kind, side in ((POLICY, "measured"), (SIMULATED, "simulated")):
+            for record in sorted(traced, key=lambda record: (record.cell, record.repeat)):
+                if record.kind == kind:
+                    chosen.setdefault(scheduler_name(record.scheduler), {}).setdefault(side, record)
+        return [
+            Lanes(name, {side: occupancy(spans_of(store, record)) for side, record in sides.items()})
+            for name, sides in sorted(chosen.items(), key=lambda item: names.index(item[0]))
+        ]
+
+
+def spans_of(store: Store, record: RunRecord) -> list[Span]:
+    """What the ranks of a run with timelines did."""
+    packed = store.timelines(record.id or 0)
+    return [
+        span
+        for rank in record.ranks
+        if (rank["job"], rank["rank"]) in packed
+        for span in spans(rank, packed[rank["job"], rank["rank"]])
+    ]
+
+
+def messages_of(store: Store, record: RunRecord) -> list[tuple[int, Message]]:
+    """The ends of messages that the ranks of a run noted, each with the number of the job."""
+    packed = store.timelines(record.id or 0)
+    return [
+        (rank["job"], message)
+        for rank in record.ranks
+        if (rank["job"], rank["rank"]) in packed
+        for message in messages(rank, packed[rank["job"], rank["rank"]])
+    ]

@@ -20,14 +20,13 @@ from harness.counterpart import KINDS
 from harness.experiment import Experiment, Scheduler
 from harness.records import JobRecord, RunRecord
 from harness.run import Task
-from harness.simulator import local
 from harness.simulator.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.model import SWITCHING
 from harness.simulator.outcome import JobOutcome, Outcome, Waits
 from harness.simulator.simulate import simulate
 from workloads import timeline as timelines
 
-LOCAL = {"other": "eevdf" if "eevdf" in local.KNOWN else "round-robin", "rr": "round-robin"}
+LOCAL = {"other": "eevdf", "rr": "round-robin"}
 """The simulated scheduler for each of the kernel's scheduling classes."""
 
 SIMULATOR = "simulator"
@@ -37,15 +36,19 @@ def machine_like(constants: Mapping[str, float], processors: int, scheduler: Sch
     """A simulated machine with the calibrated ``constants`` of a host (``RunRecord.constants``).
 
     It has what the ranks have: they take messages to themselves without sending any, look
-    for messages only while they wait, and spin by the wall clock.
+    for messages only while they wait, and spin by the wall clock. The kernel's clock ticks at
+    the same time on all processors.
     """
+    handoff_us = constants.get("handoff_us", constants["switch_us"])
     return SimulatedMachine(
         processors=processors,
-        context_switch_us=constants.get("handoff_us", constants["switch_us"]),
+        context_switch_us=handoff_us,
+        wakeup_us=max(0.0, constants["switch_us"] - handoff_us),
         latency_us=constants["latency_us"],
         local=LOCAL[scheduler.local],
         messages_to_self=False,
         handles_when_waiting=True,
+        timers="synchronised",
         spin_clock="wall",
     )
 
@@ -56,12 +59,14 @@ class Host:
 
     Attributes:
         session: the invocation of Lockstep that simulates.
+        digest: of the experiment, as the runs that are imitated have it.
         processors: ids of the cores that stand for the simulated processors.
         constants: the host's calibrated constants, as in ``RunRecord.constants``.
         conditions: of the runs that are imitated.
     """
 
     session: str
+    digest: str
     processors: Sequence[int]
     constants: Mapping[str, float]
     conditions: Mapping[str, Any]
@@ -69,7 +74,7 @@ class Host:
     @classmethod
     def of(cls, measured: RunRecord, session: str) -> Host:
         """The host on which ``measured`` was made."""
-        return cls(session, measured.processors, measured.constants, measured.conditions)
+        return cls(session, measured.digest, measured.processors, measured.constants, measured.conditions)
 
 
 def run(experiment: Experiment, task: Task, host: Host, *, timeline: bool = False) -> RunRecord:
@@ -87,6 +92,7 @@ def _outcome(experiment: Experiment, task: Task, host: Host) -> Outcome:
         scheduler.policy,
         blocking=scheduler.blocking,
         spin_switches=scheduler.spin_switches,
+        rule_switch_us=host.constants["switch_us"],
         seed=experiment.seed,
         repeat=task.repeat,
         timeline=True,  # tells what each process did; costs a few milliseconds
@@ -103,7 +109,7 @@ def _record(
         session=host.session,
         recorded_at=records.now(),
         experiment=experiment.name,
-        digest=experiment.digest,
+        digest=host.digest,
         cell=task.cell.index,
         settings=task.cell.settings,
         kind=KINDS[task.kind],

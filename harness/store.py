@@ -81,8 +81,8 @@ class Store:
     ) -> None:
         self._database.close()
 
-    def add_run(self, record: RunRecord) -> None:
-        """Store a run with its jobs, ranks and switches, all or nothing.
+    def add_run(self, record: RunRecord) -> int:
+        """Store a run with its jobs, ranks, switches and timelines, all or nothing; returns its number.
 
         Raises:
             StoreError: if it cannot be written.
@@ -105,6 +105,7 @@ class Store:
                 every = json.dumps([dataclasses.astuple(switch) for switch in record.switches])
                 blob = zlib.compress(every.encode())
                 self._insert("switches", {"run": run} | dataclasses.asdict(summary) | {"every": blob})
+        return run
 
     def add_calibration(self, calibration: Calibration) -> None:
         """Store the samples of a machine constant.

@@ -16,6 +16,8 @@ COMMANDS = {
     "simulate": "predict what an experiment would give on a simulated machine",
     "reproduce": "simulate the figures and check the claims of a paper",
     "compare": "hold measured slowdowns against simulated ones, with a verdict for each",
+    "report": "show what an experiment's records say, as one page or picture",
+    "trace": "write the timeline of a run for Perfetto or Chrome",
     "calibrate": "measure the machine constants that the waiting rules go by",
     "policies": "list scheduling policies, waiting rules and mechanisms",
     "clean": "release whatever runs have left behind",

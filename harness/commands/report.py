@@ -1,0 +1,77 @@
+"""``lockstep report RESULTS``: everything that the records of an experiment show, in one file."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness import answer, compare, results
+from harness.commands import Answer
+from harness.results import Found
+from harness.site import Watcher
+from harness.summary import TAU_S
+from workloads.validation import InputError, number, one_of
+
+if TYPE_CHECKING:
+    from harness.report.page import Content
+
+SCHEMA = 1
+FORMATS = ("html", "svg", "png", "md", "csv")
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of this command."""
+    results.results_arguments(parser)
+    add = parser.add_argument
+    add("-o", "--output", type=Path, metavar="FILE", help="where to write it (default: report.FORMAT)")
+    add("--format", help=f"one of {', '.join(FORMATS)} (default: by the ending of FILE, else html)")
+    add("--picture", default="slowdowns", metavar="NAME", help="which picture svg and png are of")
+    help_text = "error of the simulation that is accepted (default: %(default)s)"
+    add("--tolerance", type=float, default=compare.TOLERANCE, metavar="SHARE", help=help_text)
+
+
+def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
+    """Write the report of one experiment, by default the one that ran last.
+
+    Raises:
+        InputError: if there is no such store, experiment, format or picture, or FILE cannot be written.
+    """
+    number("--tolerance", options.tolerance, above=0, most=0.99)
+    kind = options.format or (options.output.suffix[1:] if options.output else "") or "html"
+    one_of("--format", kind, FORMATS)
+    found = results.read(options.results, options.experiment, watcher)[-1]
+    made = _made(kind, _content(found, options), options.picture)
+    path = options.output or Path(f"report.{kind}")
+    try:
+        path.write_bytes(made if isinstance(made, bytes) else made.encode())
+    except OSError as error:
+        raise InputError(
+            "--output", str(path), f"cannot be written: {error.strerror}", "choose another"
+        ) from None
+    document = {"schema": SCHEMA, "experiment": found.experiment.name, "format": kind, "file": str(path)}
+    return Answer(document, [f"{path}: {found.experiment.name}, {len(found.records)} runs"])
+
+
+def _content(found: Found, options: argparse.Namespace) -> Content:
+    from harness.report.page import Content  # noqa: PLC0415 - matplotlib is slow to import
+
+    document = answer.document(found.experiment, found.records, TAU_S)
+    verdicts = [compare.verdict(row, found.records, options.tolerance) for row in document["rows"]]
+    rows = [row | dataclasses.asdict(said) for row, said in zip(document["rows"], verdicts, strict=True)]
+    lanes = results.lanes(options.results, found)
+    return Content(document | {"rows": rows}, found.records, lanes, options.tolerance)
+
+
+def _made(kind: str, content: Content, picture: str) -> str | bytes:
+    from harness.report import page, style, tables  # noqa: PLC0415
+
+    if kind == "html":
+        return page.html(content)
+    if kind == "md":
+        return tables.markdown(content.document)
+    if kind == "csv":
+        return tables.comma_separated(content.document)
+    figure = page.picture(content, picture)
+    return style.png(figure) if kind == "png" else style.svg(figure)

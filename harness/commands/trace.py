@@ -1,0 +1,86 @@
+"""``lockstep trace RESULTS --run N``: a run, measured and simulated, for Perfetto or Chrome."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from harness import counterpart, results, run, trace
+from harness.commands import Answer
+from harness.rebuild import experiment_of
+from harness.records import POLICY, RunRecord
+from harness.site import Watcher, session_name
+from harness.store import Store
+from workloads.validation import InputError
+
+SCHEMA = 1
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of this command."""
+    add = parser.add_argument
+    add("results", metavar="RESULTS", type=Path, help="a directory with records")
+    add("--run", type=int, metavar="N", help="number of a measured run with a timeline (default: the first)")
+    add("-o", "--output", type=Path, default=Path("trace.json"), metavar="FILE", help="default: %(default)s")
+
+
+def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
+    """Write the trace of a measured run that has a timeline, with its simulated counterpart.
+
+    If that has no timeline in the store yet, it is simulated and recorded.
+
+    Raises:
+        InputError: if there is no such store, run or timeline, or FILE cannot be written.
+    """
+    with Store(options.results, existing=True) as store:
+        record = _chosen(store, options.run)
+        twin = _counterpart(store, record, watcher)
+        sides = [
+            trace.Side(
+                trace.MEASURED,
+                f"measured: run {record.id}",
+                results.spans_of(store, record),
+                results.messages_of(store, record),
+                record.switches,
+            ),
+            trace.Side(trace.SIMULATED, f"simulated: run {twin.id}", results.spans_of(store, twin)),
+        ]
+    made = trace.document(sides)
+    try:
+        options.output.write_text(json.dumps(made), encoding="utf-8")
+    except OSError as error:
+        rule = f"cannot be written: {error.strerror}"
+        raise InputError("--output", str(options.output), rule, "choose another") from None
+    name = run.label(record.kind, record.scheduler, record.settings)
+    count = len(made["traceEvents"])
+    document = {"schema": SCHEMA, "run": record.id, "simulated": twin.id, "file": str(options.output)}
+    line = f"{options.output}: run {record.id} ({name}), {count} events; open it at https://ui.perfetto.dev"
+    return Answer(document, [line])
+
+
+def _chosen(store: Store, number: int | None) -> RunRecord:
+    traced = [run for digest, _ in store.experiments() for run in store.with_timelines(digest)]
+    measured = [run for run in traced if store.run(run).kind == POLICY]
+    if number is None and measured:
+        return store.run(measured[0])
+    if number in measured:
+        return store.run(number or 0)
+    if number is not None:
+        store.run(number)  # complains of numbers that do not exist
+    known = ", ".join(map(str, measured[:20])) or "none"
+    rule = f"has no timeline of a measured run; those with one: {known}"
+    raise InputError("--run", number, rule, "record them with lockstep run --timeline")
+
+
+def _counterpart(store: Store, record: RunRecord, watcher: Watcher) -> RunRecord:
+    """The last simulated run with a timeline that imitates ``record``, made if there is none."""
+    for number in reversed(store.with_timelines(record.digest)):
+        twin = store.run(number)
+        if counterpart.imitates(twin, record):
+            return twin
+    watcher.note("simulating the same run")
+    experiment = experiment_of([record])
+    (task,) = (task for task in run.plan(experiment) if task.kind == POLICY and task.repeat == record.repeat)
+    made = counterpart.simulate(experiment, task, record, session_name(), True)
+    return store.run(store.add_run(made))

@@ -1,0 +1,241 @@
+"""The pictures of a report that are drawn from rows: slowdowns, breakdowns, maps, agreement."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch, Rectangle
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+
+from harness.naming import scheduler_name
+from harness.report.grid import WIDE, Row, blocks, legend, name_lines, panels, schedulers
+from harness.report.style import JOBS, LIGHT
+
+PARTS = ("computing", "communicating", "synchronizing", "switching", "idle")
+SIDES = ("measured", "simulated")
+MARKERS = {"measured": "o", "simulated": "D"}
+HEAT = LinearSegmentedColormap.from_list("slowdown", ["#f4f8fc", "#9cc3e6", "#3f83c3", "#173e70"])
+FAR = 1.6
+"""An interval that reaches further than this factor runs out of its panel."""
+
+DOTS = "oDsv^PX*<>"
+
+
+def slowdowns(rows: Sequence[Row], width: int) -> Figure:
+    """Workload slowdown of every scheduler: measured with its 95 % interval, simulated as a diamond."""
+    found = blocks(rows)
+    names = schedulers(rows)
+    made = panels(width, len(found), lines=len(names), line=25)
+    every = [value for row in rows for value in _values(row)]
+    for axes, (title, block) in zip(made.axes, found, strict=True):
+        axes.set_title(title)
+        axes.axvline(1.0, color=LIGHT["muted"], linewidth=1, dashes=(3, 2))
+        _slowdown_axis(axes.set_xscale, axes.xaxis, every)
+        axes.set_xlim(*_limits(every))
+        for row in block:
+            line = names.index(scheduler_name(row["scheduler"]))
+            _interval(axes, row, line)
+            for side in SIDES:
+                if (median := _median(row, side)) is not None:
+                    _dot(axes, median, line, side)
+    for axes in made.axes[-made.columns :]:
+        axes.set_xlabel("workload slowdown", labelpad=2)
+    name_lines(made, names)
+    marks = [_mark(side, side) for side in SIDES if any(_median(row, side) for row in rows)]
+    marks.append(
+        Line2D([], [], color=LIGHT["muted"], linewidth=1, dashes=(3, 2), label="1: one after the other")
+    )
+    legend(made.figure, marks, width)
+    return made.figure
+
+
+def breakdowns(rows: Sequence[Row], width: int) -> Figure:
+    """Where the processors' time went: above measured, below, paler, simulated."""
+    found = blocks(rows)
+    names = schedulers(rows)
+    made = panels(width, len(found), lines=len(names), line=28, top=34 if width >= WIDE else 74)
+    both = all(any(row[side] and row[side]["breakdown"] for row in rows) for side in SIDES)
+    for axes, (title, block) in zip(made.axes, found, strict=True):
+        axes.set_title(title)
+        axes.set_xlim(0, 1)
+        axes.set_xticks([0.25, 0.5, 0.75], ["25 %", "50 %", "75 %"])
+        for row in block:
+            line = names.index(scheduler_name(row["scheduler"]))
+            for side, offset, height, alpha in (
+                ("measured", -0.14 if both else 0.0, 0.42 if both else 0.6, 1.0),
+                ("simulated", 0.25 if both else 0.0, 0.22 if both else 0.6, 0.62),
+            ):
+                if row[side] and row[side]["breakdown"]:
+                    _stack(axes, row[side]["breakdown"], line + offset, height, alpha)
+    name_lines(made, names)
+    legend(made.figure, [Patch(color=LIGHT[part], label=part) for part in PARTS], width)
+    return made.figure
+
+
+def _stack(axes: Axes, parts: Mapping[str, float], at: float, height: float, alpha: float) -> None:
+    left = 0.0
+    for part in PARTS:
+        axes.barh(at, parts[part], height, left=left, color=LIGHT[part], alpha=alpha, linewidth=0)
+        left += parts[part]
+
+
+def maps(rows: Sequence[Row], width: int) -> Figure | None:
+    """Slowdown over granularity and imbalance for each scheduler, measured beside simulated.
+
+    None unless a sweep varies both. With other swept keys, the median over those.
+    """
+    keys = ("granularity_us", "imbalance")
+    across, up = (sorted({row["program"][key] for row in rows}) for key in keys)
+    if len(across) < 2 or len(up) < 2:
+        return None
+    names = schedulers(rows)
+    sides = [side for side in SIDES if any(_median(row, side) for row in rows)]
+    fields = {
+        (name, side): _field([r for r in rows if scheduler_name(r["scheduler"]) == name], side, across, up)
+        for name in names
+        for side in sides
+    }
+    values = np.concatenate([field.ravel() for field in fields.values()])
+    top = max(2.0, float(np.nanmax(values)))
+    made = panels(width, len(fields), lines=len(up), line=30, most=2 * len(sides), labels=84, top=8)
+    for number, (axes, ((name, side), field)) in enumerate(zip(made.axes, fields.items(), strict=True)):
+        axes.set_title(name if side == "measured" else side)
+        axes.set_xlim(-0.5, len(across) - 0.5)
+        axes.set_xticks(range(len(across)), [f"{g / 1000:g} ms" for g in across])
+        axes.set_yticks(range(len(up)), [f"v = {v:g} g" if number % made.columns == 0 else "" for v in up])
+        axes.tick_params(axis="x", length=0)
+        axes.spines["bottom"].set_visible(False)
+        axes.grid(visible=False)
+        _cells(axes, field, top)
+    return made.figure
+
+
+def _field(rows: Sequence[Row], side: str, across: Sequence[float], up: Sequence[float]) -> Any:
+    """Medians of the slowdown by imbalance and granularity; shape (up, across)."""
+    field = np.full((len(up), len(across)), np.nan)
+    for i, v in enumerate(up):
+        for k, g in enumerate(across):
+            here = [
+                row
+                for row in rows
+                if row["program"]["granularity_us"] == g and row["program"]["imbalance"] == v
+            ]
+            known = [median for row in here if (median := _median(row, side)) is not None]
+            field[i, k] = np.median(known) if known else np.nan
+    return field
+
+
+def _point(program: Mapping[str, Any]) -> tuple[float, float]:
+    return program["granularity_us"], program["imbalance"]
+
+
+def _cells(axes: Axes, field: Any, top: float) -> None:
+    for (i, k), value in np.ndenumerate(field):
+        if np.isnan(value):
+            axes.text(k, i, "-", ha="center", va="center", color=LIGHT["muted"])
+            continue
+        share = math.log(max(value, 0.9) / 0.9) / math.log(top / 0.9)
+        axes.add_patch(Rectangle((k - 0.48, i - 0.46), 0.96, 0.92, color=HEAT(share), linewidth=0))
+        colour = "#fefefe" if share > 0.45 else "#101010"
+        axes.text(k, i, f"{value:.2f}", ha="center", va="center", color=colour, fontsize=11)
+
+
+def agreement(rows: Sequence[Row], width: int, tolerance: float) -> Figure | None:
+    """Simulated against measured slowdowns with the line where they are equal; None if nothing has both."""
+    pairs = [(row, _median(row, "measured"), _median(row, "simulated")) for row in rows]
+    points = [(row, x, y) for row, x, y in pairs if x and y]
+    if not points:
+        return None
+    side = min(width, 420)
+    beside = 280 if width >= WIDE else 0
+    names = schedulers(rows)
+    below = 0 if beside else 26 * len(names) + 16
+    total_width, height = side + beside, side + below
+    figure = Figure(figsize=(total_width / 72, height / 72), dpi=72)
+    box = (56 / total_width, (below + 50) / height, (side - 70) / total_width, (side - 66) / height)
+    axes = figure.add_axes(box)
+    every = [value for _, x, y in points for value in (x, y)]
+    low, high = _limits(every)
+    line = np.array([low, high])
+    axes.fill_between(line, line * (1 - tolerance), line * (1 + tolerance), color=LIGHT["band"], linewidth=0)
+    axes.plot(line, line, color=LIGHT["muted"], linewidth=1)
+    for number, name in enumerate(names):
+        ours = [(x, y) for row, x, y in points if scheduler_name(row["scheduler"]) == name]
+        if ours:
+            style: dict[str, Any] = {
+                "marker": DOTS[number % len(DOTS)],
+                "color": LIGHT[f"job{number % JOBS}"],
+            }
+            axes.plot(*zip(*ours, strict=True), linestyle="", markersize=7, label=name, **style)
+    for set_scale, axis in ((axes.set_xscale, axes.xaxis), (axes.set_yscale, axes.yaxis)):
+        _slowdown_axis(set_scale, axis, every)
+    axes.set(xlim=(low, high), ylim=(low, high), xlabel="measured", ylabel="simulated")
+    axes.tick_params(axis="y", labelsize=11, labelcolor=LIGHT["muted"])
+    axes.grid(visible=True, axis="both")
+    place = (1.02, 1.0) if beside else (0.0, -0.16)
+    axes.legend(
+        loc="upper left", bbox_to_anchor=place, borderaxespad=0.0, handletextpad=0.4, labelspacing=0.7
+    )
+    return figure
+
+
+def _slowdown_axis(set_scale: Callable[[str], None], axis: Any, values: Sequence[float]) -> None:
+    """A logarithmic axis with plain numbers where slowdowns differ by factors."""
+    low, high = _limits(values)
+    if high / low > 4:
+        set_scale("log")
+        axis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0)))
+        axis.set_minor_formatter(NullFormatter())
+        axis.set_tick_params(which="minor", length=0)
+    else:
+        axis.set_major_locator(MaxNLocator(5))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+
+
+def _limits(values: Sequence[float]) -> tuple[float, float]:
+    low, high = min([*values, 1.0]), max([*values, 1.0])
+    room = (high / low) ** 0.06 * 1.03
+    return low / room, high * room
+
+
+def _values(row: Row) -> list[float]:
+    """Medians, and the ends of the interval as far as they are not absurdly far away."""
+    slowdown = [row[side]["workload_slowdown"] for side in SIDES if row[side]]
+    known = [one for one in slowdown if one["median"] is not None]
+    ends = [(end, one["median"]) for one in known for end in one["ci95"] or ()]
+    return [one["median"] for one in known] + [min(max(end, m / FAR), m * FAR) for end, m in ends]
+
+
+def _median(row: Row, side: str) -> float | None:
+    return row[side]["workload_slowdown"]["median"] if row[side] else None
+
+
+def _interval(axes: Axes, row: Row, line: int) -> None:
+    if row["measured"] and (ci95 := row["measured"]["workload_slowdown"]["ci95"]):
+        axes.plot(ci95, (line, line), color=LIGHT["measured"], linewidth=5, alpha=0.3, solid_capstyle="round")
+
+
+def _dot(axes: Axes, value: float, line: int, side: str) -> None:
+    axes.plot(value, line, **_look(side), zorder=3 if side == "measured" else 4)
+
+
+def _mark(side: str, label: str) -> Line2D:
+    return Line2D([], [], linestyle="", label=label, **_look(side))
+
+
+def _look(side: str) -> dict[str, Any]:
+    inside = LIGHT[side] if side == "measured" else "none"
+    return {
+        "marker": MARKERS[side],
+        "markersize": 7 if side == "measured" else 8,
+        "markeredgewidth": 1.8,
+        "color": LIGHT[side],
+        "markerfacecolor": inside,
+    }

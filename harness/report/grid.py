@@ -1,0 +1,116 @@
+"""Small multiples: a panel per point of the sweep, the same axes in all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from harness.naming import program_name, scheduler_name
+
+Row = Mapping[str, Any]
+
+LABELS = 172
+"""Room for the schedulers' names, in pixels."""
+WIDE = 640
+
+
+@dataclass(frozen=True)
+class Panels:
+    """A figure with an axes per block of rows, in reading order."""
+
+    figure: Figure
+    axes: tuple[Axes, ...]
+    columns: int
+
+
+def blocks(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
+    """The rows of each point of the sweep with a name for it."""
+    found = [list(block) for _, block in groupby(rows, key=lambda row: row["settings"])]
+    return [(title(block[0], alone=len(found) == 1), block) for block in found]
+
+
+def title(row: Row, *, alone: bool) -> str:
+    """A point of the sweep in a few words: what the sweep sets, or the whole program."""
+    if alone or not row["settings"]:
+        return program_name(row["program"])
+    return ", ".join(_setting(key, value) for key, value in row["settings"].items())
+
+
+def _setting(key: str, value: Any) -> str:
+    name = key.rsplit(".", maxsplit=1)[-1]
+    if name == "granularity_us":
+        return f"g = {value / 1000:g} ms" if value >= 1000 else f"g = {value:g} us"
+    if name == "imbalance":
+        return f"v = {value:g} g"
+    return str(value) if isinstance(value, str) else f"{name} {value}"
+
+
+def schedulers(rows: Iterable[Row]) -> list[str]:
+    """The schedulers' names in the order in which they come."""
+    return list(dict.fromkeys(scheduler_name(row["scheduler"]) for row in rows))
+
+
+def panels(
+    width: int, count: int, *, lines: int, line: int, most: int = 4, top: int = 34, labels: int = LABELS
+) -> Panels:
+    """``count`` panels of ``lines`` lines of ``line`` pixels each, named at the left of each row.
+
+    Args:
+        width: of the figure, in pixels; on a narrow one the panels stand below each other.
+        count: how many.
+        lines: of each panel.
+        line: height of each.
+        most: panels beside each other.
+        top: room above all of them, for a legend.
+        labels: room for the names of the lines.
+    """
+    columns = 1 if width < WIDE else _columns(count, most)
+    rows = -(-count // columns)
+    heading, axis, gap = 24, 34, 20
+    height = top + rows * (heading + lines * line + axis) + 10
+    figure = Figure(figsize=(width / 72, height / 72), dpi=72)
+    span = (width - labels - 22 - gap * (columns - 1)) / columns
+    made = []
+    for number in range(count):
+        row, column = divmod(number, columns)
+        left = labels + column * (span + gap)
+        bottom = height - top - (row + 1) * (heading + lines * line + axis) + axis
+        box = (left / width, bottom / height, span / width, lines * line / height)
+        axes = figure.add_axes(box)
+        axes.set_ylim(lines - 0.5, -0.5)
+        axes.grid(visible=False, axis="y")
+        made.append(axes)
+    return Panels(figure, tuple(made), columns)
+
+
+def _columns(count: int, most: int) -> int:
+    """At most ``most`` columns; so many that the last row is full, where that is possible."""
+    even = [columns for columns in range(2, most + 1) if count % columns == 0]
+    return max(even, default=min(most, count))
+
+
+def name_lines(found: Panels, names: Sequence[str]) -> None:
+    """Write the names of the lines at the left of each row of panels."""
+    for number, axes in enumerate(found.axes):
+        first = number % found.columns == 0
+        axes.set_yticks(range(len(names)), names if first else [""] * len(names))
+
+
+def legend(figure: Figure, marks: Sequence[Any], width: int) -> None:
+    """A legend above all panels, in columns that fit."""
+    narrow = width < WIDE
+    figure.legend(
+        handles=list(marks),
+        loc="upper left",
+        bbox_to_anchor=(0.0 if narrow else LABELS / width, 1.0),
+        ncols=min(len(marks), 2 if narrow and len(marks) > 3 else len(marks)),
+        borderaxespad=0.2,
+        handletextpad=0.5,
+        columnspacing=1.2,
+        handlelength=1.2,
+    )

@@ -1,0 +1,180 @@
+"""The report as one HTML page that needs nothing else: no network, no scripts, light and dark."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+
+from harness import naming
+from harness.records import MEASURED_KINDS, RunRecord
+from harness.report import charts, traces
+from harness.report.grid import schedulers
+from harness.report.style import DARK, LIGHT, SETTINGS, inline
+from harness.results import Lanes
+from workloads.validation import InputError, one_of
+
+WIDE, NARROW = 900, 358
+"""Widths in pixels for which every picture is drawn: a window and a telephone."""
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a report is made of.
+
+    Attributes:
+        document: of ``harness.answer``, with the verdicts of ``harness.compare`` in its rows.
+        records: all runs of the experiment.
+        lanes: who ran where, for the runs with timelines.
+        tolerance: accepted error of the simulation.
+    """
+
+    document: Mapping[str, Any]
+    records: Sequence[RunRecord]
+    lanes: Sequence[Lanes]
+    tolerance: float
+
+    def pictures(self) -> Iterator[tuple[str, str, str, Callable[[int], Figure | None]]]:
+        """Name, heading, explanation and drawing of each picture; some may have nothing to show."""
+        rows, records, names = self.document["rows"], self.records, schedulers(self.document["rows"])
+        yield "slowdowns", "Slowdown of each policy", SLOWDOWNS, lambda width: charts.slowdowns(rows, width)
+        yield "breakdowns", "Where the time went", BREAKDOWNS, lambda width: charts.breakdowns(rows, width)
+        yield "maps", "Over granularity and imbalance", MAPS, lambda width: charts.maps(rows, width)
+        yield (
+            "agreement",
+            "Simulated against measured",
+            f"Every dot is a row of the table below; in the band the error is at most {self.tolerance:.0%}.",
+            lambda width: charts.agreement(rows, width, self.tolerance),
+        )
+        yield "gantt", "Who ran where", GANTT, lambda width: traces.gantt(self.lanes, width)
+        yield "waits", "How long waits took", WAITS, lambda width: traces.waits(records, names, width)
+        yield (
+            "lateness",
+            "How late slots began",
+            LATENESS,
+            lambda width: traces.lateness(records, names, width),
+        )
+
+
+SLOWDOWNS = (
+    "Makespan over the sum of the jobs' dedicated times: 1 is what running them one after the other takes. "
+    "The bars are 95 % intervals of the measured slowdown."
+)
+BREAKDOWNS = (
+    "Shares of the processors' time from the first arrival to the last finish. "
+    "The thick bar is measured, the pale one below it simulated."
+)
+MAPS = "Workload slowdown, measured and beside it simulated; the median of what else the sweep varies."
+GANTT = "Which job had each processor in the first moments of a run, measured above simulated."
+WAITS = (
+    "Share of the waits by their length, all barriers and reads of all repeats; each bar is a factor of two."
+)
+LATENESS = "Share of the changes of slot that came at most so much later than they were due."
+
+
+def html(content: Content) -> str:
+    """The page."""
+    with rc_context(SETTINGS):
+        figures = [
+            {"name": name, "heading": heading, "about": about, "drawn": drawn}
+            for name, heading, about, draw in content.pictures()
+            if (drawn := _drawn(draw, name, heading))
+        ]
+    template = resources.files("harness.report").joinpath("page.html.j2").read_text(encoding="utf-8")
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {"scheduler": naming.scheduler_name, "program": naming.program_name}
+    document, rows = content.document, content.document["rows"]
+    return environment.from_string(template).render(
+        document=document,
+        rows=rows,
+        figures=figures,
+        light=LIGHT,
+        dark=DARK,
+        facts=list(_facts(content)),
+        run=list(_conditions(content)),
+        swept=len({str(row["settings"]) for row in rows}) > 1,
+        tolerance=content.tolerance,
+    )
+
+
+def picture(content: Content, name: str) -> Figure:
+    """One of the pictures by its name, as wide as on the page.
+
+    Raises:
+        InputError: for an unknown name, or one that has nothing to show here.
+    """
+    with rc_context(SETTINGS):
+        drawings = {known: draw for known, _, _, draw in content.pictures()}
+        one_of("--picture", name, tuple(drawings))
+        figure = drawings[name](WIDE)
+    if figure is None:
+        rule = "these records have nothing for it"
+        raise InputError("--picture", name, rule, "record more (run --timeline), or choose another")
+    return figure
+
+
+def _drawn(draw: Callable[[int], Figure | None], name: str, heading: str) -> dict[str, Markup]:
+    """The picture for either width; empty if it has nothing to show."""
+    figures = {"wide": draw(WIDE), "narrow": draw(NARROW)}
+    known = {width: figure for width, figure in figures.items() if figure}
+    return {width: Markup(inline(figure, f"{name}-{width}", heading)) for width, figure in known.items()}
+
+
+def _facts(content: Content) -> Iterator[tuple[str, str]]:
+    """The key figures: a number and what it is."""
+    rows = content.document["rows"]
+    known = [row for row in rows if row["measured"] and row["measured"]["workload_slowdown"]["median"]]
+    groups: dict[str, list[float]] = {}
+    for row in known:
+        median = row["measured"]["workload_slowdown"]["median"]
+        groups.setdefault(naming.scheduler_name(row["scheduler"]), []).append(median)
+    if groups:
+        ranked = sorted((statistics.median(values), name) for name, values in groups.items())
+        yield f"{ranked[0][0]:.2f}", f"least slowdown: {ranked[0][1]}"
+        yield f"{ranked[-1][0]:.2f}", f"greatest slowdown: {ranked[-1][1]}"
+    errors = [abs(row["error"]) for row in rows if row["error"] is not None]
+    if errors:
+        yield f"{statistics.median(errors):.0%}", "median error of the simulation"
+        within = sum(row["verdict"] == "within" for row in rows)
+        yield f"{within} of {len(rows)}", f"rows certainly within {content.tolerance:.0%}"
+    measured = sum(record.kind in MEASURED_KINDS for record in content.records)
+    yield str(measured), "measured runs"
+
+
+def _conditions(content: Content) -> Iterator[tuple[str, str]]:
+    """What was run and where."""
+    document = content.document
+    machine, rows = document["machine"], document["rows"]
+    measured = [record for record in content.records if record.kind in MEASURED_KINDS] or content.records
+    last = measured[-1]
+    jobs = f"{rows[0]['count']} job{'s' if rows[0]['count'] > 1 else ''}"
+    programs = [naming.program_name(job["program"]) for row in rows for job in row.get("jobs", [row])]
+    distinct = list(dict.fromkeys(programs))
+    some = "; ".join(distinct[:3]) + (f"; and {len(distinct) - 3} more" if len(distinct) > 3 else "")
+    yield "Workload", f"{jobs} of {some}"
+    yield "Repeats", str(1 + max(record.repeat for record in measured))
+    yield "Host", f"{machine['host']}, Linux {machine['kernel']}"
+    yield "Processors", f"{machine['cpu_model']}; used: {', '.join(map(str, machine['processors'] or ()))}"
+    yield "MPI", str(machine["launcher"])
+    constants = {key: value for key, value in last.constants.items() if key.endswith("_us")}
+    yield (
+        "Calibrated",
+        ", ".join(f"{key.removesuffix('_us')} {value:.1f} us" for key, value in constants.items()),
+    )
+    yield (
+        "Recorded",
+        f"{measured[0].recorded_at[:16].replace('T', ' ')} to {last.recorded_at[:16].replace('T', ' ')} UTC",
+    )
+    yield "Seed", str(last.seed)
+    yield "Digest", document["digest"][:16]
+    if commit := last.conditions.get("commit"):
+        yield "Commit", str(commit)

@@ -1,0 +1,133 @@
+"""Colours and type of all pictures, and how a picture becomes part of a page.
+
+Every colour has a name. On a page the names are CSS variables, so that one picture serves
+light and dark; in a file of its own it is the light palette.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import TYPE_CHECKING, Any
+
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+LIGHT: Mapping[str, str] = {
+    "surface": "#ffffff",
+    "ink": "#1b2430",
+    "muted": "#5c6875",
+    "grid": "#dde3e9",
+    "band": "#eef3f8",
+    "measured": "#1f5fae",
+    "simulated": "#c4500f",
+    "computing": "#3a7cc9",
+    "communicating": "#e3a02b",
+    "synchronizing": "#cf4a5c",
+    "switching": "#7a5bb0",
+    "idle": "#cad3dc",
+    "job0": "#2f77c6",
+    "job1": "#d9861e",
+    "job2": "#2b9a78",
+    "job3": "#b94a86",
+    "job4": "#7161b5",
+    "job5": "#8a7d2a",
+}
+DARK: Mapping[str, str] = {
+    "surface": "#12181f",
+    "ink": "#e7edf3",
+    "muted": "#9dabb8",
+    "grid": "#2c3742",
+    "band": "#1b2530",
+    "measured": "#7db4ff",
+    "simulated": "#ff9a5c",
+    "computing": "#6ea8f0",
+    "communicating": "#efbb58",
+    "synchronizing": "#f0808e",
+    "switching": "#b59ae0",
+    "idle": "#3b4753",
+    "job0": "#6ea8f0",
+    "job1": "#f0ad57",
+    "job2": "#55c7a2",
+    "job3": "#e887b9",
+    "job4": "#a99bec",
+    "job5": "#c9bb62",
+}
+JOBS = 6
+
+SETTINGS: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "lockstep",
+    "font.family": "DejaVu Sans",
+    "font.size": 12,
+    "axes.edgecolor": LIGHT["muted"],
+    "axes.labelcolor": LIGHT["muted"],
+    "axes.titlesize": 12,
+    "axes.titlecolor": LIGHT["ink"],
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.spines.left": False,
+    "axes.linewidth": 0.8,
+    "axes.axisbelow": True,
+    "axes.grid": True,
+    "axes.grid.axis": "x",
+    "grid.color": LIGHT["grid"],
+    "grid.linewidth": 0.8,
+    "text.color": LIGHT["ink"],
+    "xtick.color": LIGHT["muted"],
+    "ytick.color": LIGHT["muted"],
+    "xtick.labelsize": 11,
+    "ytick.labelsize": 12,
+    "ytick.labelcolor": LIGHT["ink"],
+    "ytick.major.size": 0,
+    "legend.frameon": False,
+    "legend.fontsize": 12,
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+    "savefig.facecolor": "none",
+}
+
+_FONT = re.compile(r"""(font: [^;"]*?px) [^;"]*""")
+_NAMES = {value: name for name, value in LIGHT.items()}
+_COLOUR = re.compile("|".join(LIGHT.values()))
+
+
+def inline(figure: Figure, name: str, title: str) -> str:
+    """The picture as an <svg> element for a page: named for those who cannot see it, no ids shared.
+
+    Args:
+        figure: 72 units of it are an inch and 1 is a pixel of the page.
+        name: prefix of all ids in it.
+        title: what it shows.
+    """
+    text = svg(figure)
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    text = re.sub(r'(id="|href="#|url\(#)', rf"\g<1>{name}-", text)
+    text = _FONT.sub(r"\1 system-ui, sans-serif", text)
+    text = _COLOUR.sub(lambda found: f"var(--{_NAMES[found[0]]})", text)
+    width, height = (round(72 * inches, 2) for inches in figure.get_size_inches())
+    head = (
+        f'<svg role="img" aria-label="{title}" viewBox="0 0 {width:g} {height:g}" style="width:{width:g}px">'
+    )
+    return head + text[text.index(">") + 1 :].strip()
+
+
+def svg(figure: Figure) -> str:
+    """The picture as a file of its own; the same figure, the same text."""
+    with rc_context(SETTINGS):
+        text = io.StringIO()
+        figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
+    return text.getvalue()
+
+
+def png(figure: Figure) -> bytes:
+    """The picture as a bitmap on white, two pixels to a unit."""
+    with rc_context(SETTINGS):
+        data = io.BytesIO()
+        figure.savefig(data, format="png", dpi=144, facecolor=LIGHT["surface"])
+    return data.getvalue()
