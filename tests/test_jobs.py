@@ -11,6 +11,8 @@ from harness.simulator.jobs.model import NEVER_NS, Jobs, rigid
 from harness.simulator.jobs.simulate import Watched, kernel, simulate
 from workloads.validation import InputError
 
+pytestmark = pytest.mark.slow
+
 S = 1_000_000_000
 LOCAL = ("none", "implicit")
 SCHEDULING = [name for name in policies.known() if name not in LOCAL]

@@ -1,0 +1,121 @@
+"""Experiments of the job level, from outside."""
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from coordinator import policies
+from harness import document
+from harness.cli import main
+from harness.simulator.jobs import experiment, run
+from harness.simulator.jobs.metrics import fairness, measure, utilisation_over_time
+from harness.simulator.jobs.model import rigid
+from harness.simulator.jobs.simulate import simulate
+from workloads.validation import InputError
+
+S = 1_000_000_000
+MODEL = """
+level = "jobs"
+processors = 8
+replications = 4
+[model]
+count = 600
+maxima = [2, 8]
+[[schedulers]]
+policy = "aep"
+order = 2
+[[schedulers]]
+policy = "sdf"
+"""
+TRACE = os.environ.get("LOCKSTEP_TRACE")
+
+
+def load(text):
+    return experiment.load(document.parse(text, "e.toml"))
+
+
+@pytest.mark.slow  # where the kernel is not compiled yet
+def test_the_metrics_of_two_jobs_by_hand():
+    jobs = rigid(np.array([0, 0]), np.array([2, 1]), np.array([4 * S, 20 * S]))
+    outcome = simulate(jobs, 2, policies.create("fcfs", {}))
+    found = measure(outcome, tau_s=8.0)
+    assert found.response_s == (4 + 24) / 2
+    assert found.wait_s == 2
+    assert found.slowdown == pytest.approx((1 + 24 / 20) / 2)
+    assert found.bounded_slowdown == pytest.approx((1 + 24 / 20) / 2), "4 s counts as 8 s, so as 1"
+    assert found.utilisation == pytest.approx((8 + 20) / (2 * 24))
+    assert found.processors == 1.5
+    middles, share = utilisation_over_time(outcome, 6)
+    assert middles.tolist() == [2, 6, 10, 14, 18, 22]
+    assert share.tolist() == pytest.approx([1, 0.5, 0.5, 0.5, 0.5, 0.5])
+    assert measure(outcome, warm_up=1).response_s == 24
+
+
+def test_fairness_is_the_correlation_with_the_logarithm_of_the_size():
+    size = np.array([1.0, 2, 4, 8])
+    assert fairness(size, np.array([1.0, 2, 3, 4])) == pytest.approx(1)
+    assert fairness(size, np.array([4.0, 3, 2, 1])) == pytest.approx(-1)
+    assert np.isnan(fairness(np.ones(4), size))
+
+
+@pytest.mark.slow
+def test_a_model_is_replicated_and_the_command_prints_one_document(tmp_path, capsys):
+    file = tmp_path / "e.toml"
+    file.write_text(MODEL)
+    assert main(["simulate", str(file), "--json", "-o", str(tmp_path / "out")]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert (made["level"], made["processors"], made["jobs"]) == ("jobs", 8, 600)
+    assert [row["scheduler"]["policy"] for row in made["rows"]] == ["aep", "sdf"]
+    assert made["rows"][0]["replications"] in (3, 4)
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["metrics.csv", "metrics.png"]
+    again = run.document(load(MODEL), run.run(load(MODEL), lambda *step: None))
+    assert again["rows"] == made["rows"], "the same seed gives the same result"
+
+
+@pytest.mark.slow
+def test_a_trace_runs_under_all_policies_and_is_written_again(tmp_path):
+    lines = [f"{n} {n * 3} -1 {5 + n % 7} {1 + n % 4} " + "-1 " * 13 for n in range(30)]
+    trace = tmp_path / "log.swf"
+    trace.write_text("; MaxProcs: 4\n" + "\n".join(lines))
+    wanted = experiment.load(document.read("trace"), trace=str(trace))
+    assert wanted.processors == 4
+    rows = run.run(wanted, lambda *step: None)
+    assert len(rows) == len(wanted.schedulers)
+    assert [row.label for row in rows if row.saturated] == [
+        row.label for row in rows if row.scheduler["policy"] in ("batch", "two-queue", "multilevel-two-queue")
+    ], "a load of 2.7 for one job at a time"
+    made = {path.name for path in run.write(wanted, rows, tmp_path / "out")}
+    assert {"metrics.csv", "metrics.png", "00-fcfs.swf.gz", "00-fcfs.placement"} <= made
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (("count = 600", "count = 1"), "model.count"),
+        (("maxima", "maxmia"), "did you mean 'maxima'"),
+        (("replications = 4", "replication = 4"), "did you mean 'replications'"),
+        (('level = "jobs"', 'level = "job"'), "must be one of jobs"),
+        (("[model]\ncount = 600\nmaxima = [2, 8]", ""), "either a trace or a"),
+        (('policy = "sdf"', 'policy = "sfd"'), r"schedulers\[1\].policy"),
+        (("processors = 8", ""), "write processors"),
+    ],
+)
+def test_bad_input_is_named(change, words):
+    assert change[0] in MODEL
+    with pytest.raises(InputError, match=words):
+        load(MODEL.replace(*change))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not TRACE, reason="set LOCKSTEP_TRACE to a file in the Standard Workload Format")
+def test_a_real_trace_runs_under_the_batch_policies():
+    text = 'level = "jobs"\n' + "".join(
+        f'[[schedulers]]\npolicy = "{name}"\n' for name in ("fcfs", "easy", "fcfs-bb", "scan-up", "dqt")
+    )
+    wanted = experiment.load(document.parse(text, "real.toml"), trace=str(Path(TRACE)))
+    rows = run.run(wanted, lambda *step: None)
+    waits = {row.label: row.metrics["wait_s"] for row in rows}
+    assert waits["easy"] <= waits["fcfs"] <= waits["fcfs-bb"]

@@ -1,0 +1,138 @@
+"""Where gangs are seated, who fills holes, and how slots are unified."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coordinator import policies
+from coordinator.policies import packing
+from coordinator.session import Session
+from coordinator.view import Job, Machine
+
+MS = 1_000_000
+
+
+def seated(name, sizes, processors=8):
+    """Seats of jobs that arrive one after the other."""
+    taken, seats = set(), {}
+    for number, size in enumerate(sizes):
+        seats[number] = packing.PACKINGS[name](taken, size, processors)
+        taken |= set(seats[number])
+    return seats
+
+
+def test_the_matrix_of_the_survey():
+    """Two jobs of 4 share row 0, one of 8 has row 1; five processes do not fit beside four."""
+    assert seated("matrix", [4, 4, 8]) == {0: (0, 1, 2, 3), 1: (4, 5, 6, 7), 2: tuple(range(8, 16))}
+    assert seated("matrix", [4, 5]) == {0: (0, 1, 2, 3), 1: (8, 9, 10, 11, 12)}
+
+
+def test_the_matrix_uses_scattered_holes_and_undivided_does_not():
+    taken = {1, 3, 5, 7}
+    assert packing.matrix(taken, 4, 8) == (0, 2, 4, 6)
+    assert packing.continuous(taken, 4, 8) == (0, 2, 4, 6)
+    assert packing.undivided(taken, 4, 8) == (8, 9, 10, 11)
+
+
+def test_linear_packings_run_over_the_ends_of_rows():
+    """Four jobs of 6 on 8 processors: 3 rows instead of 4, each job in one window of 8."""
+    for name in packing.LINEAR:
+        seats = seated(name, [6, 6, 6, 6])
+        assert seats[1] == (6, 7, 8, 9, 10, 11)
+        windows = packing.windows(seats, 8, linear=True)
+        assert windows == [0, 6, 12, 18]
+    small = seated("continuous", [4, 2, 6])
+    assert packing.windows(small, 8, linear=True) == [0, 6], "jobs 0 and 1 run together"
+
+
+def test_buddy_balances_aligned_blocks():
+    seats = seated("buddy", [4, 4, 2, 2, 2, 8])
+    assert (seats[0], seats[1]) == ((0, 1, 2, 3), (4, 5, 6, 7))
+    assert seats[2] == (8, 9)
+    assert (seats[3], seats[4]) == ((10, 11), (12, 13)), "the next least loaded blocks of two"
+    assert seats[5] == tuple(range(16, 24))
+
+
+@given(
+    st.sampled_from(sorted(packing.PACKINGS)),
+    st.integers(1, 9),
+    st.lists(st.integers(1, 9), max_size=8),
+)
+def test_every_gang_runs_whole_and_never_twice_on_a_processor(name, processors, sizes):
+    seats = seated(name, [min(size, processors) for size in sizes], processors)
+    every = [seat for place in seats.values() for seat in place]
+    assert len(set(every)) == len(every)
+    linear = name in packing.LINEAR
+    windows = packing.windows(seats, processors, linear)
+    ran = [packing.whole(seats, start, processors) for start in windows]
+    assert set().union(*ran) == set(seats)
+    for start, gangs in zip(windows, ran, strict=True):
+        used = [seat % processors for n in gangs for seat in seats[n]]
+        assert len(set(used)) == len(used), start
+
+
+@given(st.integers(2, 8), st.lists(st.integers(1, 8), max_size=8), st.data())
+def test_unification_joins_rows_and_moves_nobody_to_other_processors(processors, sizes, data):
+    seats = seated("matrix", [min(size, processors) for size in sizes], processors)
+    stay = data.draw(st.sets(st.sampled_from(sorted(seats)))) if seats else set()
+    seats = {n: seats[n] for n in stay}
+    joined = packing.unify(seats, processors)
+    assert {n: [s % processors for s in place] for n, place in joined.items()} == {
+        n: [s % processors for s in place] for n, place in seats.items()
+    }
+    rows = packing.windows(joined, processors, linear=False)
+    assert len(rows) <= len(packing.windows(seats, processors, linear=False))
+    for i, row in enumerate(rows):
+        for other in rows[:i]:
+            used = [
+                {s % processors for n in packing.whole(joined, r, processors) for s in joined[n]}
+                for r in (row, other)
+            ]
+            assert not used[0].isdisjoint(used[1]), "two rows that could be one"
+
+
+def plan(fill, unify=False):
+    """Jobs of 3, 3 and 1 on 4 processors: rows (0, 2) and (1)."""
+    jobs = [Job(0, 3), Job(1, 3), Job(2, 1)]
+    session = Session(policies.create("gang", {"fill": fill, "unify": unify}), Machine(4), jobs)
+    for job in jobs:
+        made = session.arrive(job.number, 0)
+    return session, made
+
+
+@pytest.mark.parametrize(
+    ("fill", "second"),
+    [
+        ("none", ((1,), (1,), (1,), ())),
+        ("jobs", ((1,), (1,), (1,), (2,))),
+        ("processes", ((1,), (1,), (1,), (2,))),
+    ],
+)
+def test_holes_are_filled_by_jobs_that_find_all_their_processors_idle(fill, second):
+    _, made = plan(fill)
+    assert made.decision.slots[0].runs == ((0,), (0,), (0,), (2,))
+    assert made.decision.slots[1].runs == second
+
+
+def test_single_processes_fill_only_if_asked():
+    jobs = [Job(0, 3), Job(1, 4)]
+    for fill, expected in (("jobs", ()), ("processes", (1,))):
+        session = Session(policies.create("gang", {"fill": fill}), Machine(4), jobs)
+        session.arrive(0, 0)
+        made = session.arrive(1, 0)
+        assert made.decision.slots[0].runs[3] == expected
+
+
+def test_slots_are_unified_when_a_job_leaves():
+    """Jobs of 3, 2, 1 and 2 on 4 processors: rows (0, 2) and (1, 3); job 1's seats are 0 and 1 of row 1."""
+    jobs = [Job(0, 3), Job(1, 2), Job(2, 1), Job(3, 2)]
+    for unify, rows in ((False, 2), (True, 2)):
+        session = Session(policies.create("gang", {"unify": unify}), Machine(4), jobs)
+        for one in jobs:
+            session.arrive(one.number, 0)
+        assert len(session.depart(3, MS).decision.slots) == rows, "jobs 0 and 1 share processors"
+    for unify, rows in ((False, 2), (True, 1)):
+        session = Session(policies.create("gang", {"unify": unify}), Machine(4), jobs)
+        for one in jobs[:3]:
+            session.arrive(one.number, 0)
+        assert len(session.depart(0, MS).decision.slots) == rows

@@ -1,0 +1,203 @@
+"""Space sharing by hand, and its inner steps against plain slow ones."""
+
+import itertools
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coordinator import policies
+from coordinator.policies import allocation, backfill, buddy
+from coordinator.session import Session
+from coordinator.view import ExecutionTime, Job, Machine
+
+S = 1_000_000_000
+
+
+def job(number, most, work_s=10.0, beta_s=0.0, *, rigid=False, malleable=False):
+    estimate = ExecutionTime(work_s, beta_s=beta_s)
+    return Job(number, most, 0, not rigid, malleable, estimate)
+
+
+def sizes(name, jobs, processors, events, **options):
+    """Number of processors of each job after ``events``: +n for an arrival, ~n for a departure."""
+    session = Session(policies.create(name, options), Machine(processors), jobs)
+    for time, event in enumerate(events):
+        plan = session.arrive(event, time) if event >= 0 else session.depart(~event, time)
+    return {number: len(place) for number, place in plan.decision.placements.items()}
+
+
+FULL = [job(0, 32), job(1, 32), job(2, 4), job(3, 32)]
+
+
+def test_asp_divides_what_a_departure_frees_equally():
+    assert sizes("asp", FULL, 32, [0, 1, 2, 3]) == {0: 32}
+    assert sizes("asp", FULL, 32, [0, 1, 2, 3, ~0]) == {1: 14, 2: 4, 3: 14}
+
+
+def test_ap1_gives_everything_over_the_number_waiting():
+    assert sizes("ap1", FULL, 32, [0, 1, 2, 3, ~0]) == {1: 11, 2: 4, 3: 11}
+
+
+def test_aep_counts_running_jobs_as_well():
+    assert sizes("aep", FULL, 32, [0]) == {0: 32}
+    three = [job(0, 8), *FULL[1:]]
+    assert sizes("aep", three, 32, [0, 1]) == {0: 8, 1: 16}, "32 over two jobs"
+    assert sizes("aep", three, 32, [0, 1, 3]) == {0: 8, 1: 16, 3: 8}, "11 are more than are free"
+
+
+def test_shortest_demand_goes_first():
+    jobs = [job(0, 8), job(1, 8, 50), job(2, 8, 5)]
+    assert sizes("sdf", jobs, 8, [0, 1, 2, ~0]) == {2: 8}
+    assert sizes("sdf-max", jobs, 8, [0, 1, 2, ~0], maximum=3) == {1: 3, 2: 2}
+    assert sizes("aep", jobs, 2, [0, 1, 2, ~0], order=0) == {1: 1, 2: 1}
+
+
+def test_static_equipartition_has_fixed_parts():
+    jobs = [job(number, 8) for number in range(5)]
+    assert sizes("equipartition", jobs, 8, range(5), parts=4) == dict.fromkeys(range(4), 2)
+
+
+def test_rigid_jobs_are_never_moulded_and_nobody_overtakes():
+    jobs = [job(0, 3, rigid=True), job(1, 2, rigid=True), job(2, 1, rigid=True)]
+    for name in ("fcfs", "asp", "ap1", "aep", "sdf"):
+        assert sizes(name, jobs, 4, [0, 1, 2]).items() >= {0: 3}.items()
+        assert 1 not in sizes(name, jobs, 4, [0, 1, 2])
+    assert sizes("fcfs", jobs, 4, [0, 1, 2]) == {0: 3}
+    assert sizes("easy", [jobs[0], jobs[1], job(2, 1, 1.0, rigid=True)], 4, [0, 1, 2]) == {0: 3, 2: 1}
+
+
+def test_dyn_equi_repartitions_malleable_jobs_and_they_keep_processors():
+    jobs = [job(number, 8, malleable=True) for number in range(3)] + [job(3, 2, malleable=True)]
+    assert sizes("dyn-equi", jobs, 8, [0, 1, 2]) == {0: 3, 1: 3, 2: 2}
+    assert sizes("dyn-equi", jobs, 8, [0, 1, 3]) == {0: 3, 1: 3, 3: 2}
+    session = Session(policies.create("dyn-equi", {}), Machine(8), jobs)
+    session.arrive(0, 0)
+    assert session.arrive(1, 1).decision.placements == {0: (0, 1, 2, 3), 1: (4, 5, 6, 7)}
+    assert session.depart(0, 2).decision.placements[1][:4] == (4, 5, 6, 7)
+
+
+@given(st.integers(1, 20), st.lists(st.integers(1, 8), min_size=1, max_size=10))
+def test_equal_parts_differ_by_one_unless_capped(processors, most):
+    parts = [0] * len(most)
+    allocation.share(processors, len(most), most, parts)
+    assert sum(parts) == min(processors, sum(most))
+    assert all(part <= cap for part, cap in zip(parts, most, strict=True))
+    free = [part for part, cap in zip(parts, most, strict=True) if part < cap]
+    if free:
+        assert max(parts) <= min(free) + 1
+
+
+@given(
+    st.lists(st.tuples(st.floats(0.1, 50), st.floats(0, 0.2), st.integers(1, 5)), min_size=1, max_size=3),
+    st.integers(0, 8),
+)
+def test_differential_allocation_is_optimal(rows, more):
+    """Against all divisions: the sum of execution times is least (Ibaraki and Katoh; convex T)."""
+    work_s, beta_s, most = zip(*rows, strict=True)
+    count = len(rows)
+    total = min(sum(most), count + more)
+    grants = [1] * count
+    for index in itertools.islice(itertools.cycle(range(count)), 100):
+        if sum(grants) < total and grants[index] < most[index]:
+            grants[index] += 1
+    allocation.differ(count, range(count), 0, [1] * count, most, work_s, beta_s, grants)
+
+    def time_s(division):
+        return sum(w / p + b * p for w, b, p in zip(work_s, beta_s, division, strict=True))
+
+    divisions = itertools.product(*(range(1, cap + 1) for cap in most))
+    best = min(time_s(division) for division in divisions if sum(division) == total)
+    assert sum(grants) == total
+    assert time_s(grants) <= best + 1e-9
+
+
+@st.composite
+def queues(draw):
+    processors = draw(st.integers(1, 12))
+    running, free = [], processors
+    for _ in range(draw(st.integers(0, 4))):
+        size = draw(st.integers(1, 6))
+        if size <= free:
+            running.append((draw(st.integers(0, 20)), size))
+            free -= size
+    waiting = [
+        (draw(st.integers(1, processors)), draw(st.integers(1, 20))) for _ in range(draw(st.integers(0, 6)))
+    ]
+    return processors, free, sorted(running), waiting
+
+
+def naive_easy(free, running, waiting, now=5):
+    """EASY by replaying the future with sorted lists."""
+    started, ends = [], [(max(now, end), size) for end, size in running]
+    queue = list(range(len(waiting)))
+    while queue and waiting[queue[0]][0] <= free:
+        place = queue.pop(0)
+        size, time = waiting[place]
+        started.append(place)
+        free -= size
+        ends.append((now + time, size))
+    if not queue:
+        return started
+    needed, spare, shadow = waiting[queue[0]][0], free, now
+    for end, size in sorted(ends):
+        if spare >= needed:
+            break
+        spare += size
+        shadow = end
+    spare -= needed
+    for place in queue[1:]:
+        size, time = waiting[place]
+        if size <= free and (now + time <= shadow or size <= spare):
+            started.append(place)
+            free -= size
+            spare -= size if now + time > shadow else 0
+    return started
+
+
+@given(queues())
+def test_easy_is_what_replaying_the_future_gives(queue):
+    _, free, running, waiting = queue
+    starts = [0] * len(waiting)
+    count = backfill.easy(
+        5,
+        free,
+        range(len(waiting)),
+        0,
+        len(waiting),
+        [size for size, _ in waiting],
+        [time for _, time in waiting],
+        len(running),
+        [end for end, _ in running],
+        [size for _, size in running],
+        starts,
+    )
+    assert starts[:count] == naive_easy(free, running, waiting)
+
+
+@given(st.integers(0, 4), st.lists(st.tuples(st.booleans(), st.integers(0, 4)), max_size=40))
+def test_buddy_blocks_never_overlap_and_all_come_back(levels, steps):
+    free, counts = [0] * (2 << levels), [0] * (levels + 1)
+    free[1] = counts[0] = 1
+    held = []
+
+    def leaves(block):
+        depth = block.bit_length() - 1
+        return set(range(block << (levels - depth), (block + 1) << (levels - depth)))
+
+    for take, number in steps:
+        if take:
+            depth = min(number, levels)
+            block = buddy.take(free, counts, depth)
+            used = set().union(*map(leaves, held)) if held else set()
+            if block:
+                assert block.bit_length() - 1 == depth
+                assert used.isdisjoint(leaves(block))
+                held.append(block)
+            else:
+                blocks = range(1 << depth, 2 << depth)
+                assert all(leaves(b) & used for b in blocks), "there was one"
+        elif held:
+            buddy.give(free, counts, held.pop(number % len(held)))
+    while held:
+        buddy.give(free, counts, held.pop())
+    assert (sum(free), free[1], sum(counts)) == (1, 1, 1)
