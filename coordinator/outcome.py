@@ -62,10 +62,13 @@ def outcome(
                 failure=part.failure or ("" if whole else failure),
             )
         )
-        ranks += [
-            {**record, **{key: record[key] - origin_ns for key in ("start_ns", "finish_ns")}}
-            for record in records
-        ]
+        places = placements.get(job.number, ())
+        for record in records:
+            told = {**record, **{key: record[key] - origin_ns for key in ("start_ns", "finish_ns")}}
+            if workload.nodes:
+                # Cores of different nodes share their ids; the policy's numbers are unique.
+                told |= {"core": record["processor"], "processor": places[record["rank"]]}
+            ranks.append(told)
     failed = [f"job {job.number}: {job.failure}" for job in jobs if job.failure]
     return Result(
         jobs=tuple(jobs),

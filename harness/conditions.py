@@ -17,7 +17,7 @@ import psutil
 
 PACKAGES = ("lockstep-scheduling", "mpi4py", "numpy", "psutil")
 
-COMPARABLE = ("host", "cpu_model", "kernel", "processors", "launcher")
+COMPARABLE = ("host", "cpu_model", "kernel", "processors", "launcher", "nodes")
 """What must be equal for two sessions to measure the same thing."""
 
 

@@ -20,8 +20,8 @@ from typing import Any, TypeVar
 
 from coordinator import mechanisms, policies
 from coordinator.policies import Policy
-from coordinator.workload import ParallelJob
-from harness import document, overrides
+from coordinator.workload import Node, ParallelJob
+from harness import document, hosts, overrides
 from harness.document import Document
 from workloads import blocking
 from workloads.program import Program
@@ -128,6 +128,7 @@ class Experiment:
         seed: seed of all compute times and of the order of the runs.
         schedulers: in file order, no two alike.
         cells: the points of the sweep, the last key varying fastest; one without a sweep.
+        nodes: the hosts to run on; empty for this one.
     """
 
     name: str
@@ -136,6 +137,7 @@ class Experiment:
     seed: int
     schedulers: tuple[Scheduler, ...]
     cells: tuple[Cell, ...] = field(repr=False)
+    nodes: tuple[Node, ...] = ()
 
     @property
     def measured_cells(self) -> tuple[Cell, ...]:
@@ -224,8 +226,8 @@ def _quick(written: Document) -> Iterable[overrides.Override]:
 
 
 def _experiment(data: Mapping[str, Any], file_name: str, here: bool) -> Experiment:
-    known = ("name", "processors", "repeats", "seed", "machine", "jobs", "schedulers", "sweep", "quick")
-    _known_keys(data, known, "")
+    known = ("name", "processors", "hosts", "repeats", "seed", "machine", "jobs", "schedulers")
+    _known_keys(data, (*known, "sweep", "quick"), "")
     name = data.get("name", file_name)
     if not isinstance(name, str) or not name.strip() or not name.isprintable():
         raise InputError(
@@ -235,7 +237,8 @@ def _experiment(data: Mapping[str, Any], file_name: str, here: bool) -> Experime
     whole("seed", data.get("seed", 1), least=0)
     _table(data.get("quick", {}), "quick")
     cells = _cells(data)
-    processors = _processors(data.get("processors", 0), here)
+    nodes = hosts.parse(data.get("hosts", []))
+    processors = _processors(data.get("processors", 0), here, nodes)
     for cell in cells:
         _check_sizes(cell, processors)
     return Experiment(
@@ -245,11 +248,15 @@ def _experiment(data: Mapping[str, Any], file_name: str, here: bool) -> Experime
         seed=data.get("seed", 1),
         schedulers=_schedulers(data.get("schedulers", []), here),
         cells=cells,
+        nodes=nodes,
     )
 
 
-def _processors(wanted: Any, here: bool) -> int:
+def _processors(wanted: Any, here: bool, nodes: Sequence[Node]) -> int:
     whole("processors", wanted, least=0)
+    if nodes:
+        # The hosts say how many there are; what a file says of one host is not for them.
+        return sum(node.processors for node in nodes)
     most = len(usable_processors())
     if here and wanted > most:
         rule = f"this process may use {most} here"

@@ -147,6 +147,14 @@ def switch_summary(switches: Sequence[Switch]) -> SwitchSummary | None:
     )
 
 
+def between_nodes_ns(switches: Sequence[Switch]) -> list[int]:
+    """For each boundary that several nodes switched at, the time from the first to the last."""
+    done: dict[int, dict[int, int]] = {}
+    for switch in switches:
+        done.setdefault(switch.due_ns, {})[switch.node] = switch.due_ns + switch.lateness_ns
+    return [max(times.values()) - min(times.values()) for times in done.values() if len(times) > 1]
+
+
 def quantile(ascending: Sequence[float], share: float) -> float:
     """The value below which ``share`` of the sorted values lie, linear in between."""
     position = share * (len(ascending) - 1)

@@ -8,11 +8,11 @@ import statistics
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from coordinator.policies import create
-from coordinator.workload import ParallelJob, Workload
+from coordinator.workload import ParallelJob, Result, Workload
 from harness import conditions, records, speedup
 from harness.calibrate import Constants
 from harness.experiment import Cell, Experiment, Scheduler
@@ -154,7 +154,8 @@ def _measure(
     workload = Workload(
         jobs=tuple(replace(job, estimate=known.get(speedup.key(job.program))) for job in task.jobs),
         policy=scheduler.policy,
-        processors=site.processors,
+        processors=() if site.nodes else site.processors,
+        nodes=site.nodes,
         blocking=scheduler.blocking,
         spin_switches=scheduler.spin_switches,
         switch_us=constants.switch_us,
@@ -195,11 +196,16 @@ def _measure(
         launcher=result.launcher,
         wall_s=wall_s,
         failure=result.failure,
-        conditions=conditions.of_run(site.conditions, before, after),
+        conditions=conditions.of_run(site.conditions, before, after) | _nodes(result),
         jobs=records.job_records(workload, result),
         ranks=result.ranks,
         switches=result.switches,
     )
+
+
+def _nodes(result: Result) -> dict[str, Any]:
+    """What is known of the nodes at the end of a run, if there were several."""
+    return {"nodes_after": [asdict(node) for node in result.nodes]} if len(result.nodes) > 1 else {}
 
 
 class _Pace:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from coordinator.workload import Result, Workload
+from coordinator.workload import Node, Result, Workload
 from harness import calibrate, conditions
 from harness.calibrate import Constants, Probe
 from harness.experiment import usable_processors
@@ -54,20 +54,30 @@ class Watcher(Protocol):
 
 @dataclass(frozen=True)
 class Site:
-    """One invocation of Lockstep on this host; ``session`` names it in every record."""
+    """One invocation of Lockstep; ``session`` names it in every record.
+
+    Without ``nodes`` the processors are core ids of this host. With them they are numbered
+    from 0, node by node.
+    """
 
     session: str
     processors: tuple[int, ...]
     tools: Tools
     store: Store
     conditions: Mapping[str, Any]
+    nodes: tuple[Node, ...] = ()
 
     @classmethod
-    def here(cls, processors: tuple[int, ...], tools: Tools, store: Store) -> Site:
-        """A new session on these processors."""
-        return cls(
-            session_name(), processors, tools, store, conditions.of_session(processors, tools.launcher)
-        )
+    def here(
+        cls, processors: tuple[int, ...], tools: Tools, store: Store, nodes: tuple[Node, ...] = ()
+    ) -> Site:
+        """A new session on these processors of this host, or on these nodes."""
+        found = conditions.of_session(processors, tools.launcher)
+        if nodes:
+            processors = tuple(range(sum(node.processors for node in nodes)))
+            names = [f"{node.host}:{node.processors}" for node in nodes]
+            found |= {"processors": list(processors), "nodes": names}
+        return cls(session_name(), processors, tools, store, found, nodes)
 
     def calibrate(self, working_sets: Iterable[int], watcher: Watcher) -> list[Calibration]:
         """Measure the machine constants and store them; empty on a host with one processor.
@@ -76,7 +86,10 @@ class Site:
             LaunchError: if the probe fails.
             StoreError: if the samples cannot be written.
         """
-        processors = self.processors if len(self.processors) > 1 else usable_processors()
+        alone = len(self.processors) < 2 or self.nodes
+        processors = usable_processors() if alone else self.processors
+        if self.nodes:
+            watcher.warn("calibrated on this host: messages between the nodes take longer")
         if len(processors) < 2:
             watcher.warn("not calibrated: that takes two processors; waiting rules go by nominal constants")
             return []

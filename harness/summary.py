@@ -17,6 +17,8 @@ from harness.records import (
     SIMULATED,
     SIMULATED_DEDICATED,
     RunRecord,
+    between_nodes_ns,
+    quantile,
     switch_summary,
 )
 from harness.statistics import bounded_slowdown, estimate
@@ -165,6 +167,18 @@ def _switches(runs: Sequence[RunRecord]) -> dict[str, Any] | None:
         "mechanism": runs[-1].mechanism,
         "lateness_us": {"p50": every.lateness_p50_ns / 1e3, "p99": every.lateness_p99_ns / 1e3},
         "skew_us": {"p50": every.skew_p50_ns / 1e3, "p99": every.skew_p99_ns / 1e3},
+    } | _between_nodes(runs)
+
+
+def _between_nodes(runs: Sequence[RunRecord]) -> dict[str, Any]:
+    """How far apart several nodes switched, and how far their clocks may have been wrong."""
+    apart = sorted(time for run in runs for time in between_nodes_ns(run.switches))
+    if not apart:
+        return {}
+    doubts = [node["uncertainty_ns"] for run in runs for node in run.conditions.get("nodes_after", ())]
+    return {
+        "between_nodes_us": {"p50": quantile(apart, 0.5) / 1e3, "p99": quantile(apart, 0.99) / 1e3},
+        "clock_uncertainty_us": max(doubts, default=0) / 1e3,
     }
 
 

@@ -20,6 +20,7 @@ COMMANDS = {
     "trace": "write the timeline of a run for Perfetto or Chrome",
     "calibrate": "measure the machine constants that the waiting rules go by",
     "policies": "list scheduling policies, waiting rules and mechanisms",
+    "agent": "be the agent of a node (internal: started by run on every node)",
     "clean": "release whatever runs have left behind",
 }
 """Every subcommand with its line of help."""

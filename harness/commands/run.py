@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
 from coordinator.driver import run_workload
 from coordinator.launch import find_launcher
-from harness import answer, conditions, counterpart, experiment, run, site, summary
+from harness import answer, conditions, counterpart, experiment, hosts, run, site, summary
 from harness.calibrate import mpi_probe
 from harness.commands import Answer, Interrupted
 from harness.experiment import Experiment
@@ -33,6 +34,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--quick", action="store_true", help="fewer repeats of shorter programs")
     add("--seed", type=int, help="seed of the compute times and of the order of the runs")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
+        "--hosts", metavar="A:N,B:N", help="hosts to run on, each with how many of its processors"
+    )
+    where.add_argument("--hostfile", type=Path, metavar="FILE", help="the same, a host on each line")
     add("--resume", action="store_true", help="skip the runs that are recorded already")
     add("--no-simulate", dest="simulate", action="store_false", help="measure only")
     add("--timeline", action="store_true", help="record what every rank did when, for trace and report")
@@ -70,11 +76,15 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     """
     number("--tau", options.tau, above=0)
     wanted = experiment.load(
-        options.experiment, settings=options.settings, quick=options.quick, seed=options.seed, here=True
+        options.experiment,
+        settings=[*options.settings, *_hosts(options)],
+        quick=options.quick,
+        seed=options.seed,
+        here=True,
     )
     tools = real_tools()
     with Store(options.results) as store:
-        here = Site.here(experiment.usable_processors()[: wanted.processors], tools, store)
+        here = Site.here(experiment.usable_processors()[: wanted.processors], tools, store, wanted.nodes)
         before = _comparable(store.runs(wanted.digest), here) if options.resume else []
         made = _measure(wanted, here, before, options.timeline, watcher)
         path, simulated = store.path, []
@@ -88,6 +98,12 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         notes.append(f"{len(failed)} of {len(made) + len(simulated)} runs failed:")
         notes += [f"  {failure}" for failure in document["failures"]]
     return Answer(document, text.render(document), status=1 if failed else 0, notes=tuple(notes))
+
+
+def _hosts(options: argparse.Namespace) -> list[str]:
+    """The hosts of the command line as an override of the file's."""
+    entries = hosts.read(options.hostfile) if options.hostfile else (options.hosts or "").split(",")
+    return [f"hosts={json.dumps(entries)}"] if any(entries) else []
 
 
 def _measure(

@@ -1,0 +1,35 @@
+"""``lockstep agent``: be the agent of this node, as the driver of a run asks."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from coordinator import agent, setup
+from coordinator.protocol import ProtocolError
+from harness.commands import Answer
+from harness.site import Watcher
+from workloads.validation import InputError
+
+SCHEMA = 1
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of this command."""
+    help_text = f"the set-up that a driver wrote for this node (default: in the variable {setup.VARIABLE})"
+    parser.add_argument("file", metavar="FILE", nargs="?", type=Path, help=help_text)
+
+
+def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
+    """Serve one run, to its end.
+
+    Raises:
+        InputError: if there is no set-up, or it is of another version.
+    """
+    try:
+        found = setup.find(options.file)
+    except ProtocolError as error:
+        remedy = "use the same version of Lockstep on all nodes"
+        raise InputError("FILE", str(options.file), str(error), remedy) from error
+    agent.serve(found)
+    return Answer({"schema": SCHEMA, "run": Path(found.directory).name}, ["the run is over"])

@@ -1,0 +1,54 @@
+"""Which hosts to run on: as the experiment file, ``--hosts`` or a host file says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from coordinator.workload import Node
+from workloads.validation import InputError
+
+RULE = "must be a list of hosts, each with its number of processors"
+REMEDY = 'write hosts = ["node1:2", "node2:2"]'
+
+
+def parse(entries: Any) -> tuple[Node, ...]:
+    """The nodes that ``["host:processors", ...]`` names; a host without a number counts one.
+
+    Raises:
+        InputError: for anything else, and for a host named twice.
+    """
+    if not isinstance(entries, list) or not all(isinstance(entry, str) for entry in entries):
+        raise InputError("hosts", entries, RULE, REMEDY)
+    nodes = [_node(entry, f"hosts[{index}]") for index, entry in enumerate(entries)]
+    names = [node.host for node in nodes]
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            remedy = "name it once, with all its processors"
+            raise InputError(f"hosts[{index}]", entries[index], "names a host a second time", remedy)
+    return tuple(nodes)
+
+
+def _node(entry: str, key: str) -> Node:
+    host, colon, count = entry.partition(":")
+    if not host or host.startswith("-") or not host.isprintable() or set(host) & set(" ,\t"):
+        raise InputError(key, entry, "must begin with the name of a host", REMEDY)
+    if colon and (not count.isascii() or not count.isdigit() or int(count) == 0):
+        raise InputError(key, entry, "must end with a number of processors of at least 1", REMEDY)
+    return Node(host, int(count) if colon else 1)
+
+
+def read(path: Path) -> list[str]:
+    """The entries of a host file as MPI launchers take it: a host, or host:processors, on a line.
+
+    Raises:
+        InputError: if it cannot be read or names none.
+    """
+    try:
+        lines = [line.partition("#")[0].strip() for line in path.read_text(encoding="utf-8").splitlines()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError("--hostfile", str(path), f"cannot be read: {error}", "name another file") from error
+    entries = [line for line in lines if line]
+    if not entries:
+        raise InputError("--hostfile", str(path), "names no host", "write a host on each line")
+    return entries
