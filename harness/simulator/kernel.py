@@ -8,7 +8,7 @@ next call goes on where the last one stopped.
 from __future__ import annotations
 
 from harness.simulator.compiled import entry, hot, step
-from harness.simulator.local import svr4
+from harness.simulator.local import eevdf, svr4
 from harness.simulator.model import ENTERING, GOING, READY, TABLE_END, TIMELINE_FULL, UNTIL, State
 from harness.simulator.processor import reconsider, tick
 from harness.simulator.program import end_activity, receive, ring_alarms, take_over
@@ -84,6 +84,8 @@ def apply_slot(state: State) -> None:
         process = state.processes[q]
         process.allowed = slot[q]
         if process.state == ENTERING:
+            if state.machine[0].fair:
+                eevdf.place(state, process)
             process.state = READY
             svr4.enter(state, process)
     for p in range(len(state.processors)):

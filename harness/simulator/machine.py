@@ -25,6 +25,7 @@ class SimulatedMachine:
     Attributes:
         processors: how many.
         context_switch_us: cost of every dispatch.
+        wakeup_us: what it costs more to dispatch a process that a message has just woken.
         latency_us: one-way time of a message; none is lost, each is one packet.
         local: name of the local scheduler (``harness.simulator.local.KNOWN``).
         dispatch_table: rows of (quantum, tqexp, slpret, maxwait, lwait), lowest priority
@@ -46,6 +47,7 @@ class SimulatedMachine:
 
     processors: int = 32
     context_switch_us: float = 200.0
+    wakeup_us: float = 0.0
     latency_us: float = 10.0
     local: str = "svr4"
     dispatch_table: Sequence[Sequence[int]] | None = None
@@ -60,7 +62,10 @@ class SimulatedMachine:
 
     def __post_init__(self) -> None:
         whole("processors", self.processors, least=1)
-        for key in ("context_switch_us", "latency_us", "send_us", "receive_us", "serve_us", "poll_us"):
+        for key in (
+            *("context_switch_us", "wakeup_us", "latency_us"),
+            *("send_us", "receive_us", "serve_us", "poll_us"),
+        ):
             number(key, getattr(self, key), least=0)
         one_of("local", self.local, local.KNOWN)
         one_of("timers", self.timers, TIMERS)

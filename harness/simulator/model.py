@@ -75,7 +75,11 @@ PROCESS = np.dtype(
         ("handling_left_ns", np.int64),
         ("alarm_ns", np.int64),
         ("broadcast", np.int64),
-        ("padding", np.int64, (5,)),
+        ("virtual_ns", np.int64),  # the next four: local/eevdf.py
+        ("deadline_ns", np.int64),
+        ("debt_ns", np.int64),
+        ("delayed", np.int64),
+        ("padding", np.int64),
     ],
     align=True,
 )
@@ -88,6 +92,9 @@ PROCESSOR = np.dtype(
         ("alarm_ns", np.int64),
         ("first_order", np.int64),
         ("last_order", np.int64),
+        ("charged_ns", np.int64),  # until when the running process's virtual time is counted
+        ("random", np.int64),  # state of its noise
+        ("average_ns", np.int64),  # of virtual times, when last asked for
         ("current", np.int32),
         ("residents", np.int32),
         ("category", np.int8),
@@ -130,6 +137,7 @@ JOB = np.dtype(
 MACHINE = np.dtype(
     [
         ("switch_ns", np.int64),
+        ("wakeup_ns", np.int64),
         ("latency_ns", np.int64),
         ("send_ns", np.int64),
         ("receive_ns", np.int64),
@@ -141,6 +149,8 @@ MACHINE = np.dtype(
         ("tick_period_ns", np.int64),
         ("ticks_per_update", np.int32),
         ("requeue_unblocked", np.int8),
+        ("fair", np.int8),  # local scheduler eevdf
+        ("slice_ns", np.int64),
         ("message_costs", np.int8),
     ],
     align=True,

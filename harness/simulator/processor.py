@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from harness.simulator.compiled import hot, step
 from harness.simulator.events import set_activity, set_timer
-from harness.simulator.local import svr4
+from harness.simulator.local import eevdf, svr4
 from harness.simulator.model import (
     BLOCKED,
     FREE,
@@ -53,6 +53,8 @@ def level(process: Records) -> int:
 @step
 def best(state: State, p: int) -> int:
     """The ready process that is to run next on processor ``p``, or NOBODY."""
+    if state.machine[0].fair:
+        return eevdf.best(state, p)
     found = NOBODY
     highest = -1
     order = 0
@@ -97,7 +99,9 @@ def dispatch(state: State, p: int) -> None:
     processor.switching = 1
     processor.switches += 1
     charge(state, p, SWITCHING)
-    set_activity(state, p, state.machine[0].switch_ns)
+    machine = state.machine[0]
+    woken_ns = machine.wakeup_ns if state.processes[q].kernel else 0
+    set_activity(state, p, machine.switch_ns + woken_ns)
 
 
 @step
@@ -107,6 +111,11 @@ def leave(state: State, p: int, to_state: int) -> None:
     process = state.processes[processor.current]
     now_ns = state.clock[0].now_ns
     left_ns = processor.activity_ns - now_ns
+    if state.machine[0].fair:
+        if to_state == BLOCKED:
+            eevdf.sleep(state, p, process)
+        else:
+            eevdf.settle(state, p)
     if process.handling != FREE:
         process.handling_left_ns = left_ns
     else:
@@ -127,6 +136,8 @@ def preempt(state: State, p: int, first: bool) -> None:
 @step
 def outranked(state: State, p: int, q: int) -> bool:
     """Whether a ready process of processor ``p`` has a strictly higher priority than ``q``."""
+    if state.machine[0].fair:
+        return eevdf.outranked(state, p, q)
     other = best(state, p)
     return other != NOBODY and level(state.processes[other]) > level(state.processes[q])
 
@@ -168,17 +179,22 @@ def tick(state: State, p: int) -> None:
     processor.tick_ns += machine.tick_period_ns
     set_timer(state, p)
     q = processor.current
-    if (
-        q != NOBODY
-        and not processor.switching
-        and not state.processes[q].kernel
-        and svr4.tick(state, state.processes[q])
-    ):
+    if q != NOBODY and not processor.switching and slice_ended(state, p, state.processes[q]):
         turn_over(state, p)
+    if machine.fair:
+        return
     processor.ticks_to_update -= 1
     if processor.ticks_to_update == 0:
         processor.ticks_to_update = machine.ticks_per_update
         update(state, p)
+
+
+@step
+def slice_ended(state: State, p: int, process: Records) -> bool:
+    """Whether the clock tick ends the turn of the running process."""
+    if state.machine[0].fair:
+        return eevdf.tick(state, p)
+    return not process.kernel and svr4.tick(state, process)
 
 
 @step

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from harness.simulator.compiled import hot, step
 from harness.simulator.events import send, set_activity, set_timer
-from harness.simulator.local import svr4
+from harness.simulator.local import eevdf, svr4
 from harness.simulator.messages import (
     first_in_inbox,
     put_in_inbox,
@@ -314,6 +314,7 @@ def take_over(state: State, p: int) -> None:
         return
     process.state = RUNNING
     process.dispatched_ns = state.clock[0].now_ns
+    processor.charged_ns = state.clock[0].now_ns
     if process.handling != FREE:
         charge(state, p, COMMUNICATING)
         set_activity(state, p, process.handling_left_ns)
@@ -388,6 +389,8 @@ def wake(state: State, q: int) -> None:
     """Something came for blocked process ``q``: it has kernel priority until it has seen to it."""
     process = state.processes[q]
     process.kernel = 1
+    if state.machine[0].fair:
+        eevdf.place(state, process)
     enqueue(state, q, False)
     reconsider(state, process.processor)
 

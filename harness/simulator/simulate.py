@@ -40,6 +40,7 @@ def simulate(
     *,
     blocking: str = "spin",
     spin_switches: float = 2.0,
+    rule_switch_us: float | None = None,
     seed: int = 0,
     repeat: int = 0,
     timeline: bool = False,
@@ -47,6 +48,7 @@ def simulate(
 ) -> Outcome:
     """Run ``jobs`` on ``machine`` under ``policy`` to their ends; the same arguments, the same outcome.
 
+    The waiting rules go by ``rule_switch_us``, without it by the machine's context switch.
     ``seed``, ``repeat`` and the jobs' numbers fix the compute times, which are those of the
     MPI run. A workload that does not finish within ``timeout_s`` simulated seconds, or gets
     stuck, gives an outcome with a failure.
@@ -63,7 +65,7 @@ def simulate(
     def rule(program: Program) -> Waiting:
         return waiting(
             blocking,
-            switch_us=machine.context_switch_us,
+            switch_us=machine.context_switch_us if rule_switch_us is None else rule_switch_us,
             latency_us=machine.latency_us,
             spin_switches=spin_switches,
             imbalance_us=program.imbalance_us,

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from coordinator.view import Decision
 from harness.simulator import local
+from harness.simulator.local import eevdf
 from harness.simulator.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.model import (
     CLOCK,
@@ -29,9 +30,8 @@ from workloads import blocking
 from workloads.blocking import Waiting
 from workloads.program import Program
 
-TICK_NS = 10_000_000
 TICKS_PER_UPDATE = 100
-"""The clock tick and the starvation timer of SVR4 (Dusseau et al. 1996, section 3.3)."""
+"""Clock ticks from one starvation update of SVR4 to the next (Dusseau et al. 1996, section 3.3)."""
 
 TIMELINE_ROWS = 1 << 16
 CACHE_LINE_BYTES = 64
@@ -79,14 +79,16 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
 def start_timers(state: State, machine: SimulatedMachine, random: np.random.Generator) -> None:
     """Give each processor the phases of its clock tick and starvation timer."""
     count = machine.processors
-    ticks = random.integers(TICK_NS, size=count) + 1
+    tick_ns = local.KNOWN[machine.local].tick_ns
+    ticks = random.integers(tick_ns, size=count) + 1
     updates = random.integers(TICKS_PER_UPDATE, size=count) + 1
     independent = machine.timers == "independent"
     processors = state.processors
     processors.current = NOBODY
     processors.category = IDLE
+    processors.random = ticks
     processors.activity_ns = processors.alarm_ns = state.clock[0].never_ns
-    processors.tick_ns = ticks if independent else TICK_NS
+    processors.tick_ns = ticks if independent else tick_ns
     processors.ticks_to_update = updates if independent else TICKS_PER_UPDATE
     leaves = len(state.timers) >> 1
     state.timers[leaves : leaves + count] = (processors.tick_ns << state.clock[0].shift) | np.arange(count)
@@ -168,6 +170,7 @@ def _machine_record(machine: SimulatedMachine) -> Records:
     records = _records(1, MACHINE)
     record = records[0]
     record.switch_ns = round(machine.context_switch_us * 1e3)
+    record.wakeup_ns = round(machine.wakeup_us * 1e3)
     record.latency_ns = round(machine.latency_us * 1e3)
     record.send_ns = round(machine.send_us * 1e3)
     record.receive_ns = round(machine.receive_us * 1e3)
@@ -176,8 +179,10 @@ def _machine_record(machine: SimulatedMachine) -> Records:
     record.messages_to_self = machine.messages_to_self
     record.handles_when_waiting = machine.handles_when_waiting
     record.wall_clock_spin = machine.spin_clock == "wall"
-    record.tick_period_ns = TICK_NS
+    record.tick_period_ns = local.KNOWN[machine.local].tick_ns
     record.ticks_per_update = TICKS_PER_UPDATE
+    record.fair = machine.local == "eevdf"
+    record.slice_ns = eevdf.SLICE_NS
     record.requeue_unblocked = local.KNOWN[machine.local].requeues_unblocked
     record.message_costs = record.send_ns + record.receive_ns + record.serve_ns + record.poll_ns > 0
     return records

@@ -9,19 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from harness.simulator.local import fifo, round_robin, svr4
+from harness.simulator.local import eevdf, fifo, round_robin, svr4
 from harness.simulator.local.svr4 import Table
 
 
 class LocalScheduler(NamedTuple):
-    """A dispatch table, and whether an unblocked process goes behind the ready ones."""
+    """A dispatch table, whether an unblocked process goes behind the ready ones, the clock tick."""
 
     table: Callable[[], Table]
     requeues_unblocked: bool
+    tick_ns: int = 10_000_000
 
 
 KNOWN = {
     "svr4": LocalScheduler(svr4.table, svr4.REQUEUES_UNBLOCKED),
     "round-robin": LocalScheduler(round_robin.table, round_robin.REQUEUES_UNBLOCKED),
+    "eevdf": LocalScheduler(eevdf.table, eevdf.REQUEUES_UNBLOCKED, eevdf.TICK_NS),
     "fifo": LocalScheduler(fifo.table, fifo.REQUEUES_UNBLOCKED),
 }
