@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from coordinator.policies import front
 from harness.simulator.compiled import entry, step
@@ -21,21 +22,30 @@ _leave = step(front.leave)
 _lighter = step(front.lighter)
 
 
+Nodes = NDArray[np.int32]
+"""Half the memory of 64 bits, which the largest trees feel."""
+
+BEGUN = 3
+"""Status of a node whose round begins anew, with all that lies below."""
+
+
 class Tree(NamedTuple):
     """The tree by node, in heap order, and the queues as doubly linked lists of jobs."""
 
-    lengths: Integers
-    tasks: Integers
-    position: Integers
-    done: Integers
-    load: Integers
-    head: Integers
-    tail: Integers
-    current: Integers
+    lengths: Nodes
+    tasks: Nodes
+    position: Nodes
+    done: Nodes
+    load: Nodes
+    head: Nodes
+    tail: Nodes
+    current: Nodes
     """Job at ``position`` of each queue, -1 before the head."""
-    stack: Integers
-    nodes: Integers
-    finished: Integers
+    stack: Nodes
+    nodes: Nodes
+    finished: Nodes
+    status: Nodes
+    """What the last quantum did to each node that was reached."""
     after: Integers
     before: Integers
     node: Integers
@@ -52,9 +62,9 @@ def simulate(
     """
     n = len(jobs)
     leaves = processors
-    per_node = [np.zeros(4 * leaves, dtype=np.int64) for _ in range(5)]
-    links = [np.full(4 * leaves, -1) for _ in range(3)]
-    scratch = [np.zeros(4 * leaves, dtype=np.int64) for _ in range(3)]
+    per_node = [np.zeros(4 * leaves, dtype=np.int32) for _ in range(5)]
+    links = [np.full(4 * leaves, -1, dtype=np.int32) for _ in range(3)]
+    scratch = [np.zeros(4 * leaves, dtype=np.int32) for _ in range(4)]
     per_job = [np.full(n, -1) for _ in range(3)]
     tree = Tree(*per_node, *links, *scratch, *per_job)
     arrival = -(-jobs.submit_ns // quantum_ns)
@@ -129,22 +139,32 @@ def _remove(tree: Tree, leaves: int, job: int) -> None:
 
 @step
 def _advance(tree: Tree, fair: bool, found: int) -> None:
-    """Move the front on by one quantum, from the bottom up."""
+    """Move the front on by one quantum.
+
+    From the bottom up to see whose rounds are over, then from the top down to begin new
+    ones: only the topmost of nodes that are all through, or every level would begin anew
+    all that lies below it.
+    """
     for i in range(found - 1, -1, -1):
         node = tree.nodes[i]
         status = _over(node, tree.lengths, tree.tasks, tree.position, tree.done)
-        if status == 0:
-            if tree.position[node] < tree.lengths[node]:
-                job = tree.current[node]
-                tree.current[node] = tree.head[node] if job < 0 else tree.after[job]
-        elif status == 2:
+        tree.status[node] = status
+        if status == 1:
+            tree.done[node] = 1
+        elif status == 0 and tree.position[node] < tree.lengths[node]:
+            job = tree.current[node]
+            tree.current[node] = tree.head[node] if job < 0 else tree.after[job]
+    for i in range(found):
+        node = tree.nodes[i]
+        if node > 1 and tree.status[node >> 1] == BEGUN:
+            tree.status[node] = BEGUN
+        elif tree.status[node] == 1 and (node == 1 or not fair):
+            tree.status[node] = BEGUN
+            _begin(node, tree.lengths, tree.tasks, tree.position, tree.done, tree.stack)
+        elif tree.status[node] == 2:
             for half in range(2 * node, 2 * node + 2):
                 tree.done[half] = 0 if tree.tasks[half] > 0 else 1
                 _begin(half, tree.lengths, tree.tasks, tree.position, tree.done, tree.stack)
-        else:
-            tree.done[node] = 1
-            if node == 1 or not fair:
-                _begin(node, tree.lengths, tree.tasks, tree.position, tree.done, tree.stack)
 
 
 @entry
