@@ -256,6 +256,22 @@ class Agent:
                 }
                 self._tell(protocol.Finished(peer.job, peer.rank, {**record, **times}))
 
+    def ended(self, peer: Peer) -> None:
+        """Make the record of a program that knows of none: when it ran, and where."""
+        now_ns = self._clock.read_ns()
+        assert peer.program is not None
+        self._switcher.drop(peer.job, peer.rank)
+        record = {
+            "job": peer.job,
+            "rank": peer.rank,
+            "host": socket.gethostname(),
+            "pid": peer.process.pid,
+            "processor": peer.program.processor,
+            "start_ns": peer.program.start_ns,
+            "finish_ns": now_ns,
+        }
+        self.said(peer, protocol.RankRecord(record))
+
     def gone(self, peer: Peer) -> None:
         """A rank is no longer there."""
         self._switcher.drop(peer.job, peer.rank)

@@ -91,7 +91,7 @@ def _session(workload: Workload) -> tuple[Session, list[Job]]:
             number=job.number,
             processes=job.program.processes,
             arrival_ns=round(job.arrival_s * 1e9),
-            moldable=True,
+            moldable=not job.command,
             estimate=job.estimate,
         )
         for job in workload.jobs
@@ -123,6 +123,7 @@ class Driver:
         self._progress = progress
         self._parts = {job.number: Part() for job in workload.jobs}
         self._programs = {job.number: job.program for job in workload.jobs}
+        self._commands = {job.number: job.command for job in workload.jobs}
         self._switches: list[Switch] = []
         self._nodes: Nodes
         self._origin_ns: int | None = None
@@ -183,8 +184,7 @@ class Driver:
             return
         part.ready.clear()
         count = len(placement)
-        command = [sys.executable, "-m", "mpi4py", "-m", "workloads.rank", self._spec(job, count)]
-        argv = self._launcher.argv(count, command, self._nodes.hosts(placement))
+        argv = self._launcher.argv(count, self._command(job, count), self._nodes.hosts(placement))
         environment = self._launcher.environment({**self._directory.marks, JOB: str(job)})
         out, err = (self._directory.log(f"job-{job}-{stream}") for stream in ("out", "err"))
         part.mpiexec = mpiexec = launch.start(argv, environment, out, err)
@@ -215,6 +215,8 @@ class Driver:
         self._give_up_why = f"a launcher did not end within {FINALIZE_S:g} s after its job"
         while any(part.mpiexec and part.mpiexec.poll() is None for part in self._parts.values()):
             self._wait()
+        for key, _ in self._selector.select(0):  # the ends of the last launchers among them
+            key.data()
 
     def _wait(self) -> None:
         """Sleep until something happens and deal with it."""
@@ -289,6 +291,8 @@ class Driver:
         handle.close()
         part = self._parts[job]
         status = mpiexec.wait()
+        if self._commands[job]:
+            part.output = launch.head(self._directory.log(f"job-{job}-out"))
         if mpiexec is part.mpiexec and (status or not self._conductor.is_over(job)):
             said = launch.tail(self._directory.log(f"job-{job}-err")) or launch.tail(
                 self._directory.log(f"job-{job}-out")
@@ -328,6 +332,14 @@ class Driver:
         )
         stack.callback(self._nodes.end)
         self._nodes.start(self._selector)
+
+    def _command(self, job: int, count: int) -> list[str]:
+        """What each rank of a job executes."""
+        command = self._commands[job]
+        if command:
+            wrap = [sys.executable, "-S", "-m", "coordinator.wrap"]
+            return [*wrap, str(self._directory.socket), str(job), *command]
+        return [sys.executable, "-m", "mpi4py", "-m", "workloads.rank", self._spec(job, count)]
 
     def _spec(self, job: int, count: int) -> str:
         workload = self._workload

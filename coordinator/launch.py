@@ -170,6 +170,15 @@ def describe(status: int) -> str:
     return f"exited with status {status}" if status >= 0 else f"was killed by signal {-status}"
 
 
+def head(path: Path, most_bytes: int = 1 << 20) -> str:
+    """The beginning of an output file."""
+    try:
+        with path.open("rb") as file:
+            return file.read(most_bytes).decode(errors="replace")
+    except OSError:
+        return ""
+
+
 def tail(path: Path, lines: int = 12) -> str:
     """The last lines of an output file."""
     try:

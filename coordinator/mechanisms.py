@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar, Protocol, TypeVar
 
-from coordinator.processes import Process
+from coordinator.processes import Process, descendants
 from coordinator.rundir import RunDirectory
 from workloads.validation import InputError, one_of
 
@@ -118,9 +118,15 @@ class Signals:
     def hold(self, process: Process) -> None:
         """Stop it."""
         process.send(signal.SIGSTOP)
+        if process.family:
+            for child in descendants(process.pid):
+                child.send(signal.SIGSTOP)
 
     def run(self, process: Process) -> None:
         """Continue it."""
+        if process.family:
+            for child in descendants(process.pid):
+                child.send(signal.SIGCONT)
         process.send(signal.SIGCONT)
 
     free = run
@@ -226,6 +232,10 @@ def set_class(process: Process, local: str) -> None:
     policy, priority = (os.SCHED_RR, RANK_PRIORITY) if local == "rr" else (os.SCHED_OTHER, 0)
     with suppress(ProcessLookupError):
         os.sched_setscheduler(process.pid, policy, os.sched_param(priority))
+    if process.family:
+        for child in descendants(process.pid):
+            with suppress(ProcessLookupError):
+                os.sched_setscheduler(child.pid, policy, os.sched_param(priority))
 
 
 def may_use_realtime() -> bool:

@@ -20,6 +20,7 @@ class Part:
     begun: bool = False
     records: dict[int, Mapping[str, Any]] = field(default_factory=dict)
     failure: str = ""
+    output: str = ""
     give_up_ns: int | None = None
 
     @property
@@ -60,6 +61,7 @@ def outcome(
                 start_ns=min(record["start_ns"] for record in records) - origin_ns if whole else None,
                 finish_ns=max(record["finish_ns"] for record in records) - origin_ns if whole else None,
                 failure=part.failure or ("" if whole else failure),
+                output=part.output,
             )
         )
         places = placements.get(job.number, ())

@@ -11,7 +11,7 @@ import os
 import select
 import signal
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 RUN = "LOCKSTEP_RUN"
@@ -31,12 +31,15 @@ STUBBORN_S = 5.0
 class Process:
     """A handle on one process, which a reused pid cannot turn to another one.
 
+    ``family`` says that what is done to it is meant for its descendants as well.
+
     Raises:
         ProcessLookupError: if there is no such process.
     """
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
+        self.family = False
         self._fd = os.pidfd_open(pid)
 
     def fileno(self) -> int:
@@ -60,6 +63,25 @@ class Process:
     def close(self) -> None:
         """Give the handle back; the process goes on."""
         os.close(self._fd)
+
+
+def descendants(pid: int) -> Iterator[Process]:
+    """Handles on the children of ``pid`` and theirs, parents first; each is closed after use.
+
+    While ``pid`` is stopped it makes no more of them. A daemon that gave up its parent is none.
+    """
+    try:
+        text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    except OSError:
+        return
+    for child in map(int, text.split()):
+        try:
+            process = Process(child)
+        except ProcessLookupError:
+            continue
+        yield process
+        process.close()
+        yield from descendants(child)
 
 
 def environment_of(pid: int) -> dict[str, str]:

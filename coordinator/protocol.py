@@ -188,6 +188,14 @@ class RankRecord:
     record: Mapping[str, Any]
 
 
+@dataclass(frozen=True)
+class RankBecoming:
+    """The process becomes another program, bound to core ``processor``; its end is its finish."""
+
+    processor: int
+    start_ns: int
+
+
 # Agent to rank.
 
 
@@ -288,5 +296,7 @@ TO_DRIVER = Vocabulary(
     },
     {"version": VERSION},
 )
-FROM_RANK = Vocabulary({"hello": Hello, "ready": RankReady, "record": RankRecord}, {})
+FROM_RANK = Vocabulary(
+    {"hello": Hello, "ready": RankReady, "becoming": RankBecoming, "record": RankRecord}, {}
+)
 TO_RANK = Vocabulary({"start": RankStart, "leave": RankLeave}, {})

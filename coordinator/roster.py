@@ -40,6 +40,10 @@ class Listener(Protocol):
         """An admitted rank has closed its connection."""
         ...
 
+    def ended(self, peer: Peer) -> None:
+        """The program that an admitted rank has become has ended."""
+        ...
+
     def refused(self, why: str) -> None:
         """Somebody was turned away."""
         ...
@@ -47,13 +51,16 @@ class Listener(Protocol):
 
 @dataclass
 class Peer:
-    """A rank's connection; ``job`` and ``rank`` are known from its first line on."""
+    """A rank's connection; ``job`` and ``rank`` are known from its first line on.
+
+    ``program`` is set once the process becomes a program of its own, which has no connection.
+    """
 
     channel: Channel
     process: Process
     job: int = -1
     rank: int = -1
-    core: int = -1
+    program: protocol.RankBecoming | None = None
 
 
 class Roster:
@@ -130,16 +137,30 @@ class Roster:
         if peer.channel.closed:
             self._selector.unregister(peer.channel)
             peer.channel.close()
+            if peer.program is not None:
+                # Its end closes the handle's other side; the program may have children that outlive it.
+                self._selector.register(peer.process, selectors.EVENT_READ, lambda: self._on_end(peer))
+                return
             if self._peers.get((peer.job, peer.rank)) is peer:
                 del self._peers[peer.job, peer.rank]
                 self._listener.gone(peer)
             peer.process.close()
+
+    def _on_end(self, peer: Peer) -> None:
+        """The process of a program has ended."""
+        self._selector.unregister(peer.process)
+        if self._peers.get((peer.job, peer.rank)) is peer:
+            del self._peers[peer.job, peer.rank]
+            self._listener.ended(peer)
+        peer.process.close()
 
     def _hear(self, peer: Peer, message: Any) -> None:
         known = self._peers.get((peer.job, peer.rank)) is peer
         match message:
             case protocol.Hello(version, job, rank) if not known:
                 self._admit(peer, version, job, rank)
+            case protocol.RankBecoming() if known:
+                peer.program, peer.process.family = message, True
             case protocol.RankReady() | protocol.RankRecord() if known:
                 self._listener.said(peer, message)
             case _:

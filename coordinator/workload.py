@@ -19,13 +19,16 @@ from workloads.program import Program
 class ParallelJob:
     """A job of the workload: its number, program and time of arrival.
 
-    ``estimate`` is what is known of its execution time, for policies that go by it.
+    With a ``command`` that is what its ranks execute, any MPI program; ``program`` then says no
+    more than how many there are. ``estimate`` is what is known of its execution time, for
+    policies that go by it.
     """
 
     number: int
     program: Program
     arrival_s: float = 0.0
     estimate: ExecutionTime | None = None
+    command: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,7 @@ class JobResult:
     ``placement`` names the processor of each rank as the policy numbers them, from 0.
     ``start_ns`` and ``finish_ns`` are the first rank's first instruction and the last
     rank's last; both are None where the job did not get that far. ``failure`` is empty for
-    a job that finished.
+    a job that finished. ``output`` is what a job with a command has printed.
     """
 
     number: int
@@ -99,6 +102,7 @@ class JobResult:
     start_ns: int | None
     finish_ns: int | None
     failure: str = ""
+    output: str = ""
 
 
 @dataclass(frozen=True)
