@@ -66,7 +66,7 @@ def simulate(
     links = [np.full(4 * leaves, -1, dtype=np.int32) for _ in range(3)]
     scratch = [np.zeros(4 * leaves, dtype=np.int32) for _ in range(4)]
     per_job = [np.full(n, -1) for _ in range(3)]
-    tree = Tree(*per_node, *links, *scratch, *per_job)
+    tree = Tree._make([*per_node, *links, *scratch, *per_job])
     arrival = -(-jobs.submit_ns // quantum_ns)
     left = -(-jobs.times_ns(jobs.most) // quantum_ns)
     depth = processors.bit_length() - 1 - np.ceil(np.log2(jobs.most)).astype(np.int64)
