@@ -87,6 +87,14 @@ def _batch(points: Found) -> list[Claim]:
     made.append(
         Claim("6", text, f"up to {gap:.3f} below DQT, {others:.3f} with others", verdict(gap > others))
     )
+    ratios = [
+        scan.retr / dqt.retr
+        for cell, scan, dqt in _pairs(points, "scan-up")
+        if cell.distribution != "inverse"
+    ]
+    text = "the RETR curves of DQT and ScanUp almost overlap, proportional and uniform sizes"
+    words = f"ScanUp's is {min(ratios):.1f} to {max(ratios):.1f} times DQT's"
+    made.append(Claim("6", text, words, verdict(max(ratios) < 1.5)))
     gap = max(_gap(points, "fair-dqt", name) for name in ("proportional", "uniform", "inverse"))
     text = "Fair-DQT loses only little utilisation against DQT"
     made.append(Claim("6", text, f"at most {gap:.3f}", verdict(gap <= 0.05)))
