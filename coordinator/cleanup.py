@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Collection
 from pathlib import Path
 
@@ -18,6 +19,9 @@ from coordinator.rundir import RunDirectory, home, locked_home
 SHARED_MEMORY = Path("/dev/shm")
 SEGMENT = re.compile(r"mpich_sh|sm_segment\.|vader_segment\.|psm2_shm\.|ucx_shm_")
 """How the MPI libraries name the segments that they make in SHARED_MEMORY."""
+
+PATIENCE_S = 0.25
+"""How long to wait for segments that are still in use, by dying processes or by other programs."""
 
 
 def release(directory: RunDirectory, spare: Collection[int] = ()) -> list[str]:
@@ -81,23 +85,35 @@ def clean(everything: bool = False) -> list[str]:
     return did
 
 
-def remove_segments(since_s: float) -> list[Path]:
-    """Remove MPI segments of this user made since then that no process maps or has open."""
-    candidates = []
+def remove_segments(since_s: float, patience_s: float = PATIENCE_S) -> list[Path]:
+    """Remove MPI segments of this user made since then that no process maps or has open.
+
+    A process that is being killed holds them for a moment longer than it shows its mark.
+    """
+    deadline = time.monotonic() + patience_s
+    removed: list[Path] = []
+    while candidates := _segments(since_s):
+        used = _used(str(SHARED_MEMORY))
+        for path in candidates:
+            if str(path) not in used:
+                path.unlink(missing_ok=True)
+                removed.append(path)
+        if time.monotonic() > deadline or used.isdisjoint(map(str, candidates)):
+            break
+        time.sleep(0.05)
+    return removed
+
+
+def _segments(since_s: float) -> list[Path]:
+    found = []
     for path in SHARED_MEMORY.iterdir() if SHARED_MEMORY.is_dir() else ():
         try:
-            found = path.stat()
+            status = path.stat()
         except FileNotFoundError:
             continue
-        if SEGMENT.match(path.name) and found.st_uid == os.getuid() and found.st_ctime >= since_s:
-            candidates.append(path)
-    if not candidates:
-        return []
-    used = _used(str(SHARED_MEMORY))
-    orphans = [path for path in candidates if str(path) not in used]
-    for path in orphans:
-        path.unlink(missing_ok=True)
-    return orphans
+        if SEGMENT.match(path.name) and status.st_uid == os.getuid() and status.st_ctime >= since_s:
+            found.append(path)
+    return found
 
 
 def _used(below: str) -> set[str]:
