@@ -1,0 +1,148 @@
+"""Many agents on one machine: how late they are, and what a message costs.
+
+``python tests/benchmarks/agents.py [--agents 64] [--slots-ms 100] [--seconds 10]``
+
+Every agent has a guardian and two ranks of two jobs that take turns; the ranks sleep, so that
+the machine measures agents and messages, not programs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from runs import eventually
+
+from coordinator import protocol
+from coordinator.environment import passed_on
+from coordinator.link import Hub, Keys
+from coordinator.processes import JOB
+from coordinator.protocol import TO_AGENT, TO_DRIVER
+from coordinator.rundir import RunDirectory
+from coordinator.setup import VARIABLE, Setup
+
+RANK = Path(__file__).resolve().parents[1] / "fake_rank.py"
+
+
+class Crowd:
+    """So many agents and a driver's end that only echoes and writes down."""
+
+    def __init__(self, count: int) -> None:
+        keys = [Keys.make() for _ in range(count)]
+        own = Keys.make()
+        self.directories = [RunDirectory.create() for _ in keys]
+        endpoint = f"ipc://{self.directories[0].hub}"
+        self.hub = Hub(endpoint, own, {key.public: number for number, key in enumerate(keys)})
+        self.heard: dict[type[Any], int] = {}
+        self.switches: list[tuple[int, ...]] = []
+        self.messages = self.busy_ns = 0
+        self.children: list[subprocess.Popen[bytes]] = []
+        for directory, key in zip(self.directories, keys, strict=True):
+            setup = Setup(str(directory.path), endpoint, own.public, key, "signals", lease_s=20.0)
+            self.start(directory, [sys.executable, "-m", "coordinator.agent"], **{VARIABLE: setup.encode()})
+            time.sleep(0.1)
+            self.listen()
+
+    def start(self, directory: RunDirectory, argv: list[str], **variables: str) -> None:
+        """Start a process of a run."""
+        environment = passed_on({**directory.marks, **variables})
+        self.children.append(subprocess.Popen(argv, env=environment, start_new_session=True))
+
+    def listen(self) -> None:
+        """Take what has arrived, and answer beats."""
+        begin_ns = time.thread_time_ns()
+        while arrived := self.hub.receive():
+            for node, line in arrived:
+                message = TO_DRIVER.decode(line)
+                self.messages += 1
+                self.heard[type(message)] = self.heard.get(type(message), 0) + 1
+                if isinstance(message, protocol.Beat):
+                    now_ns = time.monotonic_ns()
+                    self.hub.send(node, TO_AGENT.encode(protocol.Echo(message.sent_ns, now_ns, now_ns)))
+                elif isinstance(message, protocol.Switched):
+                    self.switches += message.switches
+        self.busy_ns += time.thread_time_ns() - begin_ns
+
+    def wait_for(self, kind: type[Any], count: int) -> None:
+        """Wait until so many messages of a kind have come."""
+
+        def enough() -> bool:
+            self.listen()
+            return self.heard.get(kind, 0) >= count
+
+        assert eventually(enough, 120), self.heard
+
+    def send(self, message: Any) -> int:
+        """Tell all agents; returns what it took in nanoseconds."""
+        begin_ns = time.thread_time_ns()
+        for node in range(len(self.directories)):
+            self.hub.send(node, TO_AGENT.encode(message))
+        return time.thread_time_ns() - begin_ns
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--agents", type=int, default=64)
+    parser.add_argument("--slots-ms", type=int, default=100)
+    parser.add_argument("--seconds", type=float, default=10)
+    options = parser.parse_args()
+    with TemporaryDirectory(prefix="ls-") as runtime:
+        os.environ["XDG_RUNTIME_DIR"] = runtime
+        crowd = Crowd(options.agents)
+        crowd.wait_for(protocol.Join, options.agents)
+        for directory in crowd.directories:
+            for job in range(2):
+                argv = [sys.executable, "-S", str(RANK), str(directory.socket), str(job), "0"]
+                crowd.start(directory, argv, **{JOB: str(job)})
+        crowd.wait_for(protocol.Ready, 2 * options.agents)
+        start_ns = time.monotonic_ns() + 10**9
+        lengths_ns = (options.slots_ms * 10**6,) * 2
+        places = ((0, ((0, 0),)), (1, ((0, 0),)))
+        table = protocol.Table(1, start_ns, start_ns, True, lengths_ns, (((0,),), ((1,),)), places)
+        sent_ns = crowd.send(table)
+        crowd.messages = crowd.busy_ns = 0
+        end_s = time.monotonic() + options.seconds + 1
+        while time.monotonic() < end_s:
+            crowd.listen()
+            time.sleep(0.005)
+        messages, busy_ns = crowd.messages, crowd.busy_ns
+        crowd.send(protocol.End())
+        eventually(lambda: crowd.listen() or all(child.poll() is not None for child in crowd.children), 60)
+        crowd.hub.close()
+    print(report(options, crowd.switches, messages, busy_ns, sent_ns))
+
+
+def report(
+    options: argparse.Namespace, switches: list[tuple[int, ...]], messages: int, busy_ns: int, sent_ns: int
+) -> str:
+    """What was measured, in words."""
+    late = sorted(switch[2] / 1e3 for switch in switches)
+    done: dict[int, list[int]] = {}
+    for _, due_ns, late_ns, _ in switches:
+        done.setdefault(due_ns, []).append(late_ns)
+    apart = sorted((max(times) - min(times)) / 1e3 for times in done.values() if len(times) > 1)
+
+    def share(values: list[float], part: float) -> float:
+        return values[min(len(values) - 1, int(part * len(values)))]
+
+    return (
+        f"{options.agents} agents, slots of {options.slots_ms} ms: {len(switches)} switches\n"
+        f"lateness us: p50 {share(late, 0.5):.0f}, p99 {share(late, 0.99):.0f}, worst {late[-1]:.0f}\n"
+        f"between agents us: p50 {share(apart, 0.5):.0f}, p99 {share(apart, 0.99):.0f}\n"
+        f"messages to the driver: {messages / (options.seconds + 1):.0f} a second, "
+        f"{busy_ns / max(1, messages) / 1e3:.0f} us of processor time each with its answer\n"
+        f"a table: {sent_ns / options.agents / 1e3:.0f} us for each agent"
+    )
+
+
+if __name__ == "__main__":
+    main()
