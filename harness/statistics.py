@@ -6,6 +6,7 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 CONFIDENCE = 0.95
 
@@ -46,6 +47,7 @@ def bounded_slowdown(response_s: float, dedicated_s: float, tau_s: float) -> flo
     return max(1.0, response_s / max(dedicated_s, tau_s))
 
 
+@cache
 def student_quantile(share: float, degrees: int) -> float:
     """The value below which Student's t falls with probability ``share`` (0.5 to 1).
 

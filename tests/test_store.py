@@ -1,5 +1,6 @@
 """The store: complete, append-only, versioned, and safe against kills and bad places."""
 
+import base64
 import dataclasses
 import os
 import signal
@@ -29,7 +30,8 @@ def records(tmp_path):
     experiment = load("three-jobs", settings=["repeats=1"])
     with Store(tmp_path / "results") as opened:
         site = Site.here((0, 1), TOOLS, opened)
-        return list(run.run(experiment, run.plan(experiment), site, Constants(4.0, 30.0, 2.0), Quiet()))
+        constants = Constants(4.0, 30.0, 2.0)
+        return list(run.run(experiment, run.plan(experiment), site, constants, Quiet(), timeline=True))
 
 
 def test_what_is_stored_comes_back(records, tmp_path):
@@ -41,7 +43,9 @@ def test_what_is_stored_comes_back(records, tmp_path):
         assert after.scheduler == before.scheduler
         assert after.conditions == before.conditions
         assert after.switches == before.switches
-        assert [dict(rank) for rank in after.ranks] == [dict(rank) for rank in before.ranks]
+        assert [dict(rank) for rank in after.ranks] == [
+            {key: value for key, value in rank.items() if key != "timeline"} for rank in before.ranks
+        ]
         assert [dataclasses.astuple(job) for job in after.jobs] == [
             dataclasses.astuple(dataclasses.replace(job, placement=list(job.placement)))
             for job in before.jobs
@@ -97,9 +101,9 @@ def test_a_run_is_stored_whole_or_not_at_all(records, tmp_path):
 def test_a_newer_store_is_refused(records, tmp_path):
     file = tmp_path / "results" / store.FILE_NAME
     with sqlite3.connect(file) as database:
-        database.execute("PRAGMA user_version = 3")
+        database.execute(f"PRAGMA user_version = {schema.SCHEMA + 1}")
     for attempt in (lambda: Store(tmp_path / "results"), lambda: store.load(file)):
-        with pytest.raises(InputError, match="found 3, required 1"):
+        with pytest.raises(InputError, match=f"found {schema.SCHEMA + 1}, required {schema.SCHEMA}"):
             attempt()
 
 
@@ -193,3 +197,28 @@ def test_two_writers_take_turns(records, tmp_path):
             one.add_run(record)
             other.add_run(record)
     assert len(store.load(tmp_path / "shared").runs) == 6
+
+
+def test_timelines_are_kept_apart_and_come_back(records, tmp_path):
+    with Store(tmp_path / "results") as opened:
+        numbers = opened.with_timelines(records[0].digest)
+        assert len(numbers) == 9
+        found = opened.timelines(numbers[0])
+    sent = {(rank["job"], rank["rank"]): rank["timeline"] for rank in records[0].ranks}
+    assert {place: base64.b64encode(packed).decode() for place, packed in found.items()} == sent
+
+
+def test_an_older_store_is_migrated(records, tmp_path):
+    file = tmp_path / "results" / store.FILE_NAME
+    with sqlite3.connect(file) as database:
+        database.executescript("DROP TABLE timelines; PRAGMA user_version = 1;")
+    with Store(tmp_path / "results") as opened:
+        assert opened.with_timelines(records[0].digest) == []
+        opened.add_run(records[0])
+        assert len(opened.with_timelines(records[0].digest)) == 1
+
+
+def test_results_that_are_only_read_are_not_created(tmp_path):
+    with pytest.raises(InputError):
+        Store(tmp_path / "nothing", existing=True)
+    assert not (tmp_path / "nothing").exists()

@@ -94,8 +94,10 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     failed = [record for record in (*made, *simulated) if record.failure]
     found = sum(record.kind in MEASURED_KINDS for record in before)
     notes = [f"{len(made)} runs recorded in {path}, {found} found there"]
+    for what, ours in (("runs", made), ("simulations", simulated)):
+        if bad := sum(1 for record in ours if record.failure):
+            notes.append(f"{bad} of {len(ours)} {what} failed:")
     if failed:
-        notes.append(f"{len(failed)} of {len(made) + len(simulated)} runs failed:")
         notes += [f"  {failure}" for failure in document["failures"]]
     return Answer(document, text.render(document), status=1 if failed else 0, notes=tuple(notes))
 

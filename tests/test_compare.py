@@ -1,0 +1,120 @@
+"""Verdicts on measured against simulated slowdowns."""
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from imitation import TOOLS, Quiet, imitate_simulated
+
+from harness import compare, conditions, counterpart, results, run, summary
+from harness.calibrate import Constants
+from harness.experiment import load
+from harness.rebuild import experiment_of
+from harness.site import Site
+from harness.statistics import estimate
+from harness.store import Store
+
+
+def row(measured, simulated):
+    """A row with the slowdowns of so many repeats on each side."""
+    sides = {}
+    for name, values in (("measured", measured), ("simulated", simulated)):
+        one = estimate(values)
+        sides[name] = {"workload_slowdown": {"median": one.median, "ci95": one.ci95, "n": one.n}}
+    return sides | {"settings": {}, "scheduler": {}}
+
+
+@pytest.fixture
+def measured(tmp_path):
+    """A store with two repeats of the built-in experiment, measured only."""
+    experiment = load("three-jobs", settings=["repeats=2"])
+    with Store(tmp_path) as opened:
+        site = Site.here((0, 1), TOOLS, opened)
+        records = list(run.run(experiment, run.plan(experiment), site, Constants(4.0, 3.0, 2.0), Quiet()))
+    return experiment, records
+
+
+@pytest.mark.parametrize(
+    ("simulated", "verdict"),
+    [(1.05, "within"), (1.5, "outside"), (0.5, "outside"), (1.15, "not significant")],
+)
+def test_the_interval_of_the_error_decides(simulated, verdict):
+    found = compare.verdict(row([0.99, 1.0, 1.01], [simulated]), [], 0.15)
+    assert found.verdict == verdict
+    low, high = found.interval
+    assert low < simulated - 1 < high
+
+
+def test_it_says_how_many_repeats_are_missing():
+    found = compare.verdict(row([0.9, 1.0, 1.1], [1.08]), [], 0.15)
+    assert found.verdict == "not significant"
+    assert found.more_repeats > 1
+    assert f"{found.more_repeats} more repeats" in found.reason
+    assert compare.verdict(row([1.0], [1.0]), [], 0.15).more_repeats == 1
+
+
+def test_an_error_at_the_tolerance_needs_more_repeats_than_there_can_be():
+    found = compare.verdict(row([0.9, 1.0, 1 / 0.9], [1.15]), [], 0.15)
+    assert found.more_repeats is None
+    assert "more than 1000" in found.reason
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.floats(0.5, 5.0), min_size=2, max_size=6),
+    st.floats(0.5, 5.0),
+    st.floats(0.01, 0.5),
+)
+def test_the_verdict_agrees_with_its_interval(measured, simulated, tolerance):
+    found = compare.verdict(row(measured, [simulated]), [], tolerance)
+    low, high = found.interval
+    inside = -tolerance - 1e-9 <= low and high <= tolerance + 1e-9
+    outside = high < -tolerance + 1e-9 or low > tolerance - 1e-9
+    assert found.verdict != "within" or inside
+    assert found.verdict != "outside" or outside
+    assert math.isfinite(high)
+
+
+def test_runs_of_another_kernel_are_not_compared_and_the_field_is_named(measured):
+    experiment, records = measured
+    simulated = [
+        imitate_simulated(experiment, task, record, "s", False)
+        for task, record in counterpart.missing(experiment, records)
+    ]
+    one = summary.rows(experiment, [*records, *simulated])[0]
+    assert compare.verdict(one, [*records, *simulated], 0.15).verdict != "not comparable"
+    other = dict(records[-1].conditions) | {"kernel": "another"}
+    assert conditions.difference(records[0].conditions, other)
+    changed = [
+        record if record.repeat else record.__class__(**{**vars(record), "conditions": other})
+        for record in records
+    ]
+    found = compare.verdict(one, [*changed, *simulated], 0.15)
+    assert found.verdict == "not comparable"
+    assert found.reason.startswith("kernel: ")
+    assert "'another'" in found.reason
+
+
+def test_an_experiment_is_rebuilt_from_its_records(measured):
+    experiment, records = measured
+    again = experiment_of(records)
+    assert {scheduler.name for scheduler in again.schedulers} == {s.name for s in experiment.schedulers}
+    assert again.cells[0].jobs() == experiment.cells[0].jobs()
+    assert (again.repeats, again.seed, again.processors) == (2, experiment.seed, 2)
+    tables = [scheduler.table for scheduler in again.schedulers]
+    rows = {str(sorted(one["scheduler"].items())): one for one in summary.rows(experiment, records)}
+    for one in summary.rows(again, records):
+        assert one == rows[str(sorted(one["scheduler"].items()))]
+    assert tables[0]["policy"] == "none"
+
+
+def test_what_is_missing_is_simulated_once_and_recorded(measured, tmp_path, monkeypatch):
+    monkeypatch.setattr(counterpart, "simulate", imitate_simulated)
+    (found,) = results.read(tmp_path, None, Quiet(), simulate=True)
+    assert sum(record.kind == "simulated" for record in found.records) == 16
+    monkeypatch.setattr(counterpart, "simulate", None)
+    (again,) = results.read(tmp_path, None, Quiet(), simulate=True)
+    assert len(again.records) == len(found.records)
+    rows = summary.rows(again.experiment, again.records)
+    assert all(one["error"] == pytest.approx(-0.03, abs=0.001) for one in rows)

@@ -1,0 +1,224 @@
+"""The report and the trace, of made-up runs; the page also in a real browser."""
+
+import csv
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from itertools import pairwise
+
+import pytest
+from imitation import TOOLS, imitate_simulated
+
+from harness import cli, counterpart
+from harness.commands import run as run_command
+
+BROWSER = next(
+    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
+)
+needs_two = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="three-jobs takes two processors")
+pytestmark = [needs_two, pytest.mark.slow]
+
+VOID = {"meta", "link", "br", "img", "input", "hr"}
+SETTINGS = ("repeats=2", "sweep.program.granularity_us=[100,1000]", "sweep.program.imbalance=[0.25,1]")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A directory with a store: a sweep over granularity and imbalance, with timelines."""
+    place = tmp_path_factory.mktemp("report")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run_command, "real_tools", lambda: TOOLS)
+        patch.setattr(counterpart, "simulate", imitate_simulated)
+        options = [part for setting in SETTINGS for part in ("--set", setting)]
+        results = str(place / "results")
+        assert cli.main(["run", "three-jobs", "--timeline", "--results", results, *options]) == 0
+    return place
+
+
+@pytest.fixture(scope="module")
+def page(folder):
+    """The report as HTML."""
+    assert cli.main(["report", str(folder / "results"), "-o", str(folder / "report.html")]) == 0
+    return (folder / "report.html").read_text()
+
+
+class Outline(HTMLParser):
+    """What a page holds; complains of tags that do not close."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.ids, self.headings, self.links, self.tags = [], [], [], [], []
+        self.feed(text)
+        assert not self.open
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        for name, value in attributes:
+            if name == "id":
+                self.ids.append(value)
+            if name in ("href", "src", "xlink:href"):
+                self.links.append(value)
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.handle_starttag(tag, attributes)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag):
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] == "h2":
+            self.headings.append(data)
+
+
+def test_the_page_is_whole_and_needs_nothing_else(page):
+    outline = Outline(page)
+    assert len(set(outline.ids)) == len(outline.ids)
+    assert all(link.startswith(("#", "data:")) for link in outline.links)
+    assert "script" not in outline.tags
+    assert not re.search(r"url\((?!#)", page) and "@import" not in page
+    assert "prefers-color-scheme: dark" in page
+
+
+def test_the_page_shows_everything_that_there_is(page):
+    headings = Outline(page).headings
+    for heading in (
+        "What was run, and where",
+        "Slowdown of each policy",
+        "Where the time went",
+        "Over granularity and imbalance",
+        "Simulated against measured",
+        "Who ran where",
+        "How long waits took",
+        "How late slots began",
+        "All figures",
+    ):
+        assert (heading in headings) == (heading != "How long waits took"), (
+            heading
+        )  # made-up waits have no length
+    assert page.count("<svg") == 2 * 6
+
+
+def test_colours_follow_the_page_and_text_stays_text(page):
+    pictures = page[page.index("<figure>") :]
+    assert "var(--measured)" in pictures and "var(--simulated)" in pictures
+    assert ">implicit global-adaptive</text>" in pictures
+
+
+def test_every_row_is_in_the_table_of_each_format(folder, page):
+    rows = csv.DictReader(io.StringIO(made(folder, "csv").decode()))
+    found = list(rows)
+    assert len(found) == 4 * 8
+    assert all(float(row["error"]) == pytest.approx(-0.03, abs=0.001) for row in found)
+    assert page.count('<td class="text why">') == 32
+    assert made(folder, "md").decode().count("\n| ") == 33
+
+
+def test_pictures_stand_alone(folder):
+    assert made(folder, "png").startswith(b"\x89PNG")
+    drawn = made(folder, "svg", "--picture", "breakdowns")
+    assert b"var(--" not in drawn
+    assert drawn == made(folder, "svg", "--picture", "breakdowns")
+
+
+def made(folder, kind, *more):
+    file = folder / f"made.{kind}"
+    assert cli.main(["report", str(folder / "results"), "-o", str(file), *more]) == 0
+    return file.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (["--format", "pdf"], "html"),
+        (["--experiment", "another"], "three-jobs"),
+        (["--format", "svg", "--picture", "another"], "slowdowns"),
+        (["-o", "/nowhere/report.html"], "cannot be written"),
+    ],
+)
+def test_bad_input_is_told(folder, capsys, arguments, word):
+    assert cli.main(["report", str(folder / "results"), *arguments]) == 2
+    assert word in capsys.readouterr().err
+
+
+def shown(html, folder, width):
+    """What a headless browser makes of a page: its text, its log, and what pages asked the network for."""
+    log = folder / "net.json"
+    command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--hide-scrollbars"]
+    command += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
+    command += ["--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={folder / 'profile'}"]
+    command += [f"--log-net-log={log}", f"--window-size={width},900", "--enable-logging=stderr", "--dump-dom"]
+    ran = subprocess.run([*command, html.as_uri()], capture_output=True, text=True, timeout=60, check=False)
+    assert ran.returncode == 0, ran.stderr
+    # The browser's own chatter has no origin.
+    asked = [event.get("params", {}) for event in json.loads(log.read_text())["events"]]
+    asked = [params for params in asked if params.get("initiator", "not an origin") != "not an origin"]
+    urls = {params["url"] for params in asked if "url" in params}
+    return ran.stdout, ran.stderr, {url for url in urls if not url.startswith(("file:", "data:"))}
+
+
+needs_browser = pytest.mark.skipif(BROWSER is None, reason="there is no Chromium here")
+
+
+@needs_browser
+@pytest.mark.parametrize("width", [1200, 390])
+def test_a_browser_shows_it_without_a_complaint_or_a_request(folder, page, tmp_path, width):
+    text, log, asked = shown(folder / "report.html", tmp_path, width)
+    assert "CONSOLE" not in log
+    assert asked == set()
+    for figure in ("least slowdown", "median error of the simulation", "Workload", "three-jobs"):
+        assert figure in text
+
+
+@needs_browser
+def test_the_browser_would_tell_of_complaints_and_requests(tmp_path):
+    bad = tmp_path / "bad.html"
+    bad.write_text("<img src='http://lockstep.example/x.png'><script>console.error('no')</script>")
+    _, log, asked = shown(bad, tmp_path, 800)
+    assert "CONSOLE" in log
+    assert asked == {"http://lockstep.example/x.png"}
+
+
+def test_a_trace_holds_both_sides_and_follows_the_format(folder):
+    file = folder / "trace.json"
+    assert cli.main(["trace", str(folder / "results"), "-o", str(file)]) == 0
+    events = json.loads(file.read_text())["traceEvents"]
+    assert {event["pid"] for event in events} == {1, 2}
+    named = {(e["pid"], e["tid"]) for e in events if e["ph"] == "M" and e["name"] == "thread_name"}
+    for event in events:
+        assert event["ph"] in "MXsf"
+        if event["ph"] == "M":
+            continue
+        assert event["ts"] >= 0 and (event["pid"], event["tid"]) in named
+        assert event["ph"] != "X" or event["dur"] > 0
+    begins = {event["id"]: event for event in events if event["ph"] == "s"}
+    ends = {event["id"]: event for event in events if event["ph"] == "f"}
+    assert begins.keys() == ends.keys() and len(begins) == 30
+    assert all(begins[key]["ts"] <= ends[key]["ts"] and ends[key]["bp"] == "e" for key in begins)
+
+
+def test_slices_of_a_thread_do_not_overlap(folder):
+    file = folder / "trace.json"
+    assert cli.main(["trace", str(folder / "results"), "-o", str(file)]) == 0
+    threads = {}
+    for event in json.loads(file.read_text())["traceEvents"]:
+        if event["ph"] == "X":
+            threads.setdefault((event["pid"], event["tid"]), []).append(
+                (event["ts"], event["ts"] + event["dur"])
+            )
+    for slices in threads.values():
+        slices.sort()
+        assert all(a[1] <= b[0] + 1e-6 for a, b in pairwise(slices))
+
+
+def test_a_run_without_a_timeline_is_refused_with_those_that_have_one(folder, capsys):
+    assert cli.main(["trace", str(folder / "results"), "--run", "9999"]) == 2
+    assert "numbers 1 to" in capsys.readouterr().err

@@ -1,0 +1,75 @@
+"""Simulated counterparts of measured runs, by the real simulator."""
+
+import base64
+
+import pytest
+from imitation import TOOLS, Quiet
+
+from harness import counterpart, run, summary
+from harness.calibrate import Constants
+from harness.experiment import load
+from harness.site import Site
+from harness.store import Store
+from harness.timelines import occupancy, spans
+
+pytestmark = pytest.mark.slow  # compiles the simulator where that has not been done
+
+SETTINGS = ["repeats=1", "program.dedicated_s=0.05", "jobs.0.count=2", "program.pattern=NEWS"]
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory):
+    """A made-up measured experiment, and its simulated counterparts with timelines."""
+    experiment = load("three-jobs", settings=SETTINGS)
+    with Store(tmp_path_factory.mktemp("results")) as opened:
+        site = Site.here((0, 1), TOOLS, opened)
+        measured = list(run.run(experiment, run.plan(experiment), site, Constants(20.0, 3.0, 2.0), Quiet()))
+        simulated = list(counterpart.complete(experiment, measured, "session", timeline=True))
+        for record in simulated:
+            opened.add_run(record)
+        assert len(opened.runs(experiment.digest)) == len(measured) + len(simulated)
+    return experiment, measured, simulated
+
+
+def test_every_measured_run_has_one_counterpart(both):
+    experiment, measured, simulated = both
+    assert len(simulated) == len(measured) == 9
+    assert counterpart.missing(experiment, [*measured, *simulated]) == []
+    for one in measured:
+        assert sum(counterpart.imitates(other, one) for other in simulated) == 1
+
+
+def test_the_same_task_gives_the_same_outcome(both):
+    experiment, measured, simulated = both
+    again = list(counterpart.complete(experiment, measured, "another"))
+    assert [record.makespan_ns for record in again] == [record.makespan_ns for record in simulated]
+
+
+def test_a_rank_record_accounts_for_its_time(both):
+    _, _, simulated = both
+    for record in simulated:
+        for rank in record.ranks:
+            parts = ("computing_ns", "communicating_ns", "synchronizing_ns")
+            assert rank["cpu_ns"] == sum(rank[part] for part in parts)
+            assert rank["cpu_ns"] + rank["switching_ns"] <= rank["finish_ns"] - rank["start_ns"]
+        finishes = [rank["finish_ns"] for rank in record.ranks]
+        assert max(finishes) == max(job.finish_ns for job in record.jobs)
+
+
+def test_rows_have_both_sides_and_the_error(both):
+    experiment, measured, simulated = both
+    for row in summary.rows(experiment, [*measured, *simulated]):
+        assert sum(row["simulated"]["breakdown"].values()) == 1.0
+        found, predicted = (row[side]["workload_slowdown"]["median"] for side in ("measured", "simulated"))
+        assert row["error"] == predicted / found - 1
+
+
+def test_a_processor_runs_one_process_at_a_time(both):
+    _, _, simulated = both
+    record = next(record for record in simulated if record.kind == "simulated")
+    found = [s for rank in record.ranks for s in spans(rank, base64.b64decode(rank["timeline"]))]
+    lanes = occupancy(found)
+    assert sorted(lanes) == [0, 1]
+    spent_ns = sum(span.end_ns - span.begin_ns for span in found)
+    assert sum(s.end_ns - s.begin_ns for lane in lanes.values() for s in lane) == spent_ns
+    assert spent_ns == sum(rank["cpu_ns"] + rank["switching_ns"] for rank in record.ranks)
