@@ -23,15 +23,23 @@ UNKNOWN = ExecutionTime(work_s=1.0)
 class RunToCompletion:
     """Jobs start in the order of a queue and run on their processors to their ends.
 
-    ``rule`` is one of :mod:`coordinator.policies.allocation`; ``order`` 0 queues jobs as
+    ``rule`` is one of :mod:`coordinator.policies.allocation`; order 0 queues jobs as
     they arrive, 1 by their demand T(1), the smallest first, and 2 moreover divides the
     processors among the jobs that start together where it saves most time. Jobs whose
     demand is unknown come last.
     """
 
     rule: ClassVar[int]
+    fixed_order: ClassVar[int] = 0
     needs_mechanism: ClassVar[bool] = False
-    order: int
+
+    def queue_order(self) -> int:
+        """The order of the queue."""
+        return self.fixed_order
+
+    def least(self, job: Job) -> int:
+        """The fewest processors that ``job`` is started with."""
+        return job.least
 
     def limit(self, processors: int) -> int:
         """The most processors that the rule FIXED gives to a job that can do with fewer."""
@@ -39,17 +47,17 @@ class RunToCompletion:
 
     def processes(self, job: Job, view: View) -> int | None:
         """What a rigid job asks for; of others only their start tells."""
-        return job.processes if job.least == job.processes else None
+        return job.processes if self.least(job) == job.processes else None
 
     def decide(self, view: View, why: Reason) -> Decision:
         """Start waiting jobs on the free processors, the lowest numbers first."""
         placements = places.still_running(view)
         free = places.free(view, placements)
         jobs = places.waiting(view, placements)
-        if self.order:
+        if self.queue_order():
             jobs.sort(key=_demand_s)
         queue = range(len(jobs))
-        least = [job.least for job in jobs]
+        least = [self.least(job) for job in jobs]
         most = [job.processes for job in jobs]
         grants = [0] * len(jobs)
         processors = view.machine.processors
@@ -57,7 +65,7 @@ class RunToCompletion:
         started = allocation.grant(
             self.rule, limit, processors, len(placements), len(free), queue, 0, len(jobs), least, most, grants
         )
-        if self.order == 2:
+        if self.queue_order() == 2:
             times = [job.estimate or UNKNOWN for job in jobs]
             work_s = [time.phi * time.work_s for time in times]
             beta_s = [time.beta_s for time in times]
@@ -78,27 +86,21 @@ class FirstCome(RunToCompletion):
     """First come, first served: jobs start in order of arrival, each with all it asks for."""
 
     rule: ClassVar[int] = allocation.FIXED
-    order: ClassVar[int] = 0  # type: ignore[misc]
     source: ClassVar[str] = "FCFS with variable partitions"
 
-    def processes(self, job: Job, view: View) -> int | None:
+    def least(self, job: Job) -> int:
         """As many as the job asks for."""
         return job.processes
 
-    def decide(self, view: View, why: Reason) -> Decision:
-        """Admit jobs while the first waiting one finds room."""
-        placements = places.still_running(view)
-        free = places.free(view, placements)
-        for job in places.waiting(view, placements):
-            if job.processes > len(free):
-                break
-            placements[job.number] = tuple(free[: job.processes])
-            free = free[job.processes :]
-        return places.for_good(view, placements)
-
 
 class _Ordered(RunToCompletion):
-    """Checks ``order``."""
+    """The order of the queue is a parameter."""
+
+    order: int
+
+    def queue_order(self) -> int:
+        """The parameter ``order``."""
+        return self.order
 
     def __post_init__(self) -> None:
         whole("order", self.order, least=0, most=2)
@@ -155,7 +157,7 @@ class RunToCompletionShortest(RunToCompletion):
     """Run to completion, shortest demand first: as many jobs as possible, differential allocation."""
 
     rule: ClassVar[int] = allocation.SHARE_FREE
-    order: ClassVar[int] = 2  # type: ignore[misc]
+    fixed_order: ClassVar[int] = 2
     source: ClassVar[str] = f"McCann and Zahorjan 1989; Wu 1993; {PAPER}, section 3.4"
 
 
@@ -165,7 +167,7 @@ class ShortestDemand(RunToCompletion):
     """Shortest demand first: each job gets all it can use of the free processors."""
 
     rule: ClassVar[int] = allocation.FIXED
-    order: ClassVar[int] = 1  # type: ignore[misc]
+    fixed_order: ClassVar[int] = 1
     source: ClassVar[str] = f"{PAPER}, section 3.3"
 
 
@@ -180,7 +182,7 @@ class ShortestDemandLimited(RunToCompletion):
 
     maximum: int = 6
     rule: ClassVar[int] = allocation.FIXED
-    order: ClassVar[int] = 1  # type: ignore[misc]
+    fixed_order: ClassVar[int] = 1
     source: ClassVar[str] = f"Chiang, Mansharamani, Vernon 1994; {PAPER}, section 3.3"
 
     def __post_init__(self) -> None:
@@ -202,7 +204,6 @@ class Equipartition(RunToCompletion):
 
     parts: int = 4
     rule: ClassVar[int] = allocation.FIXED
-    order: ClassVar[int] = 0  # type: ignore[misc]
     source: ClassVar[str] = "the equipartition policy of the survey, section Space-Sharing Policies"
 
     def __post_init__(self) -> None:

@@ -61,7 +61,7 @@ def kernel(policy: Policy, jobs: Jobs, processors: int, watched: int | None) -> 
             run = partial(space.simulate, _inflexible(jobs), processors, policy.rule, 0, processors, watched)
         case RunToCompletion():
             limit = policy.limit(processors)
-            run = partial(space.simulate, jobs, processors, policy.rule, policy.order, limit, watched)
+            run = partial(space.simulate, jobs, processors, policy.rule, policy.queue_order(), limit, watched)
         case Easy():
             run = partial(easy.simulate, jobs, processors)
         case DynamicEquipartition() if (jobs.least == 1).all():
