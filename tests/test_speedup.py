@@ -1,5 +1,7 @@
 """Execution time functions fitted to runs."""
 
+from types import SimpleNamespace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -30,6 +32,34 @@ def test_one_size_tells_the_work_and_two_the_part_that_does_not_shrink():
     assert speedup.fit([(2, 3.0), (2, 5.0)]).on(1) == pytest.approx(2 * 15 / 4, rel=0.2)
     found = speedup.fit([(1, 11.0), (2, 6.0)])
     assert (found.work_s, found.alpha_s, found.beta_s) == pytest.approx((10, 1, 0))
+
+
+def run(kind, policy, *jobs):
+    """A record with (processes, start and finish in seconds, failure) of jobs of one program."""
+    told = [
+        SimpleNamespace(
+            program={"pattern": "NEWS"},
+            processes=processes,
+            start_ns=None if start is None else start * 10**9,
+            finish_ns=None if finish is None else finish * 10**9,
+            failure=failure,
+        )
+        for processes, start, finish, failure in jobs
+    ]
+    return SimpleNamespace(kind=kind, scheduler={"policy": policy}, jobs=told)
+
+
+def test_only_undisturbed_runs_that_ended_count():
+    records = [
+        run("dedicated", "batch", (4, 1, 4, "")),
+        run("policy", "aep", (1, 0, 9, ""), (2, 5, 10, "")),
+        run("policy", "gang", (4, 0, 99, "")),
+        run("policy", "asp", (2, None, None, "killed")),
+    ]
+    ((key, found),) = speedup.estimates(records).items()
+    assert key == speedup.key({"pattern": "NEWS"})
+    assert [found.on(p) for p in (1, 2, 4)] == pytest.approx([9, 5, 3], rel=1e-6)
+    assert speedup.estimates([]) == {}
 
 
 @pytest.mark.parametrize("points", [[], [(0, 1.0)], [(1, 0.0)]])
