@@ -20,7 +20,7 @@ class DynamicEquipartition:
     """
 
     source: ClassVar[str] = "Tucker and Gupta 1989; Anastasiadis and Sevcik 1997, section 3.1"
-    needs_mechanism: ClassVar[bool] = True
+    needs_mechanism: ClassVar[bool] = False
 
     def processes(self, job: Job, view: View) -> int | None:
         """What a rigid job asks for; of others only their admission tells."""
