@@ -236,3 +236,51 @@ def test_what_cannot_be_had_is_refused_before_anything_starts() -> None:
     program = ParallelJob(0, Program(phases=1))
     with pytest.raises(InputError, match="may not use that core"):
         run_workload(Workload((program,), lonely.policy, (0, max(os.sched_getaffinity(0)) + 1)))
+
+
+@dataclass(frozen=True)
+class Swapping:
+    """Places each job on the processor that the rehearsal did not foresee once another has left."""
+
+    source: ClassVar[str] = "test"
+    needs_mechanism: ClassVar[bool] = False
+
+    def processes(self, job: Job, view: View) -> int | None:
+        return 1
+
+    def decide(self, view: View, why: Reason) -> Decision:
+        (first, *_) = view.jobs or (None,)
+        places = {first.number: (first.number % 2 if why is Reason.ARRIVAL else 0,)} if first else {}
+        return Decision(places, (Slot((tuple(places),) * 2),))
+
+
+def test_between_nodes_jobs_start_where_they_are_foreseen_and_again_where_they_were_not() -> None:
+    jobs = [Job(number, 1, number * MS) for number in range(3)]
+    script = Script()
+    conductor = Conductor(Session(Swapping(), Machine(2), jobs), jobs, script, 0, node_of=[0, 1])
+    conductor.prepare()
+    # Only the first job is placed in the rehearsal; the others are guessed to begin at processor 0.
+    assert script.launched == {0: (0,), 1: (0,), 2: (0,)}
+    for number in range(3):
+        conductor.ready(number, 0)
+    conductor.advance(2 * MS)
+    conductor.leave(0, 3 * MS)
+    assert script.begun[1] == (3 * MS, (0,))
+    conductor.lose([1], 4 * MS)
+    assert conductor.log[-1].why is Reason.NODE_LOST
+
+
+def test_a_job_that_waits_on_the_wrong_node_is_started_again() -> None:
+    gang = policies.create("gang", {"quantum_ms": 10})
+    jobs = [Job(number, 1, 0) for number in range(2)]
+    script = Script()
+    conductor = Conductor(Session(gang, Machine(2), jobs), jobs, script, 0, node_of=[0, 1])
+    conductor.prepare()
+    assert script.launched == {0: (0,), 1: (1,)}
+    # The first fails before it arrives: its place is free, and the second is to have it.
+    conductor.ready(1, 0)
+    conductor.leave(0, 0)
+    conductor.advance(0)
+    assert script.launched[1] == (0,) and 1 not in script.begun
+    conductor.ready(1, 5 * MS)
+    assert script.begun[1] == (5 * MS, (0,))
