@@ -21,8 +21,8 @@ Computing is what lies between the waits. RAN is for simulated processes, whose 
 from __future__ import annotations
 
 import base64
+import struct
 import zlib
-from array import array
 from typing import Any
 
 import numpy as np
@@ -38,38 +38,37 @@ ROWS = 1 << 16
 """Rows that a rank keeps, the latest: 2 MiB, at a granularity of 1 ms the last 5 to 20 s."""
 
 WIDTH = 4
+ROW = struct.Struct("<4q")
 
 
 class Timeline:
     """The last ``rows`` rows that were added; memory is taken once, at the beginning."""
 
     def __init__(self, rows: int = ROWS) -> None:
-        self._numbers = array("q", bytes(8 * WIDTH * rows))
+        self._bytes = bytearray(ROW.size * rows)
+        self._pack = ROW.pack_into
         self._next = 0
-        self._added = 0
+        self._rounds = 0
 
     def add(self, code: int, first: int, second: int, peer: int = -1) -> None:
         """Add a row, over the oldest if there is no room."""
-        numbers, at = self._numbers, self._next
-        numbers[at] = code
-        numbers[at + 1] = first
-        numbers[at + 2] = second
-        numbers[at + 3] = peer
-        self._added += 1
-        at += WIDTH
-        self._next = at if at < len(numbers) else 0
+        at = self._next
+        if at == len(self._bytes):
+            at = 0
+            self._rounds += 1
+        self._pack(self._bytes, at, code, first, second, peer)
+        self._next = at + ROW.size
 
     @property
     def lost(self) -> int:
         """How many rows were overwritten."""
-        return max(0, self._added - len(self._numbers) // WIDTH)
+        return ((self._rounds - 1) * len(self._bytes) + self._next) // ROW.size if self._rounds else 0
 
     def rows(self, origin_ns: int) -> NDArray[np.int64]:
         """The rows, oldest first, times counted from ``origin_ns``; shape (n, 4)."""
-        rows = np.array(self._numbers, dtype=np.int64).reshape(-1, WIDTH)
-        if self.lost:
-            rows = np.roll(rows, -(self._next // WIDTH), axis=0)
-        rows = rows[: self._added]
+        numbers = np.frombuffer(self._bytes, dtype="<i8").astype(np.int64).reshape(-1, WIDTH)
+        newest = self._next // ROW.size
+        rows = np.roll(numbers, -newest, axis=0) if self._rounds else numbers[:newest]
         rows[:, 1] -= origin_ns
         rows[rows[:, 0] < SENT, 2] -= origin_ns
         return rows

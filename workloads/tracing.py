@@ -42,7 +42,7 @@ class TracedMessenger(Messenger):
 
     def __init__(self, *given: Any, timeline: Timeline, **options: Any) -> None:
         super().__init__(*given, **options)
-        self._timeline = timeline
+        self._add = timeline.add
         self._sent = [0] * self.size
         self._target = -1
         self._receive = _WatchedReceive(self._receive, timeline)
@@ -59,12 +59,12 @@ class TracedMessenger(Messenger):
 
     def _send(self, target: int, kind: int, value: int) -> None:
         self._sent[target] += 1
-        self._timeline.add(SENT + kind, perf_counter_ns(), self._sent[target], target)
+        self._add(SENT + kind, perf_counter_ns(), self._sent[target], target)
         super()._send(target, kind, value)
 
     def _handle(self) -> int:
         kind, source, _ = self._in
-        self._timeline.add(RECEIVED + kind, perf_counter_ns(), self._received[source] + 1, source)
+        self._add(RECEIVED + kind, perf_counter_ns(), self._received[source] + 1, source)
         return super()._handle()
 
     def _wait(self, kind: int, count: int, limit_ns: int, waits: Waits) -> int:
@@ -72,19 +72,21 @@ class TracedMessenger(Messenger):
         waited_ns = super()._wait(kind, count, limit_ns, waits)
         now = perf_counter_ns()
         code, peer = (READ, self._target) if kind == RESPONSE else (BARRIER, -1)
-        self._timeline.add(code, now - waited_ns, now, peer)
+        self._add(code, now - waited_ns, now, peer)
         return waited_ns
 
     def _block(self) -> int:
         begin = perf_counter_ns()
+        self._receive.last_ns = 0  # a sleep is no leap
         blocks = super()._block()
+        self._receive.last_ns = end = perf_counter_ns()
         if blocks:
-            self._timeline.add(SLEPT, begin, perf_counter_ns())
+            self._add(SLEPT, begin, end)
         return blocks
 
 
 class _WatchedReceive:
-    """The messenger's receive, with an eye on the clock at each poll."""
+    """The messenger's receive, with an eye on the clock at each poll while ``last_ns`` is not 0."""
 
     def __init__(self, receive: Any, timeline: Timeline) -> None:
         self._receive = receive
@@ -100,9 +102,10 @@ class _WatchedReceive:
 
     def Test(self) -> bool:  # noqa: N802 - MPI's name
         """Whether the message has arrived."""
-        now = perf_counter_ns()
-        if self.last_ns and now - self.last_ns > LEAP_NS:
-            self._timeline.add(GONE, self.last_ns, now)
-        self.last_ns = now
+        if self.last_ns:
+            now = perf_counter_ns()
+            if now - self.last_ns > LEAP_NS:
+                self._timeline.add(GONE, self.last_ns, now)
+            self.last_ns = now
         arrived: bool = self._test()
         return arrived
