@@ -36,5 +36,6 @@ def draw(found: Found) -> Figure:
         axes.set(title=distribution, xlabel="jobs in the system", ylim=(0, 1))
         axes.axhline(0.8, color="grey", linewidth=0.6)
     picture.axes[0].set_ylabel("processors that run coscheduled processes")
-    picture.axes[-1].legend(fontsize=7)
+    handles, labels = picture.axes[0].get_legend_handles_labels()
+    picture.legend(handles, labels, loc="outside lower center", ncols=len(systems), fontsize=8)
     return picture
