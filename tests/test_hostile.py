@@ -57,7 +57,7 @@ def memory_bytes(pid: int) -> int:
 def host(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("r")))
     directory = RunDirectory.create()
-    host = Host(directory, "signals")
+    host = Host(directory, "signals", lease_s=20.0)  # the test, not the agent, may be slow
     guardian = Process(host.hear(protocol.Join)[0].guardian)
     yield host
     host.say(protocol.End())
