@@ -67,7 +67,10 @@ def rates():
 
 
 def memory():
+    """Comes before anything larger: what is known is the peak of the whole process."""
+
     def grown_by(dedicated_s):
+        """MiB that the peak rises."""
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         timed("BARRIER", 32, dedicated_s, runs=1)
         return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
@@ -114,8 +117,7 @@ def against_simpy(dedicated_s=0.2):
                 self.expire(self.processors[sequence])
 
         def run(self):
-            for job in self.jobs:
-                self.push(round(job.wanted.arrival_s * 1e9), 0, -1, ("arrive", [job]))
+            self.push(0, 0, -1, ("arrive", self.jobs))
             while any(job.finish_ns is None for job in self.jobs):
                 self.environment.step()
             return self
@@ -146,8 +148,8 @@ def main():
     parser.add_argument("--without-simpy", action="store_true")
     options = parser.parse_args()
     timed("BARRIER", 4, 0.01, runs=1)  # compiles
-    rates()
     memory()
+    rates()
     start_up()
     if not options.without_simpy:
         against_simpy()
