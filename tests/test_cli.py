@@ -283,7 +283,20 @@ def test_a_reader_that_has_seen_enough_is_no_error():
 
 def start(pause_s, *arguments, cwd):
     command = [sys.executable, str(HERE / "imitation.py"), str(pause_s), *arguments]
-    return subprocess.Popen(command, cwd=cwd, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    return subprocess.Popen(
+        command,
+        cwd=cwd,
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=_hear_signals,  # noqa: PLW1509 - nothing but a signal call happens in the child
+    )
+
+
+def _hear_signals():
+    """Undo what a shell does to jobs in the background, so that the child can be interrupted."""
+    for signum in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(signum, signal.SIG_DFL)
 
 
 @needs_two

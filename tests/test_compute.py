@@ -1,6 +1,7 @@
 """The compute phase is CPU work."""
 
 import os
+import statistics
 import subprocess
 import sys
 import time
@@ -28,7 +29,7 @@ def test_it_uses_the_cpu_time_it_is_asked_for(working_set_bytes):
 @pytest.mark.slow
 @pytest.mark.parametrize("working_set_bytes", [0, 1 << 18])
 def test_half_a_processor_takes_twice_as_long(working_set_bytes):
-    """The rival takes half; whatever else runs here takes more, so the best of some counts."""
+    """The phase takes its processor time and no less, and a rival takes at least as much."""
     compute = Compute(working_set_bytes, unit_ns(working_set_bytes))
     before = os.sched_getaffinity(0)
     core = min(before)
@@ -37,16 +38,19 @@ def test_half_a_processor_takes_twice_as_long(working_set_bytes):
     try:
         os.sched_setaffinity(rival.pid, {core})
         time.sleep(0.1)
-        ratios = []
-        for _ in range(12):
-            begin, used = time.perf_counter(), time.thread_time()
-            compute(80_000_000)
-            ratios.append((time.perf_counter() - begin) / (time.thread_time() - used))
+        elapsed, used = [], []
+        for _ in range(10):
+            begin, cpu = time.perf_counter(), time.thread_time()
+            compute(100_000_000)
+            elapsed.append(time.perf_counter() - begin)
+            used.append(time.thread_time() - cpu)
     finally:
         rival.kill()
         rival.wait()
         os.sched_setaffinity(0, before)
-    assert min(ratios) == pytest.approx(2, rel=0.2)
+    tolerance = 0.05 if not working_set_bytes else 0.5  # memory speed varies on a shared host
+    assert statistics.median(used) == pytest.approx(0.1, rel=tolerance)
+    assert sum(elapsed) / sum(used) > 1.8
 
 
 def test_rounding_to_whole_steps_is_carried_on():
