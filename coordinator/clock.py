@@ -76,7 +76,10 @@ class Clock:
 
     def local_ns(self, run_ns: int) -> int:
         """What this node's clock says when the run's says ``run_ns``."""
-        return run_ns - self.offset_ns(run_ns - self.offset_ns(run_ns))
+        best = self._best
+        if not best:
+            return run_ns
+        return best.at_ns + round((run_ns - best.at_ns - best.offset_ns) / (1 + self.drift))
 
     def offset_ns(self, local_ns: int) -> int:
         """Run's clock less this node's."""
