@@ -33,5 +33,5 @@ def test_a_read_waits_for_the_slot_in_which_its_target_runs():
     """Of some twenty slots of a program that mostly reads, several end in the middle of a read."""
     assert long_reads(run(1, "batch")) == 0
     result = run(2, "gang", quantum_ms=QUANTUM_MS)
-    assert long_reads(result) >= 1
+    assert long_reads(result) >= 2
     assert sum(rank["served"] for rank in result.ranks) == 2 * 2 * 8000
