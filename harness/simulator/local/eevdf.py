@@ -28,8 +28,8 @@ SLICE_NS = 1_400_000
 """Base slice with two processors: 0.7 ms (1 + log2(processors)), at most three times."""
 
 NOISE_NS = 100_000
-"""Most that interrupts and the hypervisor take of a tick. Without any noise, jobs whose
-processes are picked in opposite orders on two processors would stay out of step for ever."""
+"""Most that a tick's charge is off by, at random. A guess, not a measurement: without any
+noise, jobs that two processors pick in opposite orders would stay out of step for ever."""
 
 TICK_NS = 4_000_000
 """HZ = 250."""
