@@ -75,9 +75,7 @@ def clean(everything: bool = False) -> list[str]:
         did += release(directory, spare={os.getpid()})
     for group in mechanisms.cgroups_of_runs():
         # A group with a process in it belongs to a run that was left alone above.
-        if not any(procs.read_text() for procs in group.rglob("cgroup.procs")) and (
-            mechanisms.remove_cgroups(group, patience_s=0)
-        ):
+        if not mechanisms.populated(group) and mechanisms.remove_cgroups(group, patience_s=0):
             did.append(f"removed empty cgroup {group}")
     home_directory = home()
     if home_directory.is_dir() and not any(home_directory.iterdir()):

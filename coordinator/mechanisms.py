@@ -290,11 +290,19 @@ def cgroups_of_runs() -> list[Path]:
     return sorted(base.glob("lockstep-*")) if base else []
 
 
+def populated(group: Path) -> bool:
+    """Whether a process is in ``group`` or below it; not so once it is gone."""
+    try:
+        return "populated 1" in (group / "cgroup.events").read_text()
+    except OSError:
+        return False
+
+
 def thaw(parent: Path) -> None:
     """Thaw every group below ``parent``, and ``parent``."""
-    for switch in [*parent.glob("*/cgroup.freeze"), parent / "cgroup.freeze"]:
+    for group in _groups(parent):
         with suppress(OSError):
-            switch.write_text("0")
+            (group / "cgroup.freeze").write_text("0")
 
 
 def remove_cgroups(parent: Path, patience_s: float = 2.0) -> bool:
@@ -307,7 +315,7 @@ def remove_cgroups(parent: Path, patience_s: float = 2.0) -> bool:
         return False
     deadline = time.monotonic() + patience_s
     while parent.is_dir():
-        for group in [path for path in parent.iterdir() if path.is_dir()] + [parent]:
+        for group in _groups(parent):
             with suppress(OSError):
                 group.rmdir()
         if time.monotonic() > deadline:
@@ -315,3 +323,8 @@ def remove_cgroups(parent: Path, patience_s: float = 2.0) -> bool:
         if parent.is_dir():
             time.sleep(0.01)
     return True
+
+
+def _groups(parent: Path) -> list[Path]:
+    """``parent`` and the groups below it, the inner ones first, bearing that others remove them meanwhile."""
+    return [Path(top) for top, _, _ in os.walk(parent, topdown=False)]

@@ -22,6 +22,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from runs import everything_in
+
 NETWORK = "10.119.0"
 """Of the addresses, which exist inside the namespaces only."""
 
@@ -88,7 +90,7 @@ class Host:
         if not root.exists():
             return []
         places = (root / str(self.root / "runtime").lstrip("/"), root / "dev/shm")
-        return [str(path) for place in places for path in place.rglob("*")]
+        return [name for place in places for name in everything_in(place)]
 
     def end(self) -> None:
         """Pull the plug."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -100,7 +101,7 @@ class Run:
     def remains(self) -> list[str]:
         """What there still is of the run."""
         left = [f"process {pid} {state(pid)}: {command(pid)}" for pid in self.processes()]
-        left += [str(path) for path in Path(self.runtime).rglob("*")]
+        left += everything_in(self.runtime)
         groups = [group for group in cgroups_of_runs() if group.name.removeprefix("lockstep-") in self.ids]
         return left + [str(group) for group in groups]
 
@@ -108,14 +109,16 @@ class Run:
         """Whether some process of it is stopped or frozen at this moment."""
         self.note()
         groups = [group for group in cgroups_of_runs() if group.name.removeprefix("lockstep-") in self.ids]
-        frozen = ("frozen 1" in events.read_text() for group in groups for events in group.glob("*/*.events"))
-        return any(state(pid) == "T" for pid in self.processes()) or any(frozen)
+        events = [name for group in groups for name in everything_in(group) if name.endswith(".events")]
+        frozen = any("frozen 1" in text(name) for name in events)
+        return frozen or any(state(pid) == "T" for pid in self.processes())
 
     ids: frozenset[str] = frozenset()
 
     def note(self) -> None:
         """Remember the run's id, to look for its cgroup later."""
-        self.ids |= {path.name for path in Path(self.runtime).glob("lockstep-*/*")}
+        pattern = re.compile(r"/lockstep-\d+/([^/]+)$")
+        self.ids |= {found[1] for name in everything_in(self.runtime) if (found := pattern.search(name))}
 
 
 @contextmanager
@@ -150,10 +153,20 @@ def command(pid: int) -> list[str]:
 
 def state(pid: int) -> str:
     """The state letter of a process; empty if it is gone."""
+    return next(iter(text(f"/proc/{pid}/stat").rpartition(")")[2].split()), "")
+
+
+def text(name: str) -> str:
+    """What a file holds; nothing if it is gone."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return Path(name).read_text()
     except OSError:
         return ""
+
+
+def everything_in(place: str | Path) -> list[str]:
+    """The paths of all below a directory; unlike Path.rglob it bears that they go while it looks."""
+    return [f"{top}/{name}" for top, inner, files in os.walk(place) for name in inner + files]
 
 
 def eventually(condition: Callable[[], Any], timeout_s: float = 15.0) -> Any:
