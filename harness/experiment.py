@@ -16,13 +16,15 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from coordinator import mechanisms, policies
 from coordinator.policies import Policy
 from coordinator.workload import Node, ParallelJob
 from harness import document, hosts, overrides
 from harness.document import Document
+from harness.jobs import JobGroup, job_group
+from harness.tables import as_table, build, field_names, known_keys
 from workloads import blocking
 from workloads.program import Program
 from workloads.validation import InputError, number, one_of, whole
@@ -32,21 +34,6 @@ LOCAL_SCHEDULERS = ("svr4", "round-robin", "eevdf")
 QUICK_REPEATS = 2
 QUICK_SHARE = 0.25
 """What --quick makes of repeats and of dedicated_s where the file has no [quick] table."""
-
-T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class JobGroup:
-    """``count`` jobs alike: their program and time of arrival."""
-
-    program: Program
-    count: int = 1
-    arrival_s: float = 0.0
-
-    def __post_init__(self) -> None:
-        whole("count", self.count, least=1)
-        number("arrival_s", self.arrival_s, least=0)
 
 
 @dataclass(frozen=True)
@@ -227,7 +214,7 @@ def _quick(written: Document) -> Iterable[overrides.Override]:
 
 def _experiment(data: Mapping[str, Any], file_name: str, here: bool) -> Experiment:
     known = ("name", "processors", "hosts", "repeats", "seed", "machine", "jobs", "schedulers")
-    _known_keys(data, (*known, "sweep", "quick"), "")
+    known_keys(data, (*known, "sweep", "quick"), "")
     name = data.get("name", file_name)
     if not isinstance(name, str) or not name.strip() or not name.isprintable():
         raise InputError(
@@ -235,7 +222,7 @@ def _experiment(data: Mapping[str, Any], file_name: str, here: bool) -> Experime
         )
     whole("repeats", data.get("repeats", 5), least=1)
     whole("seed", data.get("seed", 1), least=0)
-    _table(data.get("quick", {}), "quick")
+    as_table(data.get("quick", {}), "quick")
     cells = _cells(data)
     nodes = hosts.parse(data.get("hosts", []))
     processors = _processors(data.get("processors", 0), here, nodes)
@@ -279,7 +266,7 @@ def _schedulers(tables: Any, here: bool) -> tuple[Scheduler, ...]:
     for index, table in enumerate(_list(tables, "schedulers", 'policy = "gang"')):
         key = f"schedulers[{index}]"
         try:
-            scheduler = scheduler_of(_table(table, key))
+            scheduler = scheduler_of(as_table(table, key))
             if here:
                 mechanisms.check_local(scheduler.local)
             if here and scheduler.policy.needs_mechanism:
@@ -304,7 +291,7 @@ def scheduler_of(table: Mapping[str, Any]) -> Scheduler:
         remedy = "give one of " + ", ".join(policies.known())
         raise InputError("policy", None, "every [[schedulers]] table needs a policy", remedy)
     name = table["policy"]
-    _known_keys(table, ("policy", *shared, *policies.parameters(name)), "")
+    known_keys(table, ("policy", *shared, *policies.parameters(name)), "")
     options = {key: value for key, value in table.items() if key not in ("policy", *shared)}
     values = {key: table[key] for key in shared if key in table}
     if name == "implicit":
@@ -314,8 +301,8 @@ def scheduler_of(table: Mapping[str, Any]) -> Scheduler:
 
 def _cells(data: Mapping[str, Any]) -> tuple[Cell, ...]:
     jobs = _list(data.get("jobs", []), "jobs", 'program = { pattern = "NEWS", dedicated_s = 2.0 }')
-    machine = _table(data.get("machine", {}), "machine")
-    sweep = _table(data.get("sweep", {}), "sweep")
+    machine = as_table(data.get("machine", {}), "machine")
+    sweep = as_table(data.get("sweep", {}), "sweep")
     for key, values in sweep.items():
         _check_axis(key, values)
     points = [dict(zip(sweep, values, strict=True)) for values in itertools.product(*sweep.values())]
@@ -324,7 +311,7 @@ def _cells(data: Mapping[str, Any]) -> tuple[Cell, ...]:
 
 def _check_axis(key: str, values: Any) -> None:
     where = f'sweep."{key}"'
-    fields = {"program": _field_names(Program), "machine": _field_names(MachineSpec)}
+    fields = {"program": field_names(Program), "machine": field_names(MachineSpec)}
     known = [f"{room}.{name}" for room, names in fields.items() for name in names]
     if key not in known:
         close = difflib.get_close_matches(key, known, n=1)
@@ -343,19 +330,10 @@ def _cell(index: int, settings: Mapping[str, Any], jobs: Sequence[Any], machine:
         room, name = key.split(".", 1)
         swept[room][name] = value
     try:
-        groups = tuple(_group(job, f"jobs[{n}]", swept["program"]) for n, job in enumerate(jobs))
-        return Cell(index, settings, groups, _build(MachineSpec, {**machine, **swept["machine"]}, "machine"))
+        groups = tuple(job_group(job, f"jobs[{n}]", swept["program"]) for n, job in enumerate(jobs))
+        return Cell(index, settings, groups, build(MachineSpec, {**machine, **swept["machine"]}, "machine"))
     except InputError as error:
         raise _swept(error, settings) from None
-
-
-def _group(job: Any, key: str, swept: Mapping[str, Any]) -> JobGroup:
-    table = _table(job, key)
-    if "program" not in table:
-        remedy = 'write program = { pattern = "NEWS", processes = 2, dedicated_s = 2.0 }'
-        raise InputError(f"{key}.program", None, "every [[jobs]] table needs a program", remedy)
-    program = _build(Program, {**_table(table["program"], f"{key}.program"), **swept}, f"{key}.program")
-    return _build(JobGroup, {**table, "program": program}, key)
 
 
 def _swept(error: InputError, settings: Mapping[str, Any]) -> InputError:
@@ -366,38 +344,11 @@ def _swept(error: InputError, settings: Mapping[str, Any]) -> InputError:
     return InputError(f'sweep."{name}"', error.value, error.rule, error.remedy)
 
 
-def _build(kind: type[T], table: Mapping[str, Any], key: str) -> T:
-    _known_keys(table, _field_names(kind), key)
-    try:
-        return kind(**table)
-    except InputError as error:
-        raise error.under(key) from None
-
-
-def _field_names(kind: type[Any]) -> tuple[str, ...]:
-    return tuple(item.name for item in dataclasses.fields(kind))
-
-
-def _table(value: Any, key: str) -> Mapping[str, Any]:
-    if not isinstance(value, dict):
-        raise InputError(key, value, "must be a table", "write [NAME] above its keys, or { key = value }")
-    return value
-
-
 def _list(value: Any, key: str, example: str) -> list[Any]:
     if not isinstance(value, list) or not value:
         remedy = f"write [[{key}]] and below it {example}"
         raise InputError(key, value, f"an experiment needs at least one [[{key}]] table", remedy)
     return value
-
-
-def _known_keys(table: Mapping[str, Any], known: Sequence[str], prefix: str) -> None:
-    for key, value in table.items():
-        if key not in known:
-            close = difflib.get_close_matches(key, known, n=1)
-            remedy = f"did you mean {close[0]!r}?" if close else "remove it; known are " + ", ".join(known)
-            where = f"{prefix}.{key}" if prefix else key
-            raise InputError(where, value, "is not a key that is known here", remedy)
 
 
 def _plain(value: Any) -> Any:

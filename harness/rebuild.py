@@ -6,7 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harness.experiment import Cell, Experiment, JobGroup, MachineSpec, scheduler_of
+from harness.experiment import Cell, Experiment, MachineSpec, scheduler_of
+from harness.jobs import JobGroup
 from harness.records import POLICY, SIMULATED, RunRecord
 from workloads.blocking import RULES
 from workloads.program import Program

@@ -1,0 +1,55 @@
+"""Tables of an experiment file: their keys, and the values that they describe."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from workloads.validation import InputError
+
+T = TypeVar("T")
+
+
+def build(kind: type[T], table: Mapping[str, Any], key: str) -> T:
+    """The dataclass ``kind`` with the fields that ``table`` gives.
+
+    Raises:
+        InputError: below ``key``, for unknown keys and values that do not fit.
+    """
+    known_keys(table, field_names(kind), key)
+    try:
+        return kind(**table)
+    except InputError as error:
+        raise error.under(key) from None
+
+
+def field_names(kind: type[Any]) -> tuple[str, ...]:
+    """The keys of a table that describes ``kind``."""
+    return tuple(item.name for item in dataclasses.fields(kind))
+
+
+def as_table(value: Any, key: str) -> Mapping[str, Any]:
+    """``value`` if it is a table.
+
+    Raises:
+        InputError: if it is none.
+    """
+    if not isinstance(value, dict):
+        raise InputError(key, value, "must be a table", "write [NAME] above its keys, or { key = value }")
+    return value
+
+
+def known_keys(table: Mapping[str, Any], known: Sequence[str], prefix: str) -> None:
+    """Accept a table with no other keys than ``known``.
+
+    Raises:
+        InputError: for any other, naming the nearest that is known.
+    """
+    for key, value in table.items():
+        if key not in known:
+            close = difflib.get_close_matches(key, known, n=1)
+            remedy = f"did you mean {close[0]!r}?" if close else "remove it; known are " + ", ".join(known)
+            where = f"{prefix}.{key}" if prefix else key
+            raise InputError(where, value, "is not a key that is known here", remedy)

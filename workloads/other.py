@@ -1,0 +1,71 @@
+"""What a job can be besides a bulk-synchronous program: sequential, interactive, or any command.
+
+Source: Dusseau, Arpaci, Culler 1996, sections 1 and 8, which ask what coscheduling and implicit
+scheduling do to interactive jobs beside parallel ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from workloads.validation import InputError, number, whole
+
+
+@dataclass(frozen=True)
+class SequentialWork:
+    """One process that computes.
+
+    Attributes:
+        work_s: how much processor time it takes.
+    """
+
+    work_s: float
+    processes: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        number("work_s", self.work_s, above=0)
+
+
+@dataclass(frozen=True)
+class InteractiveWork:
+    """One process that answers a user: thinks, computes for a burst, and so on.
+
+    A burst's *response time* is from the end of the thinking before it to its own end. The next
+    thinking begins then.
+
+    Attributes:
+        burst_ms: processor time of a burst.
+        think_ms: how long the process sleeps before each burst.
+        bursts: how many there are.
+    """
+
+    burst_ms: float
+    think_ms: float
+    bursts: int
+    processes: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        number("burst_ms", self.burst_ms, above=0)
+        number("think_ms", self.think_ms, least=0)
+        whole("bursts", self.bursts, least=1)
+
+
+@dataclass(frozen=True)
+class Command:
+    """Any MPI program, as it is.
+
+    Attributes:
+        argv: what each rank executes.
+        processes: how many ranks there are.
+        launcher: the mpiexec to start them with; empty for the one that starts everything.
+    """
+
+    argv: tuple[str, ...]
+    processes: int = 1
+    launcher: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.argv or not all(isinstance(word, str) and word for word in self.argv):
+            raise InputError("argv", self.argv, "must be a program and its arguments", 'write ["./my_app"]')
+        whole("processes", self.processes, least=1)
