@@ -28,6 +28,9 @@ def machine(processors=1, **options):
     )
 
 
+DETOURS = {"detour_gap_us": 30_000.0, "detour_length_us": 100.0}
+
+
 def run(jobs, on, **options):
     return simulate(jobs, on, policies.create("none", {}), seed=3, **options)
 
@@ -65,8 +68,8 @@ def test_blocking_at_once_costs_switches_and_no_coordination_costs_more():
     program = Program(granularity_us=100, imbalance=0.25, dedicated_s=0.3)
     jobs = [SimulatedJob(number, program) for number in range(3)]
     alone = run(jobs[:1], machine(2)).makespan_ns
-    spinning = run(jobs, machine(2)).makespan_ns
-    blocking = run(jobs, machine(2), blocking="immediate").makespan_ns
+    spinning = run(jobs, machine(2, **DETOURS)).makespan_ns
+    blocking = run(jobs, machine(2, **DETOURS), blocking="immediate").makespan_ns
     assert spinning > 1.5 * 3 * alone
     assert 0.9 * 3 * alone < blocking < 1.5 * 3 * alone
 
@@ -77,13 +80,39 @@ def test_blocking_at_once_costs_switches_and_no_coordination_costs_more():
     st.integers(1, 3),
     st.floats(0, 2),
     st.integers(0, 3),
+    st.sampled_from([{}, DETOURS, {"detour_gap_us": 100.0, "detour_length_us": 100.0}]),
 )
-def test_time_is_conserved_and_the_same_seed_gives_the_same(blocking, count, imbalance, repeat):
+def test_time_is_conserved_and_the_same_seed_gives_the_same(blocking, count, imbalance, repeat, detours):
     program = Program(pattern="NEWS", granularity_us=200, imbalance=imbalance, phases=30)
     jobs = [SimulatedJob(number, program) for number in range(count)]
-    outcomes = [run(jobs, machine(2), blocking=blocking, repeat=repeat) for _ in range(2)]
+    outcomes = [run(jobs, machine(2, **detours), blocking=blocking, repeat=repeat) for _ in range(2)]
     for outcome in outcomes:
         assert not outcome.failure
         assert (outcome.spent_ns.sum(axis=1) == outcome.end_ns).all()
     assert np.array_equal(outcomes[0].spent_ns, outcomes[1].spent_ns)
     assert outcomes[0].jobs == outcomes[1].jobs
+
+
+def test_detours_take_their_share_of_the_time():
+    """A lone process that computes for 2 s loses to 2000 detours of 0.1 ms what they take."""
+    alone = run(computing(1, phases=4000), machine())
+    disturbed = run(computing(1, phases=4000), machine(detour_gap_us=1000.0, detour_length_us=100.0))
+    assert disturbed.makespan_ns - alone.makespan_ns == pytest.approx(0.2e9, rel=0.15)
+
+
+def test_detours_let_spinning_jobs_meet_by_chance():
+    """Three jobs in random turns on two processors run together for a third of the time.
+
+    Undisturbed they keep the turns that they begin with, in step or out of step for ever.
+    """
+    program = Program(granularity_us=100, imbalance=0.25, dedicated_s=0.5)
+    jobs = [SimulatedJob(number, program) for number in range(3)]
+    alone_ns = run(jobs[:1], machine(2)).makespan_ns
+
+    def slowdowns(**detours):
+        on = machine(2, **detours)
+        return [run(jobs, on, repeat=repeat).makespan_ns / 3 / alone_ns for repeat in range(8)]
+
+    disturbed, undisturbed = slowdowns(**DETOURS), slowdowns()
+    assert all(2 < slowdown < 4 for slowdown in disturbed)
+    assert max(undisturbed) > 10

@@ -41,6 +41,8 @@ class SimulatedMachine:
             paper; else they take none and no time, as in ``workloads.messaging``.
         handles_when_waiting: whether a running process handles messages only while it
             waits, as a program does that polls; else also while it computes.
+        detour_gap_us: mean time between detours of a processor (``noise``); 0 for none.
+        detour_length_us: mean length of a detour.
         spin_clock: whether a spin limit runs on the "processor" time of the process, or on
             the "wall" clock, also while it is preempted.
     """
@@ -58,6 +60,8 @@ class SimulatedMachine:
     poll_us: float = 0.0
     messages_to_self: bool = True
     handles_when_waiting: bool = False
+    detour_gap_us: float = 0.0
+    detour_length_us: float = 0.0
     spin_clock: str = "processor"
 
     def __post_init__(self) -> None:
@@ -65,6 +69,7 @@ class SimulatedMachine:
         for key in (
             *("context_switch_us", "wakeup_us", "latency_us"),
             *("send_us", "receive_us", "serve_us", "poll_us"),
+            *("detour_gap_us", "detour_length_us"),
         ):
             number(key, getattr(self, key), least=0)
         one_of("local", self.local, local.KNOWN)

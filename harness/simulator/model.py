@@ -93,7 +93,8 @@ PROCESSOR = np.dtype(
         ("first_order", np.int64),
         ("last_order", np.int64),
         ("charged_ns", np.int64),  # until when the running process's virtual time is counted
-        ("random", np.int64),  # state of its noise
+        ("random", np.int64),  # state of its random numbers
+        ("detour_ns", np.int64),  # when the operating system takes it next: noise.py
         ("average_ns", np.int64),  # of virtual times, when last asked for
         ("current", np.int32),
         ("residents", np.int32),
@@ -152,6 +153,8 @@ MACHINE = np.dtype(
         ("fair", np.int8),  # local scheduler eevdf
         ("slice_ns", np.int64),
         ("message_costs", np.int8),
+        ("detour_gap_ns", np.int64),
+        ("detour_length_ns", np.int64),
     ],
     align=True,
 )

@@ -193,7 +193,7 @@ def tick(state: State, p: int) -> None:
 def slice_ended(state: State, p: int, process: Records) -> bool:
     """Whether the clock tick ends the turn of the running process."""
     if state.machine[0].fair:
-        return eevdf.tick(state, p)
+        return eevdf.settle(state, p)
     return not process.kernel and svr4.tick(state, process)
 
 

@@ -40,6 +40,7 @@ from harness.simulator.model import (
     Records,
     State,
 )
+from harness.simulator.noise import detour
 from harness.simulator.processor import (
     block,
     charge,
@@ -368,10 +369,13 @@ def think(state: State, p: int, q: int) -> None:
 
 @step
 def ring_alarms(state: State, p: int) -> None:
-    """Wake every process of processor ``p`` whose time to think is over."""
+    """Wake every process of processor ``p`` whose time to think is over; begin a detour that is due."""
     processor = state.processors[p]
     clock = state.clock[0]
-    processor.alarm_ns = clock.never_ns
+    if processor.detour_ns <= clock.now_ns:
+        clock.ticks += 1
+        detour(state, p)
+    processor.alarm_ns = processor.detour_ns
     for k in range(processor.residents):
         q = state.residents[p, k]
         process = state.processes[q]

@@ -87,11 +87,15 @@ def start_timers(state: State, machine: SimulatedMachine, random: np.random.Gene
     processors.current = NOBODY
     processors.category = IDLE
     processors.random = ticks
-    processors.activity_ns = processors.alarm_ns = state.clock[0].never_ns
+    processors.activity_ns = processors.alarm_ns = processors.detour_ns = state.clock[0].never_ns
+    if machine.detour_gap_us > 0:
+        gaps = random.exponential(machine.detour_gap_us * 1e3, size=count)
+        processors.alarm_ns = processors.detour_ns = gaps.astype(np.int64) + 1
     processors.tick_ns = ticks if independent else tick_ns
     processors.ticks_to_update = updates if independent else TICKS_PER_UPDATE
     leaves = len(state.timers) >> 1
-    state.timers[leaves : leaves + count] = (processors.tick_ns << state.clock[0].shift) | np.arange(count)
+    first_ns = np.minimum(processors.tick_ns, processors.alarm_ns)
+    state.timers[leaves : leaves + count] = (first_ns << state.clock[0].shift) | np.arange(count)
     for place in range(leaves - 1, 0, -1):
         state.timers[place] = min(state.timers[2 * place], state.timers[2 * place + 1])
 
@@ -184,6 +188,8 @@ def _machine_record(machine: SimulatedMachine) -> Records:
     record.fair = machine.local == "eevdf"
     record.slice_ns = eevdf.SLICE_NS
     record.requeue_unblocked = local.KNOWN[machine.local].requeues_unblocked
+    record.detour_gap_ns = round(machine.detour_gap_us * 1e3)
+    record.detour_length_ns = round(machine.detour_length_us * 1e3)
     record.message_costs = record.send_ns + record.receive_ns + record.serve_ns + record.poll_ns > 0
     return records
 

@@ -27,10 +27,6 @@ REQUEUES_UNBLOCKED = False
 SLICE_NS = 1_400_000
 """Base slice with two processors: 0.7 ms (1 + log2(processors)), at most three times."""
 
-NOISE_NS = 100_000
-"""Most that a tick's charge is off by, at random. A guess, not a measurement: without any
-noise, jobs that two processors pick in opposite orders would stay out of step for ever."""
-
 TICK_NS = 4_000_000
 """HZ = 250."""
 
@@ -79,15 +75,6 @@ def settle(state: State, p: int) -> bool:
         return False
     process.deadline_ns = process.virtual_ns + state.machine[0].slice_ns
     return True
-
-
-@step
-def tick(state: State, p: int) -> bool:
-    """Charge up to the clock tick, and what interrupts took; True if the slice has ended."""
-    processor = state.processors[p]
-    processor.random = (processor.random * 1103515245 + 12345) & 0x7FFFFFFF
-    state.processes[processor.current].virtual_ns += (processor.random >> 8) * NOISE_NS >> 23
-    return settle(state, p)
 
 
 @step
