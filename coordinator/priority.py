@@ -20,6 +20,7 @@ SLICE_NS = 100_000
 
 _RESET_ON_FORK = 1
 _SCHED_SETATTR = {"x86_64": 314, "aarch64": 274}.get(platform.machine())
+_SCHED_GETATTR = {"x86_64": 315, "aarch64": 275}.get(platform.machine())
 
 
 class _Attributes(ctypes.Structure):
@@ -74,3 +75,13 @@ def _request_slice(slice_ns: int) -> bool:
         runtime_ns=slice_ns,
     )
     return bool(ctypes.CDLL(None).syscall(_SCHED_SETATTR, 0, ctypes.byref(attributes), 0) == 0)
+
+
+def own_slice_ns() -> int:
+    """The slice that EEVDF gives this thread, 0 if the kernel does not say (before Linux 6.12)."""
+    attributes = _Attributes(size=ctypes.sizeof(_Attributes))
+    if _SCHED_GETATTR is None:
+        return 0
+    libc = ctypes.CDLL(None, use_errno=True)
+    failed = libc.syscall(_SCHED_GETATTR, 0, ctypes.byref(attributes), attributes.size, 0)
+    return 0 if failed else int(attributes.runtime_ns)

@@ -15,6 +15,8 @@ SCHEMA = 1
 
 MACHINE = ("host", "kernel", "cpu_model", "cores", "processors", "launcher")
 
+CONSTANTS = ("switch_us", "handoff_us", "latency_us", "detour_gap_us", "detour_length_us")
+
 
 def document(
     experiment: Experiment, records: Sequence[RunRecord], tau_s: float, session: str | None = None
@@ -28,7 +30,7 @@ def document(
     last = (measured or records)[-1]
     session = session or last.session
     machine: dict[str, Any] = {key: last.conditions.get(key) for key in MACHINE}
-    machine |= {key: value for key, value in last.constants.items() if key != "unit_ns"}
+    machine |= {key: last.constants[key] for key in CONSTANTS if key in last.constants}
     return {
         "schema": SCHEMA,
         "experiment": experiment.name,

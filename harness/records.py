@@ -60,7 +60,7 @@ class RunRecord:
         repeat: number of the repetition, from 0.
         seed: of the experiment.
         processors: ids of the cores it could use.
-        constants: switch_us, handoff_us, latency_us, unit_ns (docs/formats.md).
+        constants: what ``harness.calibrate`` found, and unit_ns (docs/formats.md).
         mechanism: what stopped and continued processes, with the reason for the choice.
         launcher: the MPI that started the ranks.
         wall_s: duration with start-up and clean-up.
@@ -83,7 +83,7 @@ class RunRecord:
     repeat: int
     seed: int
     processors: Sequence[int]
-    constants: Mapping[str, float]
+    constants: Mapping[str, Any]
     mechanism: str
     mechanism_reason: str
     launcher: str
@@ -108,7 +108,7 @@ class RunRecord:
 class Calibration:
     """Samples of one machine constant, taken in one session.
 
-    ``quantity`` is latency_ns, switch_ns, wakeup_ns or unit_ns (``workloads.probe``).
+    ``quantity`` is what ``workloads.probe`` or ``harness.calibrate`` calls it.
     """
 
     session: str

@@ -185,12 +185,7 @@ def _measure(
         repeat=task.repeat,
         seed=experiment.seed,
         processors=site.processors,
-        constants={
-            "switch_us": constants.switch_us,
-            "handoff_us": constants.handoff_us,
-            "latency_us": workload.latency_us,
-            "unit_ns": workload.unit_ns,
-        },
+        constants=constants.of_run(result.mechanism) | {"unit_ns": workload.unit_ns},
         mechanism=result.mechanism,
         mechanism_reason=result.mechanism_reason,
         launcher=result.launcher,

@@ -16,40 +16,60 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness import records
+from harness.calibrate import MEDIANS_US
 from harness.counterpart import KINDS
 from harness.experiment import Experiment, Scheduler
 from harness.records import JobRecord, RunRecord
 from harness.run import Task
+from harness.simulator.local import rr
 from harness.simulator.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.model import SWITCHING
 from harness.simulator.outcome import JobOutcome, Outcome, Waits
 from harness.simulator.simulate import simulate
 from workloads import timeline as timelines
 
-LOCAL = {"other": "eevdf", "rr": "round-robin"}
+LOCAL = {"other": "eevdf", "rr": "rr"}
 """The simulated scheduler for each of the kernel's scheduling classes."""
 
 SIMULATOR = "simulator"
 
 
-def machine_like(constants: Mapping[str, float], processors: int, scheduler: Scheduler) -> SimulatedMachine:
+def machine_like(constants: Mapping[str, Any], processors: int, scheduler: Scheduler) -> SimulatedMachine:
     """A simulated machine with the calibrated ``constants`` of a host (``RunRecord.constants``).
 
     It has what the ranks have: they take messages to themselves without sending any, look
     for messages only while they wait, and spin by the wall clock. The kernel's clock ticks at
-    the same time on all processors.
+    the same time on all processors. What a record made by an earlier version lacks costs nothing.
     """
-    handoff_us = constants.get("handoff_us", constants["switch_us"])
+    known = {name: constants.get(name, 0.0) for name in MEDIANS_US}
+    handoff_us = constants.get("handoff_us", known["switch_us"])
+    parts_us = known["send_us"] + known["receive_us"] + (known["serve_us"] + known["poll_us"]) / 2
+    table = None
+    if scheduler.local == "rr" and known["rr_interval_us"] and known["tick_us"]:
+        table = rr.table(max(1, round(known["rr_interval_us"] / known["tick_us"])))
     return SimulatedMachine(
         processors=processors,
         context_switch_us=handoff_us,
-        wakeup_us=max(0.0, constants["switch_us"] - handoff_us),
-        latency_us=constants["latency_us"],
+        wakeup_us=max(0.0, known["switch_us"] - handoff_us),
+        idle_wakeup_us=max(0.0, (known["wakeup_us"] or known["switch_us"]) - handoff_us),
+        # The calibrated latency is that of a whole message, from the call that sends to the one that has it.
+        latency_us=max(0.0, known["latency_us"] - parts_us),
+        send_us=known["send_us"],
+        receive_us=known["receive_us"],
+        serve_us=known["serve_us"],
+        poll_us=known["poll_us"] / 2,
         local=LOCAL[scheduler.local],
+        dispatch_table=table,
         messages_to_self=False,
         handles_when_waiting=True,
         timers="synchronised",
         spin_clock="wall",
+        tick_us=known["tick_us"] or None,
+        slice_us=known["slice_us"] or None,
+        slot_cost_us=constants.get("slot_cost_us", ()),
+        lateness_us=constants.get("lateness_us", ()),
+        detour_gap_us=constants.get("detour_gap_us", 0.0),
+        detour_length_us=constants.get("detour_length_us", 0.0),
     )
 
 
@@ -68,7 +88,7 @@ class Host:
     session: str
     digest: str
     processors: Sequence[int]
-    constants: Mapping[str, float]
+    constants: Mapping[str, Any]
     conditions: Mapping[str, Any]
 
     @classmethod
@@ -93,6 +113,7 @@ def _outcome(experiment: Experiment, task: Task, host: Host) -> Outcome:
         blocking=scheduler.blocking,
         spin_switches=scheduler.spin_switches,
         rule_switch_us=host.constants["switch_us"],
+        rule_latency_us=host.constants["latency_us"],
         seed=experiment.seed,
         repeat=task.repeat,
         timeline=True,  # tells what each process did; costs a few milliseconds

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from coordinator.workload import Node, Result, Workload
-from harness import calibrate, conditions
+from coordinator.workload import Node, Workload
+from harness import calibrate, conditions, records
 from harness.calibrate import Constants, Probe
 from harness.experiment import usable_processors
 from harness.records import Calibration
+from harness.slot_costs import RunWorkload
 from harness.store import Store
-
-RunWorkload = Callable[[Workload, Callable[[str], None]], Result]
-"""Runs a workload for real and says meanwhile what it does (``coordinator.driver``)."""
 
 
 @dataclass(frozen=True)
@@ -79,8 +77,12 @@ class Site:
             found |= {"processors": list(processors), "nodes": names}
         return cls(session_name(), processors, tools, store, found, nodes)
 
-    def calibrate(self, working_sets: Iterable[int], watcher: Watcher) -> list[Calibration]:
+    def calibrate(
+        self, working_sets: Iterable[int], mechanisms: Iterable[str], watcher: Watcher
+    ) -> list[Calibration]:
         """Measure the machine constants and store them; empty on a host with one processor.
+
+        ``mechanisms`` are those whose changes of slot are to be measured, too.
 
         Raises:
             LaunchError: if the probe fails.
@@ -93,17 +95,24 @@ class Site:
         if len(processors) < 2:
             watcher.warn("not calibrated: that takes two processors; waiting rules go by nominal constants")
             return []
-        watcher.note("calibrating: switch cost and message latency")
-        found = list(
-            calibrate.calibrate(
-                self.tools.probe,
-                processors,
-                working_sets,
+        watcher.note("calibrating: messages, context switches, detours, changes of slot")
+        found = [
+            Calibration(
                 session=self.session,
+                recorded_at=records.now(),
+                quantity=quantity,
+                samples=samples,
+                processors=processors[:2],
+                working_set_bytes=working_set_bytes,
                 launcher=self.tools.launcher,
                 conditions=self.conditions,
             )
-        )
+            for quantity, samples, working_set_bytes in (
+                *calibrate.messages(self.tools.probe, processors, working_sets),
+                *calibrate.slots(self.tools.run_workload, processors[:2], mechanisms),
+                *calibrate.kernel(),
+            )
+        ]
         for calibration in found:
             self.store.add_calibration(calibration)
         return found

@@ -129,6 +129,8 @@ def probe(processors: Sequence[int], working_set_bytes: int) -> dict[str, list[f
         "handoff_ns": [3e3],
         "latency_ns": [2e3],
         "wakeup_ns": [3e4],
+        "detour_ns": [1e4, 1e4, 1e5],
+        "detour_gap_ns": [2e7, 3e7],
         "unit_ns": [64.0],
     }
 

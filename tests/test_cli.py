@@ -62,6 +62,8 @@ GOLDEN = {
         "switch_us": "float",
         "handoff_us": "float",
         "latency_us": "float",
+        "detour_gap_us": "float",
+        "detour_length_us": "float",
     },
     "failures": [],
 }
@@ -195,8 +197,10 @@ def test_calibration_is_shown_and_recorded(lockstep, tmp_path):
     assert status == 0
     constants = {row["quantity"]: row for row in json.loads(out)["constants"]}
     assert constants["switch"]["median_us"] == 5.0
+    assert constants["lateness signals"]["n"] == 20
     assert "lockstep-results" in err
-    assert len(store.load(tmp_path / "lockstep-results").calibrations) == 5
+    recorded = store.load(tmp_path / "lockstep-results").calibrations
+    assert set(recorded["quantity"].str.replace("_ns", "")) == set(constants) | {"unit"}
     assert "5.00" in lockstep("calibrate")[1]
 
 

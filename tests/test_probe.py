@@ -8,7 +8,9 @@ import sys
 
 import pytest
 
+from coordinator.driver import run_workload
 from coordinator.launch import find_launcher
+from harness import slot_costs
 
 
 def probe(processors, *options, ranks=3):
@@ -34,6 +36,37 @@ def test_a_switch_costs_more_than_a_message():
     assert found["handoff_ns"] > 0
     assert found["wakeup_ns"] > 0
     assert found["unit_ns"] > 0
+    assert 0 < found["receive_ns"] < found["switch_ns"]
+    assert 0 < found["send_ns"] < found["switch_ns"]
+    assert 0 < found["poll_ns"] < found["send_ns"]
+    assert found["detour_gap_ns"] <= 1e9
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two processors")
+def test_other_load_shows_as_detours():
+    """A process that competes for both processors takes turns of milliseconds from them."""
+    processors = sorted(os.sched_getaffinity(0))[:2]
+    burn = "import os, sys\nos.sched_setaffinity(0, {int(sys.argv[1])})\nwhile True: pass"
+    others = [subprocess.Popen([sys.executable, "-c", burn, str(processor)]) for processor in processors]
+    try:
+        found = json.loads(probe(processors).stdout)
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+    assert statistics.median(found["detour_ns"]) > 500_000
+    assert max(found["detour_gap_ns"]) < 50e6
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two processors")
+def test_changes_of_slot_cost_a_part_of_their_slots():
+    processors = sorted(os.sched_getaffinity(0))[:2]
+    found = slot_costs.measure(run_workload, processors, "signals")
+    assert len(found["slot_cost_ns"]) == 2
+    assert len(found["lateness_ns"]) > 30
+    assert 1e3 < statistics.median(found["slot_cost_ns"]) < slot_costs.QUANTUM_MS * 1e6 / 2
 
 
 @pytest.mark.slow

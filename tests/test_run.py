@@ -178,20 +178,32 @@ def test_progress_counts_up_to_the_end_and_the_time_left_down_to_nothing(place):
 
 
 def test_calibration_gives_medians_and_keeps_samples(place):
-    found = place.calibrate([0], Quiet())
+    found = place.calibrate([0], ["signals"], Quiet())
     constants = site.constants(found)
     assert (constants.switch_us, constants.handoff_us, constants.latency_us) == (5.0, 3.0, 2.0)
-    assert {calibration.quantity for calibration in found} == {
-        "switch_ns",
-        "latency_ns",
-        "handoff_ns",
-        "wakeup_ns",
-        "unit_ns",
-    }
+    assert constants.detour_length_us == pytest.approx((10 + 10 + 100) / 3)
+    assert constants.detour_gap_us == 25_000
+    told = {calibration.quantity for calibration in found}
+    assert {"switch_ns", "detour_ns", "slot_cost_ns signals", "lateness_ns signals", "tick_ns"} <= told
+
+
+def test_a_run_goes_by_the_slot_costs_of_its_mechanism(place):
+    constants = site.constants(place.calibrate([0], ["signals"], Quiet()))
+    told = constants.of_run("signals")
+    assert len(told["slot_cost_us"]) == 2
+    assert told["lateness_us"] == sorted(told["lateness_us"])
+    assert 50 <= told["lateness_us"][0] <= told["lateness_us"][-1] <= 50.019
+    assert "slot_cost_us" not in constants.of_run("")
+
+
+def test_without_calibration_the_nominal_constants_stand():
+    told = site.constants([]).of_run("")
+    assert told["switch_us"] > 0
+    assert told["detour_gap_us"] == told["send_us"] == 0
 
 
 def test_steps_are_calibrated_for_each_working_set(place):
-    constants = calibrate.constants(place.calibrate([4096, 8192], Quiet()))
+    constants = calibrate.constants(place.calibrate([4096, 8192], [], Quiet()))
     assert constants.unit_ns({4096}) == 64.0
     assert constants.unit_ns({4096, 8192}) == 0.0
     assert site.constants([]).unit_ns({0}) == 0.0

@@ -1,4 +1,4 @@
-"""Constants of this host that the waiting rules go by, measured with the messages they govern.
+"""Constants of this host that waiting rules and simulator go by, measured with the messages they govern.
 
 ``mpiexec -n 3 python -m mpi4py -m workloads.probe --processors A,B`` prints one JSON
 document with lists of samples in nanoseconds:
@@ -10,10 +10,16 @@ document with lists of samples in nanoseconds:
 - ``handoff_ns``: what it costs to block and let the other process of the same processor
   run until its answer, beyond the messages: a switch without a wake-up across processors;
 - ``wakeup_ns``: what a read costs more if its target is blocked on an idle processor;
+- ``send_ns``, ``receive_ns``: processor time to send a message, and to take one in;
+- ``serve_ns``: to answer a read, beyond receiving it and sending the answer;
+- ``poll_ns``: to look for a message when none is there;
+- ``detour_ns``: lengths of the detours of processors that only compute (``workloads.detours``);
+- ``detour_gap_ns``: mean time from one detour to the next, one sample a processor; at least
+  the time watched;
 - ``unit_ns``: a step through the working set (one sample, 0 without ``--working-set-bytes``).
 
-With a single processor only the hand-off can be measured; it stands for the switch, and the
-latency is taken as part of it.
+With a single processor only the hand-off is measured, which stands for the switch; all else
+that takes two is 0.
 """
 
 from __future__ import annotations
@@ -23,12 +29,14 @@ import json
 import os
 import statistics
 import sys
+import time
 from time import perf_counter_ns
 from typing import Any
 
+from workloads import detours
 from workloads.blocking import FIXED, FOREVER_NS, Waiting
 from workloads.compute import Compute, unit_ns
-from workloads.messaging import Messenger, world
+from workloads.messaging import REQUEST, RESPONSE, Messenger, world
 from workloads.recorder import Recorder
 
 RANKS = 3
@@ -38,22 +46,54 @@ SPINNING = Waiting(FIXED, 0, 0, FOREVER_NS, 0)
 BLOCKING = Waiting(FIXED, 0, 0, 0, 0)
 
 BATCH = 20
-"""Reads per sample; a sample is their mean."""
+"""Calls per sample; a sample is their mean."""
 
 FALL_ASLEEP_NS = 50_000
 """Pause before each read that is to find its server asleep."""
 
+WATCH_NS = 1_000_000_000
+"""How long to watch for detours."""
 
-class Probe:
-    """Reads between a server and a reader, with or without a rival on the server's processor.
+LOOK_S = 0.005
+"""How often a rival without work looks for some."""
 
-    Collective over RANKS ranks.
+Samples = dict[str, list[float]]
+
+
+class TimedMessenger(Messenger):
+    """Notes how long its sends take, and its handling of messages by their kind, in nanoseconds.
+
+    Two readings of the clock are part of each time.
     """
 
-    def __init__(self, samples: int) -> None:
+    def __init__(self, comm: Any) -> None:
+        super().__init__(comm, SPINNING, Recorder())
+        self.sending: list[int] = []
+        self.handling: list[list[int]] = [[] for _ in range(4)]
+
+    def _send(self, target: int, kind: int, value: int) -> None:
+        begin = perf_counter_ns()
+        super()._send(target, kind, value)
+        self.sending.append(perf_counter_ns() - begin)
+
+    def _handle(self) -> int:
+        begin = perf_counter_ns()
+        kind = super()._handle()
+        self.handling[kind].append(perf_counter_ns() - begin)
+        return kind
+
+
+class Probe:
+    """Reads between a server and a reader; both call every method, the reader gets the samples.
+
+    The rival's rank runs :func:`compete` meanwhile.
+    """
+
+    def __init__(self, world: Any, pair: Any, samples: int) -> None:
+        self._world = world
+        self._pair = pair
+        self._reads = pair.rank == READER
         self._samples = samples
-        self._comm = world()
-        self._pair: Any = self._comm.Split(self._comm.rank == RIVAL)
 
     def round_trips_ns(
         self,
@@ -64,29 +104,58 @@ class Probe:
         pause_ns: int = 0,
         rival: bool = False,
     ) -> list[float]:
-        """Round-trip times, in nanoseconds, of reads with server and reader on ``places``.
+        """Round-trip times of reads with server and reader on ``places``, in nanoseconds.
 
-        The reader computes for ``pause_ns`` before each read, outside of its time. The reader
-        returns means of BATCH reads, the others an empty list.
+        The reader computes for ``pause_ns`` before each read, outside of its time; a rival
+        may keep the server's processor busy. The server gets an empty list.
         """
-        if self._comm.rank == RIVAL:
-            if rival:
-                self._compete(places[SERVER])
-            return []
-        os.sched_setaffinity(0, {places[self._comm.rank]})
-        messenger = Messenger(self._pair, (server, reader)[self._comm.rank], Recorder())
-        found = self._read(messenger, pause_ns) if self._comm.rank == READER else []
+        os.sched_setaffinity(0, {places[self._pair.rank]})
+        if rival and self._reads:
+            self._world.send(places[SERVER], RIVAL)
+            self._world.recv(source=RIVAL)
+        messenger = Messenger(self._pair, (server, reader)[self._pair.rank], Recorder())
+        found = self._read(messenger, pause_ns) if self._reads else []
         messenger.barrier(learning=False)
         messenger.close()
-        if rival and self._comm.rank == READER:
-            self._comm.send(None, RIVAL)
+        if rival and self._reads:
+            self._world.send(None, RIVAL)
+            self._world.recv(source=RIVAL)
         return found
 
-    def _compete(self, place: int) -> None:
-        os.sched_setaffinity(0, {place})
-        over = self._comm.irecv(source=READER)
-        while not over.test()[0]:
-            pass
+    def overheads_ns(self, places: tuple[int, int]) -> Samples:
+        """Processor time of the parts of a read with both ends spinning; empty on the server."""
+        os.sched_setaffinity(0, {places[self._pair.rank]})
+        messenger = TimedMessenger(self._pair)
+        polls = []
+        if self._reads:
+            self._read(messenger, 0)
+            for _ in range(self._samples):
+                begin = perf_counter_ns()
+                for _ in range(BATCH):
+                    messenger.poll()
+                polls.append((perf_counter_ns() - begin) / BATCH)
+        messenger.barrier(learning=False)
+        messenger.close()
+        served = self._pair.bcast(_batches(messenger.handling[REQUEST]), SERVER)
+        if not self._reads:
+            return {}
+        sent, received = _batches(messenger.sending), _batches(messenger.handling[RESPONSE])
+        both_ns = statistics.median(sent) + statistics.median(received)
+        serves = [max(0.0, time_ns - both_ns) for time_ns in served]
+        return {"send_ns": sent, "receive_ns": received, "serve_ns": serves, "poll_ns": polls}
+
+    def detours_ns(self, places: tuple[int, int]) -> Samples:
+        """The detours of ``places``, watched at the same time, while the rival sleeps."""
+        os.sched_setaffinity(0, {places[self._pair.rank]})
+        if self._reads:
+            self._world.send(WATCH_NS / 1e9, RIVAL)
+            self._world.recv(source=RIVAL)
+        self._pair.barrier()
+        found = self._pair.allgather(detours.watch(WATCH_NS))
+        return {
+            "detour_ns": [float(length_ns) for one in found for length_ns in one] or [0.0],
+            "detour_gap_ns": [WATCH_NS / max(1, len(one)) for one in found],
+        }
 
     def _read(self, messenger: Messenger, pause_ns: int) -> list[float]:
         pause = Compute()
@@ -102,44 +171,76 @@ class Probe:
         return found
 
 
-def measure(processors: list[int], samples: int, working_set_bytes: int) -> dict[str, Any]:
-    """All constants; the document of the module's description, on the reader. Collective."""
-    probe = Probe(samples)
-    a, b = processors[0], processors[-1]
+def compete(comm: Any) -> None:
+    """The rival's part: do what the reader says, each time answering when it begins or stops.
+
+    A whole number is a processor to keep busy until the next message, None the end of that, a
+    fraction a time in seconds to sleep, and text the end. Without work it sleeps, so that it
+    disturbs nobody.
+    """
+    while not isinstance(wish := _sleep_until_told(comm), str):
+        comm.send(None, READER)
+        if isinstance(wish, float):
+            time.sleep(wish)
+        elif wish is not None:
+            os.sched_setaffinity(0, {wish})
+            while not comm.iprobe(source=READER):
+                pass
+
+
+def _sleep_until_told(comm: Any) -> Any:
+    while not comm.iprobe(source=READER):
+        time.sleep(LOOK_S)
+    return comm.recv(source=READER)
+
+
+def _batches(times_ns: list[int]) -> list[float]:
+    """Means of BATCH after BATCH."""
+    return [statistics.fmean(times_ns[at : at + BATCH]) for at in range(0, len(times_ns) - BATCH + 1, BATCH)]
+
+
+def measure(probe: Probe, a: int, b: int) -> Samples:
+    """All constants of processors ``a`` and ``b`` but the step through a working set."""
     handed = probe.round_trips_ns((a, a), server=BLOCKING, reader=BLOCKING)
     if a == b:
-        handoff_ns = [time / 2 for time in handed]
-        found = {"latency_ns": [0.0], "switch_ns": handoff_ns, "handoff_ns": handoff_ns, "wakeup_ns": [0.0]}
-    else:
-        spun = probe.round_trips_ns((a, b), server=SPINNING, reader=SPINNING)
-        woken, switched = (
-            probe.round_trips_ns(
-                (a, b), server=BLOCKING, reader=SPINNING, pause_ns=FALL_ASLEEP_NS, rival=rival
-            )
-            for rival in (False, True)
-        )
-        base_ns = statistics.median(spun or [0.0])
-        found = {
-            "latency_ns": [time / 2 for time in spun],
-            "switch_ns": [time - base_ns for time in switched],
-            "handoff_ns": [(time - base_ns) / 2 for time in handed],
-            "wakeup_ns": [time - base_ns for time in woken],
-        }
-    return {**found, "unit_ns": [unit_ns(working_set_bytes)]} if world().rank == READER else {}
+        handoff_ns = [time_ns / 2 for time_ns in handed]
+        others = ("latency", "wakeup", "send", "receive", "serve", "poll", "detour", "detour_gap")
+        return {"switch_ns": handoff_ns, "handoff_ns": handoff_ns} | {f"{name}_ns": [0.0] for name in others}
+    spun = probe.round_trips_ns((a, b), server=SPINNING, reader=SPINNING)
+    woken, switched = (
+        probe.round_trips_ns((a, b), server=BLOCKING, reader=SPINNING, pause_ns=FALL_ASLEEP_NS, rival=rival)
+        for rival in (False, True)
+    )
+    base_ns = statistics.median(spun or [0.0])
+    return {
+        "latency_ns": [time_ns / 2 for time_ns in spun],
+        "switch_ns": [time_ns - base_ns for time_ns in switched],
+        "handoff_ns": [(time_ns - base_ns) / 2 for time_ns in handed],
+        "wakeup_ns": [time_ns - base_ns for time_ns in woken],
+        **probe.overheads_ns((a, b)),
+        **probe.detours_ns((a, b)),
+    }
 
 
 def main(arguments: list[str]) -> None:
-    """Measure and print."""
+    """Measure and print. Collective over RANKS ranks."""
     parser = argparse.ArgumentParser(prog="python -m workloads.probe", description=__doc__)
     parser.add_argument("--processors", required=True, help="ids of one or two processors: A,B")
     parser.add_argument("--samples", type=int, default=100)
     parser.add_argument("--working-set-bytes", type=int, default=0)
     options = parser.parse_args(arguments)
     processors = [int(processor) for processor in options.processors.split(",")]
-    if world().size != RANKS:
-        raise SystemExit(f"workloads.probe wants {RANKS} ranks and has {world().size}")
-    found = measure(processors, options.samples, options.working_set_bytes)
-    if found:
+    comm = world()
+    if comm.size != RANKS:
+        raise SystemExit(f"workloads.probe wants {RANKS} ranks and has {comm.size}")
+    pair = comm.Split(comm.rank == RIVAL)
+    if comm.rank == RIVAL:
+        compete(comm)
+        return
+    found = measure(Probe(comm, pair, options.samples), processors[0], processors[-1])
+    if comm.rank == READER:
+        found["unit_ns"] = [unit_ns(options.working_set_bytes)]
+        comm.send("end", RIVAL)
         sys.stdout.write(json.dumps(found) + "\n")
 
 

@@ -18,7 +18,7 @@ COMMANDS = {
     "compare": "hold measured slowdowns against simulated ones, with a verdict for each",
     "report": "show what an experiment's records say, as one page or picture",
     "trace": "write the timeline of a run for Perfetto or Chrome",
-    "calibrate": "measure the machine constants that the waiting rules go by",
+    "calibrate": "measure the machine constants that waiting rules and simulator go by",
     "policies": "list scheduling policies, waiting rules and mechanisms",
     "agent": "be the agent of a node (internal: started by run on every node)",
     "clean": "release whatever runs have left behind",

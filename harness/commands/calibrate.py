@@ -1,10 +1,11 @@
-"""``lockstep calibrate``: the machine constants that the waiting rules go by."""
+"""``lockstep calibrate``: the machine constants that waiting rules and simulator go by."""
 
 from __future__ import annotations
 
 import argparse
 from typing import Any
 
+from coordinator import mechanisms
 from harness.commands import Answer
 from harness.commands.run import real_tools, results_argument
 from harness.experiment import usable_processors
@@ -38,7 +39,8 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         raise InputError("processors", len(processors), rule, "give this process a second one (taskset)")
     with Store(options.results) as store:
         site = Site.here(processors, real_tools(), store)
-        found = site.calibrate([options.working_set_bytes], watcher)
+        usable = [name for name, mechanism in mechanisms.known().items() if not mechanism.unavailable()]
+        found = site.calibrate([options.working_set_bytes], usable, watcher)
         notes = (f"samples recorded in {store.path}",)
     document = {
         "schema": SCHEMA,
@@ -55,7 +57,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
 def _row(calibration: Calibration) -> dict[str, Any]:
     ordered = sorted(calibration.samples)
     return {
-        "quantity": calibration.quantity.removesuffix("_ns"),
+        "quantity": calibration.quantity.replace("_ns", ""),
         "median_us": quantile(ordered, 0.5) / 1e3,
         "p10_us": quantile(ordered, 0.1) / 1e3,
         "p90_us": quantile(ordered, 0.9) / 1e3,

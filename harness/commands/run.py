@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from coordinator import mechanisms
 from coordinator.driver import run_workload
 from coordinator.launch import find_launcher
 from harness import answer, conditions, counterpart, experiment, hosts, run, site, summary
@@ -119,7 +120,7 @@ def _measure(
         return made
     working_sets = {job.program.working_set_bytes for task in tasks for job in task.jobs}
     try:
-        constants = site.constants(here.calibrate(working_sets, watcher))
+        constants = site.constants(here.calibrate(working_sets, _mechanisms(wanted), watcher))
         for record in run.run(wanted, tasks, here, constants, watcher, timeline=timeline):
             made.append(record)
     except (KeyboardInterrupt, SystemExit):  # the driver ends by the latter on SIGTERM
@@ -128,6 +129,12 @@ def _measure(
             f"{here.store.path}, go on with --resume"
         ) from None
     return made
+
+
+def _mechanisms(wanted: Experiment) -> set[str]:
+    """What the experiment's schedulers stop and continue processes with on this host."""
+    users = [scheduler for scheduler in wanted.schedulers if scheduler.policy.needs_mechanism]
+    return {mechanisms.choose(scheduler.mechanism)[0] for scheduler in users}
 
 
 def _simulate(

@@ -14,6 +14,18 @@ MEANING = {
     "handoff": "a switch between two processes of one processor",
     "latency": "one-way message, both ends spinning",
     "wakeup": "a blocked process woken on an idle processor",
+    "send": "processor time to send a message",
+    "receive": "processor time to take a message in",
+    "serve": "processor time to answer a read, beyond receiving and sending",
+    "poll": "a look for messages when there is none",
+    "detour": "length of the operating system's detours",
+    "detour_gap": "time from one detour to the next, a sample a processor",
+    "slot_cost": "what a processor loses by a change of slot",
+    "lateness": "how late slots change",
+    "skew": "time between the first and the last processor at a change of slot",
+    "tick": "the kernel's clock tick",
+    "slice": "the slice of the default scheduling class",
+    "rr_interval": "the turn of SCHED_RR",
     "unit": "one step through the working set",
 }
 
@@ -25,7 +37,8 @@ def constants(document: Mapping[str, Any]) -> Table:
         table.add_column(heading, justify="right")
     for row in document["constants"]:
         numbers = [f"{row[key]:.2f}" for key in ("median_us", "p10_us", "p90_us")]
-        table.add_row(row["quantity"], MEANING.get(row["quantity"], ""), *numbers, str(row["n"]))
+        meaning = MEANING.get(row["quantity"].split()[0], "")
+        table.add_row(row["quantity"], meaning, *numbers, str(row["n"]))
     return table
 
 

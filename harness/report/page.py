@@ -165,7 +165,7 @@ def _conditions(content: Content) -> Iterator[tuple[str, str]]:
     yield "Host", f"{machine['host']}, Linux {machine['kernel']}"
     yield "Processors", f"{machine['cpu_model']}; used: {', '.join(map(str, machine['processors'] or ()))}"
     yield "MPI", str(machine["launcher"])
-    constants = {key: value for key, value in last.constants.items() if key.endswith("_us")}
+    constants = {key: value for key, value in machine.items() if key.endswith("_us")}
     yield (
         "Calibrated",
         ", ".join(f"{key.removesuffix('_us')} {value:.1f} us" for key, value in constants.items()),

@@ -65,15 +65,24 @@ def end_slot(state: State) -> None:
     """A slot has ended, or the time that the caller set has come."""
     clock = state.clock[0]
     clock.now_ns = clock.next_ns
-    if clock.until_ns <= clock.slot_end_ns:
+    if clock.until_ns <= clock.slot_end_ns + clock.late_ns:
         clock.status = UNTIL
     elif clock.slot + 1 == len(state.slots) and not clock.cyclic:
         clock.status = TABLE_END
     else:
         clock.slot = (clock.slot + 1) % len(state.slots)
         clock.slot_end_ns += state.slot_ns[clock.slot]
-        clock.next_ns = min(clock.slot_end_ns, clock.until_ns)
+        draw_lateness(state)
+        clock.next_ns = min(clock.slot_end_ns + clock.late_ns, clock.until_ns)
         apply_slot(state)
+
+
+@step
+def draw_lateness(state: State) -> None:
+    """How late the slot in force is going to end."""
+    clock = state.clock[0]
+    clock.random = (clock.random * 1103515245 + 12345) & 0x7FFFFFFF
+    clock.late_ns = state.lateness_ns[(clock.random >> 8) % len(state.lateness_ns)]
 
 
 @step
@@ -88,5 +97,7 @@ def apply_slot(state: State) -> None:
                 eevdf.place(state, process)
             process.state = READY
             svr4.enter(state, process)
+    state.clock[0].changing = 1
     for p in range(len(state.processors)):
         reconsider(state, p)
+    state.clock[0].changing = 0

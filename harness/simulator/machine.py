@@ -26,6 +26,7 @@ class SimulatedMachine:
         processors: how many.
         context_switch_us: cost of every dispatch.
         wakeup_us: what it costs more to dispatch a process that a message has just woken.
+        idle_wakeup_us: the same on a processor that was idle; by default no different.
         latency_us: one-way time of a message; none is lost, each is one packet.
         local: name of the local scheduler (``harness.simulator.local.KNOWN``).
         dispatch_table: rows of (quantum, tqexp, slpret, maxwait, lwait), lowest priority
@@ -41,6 +42,11 @@ class SimulatedMachine:
             paper; else they take none and no time, as in ``workloads.messaging``.
         handles_when_waiting: whether a running process handles messages only while it
             waits, as a program does that polls; else also while it computes.
+        tick_us: the clock tick; by default the local scheduler's own.
+        slice_us: the slice of ``eevdf``; by default Linux's for two processors.
+        slot_cost_us: what the first, the second, ... processor loses by a change of slot, and
+            every further one the last; empty for nothing.
+        lateness_us: how late slots end, one value as likely as the other; empty for never.
         detour_gap_us: mean time between detours of a processor (``noise``); 0 for none.
         detour_length_us: mean length of a detour.
         spin_clock: whether a spin limit runs on the "processor" time of the process, or on
@@ -50,6 +56,7 @@ class SimulatedMachine:
     processors: int = 32
     context_switch_us: float = 200.0
     wakeup_us: float = 0.0
+    idle_wakeup_us: float | None = None
     latency_us: float = 10.0
     local: str = "svr4"
     dispatch_table: Sequence[Sequence[int]] | None = None
@@ -60,6 +67,10 @@ class SimulatedMachine:
     poll_us: float = 0.0
     messages_to_self: bool = True
     handles_when_waiting: bool = False
+    tick_us: float | None = None
+    slice_us: float | None = None
+    slot_cost_us: Sequence[float] = ()
+    lateness_us: Sequence[float] = ()
     detour_gap_us: float = 0.0
     detour_length_us: float = 0.0
     spin_clock: str = "processor"
@@ -72,6 +83,14 @@ class SimulatedMachine:
             *("detour_gap_us", "detour_length_us"),
         ):
             number(key, getattr(self, key), least=0)
+        if self.idle_wakeup_us is not None:
+            number("idle_wakeup_us", self.idle_wakeup_us, least=0)
+        for key in ("tick_us", "slice_us"):
+            if getattr(self, key) is not None:
+                number(key, getattr(self, key), above=0)
+        for key in ("slot_cost_us", "lateness_us"):
+            for index, value in enumerate(getattr(self, key)):
+                number(f"{key}[{index}]", value, least=0)
         one_of("local", self.local, local.KNOWN)
         one_of("timers", self.timers, TIMERS)
         flag("messages_to_self", self.messages_to_self)
@@ -79,6 +98,11 @@ class SimulatedMachine:
         one_of("spin_clock", self.spin_clock, SPIN_CLOCKS)
         if self.dispatch_table is not None:
             _check_table(self.dispatch_table)
+
+    @property
+    def tick_ns(self) -> int:
+        """The clock tick in force."""
+        return local.KNOWN[self.local].tick_ns if self.tick_us is None else round(self.tick_us * 1e3)
 
     def table(self) -> Table:
         """The dispatch table in force."""

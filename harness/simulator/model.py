@@ -92,6 +92,7 @@ PROCESSOR = np.dtype(
         ("alarm_ns", np.int64),
         ("first_order", np.int64),
         ("last_order", np.int64),
+        ("slot_cost_ns", np.int64),  # what it loses by a change of slot
         ("charged_ns", np.int64),  # until when the running process's virtual time is counted
         ("random", np.int64),  # state of its random numbers
         ("detour_ns", np.int64),  # when the operating system takes it next: noise.py
@@ -139,6 +140,7 @@ MACHINE = np.dtype(
     [
         ("switch_ns", np.int64),
         ("wakeup_ns", np.int64),
+        ("idle_wakeup_ns", np.int64),
         ("latency_ns", np.int64),
         ("send_ns", np.int64),
         ("receive_ns", np.int64),
@@ -150,6 +152,7 @@ MACHINE = np.dtype(
         ("tick_period_ns", np.int64),
         ("ticks_per_update", np.int32),
         ("requeue_unblocked", np.int8),
+        ("boosts_woken", np.int8),
         ("fair", np.int8),  # local scheduler eevdf
         ("slice_ns", np.int64),
         ("message_costs", np.int8),
@@ -171,6 +174,9 @@ CLOCK = np.dtype(
         ("next_ns", np.int64),  # the earlier of the two that follow
         ("slot_end_ns", np.int64),
         ("until_ns", np.int64),
+        ("late_ns", np.int64),  # by how much the present slot is going to end too late
+        ("random", np.int64),  # state of the random numbers for that
+        ("changing", np.int64),  # slots are being changed now
         ("slot", np.int64),
         ("cyclic", np.int64),
         ("new_plan", np.int64),  # a decision has changed slots and jobs since the last call
@@ -203,6 +209,7 @@ class State(NamedTuple):
             after those of each job's root.
         spent_ns: (P, 8) by category, a cache line a row; the last three columns are unused.
         waits: (J, kind, outcome, [count, nanoseconds]).
+        lateness_ns: how late slots end, one value as likely as the other.
         slots: (slots, N) who may run in each slot; ``slot_ns`` their lengths.
         table: the local scheduler's dispatch table, one row per priority.
         timeline: rows of (time, processor, process, category) where recording is on.
@@ -222,6 +229,7 @@ class State(NamedTuple):
     samples: NDArray[np.int64]
     spent_ns: NDArray[np.int64]
     waits: NDArray[np.int64]
+    lateness_ns: NDArray[np.int64]
     slots: NDArray[np.int8]
     slot_ns: NDArray[np.int64]
     table: NDArray[np.int32]

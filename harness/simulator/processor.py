@@ -45,9 +45,9 @@ def charge(state: State, p: int, category: int) -> None:
 
 
 @hot
-def level(process: Records) -> int:
+def level(state: State, process: Records) -> int:
     """Its priority, temporary kernel priority included."""
-    return KERNEL_PRIORITY if process.kernel else process.priority
+    return KERNEL_PRIORITY if process.kernel and state.machine[0].boosts_woken else process.priority
 
 
 @step
@@ -62,7 +62,7 @@ def best(state: State, p: int) -> int:
         q = state.residents[p, k]
         process = state.processes[q]
         if process.state == READY and process.allowed:
-            its_level = level(process)
+            its_level = level(state, process)
             if its_level > highest or (its_level == highest and process.order < order):
                 found = q
                 highest = its_level
@@ -96,12 +96,16 @@ def dispatch(state: State, p: int) -> None:
         set_activity(state, p, NEVER_NS)
         return
     state.processes[q].state = TAKING_OVER
+    machine = state.machine[0]
+    cost_ns = machine.switch_ns
+    if state.processes[q].kernel:
+        cost_ns += machine.idle_wakeup_ns if processor.category == IDLE else machine.wakeup_ns
+    if state.clock[0].changing:
+        cost_ns += processor.slot_cost_ns
     processor.switching = 1
     processor.switches += 1
     charge(state, p, SWITCHING)
-    machine = state.machine[0]
-    woken_ns = machine.wakeup_ns if state.processes[q].kernel else 0
-    set_activity(state, p, machine.switch_ns + woken_ns)
+    set_activity(state, p, cost_ns)
 
 
 @step
@@ -139,7 +143,7 @@ def outranked(state: State, p: int, q: int) -> bool:
     if state.machine[0].fair:
         return eevdf.outranked(state, p, q)
     other = best(state, p)
-    return other != NOBODY and level(state.processes[other]) > level(state.processes[q])
+    return other != NOBODY and level(state, state.processes[other]) > level(state, state.processes[q])
 
 
 @step

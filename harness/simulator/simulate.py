@@ -41,6 +41,7 @@ def simulate(
     blocking: str = "spin",
     spin_switches: float = 2.0,
     rule_switch_us: float | None = None,
+    rule_latency_us: float | None = None,
     seed: int = 0,
     repeat: int = 0,
     timeline: bool = False,
@@ -48,7 +49,8 @@ def simulate(
 ) -> Outcome:
     """Run ``jobs`` on ``machine`` under ``policy`` to their ends; the same arguments, the same outcome.
 
-    The waiting rules go by ``rule_switch_us``, without it by the machine's context switch.
+    The waiting rules go by ``rule_switch_us`` and ``rule_latency_us``, without them by the machine's
+    context switch and latency.
     ``seed``, ``repeat`` and the jobs' numbers fix the compute times, which are those of the
     MPI run. A workload that does not finish within ``timeout_s`` simulated seconds, or gets
     stuck, gives an outcome with a failure.
@@ -66,7 +68,7 @@ def simulate(
         return waiting(
             blocking,
             switch_us=machine.context_switch_us if rule_switch_us is None else rule_switch_us,
-            latency_us=machine.latency_us,
+            latency_us=machine.latency_us if rule_latency_us is None else rule_latency_us,
             spin_switches=spin_switches,
             imbalance_us=program.imbalance_us,
         )
@@ -140,7 +142,7 @@ class _Run:
         look_ns, seen = patience_ns, 0
         while unfinished:
             clock.until_ns = min(arrival_ns(coming[0]) if coming else limit_ns, limit_ns, look_ns)
-            clock.next_ns = min(clock.until_ns, clock.slot_end_ns)
+            clock.next_ns = min(clock.until_ns, clock.slot_end_ns + clock.late_ns)
             status = advance(self.state)
             now_ns = int(clock.now_ns)
             if status == REFILL:
@@ -187,6 +189,7 @@ class _Run:
         clock.slot, end_ns = plan.slot_at(int(clock.now_ns))
         clock.slot_end_ns = clock.never_ns if end_ns is None else end_ns
         clock.cyclic = plan.decision.cyclic
+        clock.late_ns = self.state.lateness_ns[0]
         clock.new_plan = 1
 
     def _place(self, index: int, placement: Sequence[int]) -> None:

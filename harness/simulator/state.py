@@ -60,6 +60,7 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
         samples=np.zeros((processes + len(jobs), len(blocking.new_sample(0))), dtype=np.int64),
         spent_ns=_aligned((machine.processors, 8), np.dtype(np.int64)),
         waits=np.zeros((len(jobs), 3, 2, 2), dtype=np.int64),
+        lateness_ns=np.array([round(late_us * 1e3) for late_us in machine.lateness_us or (0.0,)]),
         slots=np.zeros((1, processes), dtype=np.int8),
         slot_ns=np.zeros(1, dtype=np.int64),
         table=np.array(machine.table(), dtype=np.int32),
@@ -79,7 +80,7 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
 def start_timers(state: State, machine: SimulatedMachine, random: np.random.Generator) -> None:
     """Give each processor the phases of its clock tick and starvation timer."""
     count = machine.processors
-    tick_ns = local.KNOWN[machine.local].tick_ns
+    tick_ns = machine.tick_ns
     ticks = random.integers(tick_ns, size=count) + 1
     updates = random.integers(TICKS_PER_UPDATE, size=count) + 1
     independent = machine.timers == "independent"
@@ -87,6 +88,10 @@ def start_timers(state: State, machine: SimulatedMachine, random: np.random.Gene
     processors.current = NOBODY
     processors.category = IDLE
     processors.random = ticks
+    state.clock[0].random = ticks[0]
+    costs = machine.slot_cost_us or (0.0,)
+    for p in range(count):
+        processors[p].slot_cost_ns = round(costs[min(p, len(costs) - 1)] * 1e3)
     processors.activity_ns = processors.alarm_ns = processors.detour_ns = state.clock[0].never_ns
     if machine.detour_gap_us > 0:
         gaps = random.exponential(machine.detour_gap_us * 1e3, size=count)
@@ -175,6 +180,8 @@ def _machine_record(machine: SimulatedMachine) -> Records:
     record = records[0]
     record.switch_ns = round(machine.context_switch_us * 1e3)
     record.wakeup_ns = round(machine.wakeup_us * 1e3)
+    idle_wakeup_us = machine.wakeup_us if machine.idle_wakeup_us is None else machine.idle_wakeup_us
+    record.idle_wakeup_ns = round(idle_wakeup_us * 1e3)
     record.latency_ns = round(machine.latency_us * 1e3)
     record.send_ns = round(machine.send_us * 1e3)
     record.receive_ns = round(machine.receive_us * 1e3)
@@ -183,10 +190,11 @@ def _machine_record(machine: SimulatedMachine) -> Records:
     record.messages_to_self = machine.messages_to_self
     record.handles_when_waiting = machine.handles_when_waiting
     record.wall_clock_spin = machine.spin_clock == "wall"
-    record.tick_period_ns = local.KNOWN[machine.local].tick_ns
+    record.tick_period_ns = machine.tick_ns
     record.ticks_per_update = TICKS_PER_UPDATE
     record.fair = machine.local == "eevdf"
-    record.slice_ns = eevdf.SLICE_NS
+    record.slice_ns = eevdf.SLICE_NS if machine.slice_us is None else round(machine.slice_us * 1e3)
+    record.boosts_woken = local.KNOWN[machine.local].boosts_woken
     record.requeue_unblocked = local.KNOWN[machine.local].requeues_unblocked
     record.detour_gap_ns = round(machine.detour_gap_us * 1e3)
     record.detour_length_ns = round(machine.detour_length_us * 1e3)

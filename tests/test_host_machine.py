@@ -1,0 +1,133 @@
+"""What a simulated machine has of a real host: its tick, its turns, what changes of slot cost."""
+
+import numpy as np
+import pytest
+
+from coordinator import policies
+from harness.experiment import scheduler_of
+from harness.simulated import machine_like
+from harness.simulator.machine import SimulatedJob, SimulatedMachine
+from harness.simulator.simulate import simulate
+from workloads.program import Program
+from workloads.validation import InputError
+
+MS = 1_000_000
+
+
+def computing(count, phases=400):
+    """Jobs of one process that compute for half a millisecond a phase."""
+    program = Program(processes=1, granularity_us=500, imbalance=0, phases=phases)
+    return [SimulatedJob(number, program) for number in range(count)]
+
+
+def run(jobs, policy="none", parameters=None, blocking="spin", **machine):
+    values = {"processors": 1, "context_switch_us": 0, "timers": "synchronised"} | machine
+    on = SimulatedMachine(**values)
+    return simulate(jobs, on, policies.create(policy, parameters or {}), blocking=blocking, timeline=True)
+
+
+def turns_ns(outcome):
+    """Lengths of the uninterrupted runs of the processes on processor 0 until the first of them ends."""
+    return np.diff(changes_ns(outcome))
+
+
+def changes_ns(outcome):
+    """When one process followed another on processor 0, until the first of them ended."""
+    times, _, process, _ = outcome.timeline[outcome.timeline[:, 1] == 0].T
+    changes = times[np.flatnonzero(np.diff(process)) + 1]
+    return changes[changes < min(job.finish_ns for job in outcome.jobs)]
+
+
+def test_rr_gives_turns_of_its_interval():
+    turns = turns_ns(run(computing(2, phases=2000), local="rr"))
+    assert set(turns) == {100 * MS}
+    dispatch_table = [(5, 0, 0, 2**31 - 1, 0)]
+    turns = turns_ns(run(computing(2, phases=2000), local="rr", dispatch_table=dispatch_table))
+    assert set(turns) == {20 * MS}
+
+
+def test_under_rr_a_process_that_wakes_waits_for_its_turn():
+    thinker = SimulatedJob(2, Program(processes=1, granularity_us=100, phases=20), think_us=5000)
+    bursts = {
+        local: run([*computing(1, phases=8000), thinker], local=local).jobs[1].longest_burst_ns
+        for local in ("rr", "eevdf")
+    }
+    assert 80 * MS < bursts["rr"] <= 101 * MS
+    assert bursts["eevdf"] < 10 * MS
+
+
+def test_slices_are_looked_at_in_the_tick_of_the_host():
+    assert np.median(turns_ns(run(computing(2), local="eevdf", tick_us=1000))) == 2 * MS
+    assert np.median(turns_ns(run(computing(2), local="eevdf", tick_us=1000, slice_us=3000))) == 3 * MS
+    assert np.median(turns_ns(run(computing(2), local="eevdf"))) == 4 * MS
+
+
+def test_each_change_of_slot_costs_what_was_measured():
+    """Two jobs of 100 ms take turns of 10 ms: the processor loses 1 ms some twenty times."""
+    gang = ("gang", {"quantum_ms": 10})
+    free = run(computing(2, phases=200), *gang, local="eevdf")
+    outcome = run(computing(2, phases=200), *gang, local="eevdf", slot_cost_us=[1000.0])
+    lost_ns = outcome.makespan_ns - free.makespan_ns
+    assert 20 * MS <= lost_ns <= 24 * MS
+    assert outcome.spent_ns[0, 3] == lost_ns
+
+
+def test_slots_end_as_late_as_measured_and_do_not_drift():
+    outcome = run(computing(2), "gang", {"quantum_ms": 10}, local="eevdf", lateness_us=[100.0, 300.0])
+    assert set(changes_ns(outcome) % (10 * MS)) == {100_000, 300_000}
+
+
+def test_a_process_woken_on_an_idle_processor_pays_for_that():
+    jobs = [SimulatedJob(0, Program(granularity_us=1000, imbalance=1.5, phases=200))]
+    costs = {"processors": 2, "local": "eevdf", "wakeup_us": 20.0, "messages_to_self": False}
+    same, dear = (
+        run(jobs, blocking="immediate", **costs, idle_wakeup_us=idle_us).spent_ns[:, 3].sum()
+        for idle_us in (20.0, 120.0)
+    )
+    # How often it blocks depends a little on how long that takes.
+    assert dear / same == pytest.approx(120 / 20, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("tick_us", 0), ("slice_us", -1), ("slot_cost_us", [-1.0]), ("lateness_us", [1.0, -2.0])],
+)
+def test_impossible_hosts_are_refused(key, value):
+    with pytest.raises(InputError, match=key):
+        SimulatedMachine(**{key: value})
+
+
+CONSTANTS = {
+    "switch_us": 20.0,
+    "handoff_us": 5.0,
+    "latency_us": 3.0,
+    "wakeup_us": 30.0,
+    "send_us": 1.0,
+    "receive_us": 0.5,
+    "serve_us": 0.2,
+    "poll_us": 0.2,
+    "tick_us": 1000.0,
+    "rr_interval_us": 30_000.0,
+    "slot_cost_us": [300.0, 100.0],
+}
+
+
+def test_a_message_takes_as_long_as_the_calibrated_one():
+    machine = machine_like(CONSTANTS, 2, scheduler_of({"policy": "none"}))
+    program = Program(pattern="NEWS", granularity_us=50, imbalance=0, phases=1)
+    outcome = simulate([SimulatedJob(0, program)], machine, policies.create("none", {}))
+    reads = outcome.jobs[0].reads
+    # Two messages of 3 us, but that the wait begins when the first has been sent, which takes 1 us.
+    assert reads.spun_ns / reads.spun == pytest.approx(5_000, rel=0.1)
+
+
+def test_the_classes_of_the_kernel_have_their_schedulers():
+    rr = machine_like(CONSTANTS, 2, scheduler_of({"policy": "none", "local": "rr"}))
+    assert (rr.local, rr.table()[0][0]) == ("rr", 30)
+    assert machine_like(CONSTANTS, 2, scheduler_of({"policy": "none"})).local == "eevdf"
+
+
+def test_what_an_older_record_lacks_costs_nothing():
+    machine = machine_like({"switch_us": 20.0, "latency_us": 3.0}, 2, scheduler_of({"policy": "none"}))
+    assert (machine.context_switch_us, machine.wakeup_us, machine.latency_us) == (20.0, 0.0, 3.0)
+    assert (machine.detour_gap_us, machine.slot_cost_us, machine.tick_us) == (0.0, (), None)
