@@ -12,7 +12,7 @@ import os
 import selectors
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict
 from typing import Any
@@ -29,7 +29,10 @@ from coordinator.rundir import RunDirectory
 from coordinator.session import Plan, Session
 from coordinator.timer import Alarm
 from coordinator.view import Job, Machine
-from coordinator.workload import Result, Switch, Workload
+from coordinator.workload import ParallelJob, Result, Switch, Workload
+from workloads.other import Command
+from workloads.program import Program
+from workloads.single import KINDS
 from workloads.validation import InputError
 
 HEAD_START_NS = 50_000_000
@@ -40,6 +43,9 @@ LEAD_NS = 5_000_000
 
 EXIT_S = 1.0
 """How long a launcher may take to end, and to say why, after one of its ranks has gone."""
+
+REPORT_S = 5.0
+"""How long the agents may take to report the end of a program after its launcher has ended."""
 
 FINALIZE_S = 30.0
 """How long all launchers may take to end after the end of the workload."""
@@ -64,11 +70,17 @@ def run_workload(workload: Workload, progress: Progress | None = None) -> Result
     """
     mechanism, why = _mechanism(workload)
     launcher = launch.find_launcher()
+    own = {job.number: launch.launcher_at(name) for job in workload.jobs if (name := _launcher_of(job))}
     session, jobs = _session(workload)
     with Interrupt() as interrupt:
-        driver = Driver(workload, mechanism, launcher, interrupt, progress or (lambda text: None))
+        driver = Driver(workload, mechanism, launcher, own, interrupt, progress or (lambda text: None))
         failure = driver.play(session, jobs)
         return driver.result(mechanism or "none", why, failure)
+
+
+def _launcher_of(job: ParallelJob) -> str:
+    """The launcher that a job asks for; empty if it takes the one that is there."""
+    return job.program.launcher if isinstance(job.program, Command) else ""
 
 
 def _mechanism(workload: Workload) -> tuple[str | None, str]:
@@ -91,7 +103,7 @@ def _session(workload: Workload) -> tuple[Session, list[Job]]:
             number=job.number,
             processes=job.program.processes,
             arrival_ns=round(job.arrival_s * 1e9),
-            moldable=not job.command,
+            moldable=isinstance(job.program, Program),
             estimate=job.estimate,
         )
         for job in workload.jobs
@@ -106,24 +118,28 @@ def _session(workload: Workload) -> tuple[Session, list[Job]]:
 
 
 class Driver:
-    """One run: the crew of the conductor, and the loop that tells it what happens."""
+    """One run: the crew of the conductor, and the loop that tells it what happens.
+
+    ``own`` are the launchers of the jobs that do not take the common one.
+    """
 
     def __init__(
         self,
         workload: Workload,
         mechanism: str | None,
         launcher: Launcher,
+        own: Mapping[int, Launcher],
         interrupt: Interrupt,
         progress: Progress,
     ) -> None:
         self._workload = workload
         self._mechanism = mechanism
         self._launcher = launcher
+        self._own = own
         self._interrupt = interrupt
         self._progress = progress
         self._parts = {job.number: Part() for job in workload.jobs}
         self._programs = {job.number: job.program for job in workload.jobs}
-        self._commands = {job.number: job.command for job in workload.jobs}
         self._switches: list[Switch] = []
         self._nodes: Nodes
         self._origin_ns: int | None = None
@@ -184,8 +200,9 @@ class Driver:
             return
         part.ready.clear()
         count = len(placement)
-        argv = self._launcher.argv(count, self._command(job, count), self._nodes.hosts(placement))
-        environment = self._launcher.environment({**self._directory.marks, JOB: str(job)})
+        launcher = self._own.get(job, self._launcher)
+        argv = launcher.argv(count, self._command(job, count), self._nodes.hosts(placement))
+        environment = launcher.environment({**self._directory.marks, JOB: str(job)})
         out, err = (self._directory.log(f"job-{job}-{stream}") for stream in ("out", "err"))
         part.mpiexec = mpiexec = launch.start(argv, environment, out, err)
         handle = Process(mpiexec.pid)
@@ -267,6 +284,8 @@ class Driver:
             case protocol.Finished(_, _, record):
                 part.records[rank] = record
                 if len(part.records) == part.processes:
+                    if part.give_up_ns is not None:  # it was given up too soon
+                        part.failure, part.give_up_ns = "", None
                     self._conductor.leave(job, self._now_ns())
                     self._progress(f"job {job} has finished")
             case protocol.Gone() if rank in part.ready:
@@ -291,14 +310,20 @@ class Driver:
         handle.close()
         part = self._parts[job]
         status = mpiexec.wait()
-        if self._commands[job]:
+        command = isinstance(self._programs[job], Command)
+        if command:
             part.output = launch.head(self._directory.log(f"job-{job}-out"))
-        if mpiexec is part.mpiexec and (status or not self._conductor.is_over(job)):
-            said = launch.tail(self._directory.log(f"job-{job}-err")) or launch.tail(
-                self._directory.log(f"job-{job}-out")
-            )
-            why = f"its launcher {launch.describe(status)}"
-            self._fail(job, "\n".join(filter(None, [part.failure, why, said])))
+        if mpiexec is not part.mpiexec or (not status and self._conductor.is_over(job)):
+            return
+        if command and not status and len(part.ready) == part.processes:
+            # The program has ended by itself; what its agents say of that may be on its way.
+            part.failure = "its launcher has ended and its ranks have not"
+            part.give_up_ns = time.monotonic_ns() + round(REPORT_S * 1e9)
+            return
+        logs = (self._directory.log(f"job-{job}-{stream}") for stream in ("err", "out"))
+        said = next(filter(None, map(launch.tail, logs)), "")
+        why = f"its launcher {launch.describe(status)}"
+        self._fail(job, "\n".join(filter(None, [part.failure, why, said])))
 
     def _fail(self, job: int, why: str) -> None:
         """End what is left of a job; the others go on."""
@@ -335,28 +360,29 @@ class Driver:
 
     def _command(self, job: int, count: int) -> list[str]:
         """What each rank of a job executes."""
-        command = self._commands[job]
-        if command:
-            wrap = [sys.executable, "-S", "-m", "coordinator.wrap"]
-            return [*wrap, str(self._directory.socket), str(job), *command]
-        return [sys.executable, "-m", "mpi4py", "-m", "workloads.rank", self._spec(job, count)]
+        program, socket = self._programs[job], str(self._directory.socket)
+        if isinstance(program, Command):
+            return [sys.executable, "-S", "-m", "coordinator.wrap", socket, str(job), *program.argv]
+        spec = {"version": protocol.VERSION, "socket": socket, "job": job}
+        if isinstance(program, Program):
+            spec |= self._parallel(job, program.on(count))
+            return [sys.executable, "-m", "mpi4py", "-m", "workloads.rank", json.dumps(spec)]
+        kind = next(kind for kind, work in KINDS.items() if isinstance(program, work))
+        spec |= {"kind": kind, "work": asdict(program)}
+        return [sys.executable, "-m", "workloads.single", json.dumps(spec)]
 
-    def _spec(self, job: int, count: int) -> str:
+    def _parallel(self, job: int, program: Program) -> dict[str, Any]:
+        """What the ranks of a bulk-synchronous program must know besides."""
         workload = self._workload
-        return json.dumps(
-            {
-                "version": protocol.VERSION,
-                "socket": str(self._directory.socket),
-                "job": job,
-                "program": asdict(self._programs[job].on(count)),
-                "key": [workload.seed, workload.repeat, job],
-                "waiting": {
-                    "blocking": workload.blocking,
-                    "switch_us": workload.switch_us,
-                    "latency_us": workload.latency_us,
-                    "spin_switches": workload.spin_switches,
-                },
-                "unit_ns": workload.unit_ns,
-                "timeline": workload.timeline,
-            }
-        )
+        return {
+            "program": asdict(program),
+            "key": [workload.seed, workload.repeat, job],
+            "waiting": {
+                "blocking": workload.blocking,
+                "switch_us": workload.switch_us,
+                "latency_us": workload.latency_us,
+                "spin_switches": workload.spin_switches,
+            },
+            "unit_ns": workload.unit_ns,
+            "timeline": workload.timeline,
+        }

@@ -97,6 +97,21 @@ def find_launcher(name: str | None = None) -> Launcher:
     raise InputError("launcher", name, f"needs an mpiexec of {wanted}, and {where}", REMEDY)
 
 
+def launcher_at(name: str) -> Launcher:
+    """The launcher at a path, or the first of that name on PATH.
+
+    Raises:
+        InputError: if there is none, or it is of no known kind.
+    """
+    path = shutil.which(name)
+    found = _identify(path) if path else None
+    if found is None:
+        what = f"{path} is none of those" if path else "there is no such program"
+        rule = f"must be an mpiexec of {' or '.join(KINDS)}, and {what}"
+        raise InputError("launcher", name, rule, 'check the path, or write "{launcher}" for the usual one')
+    return found
+
+
 def _candidates() -> Iterator[str]:
     places = [Path(sys.executable).parent / program for program in ("mpiexec", "mpirun")]
     paths = [str(place) for place in places if os.access(place, os.X_OK)]

@@ -66,7 +66,8 @@ def outcome(
         )
         places = placements.get(job.number, ())
         for record in records:
-            told = {**record, **{key: record[key] - origin_ns for key in ("start_ns", "finish_ns")}}
+            told = {"processes": part.processes, **record}
+            told |= {key: record[key] - origin_ns for key in ("start_ns", "finish_ns")}
             if workload.nodes:
                 # Cores of different nodes share their ids; the policy's numbers are unique.
                 told |= {"core": record["processor"], "processor": places[record["rank"]]}

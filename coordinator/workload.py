@@ -12,23 +12,24 @@ from typing import Any
 
 from coordinator.policies import Policy
 from coordinator.view import ExecutionTime
+from workloads.other import Command, InteractiveWork, SequentialWork
 from workloads.program import Program
+
+Work = Program | Command | SequentialWork | InteractiveWork
+"""What a job can run; all say with how many ``processes``."""
 
 
 @dataclass(frozen=True)
 class ParallelJob:
-    """A job of the workload: its number, program and time of arrival.
+    """A job of the workload: its number, what it runs, and its time of arrival.
 
-    With a ``command`` that is what its ranks execute, any MPI program; ``program`` then says no
-    more than how many there are. ``estimate`` is what is known of its execution time, for
-    policies that go by it.
+    ``estimate`` is what is known of its execution time, for policies that go by it.
     """
 
     number: int
-    program: Program
+    program: Work
     arrival_s: float = 0.0
     estimate: ExecutionTime | None = None
-    command: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -40,8 +40,8 @@ class Breakdown:
 
 def of_run(
     ranks: Iterable[Mapping[str, Any]], processors: Sequence[int], makespan_ns: int, switch_ns: float
-) -> Breakdown:
-    """The breakdown of a run, averaged over its processors.
+) -> Breakdown | None:
+    """The breakdown of a run, averaged over its processors; None if a rank has recorded nothing.
 
     The window of each processor lasts from the first arrival to the last finish. The ranks
     placed there give the CPU time of their activities. A context switch costs the
@@ -52,6 +52,8 @@ def of_run(
     """
     placed: dict[int, list[Mapping[str, Any]]] = {processor: [] for processor in processors}
     for rank in ranks:
+        if "computing_ns" not in rank:
+            return None
         placed[rank["processor"]].append(rank)
     return mean([_of_processor(here, makespan_ns, switch_ns) for here in placed.values()])
 

@@ -85,8 +85,8 @@ class Constants:
 
     def unit_ns(self, working_sets: Collection[int]) -> float:
         """The step time if all programs have one working set, else 0: each rank measures its own."""
-        (size, *others) = working_sets
-        return 0.0 if others else self.step_ns.get(size, 0.0)
+        sizes = set(working_sets)
+        return self.step_ns.get(sizes.pop(), 0.0) if len(sizes) == 1 else 0.0
 
     def of_run(self, mechanism: str) -> dict[str, Any]:
         """What a run under ``mechanism`` goes by, as it is recorded (docs/formats.md)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from harness import run
+from harness import jobs, run
 from harness.experiment import Experiment
 from harness.records import DEDICATED, POLICY, SIMULATED, SIMULATED_DEDICATED, RunRecord
 from harness.run import Task
@@ -33,12 +33,15 @@ def imitates(simulated: RunRecord, measured: RunRecord) -> bool:
 def missing(experiment: Experiment, records: Sequence[RunRecord]) -> list[tuple[Task, RunRecord]]:
     """The tasks that were measured and not simulated since, each with its last measured record.
 
-    A counterpart counts if it was simulated with the constants of the measured run.
+    A cell with a job that the simulator does not know is left out. A counterpart counts if it
+    was simulated with the constants of the measured run.
     """
     done = run.recorded(records)
     found = []
     for task in run.plan(experiment):
         cell, repeat, kind, table, job = task.key
+        if not jobs.simulated(task.cell.jobs()):
+            continue
         measured, simulated = done.get(task.key), done.get((cell, repeat, KINDS[kind], table, job))
         if measured and (simulated is None or simulated.constants != measured.constants):
             found.append((task, measured))

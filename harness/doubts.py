@@ -97,7 +97,7 @@ def _slots(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _wakeups(records: Sequence[RunRecord]) -> list[str]:
-    lost = sum(rank["rechecks"] for record in records for rank in record.ranks)
+    lost = sum(rank.get("rechecks", 0) for record in records for rank in record.ranks)
     if not lost:
         return []
     return [f"{lost} sleeps ended by the safety time-out with a message there: wake-ups were lost"]

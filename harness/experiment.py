@@ -210,6 +210,9 @@ def _quick(written: Document) -> Iterable[overrides.Override]:
         if isinstance(dedicated_s, int | float) and "program.dedicated_s" not in data.get("sweep", {}):
             key = f"jobs[{index}].program.dedicated_s"
             yield overrides.make(key, dedicated_s * QUICK_SHARE, "--quick")
+        work_s = job.get("work_s") if isinstance(job, dict) else None
+        if isinstance(work_s, int | float):
+            yield overrides.make(f"jobs[{index}].work_s", work_s * QUICK_SHARE, "--quick")
 
 
 def _experiment(data: Mapping[str, Any], file_name: str, here: bool) -> Experiment:
@@ -257,7 +260,8 @@ def _check_sizes(cell: Cell, processors: int) -> None:
         if wanted > processors:
             rule = f"a job has one process per processor, and processors is {processors}"
             remedy = "give the job fewer processes, or the experiment more processors"
-            error = InputError(f"jobs[{index}].program.processes", wanted, rule, remedy)
+            what = "program.processes" if isinstance(group.program, Program) else "command"
+            error = InputError(f"jobs[{index}].{what}", wanted, rule, remedy)
             raise _swept(error, cell.settings)
 
 

@@ -30,7 +30,14 @@ def waiting_name(table: Mapping[str, Any]) -> str:
 
 
 def program_name(program: Mapping[str, Any]) -> str:
-    """A program's fields: pattern, processes, granularity and imbalance."""
+    """What a job runs, from the table that describes it (``harness.jobs.described``)."""
+    if "argv" in program:
+        n = program["processes"]
+        return f"{' '.join(program['argv'])}, {n} process{'es' if n > 1 else ''}"
+    if "work_s" in program:
+        return f"sequential, {program['work_s']:g} s"
+    if "burst_ms" in program:
+        return f"interactive, {program['burst_ms']:g} ms after {program['think_ms']:g} ms of thinking"
     g_us = program["granularity_us"]
     g = f"{g_us / 1000:g} ms" if g_us >= 1000 else f"{g_us:g} us"
     p = program["processes"]

@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.experiment import Cell, Experiment, MachineSpec, scheduler_of
-from harness.jobs import JobGroup
+from harness.jobs import JobGroup, rebuilt
 from harness.records import POLICY, SIMULATED, RunRecord
 from workloads.blocking import RULES
-from workloads.program import Program
 from workloads.validation import InputError
 
 FIRST = ("none", "implicit", "gang", "partitioned", "batch")
@@ -45,7 +44,7 @@ def experiment_of(records: Sequence[RunRecord]) -> Experiment:
 
 
 def _cell(record: RunRecord) -> Cell:
-    groups = (JobGroup(Program(**job.program), 1, job.arrival_ns / 1e9) for job in record.jobs)
+    groups = (JobGroup(rebuilt(job.program), 1, job.arrival_ns / 1e9) for job in record.jobs)
     return Cell(record.cell, record.settings, tuple(groups), MachineSpec())
 
 

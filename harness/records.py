@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from coordinator.workload import Result, Switch, Workload
+from harness.jobs import described
 
 DEDICATED = "dedicated"
 POLICY = "policy"
@@ -165,7 +165,7 @@ def quantile(ascending: Sequence[float], share: float) -> float:
 
 def job_records(workload: Workload, result: Result) -> tuple[JobRecord, ...]:
     """The jobs of ``result`` with the programs that ``workload`` asked for."""
-    programs = {job.number: dataclasses.asdict(job.program) for job in workload.jobs}
+    programs = {job.number: described(job.program) for job in workload.jobs}
     return tuple(
         JobRecord(
             job=job.number,

@@ -13,7 +13,7 @@ from typing import Any
 
 from coordinator.policies import create
 from coordinator.workload import ParallelJob, Result, Workload
-from harness import conditions, records, speedup
+from harness import conditions, jobs, records, speedup
 from harness.calibrate import Constants
 from harness.experiment import Cell, Experiment, Scheduler
 from harness.naming import scheduler_name
@@ -56,7 +56,7 @@ class Task:
     @property
     def guess_s(self) -> float:
         """How long it may take, before any has been seen."""
-        alone_s = sum(job.program.phase_count() * job.program.phase_us() for job in self.jobs) / 1e6
+        alone_s = sum(jobs.alone_s(job.program) for job in self.jobs)
         shared = self.scheduler.name in ("none", "implicit") and self.scheduler.blocking == "spin"
         return START_S + alone_s * (len(self.jobs) if shared else 1.3)
 
@@ -86,11 +86,11 @@ def plan(experiment: Experiment) -> list[Task]:
 
 
 def _shuffled(experiment: Experiment, cell: Cell, repeat: int) -> list[Task]:
-    jobs = cell.jobs()
-    first = {job.program: job for job in reversed(jobs)}
+    everything = cell.jobs()
+    first = {job.program: job for job in reversed(everything)}
     alone = [(ParallelJob(job.number, job.program),) for job in reversed(first.values())]
     tasks = [Task(cell, repeat, DEDICATED, ALONE, one) for one in alone]
-    tasks += [Task(cell, repeat, POLICY, scheduler, jobs) for scheduler in experiment.schedulers]
+    tasks += [Task(cell, repeat, POLICY, scheduler, everything) for scheduler in experiment.schedulers]
     random.Random(f"{experiment.seed}/{cell.index}/{repeat}").shuffle(tasks)
     return tasks
 
@@ -164,7 +164,7 @@ def _measure(
         mechanism=scheduler.mechanism,
         seed=experiment.seed,
         repeat=task.repeat,
-        unit_ns=constants.unit_ns({job.program.working_set_bytes for job in task.jobs}),
+        unit_ns=constants.unit_ns(jobs.working_sets(task.jobs)),
         timeout_s=60 + 20 * task.guess_s,
         timeline=timeline,
     )

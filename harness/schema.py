@@ -8,7 +8,7 @@ from pathlib import Path
 
 from workloads.validation import InputError
 
-SCHEMA = 2
+SCHEMA = 3
 APPLICATION_ID = 0x4C6B5374
 BUSY_S = 30.0
 
@@ -59,19 +59,19 @@ TABLES = {
         processor INTEGER NOT NULL,
         host TEXT NOT NULL,
         pid INTEGER NOT NULL,
-        phases INTEGER NOT NULL,
+        phases INTEGER,
         start_ns INTEGER NOT NULL,
         finish_ns INTEGER NOT NULL,
-        cpu_ns INTEGER NOT NULL,
-        computing_ns INTEGER NOT NULL,
-        communicating_ns INTEGER NOT NULL,
-        synchronizing_ns INTEGER NOT NULL,
-        voluntary_switches INTEGER NOT NULL,
-        involuntary_switches INTEGER NOT NULL,
-        run_queue_ns INTEGER NOT NULL,
-        served INTEGER NOT NULL,
-        rechecks INTEGER NOT NULL,
-        waits TEXT NOT NULL,
+        cpu_ns INTEGER,
+        computing_ns INTEGER,
+        communicating_ns INTEGER,
+        synchronizing_ns INTEGER,
+        voluntary_switches INTEGER,
+        involuntary_switches INTEGER,
+        run_queue_ns INTEGER,
+        served INTEGER,
+        rechecks INTEGER,
+        waits TEXT,
         more TEXT NOT NULL,
         PRIMARY KEY (run, job, rank)
     """,
@@ -117,7 +117,17 @@ def _made(table: str) -> str:
     return "\n".join(statements)
 
 
-MIGRATIONS: Mapping[int, str] = {1: _made("timelines")}
+def _remade(table: str) -> str:
+    """Statements that make a table anew with the rows that it has."""
+    old = f"old_{table}"
+    drops = "".join(f"DROP TRIGGER {table}_no_{deed}; " for deed in ("UPDATE", "DELETE"))
+    return (
+        f"{drops} ALTER TABLE {table} RENAME TO {old};\n{_made(table)}\n"
+        f"INSERT INTO {table} SELECT * FROM {old}; DROP TABLE {old};"
+    )
+
+
+MIGRATIONS: Mapping[int, str] = {1: _made("timelines"), 2: _remade("ranks")}
 """For each older schema number the statements that lead to the next one."""
 
 

@@ -19,6 +19,7 @@ from harness import records
 from harness.calibrate import MEDIANS_US
 from harness.counterpart import KINDS
 from harness.experiment import Experiment, Scheduler
+from harness.jobs import synthetic
 from harness.records import JobRecord, RunRecord
 from harness.run import Task
 from harness.simulator.local import rr
@@ -107,7 +108,7 @@ def run(experiment: Experiment, task: Task, host: Host, *, timeline: bool = Fals
 def _outcome(experiment: Experiment, task: Task, host: Host) -> Outcome:
     scheduler = task.scheduler
     return simulate(
-        [SimulatedJob(job.number, job.program, job.arrival_s, moldable=True) for job in task.jobs],
+        [SimulatedJob(job.number, synthetic(job), job.arrival_s, moldable=True) for job in task.jobs],
         machine_like(host.constants, len(host.processors), scheduler),
         scheduler.policy,
         blocking=scheduler.blocking,
@@ -125,7 +126,7 @@ def _record(
 ) -> RunRecord:
     spans = _Spans.of(outcome, task)
     programs = {job.number: dataclasses.asdict(job.program) for job in task.jobs}
-    phases = {job.number: job.program.phase_count() for job in task.jobs}
+    phases = {job.number: synthetic(job).phase_count() for job in task.jobs}
     return RunRecord(
         session=host.session,
         recorded_at=records.now(),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,8 +11,9 @@ import numpy as np
 from coordinator.policies import known
 from coordinator.policies.adaptive import RunToCompletion
 from coordinator.view import ExecutionTime
+from coordinator.workload import Work
+from harness.jobs import described
 from harness.records import DEDICATED, RunRecord
-from workloads.program import Program
 from workloads.validation import InputError
 
 if TYPE_CHECKING:
@@ -48,10 +48,10 @@ def fit(points: Sequence[Point]) -> ExecutionTime:
     return ExecutionTime(work_s, 1.0, alpha_s, beta_s)
 
 
-def key(program: Program | Mapping[str, object]) -> str:
+def key(program: Work | Mapping[str, object]) -> str:
     """What makes two programs the same job, on whatever number of processes."""
-    fields = asdict(program) if isinstance(program, Program) else program
-    return json.dumps(dict(fields), sort_keys=True)
+    fields = dict(program) if isinstance(program, Mapping) else described(program)
+    return json.dumps(fields, sort_keys=True)
 
 
 def estimates(records: Iterable[RunRecord]) -> dict[str, ExecutionTime]:

@@ -165,7 +165,7 @@ class Store:
         return RunRecord(
             **row,
             jobs=tuple(JobRecord(**part) for part in self._parts("jobs", run)),
-            ranks=tuple(rank | rank.pop("more") for rank in self._parts("ranks", run)),
+            ranks=tuple(_known(rank | rank.pop("more")) for rank in self._parts("ranks", run)),
             switches=tuple(Switch(*switch) for part in every for switch in json.loads(part)),
         )
 
@@ -222,7 +222,15 @@ def load(path: str | Path) -> Frames:
 
 def _decoded(row: sqlite3.Row) -> dict[str, Any]:
     cells = zip(row.keys(), row, strict=True)
-    return {name: json.loads(value) if name in JSON_COLUMNS else value for name, value in cells}
+    return {
+        name: json.loads(value) if name in JSON_COLUMNS and value is not None else value
+        for name, value in cells
+    }
+
+
+def _known(rank: Mapping[str, Any]) -> dict[str, Any]:
+    """A rank record without what is not known of programs that record nothing."""
+    return {key: value for key, value in rank.items() if value is not None}
 
 
 def _unusable(place: Path, error: Exception) -> InputError:

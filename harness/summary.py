@@ -11,6 +11,7 @@ from typing import Any
 from coordinator.workload import ParallelJob
 from harness import breakdown
 from harness.experiment import Cell, Experiment
+from harness.jobs import described
 from harness.records import (
     DEDICATED,
     POLICY,
@@ -67,7 +68,7 @@ def rows(experiment: Experiment, records: Sequence[RunRecord], tau_s: float = TA
 
 def _row(cell: Cell, table: dict[str, Any], records: Sequence[RunRecord], tau_s: float) -> dict[str, Any]:
     jobs = cell.jobs()
-    programs = [dataclasses.asdict(job.program) for job in jobs]
+    programs = [described(job.program) for job in jobs]
     row: dict[str, Any] = {"program": programs[0], "settings": dict(cell.settings), "scheduler": table}
     row["count"] = len(jobs)
     if any(program != programs[0] for program in programs):
@@ -119,7 +120,7 @@ def _repeats(
     for repeat, record in {
         record.repeat: record for record in ours if record.makespan_ns is not None
     }.items():
-        times = [alone.get((repeat, _name(dataclasses.asdict(job.program)))) for job in jobs]
+        times = [alone.get((repeat, _name(described(job.program)))) for job in jobs]
         known = tuple(time for time in times if time is not None)
         responses = tuple(job.response_ns for job in record.jobs if job.response_ns is not None)
         if len(known) == len(responses) == len(jobs) and record.makespan_ns is not None:
@@ -128,12 +129,14 @@ def _repeats(
 
 
 def _name(program: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(sorted(program.items()))
+    # Stored tuples come back as lists.
+    return tuple(sorted((key, tuple(v) if isinstance(v, list) else v) for key, v in program.items()))
 
 
 def _summary(repeats: Sequence[_Repeat], tau_s: float) -> dict[str, Any]:
     if not repeats:
-        nothing = dict.fromkeys(("slowdown", "breakdown", "makespan_s", "dedicated_s", "switches", "waits"))
+        unknown = ("slowdown", "breakdown", "makespan_s", "dedicated_s", "switches", "waits", "responses")
+        nothing = dict.fromkeys(unknown)
         return {"workload_slowdown": {"median": None, "ci95": None, "n": 0}} | nothing
     return {
         "workload_slowdown": dataclasses.asdict(estimate([one.workload_slowdown for one in repeats])),
@@ -144,17 +147,34 @@ def _summary(repeats: Sequence[_Repeat], tau_s: float) -> dict[str, Any]:
             "bounded_max": statistics.median(max(one.bounded(tau_s)) for one in repeats),
             "tau_s": tau_s,
         },
-        "breakdown": dataclasses.asdict(breakdown.mean([_breakdown(one) for one in repeats])),
+        "breakdown": _breakdown(repeats),
         "makespan_s": statistics.median(one.makespan_ns for one in repeats) / 1e9,
         "dedicated_s": statistics.median(sum(one.dedicated_ns) for one in repeats) / 1e9,
         "switches": _switches([one.run for one in repeats]),
         "waits": {kind: _waits([one.run for one in repeats], kind) for kind in ("barrier", "read")},
+        "responses": _responses([one.run for one in repeats]),
     }
 
 
-def _breakdown(one: _Repeat) -> breakdown.Breakdown:
-    run = one.run
-    return breakdown.of_run(run.ranks, run.processors, one.makespan_ns, run.constants["handoff_us"] * 1e3)
+def _breakdown(repeats: Sequence[_Repeat]) -> dict[str, Any] | None:
+    """The mean over the repeats; None where some program has recorded nothing."""
+    parts = [
+        breakdown.of_run(
+            one.run.ranks, one.run.processors, one.makespan_ns, one.run.constants["handoff_us"] * 1e3
+        )
+        for one in repeats
+    ]
+    known = [part for part in parts if part is not None]
+    return dataclasses.asdict(breakdown.mean(known)) if len(known) == len(parts) else None
+
+
+def _responses(runs: Sequence[RunRecord]) -> dict[str, Any] | None:
+    """Response times of the bursts of interactive jobs in all repeats; None without any."""
+    every = sorted(time for run in runs for rank in run.ranks for time in rank.get("responses_ns", ()))
+    if not every:
+        return None
+    mean_ms, p99_ms = statistics.fmean(every) / 1e6, quantile(every, 0.99) / 1e6
+    return {"n": len(every), "mean_ms": mean_ms, "p99_ms": p99_ms}
 
 
 def _switches(runs: Sequence[RunRecord]) -> dict[str, Any] | None:
@@ -184,7 +204,7 @@ def _between_nodes(runs: Sequence[RunRecord]) -> dict[str, Any]:
 
 def _waits(runs: Sequence[RunRecord], kind: str) -> dict[str, Any]:
     """How many waits ended while spinning and how many after blocking, and their mean times."""
-    waits = [rank["waits"][kind] for run in runs for rank in run.ranks]
+    waits = [rank["waits"][kind] for run in runs for rank in run.ranks if "waits" in rank]
     total = {key: sum(wait[key] for wait in waits) for key in ("spun", "blocked", "spun_ns", "blocked_ns")}
     return {
         "spun": total["spun"],

@@ -18,6 +18,7 @@ from harness.commands import calibrate as calibrate_command
 from harness.commands import run as run_command
 from harness.counterpart import KINDS
 from harness.experiment import Experiment
+from harness.jobs import alone_s
 from harness.records import POLICY, RunRecord
 from harness.run import Task
 from harness.site import Progress, Tools
@@ -29,7 +30,7 @@ ORIGIN_NS = 1_000_000
 
 def imitate(workload: Workload, progress: Callable[[str], None] | None = None) -> Result:
     """All jobs share the processors evenly and end together, late by the policy's slowdown."""
-    alone_ns = round(sum(job.program.phase_count() * job.program.phase_us() * 1e3 for job in workload.jobs))
+    alone_ns = round(sum(alone_s(job.program) * 1e9 for job in workload.jobs))
     policy = type(workload.policy).__name__.lower()
     factor = SLOWDOWN.get({"uncoordinated": "none"}.get(policy, policy), 1.0)
     makespan_ns = round(alone_ns * factor * (1 + 0.01 * workload.repeat))

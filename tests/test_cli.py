@@ -117,6 +117,7 @@ GOLDEN_ROW = {
             kind: {"spun": "int", "blocked": "int", "spun_mean_us": "float", "blocked_mean_us": "float"}
             for kind in ("barrier", "read")
         },
+        "responses": None,
         "failures": "int",
     },
     "error": "float",

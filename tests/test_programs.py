@@ -13,7 +13,7 @@ from runs import workload
 from coordinator import policies
 from coordinator.driver import run_workload
 from coordinator.workload import ParallelJob, Result, Workload
-from workloads.program import Program
+from workloads.other import Command
 
 pytestmark = pytest.mark.slow
 
@@ -46,22 +46,20 @@ def run(jobs: list[ParallelJob], policy: str, **options: Any) -> Result:
 
 
 def job(number: int, text: str, processes: int = 2) -> ParallelJob:
-    command = (sys.executable, "-c", text)
-    return ParallelJob(number, Program(processes=processes, phases=1), command=command)
+    return ParallelJob(number, Command((sys.executable, "-c", text), processes))
 
 
 def test_a_program_gives_the_same_output_beside_two_synthetic_jobs_under_gang() -> None:
+    """It needs 0.3 s of each processor and has every processor in a third of the slots only."""
     alone = run([job(0, PROGRAM)], "batch")
     assert alone.failure == "" and alone.jobs[0].output == "total 134550 of 2\n"
     beside = [replace(one, number=one.number + 1) for one in workload(phases=2000).jobs[:2]]
     shared = run([job(0, PROGRAM), *beside], "gang", quantum_ms=20)
     assert shared.failure == ""
     assert shared.jobs[0].output == alone.jobs[0].output
-    spans = [
-        result.jobs[0].finish_ns - result.jobs[0].start_ns  # type: ignore[operator]
-        for result in (alone, shared)
-    ]
-    assert spans[1] > 1.5 * spans[0], "it had the processors in a third of the slots only"
+    one = shared.jobs[0]
+    assert one.start_ns is not None and one.finish_ns is not None
+    assert one.finish_ns - one.start_ns > 0.45e9
 
 
 def test_children_of_a_program_are_held_with_it() -> None:
@@ -72,8 +70,8 @@ def test_children_of_a_program_are_held_with_it() -> None:
 
 
 def test_a_program_that_fails_or_is_not_there_is_told_of() -> None:
-    failing = ParallelJob(0, Program(processes=1, phases=1), command=("sh", "-c", "echo why >&2; exit 3"))
-    absent = ParallelJob(1, Program(processes=1, phases=1), command=(os.devnull + "/program",))
+    failing = ParallelJob(0, Command(("sh", "-c", "echo why >&2; exit 3")))
+    absent = ParallelJob(1, Command((os.devnull + "/program",)))
     result = run([failing, absent], "none")
     assert "status 3" in result.jobs[0].failure and "why" in result.jobs[0].failure
     assert "cannot start" in result.jobs[1].failure

@@ -59,13 +59,16 @@ class Command:
         argv: what each rank executes.
         processes: how many ranks there are.
         launcher: the mpiexec to start them with; empty for the one that starts everything.
+        dedicated_s: about how long it takes alone; time-outs go by it.
     """
 
     argv: tuple[str, ...]
     processes: int = 1
     launcher: str = ""
+    dedicated_s: float = 60.0
 
     def __post_init__(self) -> None:
         if not self.argv or not all(isinstance(word, str) and word for word in self.argv):
             raise InputError("argv", self.argv, "must be a program and its arguments", 'write ["./my_app"]')
         whole("processes", self.processes, least=1)
+        number("dedicated_s", self.dedicated_s, above=0)

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import sys
-import time
 from functools import partial
 from typing import Any
 
 from mpi4py import MPI
 
+from workloads.agent import VERSION, Agent
 from workloads.blocking import Waiting, waiting
 from workloads.compute import unit_ns
 from workloads.execute import Execution
@@ -26,53 +25,6 @@ from workloads.program import Program
 from workloads.recorder import Recorder
 from workloads.timeline import Timeline
 from workloads.tracing import TracedCompute, TracedMessenger
-
-VERSION = 1
-
-AGENT_S = 30.0
-"""How long to wait for the agent of this node to come up."""
-
-
-class Agent:
-    """The rank's line to the agent of its node: one JSON object a line, both ways.
-
-    Raises:
-        ConnectionError: when the agent has gone, or does not come; the rank cannot go on without it.
-    """
-
-    def __init__(self, path: str) -> None:
-        self._socket = _connected(path)
-        self._lines = self._socket.makefile("r", encoding="utf-8")
-
-    def tell(self, kind: str, **values: Any) -> None:
-        """Send a message."""
-        self._socket.sendall(json.dumps({"type": kind, **values}).encode() + b"\n")
-
-    def expect(self, kind: str) -> dict[str, Any]:
-        """Sleep until the next message, which must be of ``kind``; returns it."""
-        line = self._lines.readline()
-        if not line:
-            raise ConnectionError(f"the agent went away before saying {kind!r}")
-        message: dict[str, Any] = json.loads(line)
-        if message["type"] != kind:
-            raise ConnectionError(f"the agent said {message['type']!r} instead of {kind!r}")
-        return message
-
-
-def _connected(path: str) -> socket.socket:
-    """A connection to the agent, which may come up later than the rank."""
-    deadline = time.monotonic() + AGENT_S
-    while True:
-        line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            line.connect(path)
-        except (FileNotFoundError, ConnectionRefusedError) as error:
-            line.close()
-            if time.monotonic() > deadline:
-                raise ConnectionError(f"no agent has come to {path} in {AGENT_S:g} s") from error
-            time.sleep(0.01)
-        else:
-            return line
 
 
 def prepare(
@@ -114,23 +66,16 @@ def main(spec: dict[str, Any]) -> None:
     comm = world()
     program = Program(**spec["program"])
     rule = waiting(**spec["waiting"], imbalance_us=program.imbalance_us)
-    agent = Agent(spec["socket"])
-    agent.tell("hello", version=VERSION, job=spec["job"], rank=comm.rank)
+    agent = Agent(spec["socket"], spec["job"], comm.rank)
     seed, repeat, job = spec["key"]
     timeline = Timeline() if spec.get("timeline") else None
     messenger, execution = prepare(comm, program, rule, (seed, repeat, job), spec["unit_ns"], timeline)
-    agent.tell("ready")
-    start = agent.expect("start")
-    os.sched_setaffinity(0, {start["processor"]})
-    time.sleep(max(0.0, (start["at_ns"] - time.monotonic_ns()) / 1e9))
-    record = execution.run()
-    if timeline:
-        record |= timeline.record(record["start_ns"])
-    agent.tell(
-        "record",
-        record={"job": spec["job"], "pid": os.getpid(), "processor": start["processor"], **record},
-    )
-    agent.expect("leave")
+    core = agent.begin()
+    if core is not None:
+        record = execution.run()
+        if timeline:
+            record |= timeline.record(record["start_ns"])
+        agent.leave({"job": spec["job"], "pid": os.getpid(), "processor": core, **record})
     messenger.close()
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from coordinator import mechanisms
 from coordinator.driver import run_workload
 from coordinator.launch import find_launcher
-from harness import answer, conditions, counterpart, experiment, hosts, run, site, summary
+from harness import answer, conditions, counterpart, experiment, hosts, jobs, run, site, summary
 from harness.calibrate import mpi_probe
 from harness.commands import Answer, Interrupted
 from harness.experiment import Experiment
@@ -118,7 +118,7 @@ def _measure(
     made: list[RunRecord] = []
     if not tasks:
         return made
-    working_sets = {job.program.working_set_bytes for task in tasks for job in task.jobs}
+    working_sets = jobs.working_sets(job for task in tasks for job in task.jobs)
     try:
         constants = site.constants(here.calibrate(working_sets, _mechanisms(wanted), watcher))
         for record in run.run(wanted, tasks, here, constants, watcher, timeline=timeline):

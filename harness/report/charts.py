@@ -92,7 +92,7 @@ def maps(rows: Sequence[Row], width: int) -> Figure | None:
     None unless a sweep varies both. With other swept keys, the median over those.
     """
     keys = ("granularity_us", "imbalance")
-    across, up = (sorted({row["program"][key] for row in rows}) for key in keys)
+    across, up = (sorted({row["program"][key] for row in rows if key in row["program"]}) for key in keys)
     if len(across) < 2 or len(up) < 2:
         return None
     names = schedulers(rows)

@@ -19,6 +19,8 @@ COLUMNS = (
     "repeats",
     "simulated",
     "error",
+    "response_mean_ms",
+    "response_p99_ms",
     "verdict",
     "reason",
 )
@@ -62,6 +64,8 @@ def _cells(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             "repeats": slowdown.get("n", 0),
             "simulated": simulated.get("workload_slowdown", {}).get("median"),
             "error": row["error"],
+            "response_mean_ms": (measured.get("responses") or {}).get("mean_ms"),
+            "response_p99_ms": (measured.get("responses") or {}).get("p99_ms"),
             "verdict": row["verdict"],
             "reason": row["reason"],
         }

@@ -23,6 +23,8 @@ _SLOWDOWNS: Headings = ("workload\nslowdown", "95 %\ninterval", "job\nmean", "jo
 _SIMULATED: Headings = ("simu-\nlated", "error\n%")
 _SHARES: Headings = ("comp\n%", "comm\n%", "sync\n%", "switch\n%", "idle\n%")
 _SLOTS: Headings = ("late\nus", "skew\nus")
+_RESPONSES: Headings = ("burst\nms",)
+LEGEND_RESPONSES = "Burst: mean/99th percentile of the response times of interactive jobs' bursts."
 LEGEND = (
     "Workload slowdown: makespan / sum of dedicated times; job: response time / dedicated time. "
     "Late, skew: median/99th percentile of slot switches."
@@ -36,6 +38,8 @@ def render(document: Mapping[str, Any]) -> Iterator[RenderableType]:
         yield Text(_title(document["experiment"], block[0]), style="bold")
         yield _Block(block)
     yield Text(LEGEND, style="dim")
+    if any(row["measured"]["responses"] for row in document["rows"]):
+        yield Text(LEGEND_RESPONSES, style="dim")
     for doubt in document["doubts"]:
         yield Text(f"Doubt: {doubt}.")
 
@@ -45,29 +49,32 @@ class _Block:
 
     def __init__(self, rows: Sequence[Mapping[str, Any]]) -> None:
         self._rows = rows
-        self._slots = any(row["measured"]["switches"] for row in rows)
+        self._slots = _SLOTS if any(row["measured"]["switches"] for row in rows) else ()
+        self._responses = _RESPONSES if any(row["measured"]["responses"] for row in rows) else ()
         self._slowdowns = _SLOWDOWNS
         if any(row["simulated"] for row in rows):
             self._slowdowns = (*_SLOWDOWNS[:2], *_SIMULATED, *_SLOWDOWNS[2:])
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        whole = self._table(self._slowdowns, _SHARES, _SLOTS if self._slots else ())
+        whole = self._table(self._slowdowns, _SHARES, self._slots)
         if Measurement.get(console, options.update(max_width=ENDLESS), whole).maximum <= options.max_width:
             yield whole
         else:
-            yield self._table(self._slowdowns, (), _SLOTS if self._slots else ())
+            yield self._table(self._slowdowns, (), self._slots)
             yield self._table((), _SHARES, ())
 
     def _table(self, slowdowns: Headings, shares: Headings, slots: Headings) -> Table:
         table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
         table.add_column("policy", no_wrap=True)
         table.add_column("waiting", no_wrap=True)
-        for heading in (*slowdowns, *shares, *slots):
+        responses = self._responses if slowdowns else ()
+        for heading in (*slowdowns, *responses, *shares, *slots):
             table.add_column(heading, justify="right", no_wrap=True)
         for row in self._rows:
             measured = row["measured"]
             cells = [policy_name(row["scheduler"]), waiting_name(row["scheduler"])]
             cells += _slowdowns(row, slowdowns) if slowdowns else ()
+            cells += [_response(measured["responses"])] if responses else ()
             cells += _shares(measured) if shares else ()
             cells += _slots(measured["switches"]) if slots else ()
             table.add_row(*cells)
@@ -95,6 +102,10 @@ def _slowdowns(row: Mapping[str, Any], headings: Headings) -> Iterator[str]:
         yield UNKNOWN if row["error"] is None else f"{100 * row['error']:+.0f}"
     for key in ("mean", "max"):
         yield UNKNOWN if measured["slowdown"] is None else f"{measured['slowdown'][key]:.2f}"
+
+
+def _response(responses: Mapping[str, Any] | None) -> str:
+    return UNKNOWN if responses is None else f"{responses['mean_ms']:.1f}/{responses['p99_ms']:.1f}"
 
 
 def _shares(measured: Mapping[str, Any]) -> Iterator[str]:

@@ -61,7 +61,7 @@ def _histograms(records: Sequence[RunRecord], name: str) -> dict[str, Any]:
         if record.kind != POLICY or scheduler_name(record.scheduler) != name:
             continue
         for rank in record.ranks:
-            for wait in rank["waits"].values():
+            for wait in rank.get("waits", {}).values():
                 for kind in KINDS:
                     counts[kind] += np.array(wait.get(f"{kind}_histogram", np.zeros(64)))
     return counts

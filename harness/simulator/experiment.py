@@ -11,6 +11,7 @@ from typing import Any
 from coordinator.policies import Policy, create
 from coordinator.workload import ParallelJob
 from harness.experiment import Cell, Experiment, Scheduler
+from harness.jobs import synthetic
 from harness.papers import Progress
 from harness.papers.parallel import compute
 from harness.simulator.machine import SimulatedJob, SimulatedMachine
@@ -72,7 +73,7 @@ def _run(experiment: Experiment, machines: Sequence[SimulatedMachine], task: _Ta
         policy = scheduler.policy
         waiting = {"blocking": scheduler.blocking, "spin_switches": scheduler.spin_switches}
     return simulate(
-        [SimulatedJob(job.number, job.program, job.arrival_s, moldable=True) for job in jobs],
+        [SimulatedJob(job.number, synthetic(job), job.arrival_s, moldable=True) for job in jobs],
         machines[task.cell],
         policy,
         seed=experiment.seed,
@@ -106,7 +107,8 @@ def _row(
 
 def _summary(repeats: Sequence[tuple[Outcome, list[float]]], tau_s: float) -> dict[str, Any]:
     if not repeats:
-        nothing = dict.fromkeys(("slowdown", "breakdown", "makespan_s", "dedicated_s", "switches", "waits"))
+        unknown = ("slowdown", "breakdown", "makespan_s", "dedicated_s", "switches", "waits", "responses")
+        nothing = dict.fromkeys(unknown)
         return {"workload_slowdown": {"median": None, "ci95": None, "n": 0}} | nothing
     outcomes = [outcome for outcome, _ in repeats]
     slowdowns = [_slowdowns(outcome, alone_s, 0.0) for outcome, alone_s in repeats]
@@ -129,6 +131,7 @@ def _summary(repeats: Sequence[tuple[Outcome, list[float]]], tau_s: float) -> di
         "dedicated_s": statistics.median(sum(alone_s) for _, alone_s in repeats),
         "switches": None,
         "waits": {"barrier": _waits(outcomes, "barriers"), "read": _waits(outcomes, "reads")},
+        "responses": None,
     }
 
 

@@ -1,0 +1,199 @@
+"""Experiments with commands, sequential and interactive jobs: their tables, baselines, records, rows."""
+
+import dataclasses
+import json
+import sqlite3
+
+import pytest
+from imitation import TOOLS, Quiet, imitate, probe
+
+from harness import cli, counterpart, run, schema, summary
+from harness.calibrate import Constants
+from harness.compare import NOT_COMPARABLE, verdict
+from harness.experiment import load
+from harness.jobs import described, rebuilt
+from harness.naming import program_name
+from harness.site import Site, Tools
+from harness.store import FILE_NAME, Store
+from workloads.other import Command, InteractiveWork, SequentialWork
+from workloads.program import Program
+from workloads.validation import InputError
+
+PROGRAM = "program = { granularity_us = 100, phases = 50 }\n"
+MIX = f"""
+processors = 2
+repeats = 1
+[[jobs]]
+{PROGRAM}
+[[jobs]]
+kind = "sequential"
+work_s = 0.02
+[[jobs]]
+count = 2
+kind = "interactive"
+burst_ms = 1
+think_ms = 2
+bursts = 5
+[[jobs]]
+command = ["{{launcher}}", "-n", "{{processes}}", "sh", "-c", "exit 0", "{{processes}}"]
+processes = 2
+dedicated_s = 0.1
+[[schedulers]]
+policy = "none"
+[[schedulers]]
+policy = "gang"
+quantum_ms = 10
+"""
+COMMAND = Command(("sh", "-c", "exit 0", "2"), 2, dedicated_s=0.1)
+
+
+def written(tmp_path, text):
+    path = tmp_path / "mix.toml"
+    path.write_text(text)
+    return str(path)
+
+
+def only(tmp_path, lines):
+    return load(written(tmp_path, f'processors = 8\n[[jobs]]\n{lines}\n[[schedulers]]\npolicy = "none"\n'))
+
+
+def test_each_kind_of_job_is_read(tmp_path):
+    jobs = load(written(tmp_path, MIX)).cells[0].jobs()
+    user = InteractiveWork(1, 2, 5)
+    assert [job.program for job in jobs[1:]] == [SequentialWork(0.02), user, user, COMMAND]
+
+
+@pytest.mark.parametrize("launcher", ["mpiexec", "mpirun", "/usr/bin/mpiexec.openmpi"])
+def test_a_command_may_name_its_own_launcher(tmp_path, launcher):
+    (job,) = only(tmp_path, f'command = ["{launcher}", "-np", "3", "./app", "-n", "1"]').cells[0].jobs()
+    assert job.program == Command(("./app", "-n", "1"), 3, launcher)
+
+
+WRONG = [
+    ('command = "mpiexec -n 4 ./app"', "jobs[0].command", "list of words"),
+    ('command = ["./app"]', "jobs[0].command", "begin with an mpiexec"),
+    ('command = ["srun", "-n", "4", "./app"]', "jobs[0].command", "begin with an mpiexec"),
+    ('command = ["{launcher}", "-n", "4"]', "jobs[0].command", "a number and the program"),
+    ('command = ["{launcher}", "-bind-to", "core", "-n", "4", "a"]', "jobs[0].command", "Lockstep binds"),
+    ('command = ["{launcher}", "-n", "{processes}", "a"]', "jobs[0].command", "a number"),
+    ('command = ["{launcher}", "-n", "0", "a"]', "jobs[0].processes", "at least 1"),
+    ('command = ["{launcher}", "-n", "9", "a"]', "jobs[0].command", "processors is 8"),
+    ('command = ["{launcher}", "-n", "4", "a"]\nprocesses = 2', "jobs[0].processes", "asks for 4"),
+    ('command = ["{launcher}", "-n", "4", "a"]\nkind = "sequential"', "jobs[0].kind", "one thing"),
+    (f"{PROGRAM}processes = 4", "jobs[0].processes", "not a key"),
+    ('kind = "sequentail"', "jobs[0].kind", "sequential"),
+    ('kind = "sequential"', "jobs[0].work_s", "needs it"),
+    ('kind = "interactive"\nburst_ms = 1\nthink_ms = 1', "jobs[0].bursts", "needs it"),
+    ('kind = "sequential"\nwork_s = 1\nbursts = 2', "jobs[0].bursts", "not a key"),
+    ("count = 2", "jobs[0].program", "a program, a command or a kind"),
+]
+
+
+@pytest.mark.parametrize(("lines", "key", "rule"), WRONG)
+def test_a_wrong_table_is_refused_with_its_key(tmp_path, lines, key, rule):
+    with pytest.raises(InputError) as caught:
+        only(tmp_path, lines)
+    assert caught.value.key == key
+    assert rule in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "work",
+    [Program(phases=3), COMMAND, SequentialWork(2.5), InteractiveWork(1, 0, 3)],
+    ids=lambda work: type(work).__name__,
+)
+def test_what_a_job_runs_survives_its_record(work):
+    assert rebuilt(json.loads(json.dumps(described(work)))) == work
+    assert program_name(described(work))
+
+
+def test_each_thing_that_is_run_has_a_baseline_of_its_own(tmp_path):
+    """Two commands that differ in a word are two things; jobs of one group are one."""
+    text = MIX.replace('"exit 0"', '"exit 0"', 1) + (
+        '[[jobs]]\ncommand = ["{launcher}", "-n", "2", "sh", "-c", "exit 0", "3"]\n'
+    )
+    tasks = run.plan(load(written(tmp_path, text)))
+    alone = [task.jobs[0].program for task in tasks if task.kind == "dedicated"]
+    assert len(alone) == len(set(alone)) == 5
+
+
+BARE = ("job", "rank", "processes", "processor", "host", "pid", "start_ns", "finish_ns")
+"""All that is known of a rank of somebody else's program."""
+
+
+def as_commands_report(workload, progress=None):
+    """Made-up runs in which commands have recorded nothing, and bursts took 4, 5, ... ms."""
+    result = imitate(workload)
+    programs = {job.number: job.program for job in workload.jobs}
+    ranks = []
+    for rank in result.ranks:
+        if isinstance(programs[rank["job"]], Command):
+            ranks.append({key: rank[key] for key in BARE})
+        elif isinstance(programs[rank["job"]], InteractiveWork):
+            ranks.append(rank | {"responses_ns": [n * 1_000_000 for n in range(4, 9)]})
+        else:
+            ranks.append(rank)
+    return dataclasses.replace(result, ranks=tuple(ranks))
+
+
+def everything(tmp_path):
+    experiment = load(written(tmp_path, MIX))
+    with Store(tmp_path / "results") as opened:
+        here = Site.here((0, 1), Tools(TOOLS.launcher, probe, as_commands_report), opened)
+        made = list(run.run(experiment, run.plan(experiment), here, Constants(5.0, 3.0, 2.0), Quiet()))
+        found = opened.runs(experiment.digest)
+    assert [record.ranks for record in found] == [record.ranks for record in made]
+    return experiment, found
+
+
+def test_rows_tell_slowdowns_and_response_times_and_nothing_that_is_unknown(tmp_path):
+    experiment, made = everything(tmp_path)
+    for row in summary.rows(experiment, made):
+        measured = row["measured"]
+        assert measured["workload_slowdown"]["median"] > 0
+        assert measured["breakdown"] is None
+        assert measured["responses"] == {"n": 10, "mean_ms": 6.0, "p99_ms": pytest.approx(8.0)}
+        assert row["jobs"][-1]["program"] == described(COMMAND)
+
+
+def test_what_the_simulator_does_not_know_is_not_comparable_with_the_reason(tmp_path):
+    experiment, made = everything(tmp_path)
+    assert counterpart.missing(experiment, made) == []
+    row = summary.rows(experiment, made)[0]
+    found = verdict(row, made, 0.15)
+    assert found.verdict == NOT_COMPARABLE
+    assert "is not simulated" in found.reason
+
+
+@pytest.mark.slow
+def test_simulate_refuses_a_command(tmp_path, capsys):
+    assert cli.main(["simulate", written(tmp_path, MIX)]) == 2
+    assert "only bulk-synchronous programs" in capsys.readouterr().err
+
+
+def test_a_store_of_schema_2_keeps_its_ranks(tmp_path):
+    experiment, made = everything(tmp_path)
+    file = tmp_path / "results" / FILE_NAME
+    with sqlite3.connect(file) as database:
+        database.execute("PRAGMA user_version = 2")
+    with Store(tmp_path / "results") as opened:
+        assert opened.runs(experiment.digest) == made
+    with sqlite3.connect(file) as database:
+        (version,) = database.execute("PRAGMA user_version").fetchone()
+        assert version == schema.SCHEMA
+        with pytest.raises(sqlite3.IntegrityError, match="immutable"):
+            database.execute("DELETE FROM ranks")
+
+
+@pytest.mark.slow
+def test_a_mix_of_all_kinds_runs_on_real_processes(tmp_path, capsys):
+    results = str(tmp_path / "results")
+    assert cli.main(["run", written(tmp_path, MIX), "--json", "--results", results]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [row["scheduler"]["policy"] for row in rows] == ["none", "gang"]
+    for row in rows:
+        responses = row["measured"]["responses"]
+        assert row["measured"]["workload_slowdown"]["median"] > 0
+        assert row["simulated"] is None
+        assert responses["n"] == 10
+        assert 1 <= responses["mean_ms"] <= responses["p99_ms"]

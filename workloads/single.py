@@ -1,0 +1,60 @@
+"""A job of one process without messages, sequential or interactive: ``python -m workloads.single SPEC``.
+
+It begins and ends under a coordinator like a rank of a parallel job (``workloads.rank``).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from typing import Any
+
+from workloads.agent import VERSION, Agent
+from workloads.compute import Compute
+from workloads.other import InteractiveWork, SequentialWork
+from workloads.recorder import Recorder
+
+KINDS = {"sequential": SequentialWork, "interactive": InteractiveWork}
+"""The kinds of jobs of one process, by their names in experiment files."""
+
+
+def execute(work: SequentialWork | InteractiveWork) -> dict[str, Any]:
+    """Do the work; returns the record, with the ``responses_ns`` of an interactive job's bursts.
+
+    A burst is due when the thinking before it ends, whether or not the process runs then.
+    """
+    recorder, compute = Recorder(), Compute()
+    responses_ns = []
+    recorder.start()
+    if isinstance(work, SequentialWork):
+        compute(round(work.work_s * 1e9))
+        recorder.computing_ns = compute.ended_ns - compute.began_ns
+    else:
+        done_ns = time.monotonic_ns()
+        for _ in range(work.bursts):
+            due_ns = done_ns + round(work.think_ms * 1e6)
+            time.sleep(max(0, due_ns - time.monotonic_ns()) / 1e9)
+            compute(round(work.burst_ms * 1e6))
+            recorder.computing_ns += compute.ended_ns - compute.began_ns
+            done_ns = time.monotonic_ns()
+            responses_ns.append(done_ns - due_ns)
+    record = recorder.finish()
+    record |= {"rank": 0, "processes": 1, "phases": max(1, len(responses_ns)), "served": 0, "rechecks": 0}
+    return record | ({"responses_ns": responses_ns} if responses_ns else {})
+
+
+def main(spec: dict[str, Any]) -> None:
+    """Run the job that the specification describes."""
+    if spec["version"] != VERSION:
+        raise RuntimeError(f"found specification version {spec['version']}, required {VERSION}")
+    work = KINDS[spec["kind"]](**spec["work"])
+    agent = Agent(spec["socket"], spec["job"], 0)
+    core = agent.begin()
+    if core is not None:
+        agent.leave({"job": spec["job"], "pid": os.getpid(), "processor": core, **execute(work)})
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))
