@@ -15,8 +15,8 @@ from coordinator import guardian
 from coordinator.environment import passed_on
 from workloads.validation import InputError, one_of
 
-KINDS = {"mpich": "HYDRA", "openmpi": "Open MPI"}
-"""Kinds of launchers, and what the first lines of their ``--version`` contain."""
+KINDS = {"mpich": ("HYDRA",), "openmpi": ("Open MPI", "OpenRTE")}
+"""Kinds of launchers, and what the first lines of their ``--version`` contain, whichever version."""
 
 REMEDY = "pip install 'lockstep-scheduling[mpich]'"
 
@@ -132,8 +132,8 @@ def _identify(path: str) -> Launcher | None:
 def recognize(path: str, answer: str) -> Launcher | None:
     """The launcher that gives this answer to ``--version``; None for an unknown one."""
     lines = answer.splitlines()
-    for kind, sign in KINDS.items():
-        if any(sign in line for line in lines[:2]):
+    for kind, signs in KINDS.items():
+        if any(sign in line for line in lines[:2] for sign in signs):
             numbered = [line for line in lines if "Version:" in line] or lines
             return Launcher(kind, path, numbered[0].split()[-1])
     return None

@@ -23,6 +23,7 @@ def test_recognizes_both_kinds_by_their_answers() -> None:
     hydra = "HYDRA build details:\n    Version:                                 4.2.1\n    CC: cc\n"
     assert recognize("/x/mpiexec", hydra) == Launcher("mpich", "/x/mpiexec", "4.2.1")
     assert recognize("/y", "mpiexec (Open MPI) 5.0.8\n\nReport bugs to") == Launcher("openmpi", "/y", "5.0.8")
+    assert recognize("/y", "mpiexec (OpenRTE) 4.1.4\n\nReport bugs to") == Launcher("openmpi", "/y", "4.1.4")
     assert recognize("/z", "srun 23.1\n") is None
 
 
