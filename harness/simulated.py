@@ -117,6 +117,8 @@ def _outcome(experiment: Experiment, task: Task, host: Host) -> Outcome:
         rule_latency_us=host.constants["latency_us"],
         seed=experiment.seed,
         repeat=task.repeat,
+        # Cells are different machines' runs: chance must not favour the same jobs in all of them.
+        stream=task.cell.index,
         timeline=True,  # tells what each process did; costs a few milliseconds
     )
 

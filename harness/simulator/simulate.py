@@ -30,7 +30,7 @@ PATIENCE_FACTOR = 100.0
 phases is stuck: its processes spin for each other's replies and never give way."""
 
 RANDOM_STREAM = 2**31
-"""Spawn key of the machine's own random numbers: clock phases and the order of queues."""
+"""Spawn key of the machine's own random numbers (clock phases, order of queues, detours), of stream 0."""
 
 
 def simulate(
@@ -44,6 +44,7 @@ def simulate(
     rule_latency_us: float | None = None,
     seed: int = 0,
     repeat: int = 0,
+    stream: int = 0,
     timeline: bool = False,
     timeout_s: float | None = None,
 ) -> Outcome:
@@ -52,7 +53,8 @@ def simulate(
     The waiting rules go by ``rule_switch_us`` and ``rule_latency_us``, without them by the machine's
     context switch and latency.
     ``seed``, ``repeat`` and the jobs' numbers fix the compute times, which are those of the
-    MPI run. A workload that does not finish within ``timeout_s`` simulated seconds, or gets
+    MPI run; ``stream`` tells the machine's own random numbers of one simulation from those of
+    another. A workload that does not finish within ``timeout_s`` simulated seconds, or gets
     stuck, gives an outcome with a failure.
 
     Raises:
@@ -60,6 +62,7 @@ def simulate(
     """
     whole("seed", seed, least=0)
     whole("repeat", repeat, least=0)
+    whole("stream", stream, least=0)
     _check(jobs, machine)
     if timeout_s is not None:
         number("timeout_s", timeout_s, above=0)
@@ -74,7 +77,8 @@ def simulate(
         )
 
     rule(jobs[0].program)
-    run = _Run(jobs, machine, policy, rule, (seed, repeat), timeline)
+    random = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(repeat, RANDOM_STREAM + stream)))
+    run = _Run(jobs, machine, policy, rule, (seed, repeat), random, timeline)
     limit_ns = int(run.state.clock[0].never_ns) - 1
     if timeout_s is not None:
         limit_ns = min(limit_ns, round(timeout_s * 1e9))
@@ -109,6 +113,7 @@ class _Run:
         policy: Policy,
         rule: Callable[[Program], Waiting],
         key: tuple[int, int],
+        random: np.random.Generator,
         timeline: bool,
     ) -> None:
         self.jobs = sorted(jobs, key=lambda job: (job.arrival_s, job.number))
@@ -118,9 +123,7 @@ class _Run:
         self._index = {job.number: index for index, job in enumerate(self.jobs)}
         self._rule = rule
         self._key = key
-        self._random = np.random.default_rng(
-            np.random.SeedSequence(key[0], spawn_key=(key[1], RANDOM_STREAM))
-        )
+        self._random = random
         start_timers(self.state, machine, self._random)
         self._session = Session(
             policy,
