@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from harness import run, summary
+from harness.agreement import agreement
 from harness.doubts import doubts
 from harness.experiment import Experiment
 from harness.records import MEASURED_KINDS, RunRecord
@@ -38,6 +39,7 @@ def document(
         "session": session,
         "machine": machine,
         "rows": rows,
+        "agreement": agreement(rows),
         "failures": _failures(records, session),
         "doubts": doubts(rows, measured),
     }

@@ -65,6 +65,13 @@ GOLDEN = {
         "detour_gap_us": "float",
         "detour_length_us": "float",
     },
+    "agreement": {
+        "rows": "int",
+        "median_error": "float",
+        "p90_error": "float",
+        "kendall_tau": "float",
+        "pairs": "int",
+    },
     "failures": [],
 }
 GOLDEN_SCHEDULER = {

@@ -51,4 +51,4 @@ def _compared(found: results.Found, tolerance: float) -> Mapping[str, Any]:
     rows = [
         row | dataclasses.asdict(compare.verdict(row, found.records, tolerance)) for row in document["rows"]
     ]
-    return {key: document[key] for key in ("experiment", "digest", "machine")} | {"rows": rows}
+    return {key: document[key] for key in ("experiment", "digest", "machine", "agreement")} | {"rows": rows}

@@ -12,6 +12,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from harness import agreement
 from harness.naming import policy_name, program_name, waiting_name
 
 PARTS = ("computing", "communicating", "synchronizing", "switching", "idle")
@@ -40,6 +41,8 @@ def render(document: Mapping[str, Any]) -> Iterator[RenderableType]:
     yield Text(LEGEND, style="dim")
     if any(row["measured"]["responses"] for row in document["rows"]):
         yield Text(LEGEND_RESPONSES, style="dim")
+    if document["agreement"]:
+        yield Text(agreement.sentence(document["agreement"]))
     for doubt in document["doubts"]:
         yield Text(f"Doubt: {doubt}.")
 

@@ -11,6 +11,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from harness import agreement
 from harness.naming import program_name, scheduler_name
 
 UNKNOWN = "-"
@@ -25,6 +26,8 @@ def render(document: Mapping[str, Any]) -> Iterator[RenderableType]:
         counts = Counter(row["verdict"] for row in experiment["rows"])
         said = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
         yield Text(f"Tolerance {document['tolerance']:.0%}: {said}.")
+        if experiment["agreement"]:
+            yield Text(agreement.sentence(experiment["agreement"]))
 
 
 def _table(rows: list[Mapping[str, Any]]) -> Table:
