@@ -38,8 +38,12 @@ def program_name(program: Mapping[str, Any]) -> str:
         return f"sequential, {program['work_s']:g} s"
     if "burst_ms" in program:
         return f"interactive, {program['burst_ms']:g} ms after {program['think_ms']:g} ms of thinking"
-    g_us = program["granularity_us"]
-    g = f"{g_us / 1000:g} ms" if g_us >= 1000 else f"{g_us:g} us"
+    g = duration_name(program["granularity_us"])
     p = program["processes"]
     processes = f"{p} process{'es' if p > 1 else ''}"
     return f"{program['pattern']}, {processes}, g = {g}, v = {program['imbalance']:g} g"
+
+
+def duration_name(time_us: float) -> str:
+    """A time in the unit that suits it."""
+    return f"{time_us / 1000:g} ms" if time_us >= 1000 else f"{time_us:g} us"

@@ -59,6 +59,8 @@ def machine_like(constants: Mapping[str, Any], processors: int, scheduler: Sched
         receive_us=known["receive_us"],
         serve_us=known["serve_us"],
         poll_us=known["poll_us"] / 2,
+        rule_switch_us=known["switch_us"],
+        rule_latency_us=known["latency_us"],
         local=LOCAL[scheduler.local],
         dispatch_table=table,
         messages_to_self=False,
@@ -113,8 +115,6 @@ def _outcome(experiment: Experiment, task: Task, host: Host) -> Outcome:
         scheduler.policy,
         blocking=scheduler.blocking,
         spin_switches=scheduler.spin_switches,
-        rule_switch_us=host.constants["switch_us"],
-        rule_latency_us=host.constants["latency_us"],
         seed=experiment.seed,
         repeat=task.repeat,
         # Cells are different machines' runs: chance must not favour the same jobs in all of them.

@@ -117,6 +117,16 @@ class Store:
         with self._transaction():
             self._insert("calibrations", dataclasses.asdict(calibration) | {"median": median})
 
+    def last_calibration(self) -> list[Calibration]:
+        """The machine constants of the session that calibrated last; empty if none did."""
+        rows = self._database.execute(
+            "SELECT * FROM calibrations WHERE session = "
+            "(SELECT session FROM calibrations ORDER BY id DESC LIMIT 1) ORDER BY id"
+        )
+        fields = [f.name for f in dataclasses.fields(Calibration)]
+        decoded = (_decoded(row) for row in rows.fetchall())
+        return [Calibration(**{name: row[name] for name in fields}) for row in decoded]
+
     def runs(self, digest: str, session: str | None = None) -> list[RunRecord]:
         """The runs of an experiment, oldest first; only those of ``session`` if it is given."""
         rows = self._database.execute(

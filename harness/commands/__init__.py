@@ -19,6 +19,7 @@ COMMANDS = {
     "report": "show what an experiment's records say, as one page or picture",
     "trace": "write the timeline of a run for Perfetto or Chrome",
     "calibrate": "measure the machine constants that waiting rules and simulator go by",
+    "advise": "say which policy and waiting rule suit a program on this host",
     "policies": "list scheduling policies, waiting rules and mechanisms",
     "agent": "be the agent of a node (internal: started by run on every node)",
     "clean": "release whatever runs have left behind",

@@ -28,6 +28,8 @@ class SimulatedMachine:
         wakeup_us: what it costs more to dispatch a process that a message has just woken.
         idle_wakeup_us: the same on a processor that was idle; by default no different.
         latency_us: one-way time of a message; none is lost, each is one packet.
+        rule_switch_us, rule_latency_us: what waiting rules take for the costs of a context switch
+            and a message; by default what these cost.
         local: name of the local scheduler (``harness.simulator.local.KNOWN``).
         dispatch_table: rows of (quantum, tqexp, slpret, maxwait, lwait), lowest priority
             first, in place of the local scheduler's own.
@@ -58,6 +60,8 @@ class SimulatedMachine:
     wakeup_us: float = 0.0
     idle_wakeup_us: float | None = None
     latency_us: float = 10.0
+    rule_switch_us: float | None = None
+    rule_latency_us: float | None = None
     local: str = "svr4"
     dispatch_table: Sequence[Sequence[int]] | None = None
     timers: str = "independent"
@@ -83,8 +87,9 @@ class SimulatedMachine:
             *("detour_gap_us", "detour_length_us"),
         ):
             number(key, getattr(self, key), least=0)
-        if self.idle_wakeup_us is not None:
-            number("idle_wakeup_us", self.idle_wakeup_us, least=0)
+        for key in ("idle_wakeup_us", "rule_switch_us", "rule_latency_us"):
+            if getattr(self, key) is not None:
+                number(key, getattr(self, key), least=0)
         for key in ("tick_us", "slice_us"):
             if getattr(self, key) is not None:
                 number(key, getattr(self, key), above=0)

@@ -40,8 +40,6 @@ def simulate(
     *,
     blocking: str = "spin",
     spin_switches: float = 2.0,
-    rule_switch_us: float | None = None,
-    rule_latency_us: float | None = None,
     seed: int = 0,
     repeat: int = 0,
     stream: int = 0,
@@ -50,8 +48,6 @@ def simulate(
 ) -> Outcome:
     """Run ``jobs`` on ``machine`` under ``policy`` to their ends; the same arguments, the same outcome.
 
-    The waiting rules go by ``rule_switch_us`` and ``rule_latency_us``, without them by the machine's
-    context switch and latency.
     ``seed``, ``repeat`` and the jobs' numbers fix the compute times, which are those of the
     MPI run; ``stream`` tells the machine's own random numbers of one simulation from those of
     another. A workload that does not finish within ``timeout_s`` simulated seconds, or gets
@@ -70,8 +66,8 @@ def simulate(
     def rule(program: Program) -> Waiting:
         return waiting(
             blocking,
-            switch_us=machine.context_switch_us if rule_switch_us is None else rule_switch_us,
-            latency_us=machine.latency_us if rule_latency_us is None else rule_latency_us,
+            switch_us=_first(machine.rule_switch_us, machine.context_switch_us),
+            latency_us=_first(machine.rule_latency_us, machine.latency_us),
             spin_switches=spin_switches,
             imbalance_us=program.imbalance_us,
         )
@@ -85,6 +81,10 @@ def simulate(
     failure = run.finish(limit_ns, _patience_ns(jobs))
     run.keep_timeline()
     return summarize(run.jobs, run.placements, run.state, np.concatenate(run.timeline), failure)
+
+
+def _first(value: float | None, default: float) -> float:
+    return default if value is None else value
 
 
 def _check(jobs: Sequence[SimulatedJob], machine: SimulatedMachine) -> None:

@@ -1,0 +1,92 @@
+"""``lockstep advise``: which policy and waiting rule to use for a program on this host."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import time
+from pathlib import Path
+from typing import Any
+
+from harness import advise, results
+from harness.calibrate import Constants, constants
+from harness.commands import Answer
+from harness.commands.run import real_tools, results_argument
+from harness.experiment import usable_processors
+from harness.report import advice
+from harness.site import Progress, Site, Watcher
+from harness.store import Store
+from workloads.patterns import PATTERNS
+from workloads.program import Program
+from workloads.validation import whole
+
+SCHEMA = 1
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of this command."""
+    add = parser.add_argument
+    add("--like", type=Path, metavar="RESULTS", help="jobs as in the last experiment of a store")
+    add("--pattern", default="BARRIER", help=f"one of {', '.join(PATTERNS)} (default: %(default)s)")
+    add("--granularity-us", type=float, default=1000.0, metavar="G", help="mean compute time of a phase")
+    add("--imbalance", type=float, default=0.25, metavar="V/G", help="width of its range, in units of G")
+    add("--processes", type=int, default=2, metavar="P", help="of a job (default: %(default)s)")
+    add("--jobs", type=int, default=3, metavar="N", help="jobs that share the processors (default: 3)")
+    results_argument(parser)
+
+
+def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
+    """Simulate the candidates with this host's last calibration, which is made if there is none.
+
+    Raises:
+        InputError: for a program that does not fit, or a store that cannot be read.
+        LaunchError: if the host cannot be calibrated.
+    """
+    whole("--jobs", options.jobs, least=1)
+    program, jobs = _described(options, watcher)
+    processors = len(usable_processors())
+    wanted = advise.experiment(program, jobs, processors)
+    found = _constants(options.results, watcher)
+    begin_s = time.monotonic()
+
+    def progress(done: int, total: int) -> None:
+        elapsed_s = time.monotonic() - begin_s
+        left_s = elapsed_s / max(done, 1) * (total - done)
+        watcher.progress(Progress("simulating", done, total, elapsed_s, left_s))
+
+    rows = advise.predict(wanted, found, progress)
+    asked = [row for row in rows if row["program"]["granularity_us"] == program.granularity_us]
+    document: dict[str, Any] = {
+        "schema": SCHEMA,
+        "program": dataclasses.asdict(program),
+        "jobs": jobs,
+        "processors": processors,
+        "constants": found.of_run("signals"),
+        "rows": sorted(
+            ({"scheduler": row["scheduler"], **row["simulated"]} for row in asked),
+            key=lambda row: row["workload_slowdown"]["median"] or float("inf"),
+        ),
+        "ranges": [dataclasses.asdict(one) for one in advise.ranges(rows)],
+    }
+    return Answer(document, advice.render(document))
+
+
+def _described(options: argparse.Namespace, watcher: Watcher) -> tuple[Program, int]:
+    if options.like:
+        return advise.like(results.read(options.like, None, watcher)[-1].experiment.cells[0].jobs())
+    program = Program(
+        pattern=options.pattern,
+        processes=options.processes,
+        granularity_us=options.granularity_us,
+        imbalance=options.imbalance,
+        dedicated_s=advise.LEAST_S,
+    )
+    return program, options.jobs
+
+
+def _constants(folder: Path, watcher: Watcher) -> Constants:
+    with Store(folder) as store:
+        if calibrated := store.last_calibration():
+            return constants(calibrated)
+        here = Site.here(usable_processors()[:2], real_tools(), store)
+        return constants(here.calibrate([0], ["signals"], watcher))

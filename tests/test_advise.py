@@ -1,0 +1,86 @@
+"""Advice: what is best where, and what it rests on."""
+
+import json
+
+import pytest
+from imitation import TOOLS
+
+from coordinator.workload import ParallelJob
+from harness import advise, cli
+from harness.store import Store
+from workloads.other import SequentialWork
+from workloads.program import Program
+from workloads.validation import InputError
+
+PROGRAM = Program(granularity_us=300, dedicated_s=1.0)
+
+
+def rows(*points):
+    """One row for each slowdown of ``points``: (granularity, slowdown of candidate 0, 1, ...)."""
+    return [
+        {
+            "program": {"granularity_us": g_us},
+            "scheduler": {"policy": f"p{number}"},
+            "simulated": {"workload_slowdown": {"median": value}},
+        }
+        for g_us, *values in points
+        for number, value in enumerate(values)
+    ]
+
+
+def told(found):
+    return [(one.from_us, one.to_us, one.scheduler["policy"]) for one in found]
+
+
+def test_a_range_goes_on_while_one_scheduler_is_as_good_as_the_best():
+    found = advise.ranges(rows((50, 1.0, 1.5), (100, 1.01, 1.0), (200, 1.3, 1.1), (500, 1.2, 1.0)))
+    assert told(found) == [(50, 100, "p0"), (200, 500, "p1")]
+    assert found[1].slowdown == pytest.approx(1.05)
+
+
+def test_of_several_the_best_on_average_stands_for_a_range():
+    assert told(advise.ranges(rows((50, 1.01, 1.0), (100, 1.0, 1.015)))) == [(50, 100, "p0")]
+
+
+def test_a_simulation_that_does_not_finish_is_never_advised():
+    found = advise.ranges(rows((50, None, 9.0)))
+    assert told(found) == [(50, 50, "p1")]
+
+
+def test_the_asked_granularity_is_among_those_tried():
+    wanted = advise.experiment(PROGRAM, 4, 2)
+    grid = [cell.settings["program.granularity_us"] for cell in wanted.cells]
+    assert grid == sorted({*map(float, advise.GRID_US), 300.0})
+    assert all(len(cell.jobs()) == 4 for cell in wanted.cells)
+    least = min(cell.groups[0].program.phase_count() for cell in wanted.cells)
+    assert least >= 0.8 * advise.LEAST_PHASES
+
+
+def test_what_cannot_be_advised_on_is_refused():
+    with pytest.raises(InputError, match="one process per processor"):
+        advise.experiment(Program(processes=4, dedicated_s=1.0), 3, 2)
+    with pytest.raises(InputError, match="synthetic program"):
+        advise.like([ParallelJob(0, PROGRAM), ParallelJob(1, SequentialWork(1.0))])
+    assert advise.like([ParallelJob(0, PROGRAM), ParallelJob(1, PROGRAM)]) == (PROGRAM, 2)
+
+
+@pytest.mark.slow
+def test_advice_rests_on_the_last_calibration(tmp_path, monkeypatch, capsys):
+    """Without one it calibrates; the next time it goes by that, and says the same."""
+    monkeypatch.setattr("harness.commands.advise.real_tools", lambda: TOOLS)
+    monkeypatch.setattr(advise, "GRID_US", (5000, 20_000))
+    words = ["advise", "--granularity-us", "2000", "--imbalance", "1.5", "--results", str(tmp_path), "--json"]
+    assert cli.main(words) == 0
+    first = json.loads(capsys.readouterr().out)
+    with Store(tmp_path, existing=True) as store:
+        assert store.last_calibration()
+    assert first["constants"]["switch_us"] == 5.0
+    assert len(first["rows"]) == len(advise.CANDIDATES)
+    slowdowns = {row["scheduler"]["policy"]: row["workload_slowdown"]["median"] for row in first["rows"]}
+    assert slowdowns["implicit"] < slowdowns["none"]  # coarse and imbalanced: the papers' case
+    assert [one["to_us"] for one in first["ranges"]][-1] == 20_000
+    monkeypatch.setattr("harness.commands.advise.real_tools", None)
+    assert cli.main(words) == 0
+    assert json.loads(capsys.readouterr().out) == first
+    assert cli.main(words[:-1]) == 0
+    assert "Use implicit" in capsys.readouterr().out
