@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from harness.conditions import Moment
 from harness.naming import scheduler_name
-from harness.records import DEDICATED, RunRecord
+from harness.records import DEDICATED, Calibration, RunRecord, quantile
 
 STEAL = 0.01
 LOAD = 0.5
@@ -14,11 +16,58 @@ WIDE = 0.20
 UNSTEADY = 0.10
 FEW_SLOTS = 10
 LATE = 0.10
+DETOURS = 0.02
+SPREAD = 3
+FREQUENCY = 0.05
+MESSAGES = ("latency_ns", "switch_ns", "handoff_ns", "wakeup_ns", "send_ns", "receive_ns")
+"""Quantities whose samples should be alike."""
 
 
 def doubts(rows: Sequence[Mapping[str, Any]], records: Sequence[RunRecord]) -> list[str]:
     """Sentences, the gravest first; an empty list if there is nothing to say."""
     return [*_machine(records), *_dedicated(records), *_intervals(rows), *_slots(rows), *_wakeups(records)]
+
+
+def of_calibration(before: Moment, after: Moment, found: Iterable[Calibration]) -> list[str]:
+    """What may have spoilt a calibration made between two moments, and what to do."""
+    said = []
+    steal = (after.steal_s - before.steal_s) / max(after.total_s - before.total_s, 1e-9)
+    if steal > STEAL:
+        said.append(f"the hypervisor took {steal:.1%} of the processors' time: repeat on a quieter host")
+    if before.load > LOAD:
+        said.append(f"other load at the start: a load average of {before.load:.1f}; repeat on an idle host")
+    samples: dict[str, list[float]] = {}
+    for one in found:
+        samples.setdefault(one.quantity, []).extend(one.samples)
+    if "detour_gap_ns" in samples:
+        lost = statistics.fmean(samples["detour_ns"]) / statistics.fmean(samples["detour_gap_ns"])
+        if lost > DETOURS:
+            said.append(f"other programs took {lost:.1%} of the processors' time: end them, and repeat")
+    unsteady = [
+        f"{name.replace('_ns', '')} ({spread:.1f}x)"
+        for name in MESSAGES
+        if (spread := _spread(samples.get(name, []))) > SPREAD
+    ]
+    if unsteady:
+        said.append(
+            f"a tenth of the samples is {SPREAD} times the median or more: {', '.join(unsteady)}; "
+            "the medians stand, on an idle host the tails will be shorter"
+        )
+    first_mhz, last_mhz = before.frequency_mhz, after.frequency_mhz
+    if first_mhz and last_mhz and max(first_mhz, last_mhz) > (1 + FREQUENCY) * min(first_mhz, last_mhz):
+        said.append(
+            f"the processors' frequency went from {first_mhz:.0f} to {last_mhz:.0f} MHz: "
+            "fix it (cpupower frequency-set -g performance), and repeat"
+        )
+    return said
+
+
+def _spread(samples: Sequence[float]) -> float:
+    """The 90th percentile by the median."""
+    if not samples:
+        return 1.0
+    ordered = sorted(samples)
+    return quantile(ordered, 0.9) / max(quantile(ordered, 0.5), 1.0)
 
 
 def _machine(records: Sequence[RunRecord]) -> list[str]:

@@ -38,6 +38,19 @@ def estimate(ratios: Sequence[float]) -> Estimate:
     return Estimate(median, (math.exp(centre - half), math.exp(centre + half)), n)
 
 
+def median_interval(ascending: Sequence[float]) -> tuple[float, float] | None:
+    """The 95 % interval of the median of sorted samples, whatever their distribution; None for fewer than 6.
+
+    Order statistics: as many samples lie below the median as heads fall in fair tosses.
+    """
+    n = len(ascending)
+    below, share = -1, 0.0
+    while share + math.comb(n, below + 1) / 2**n <= (1 - CONFIDENCE) / 2:
+        below += 1
+        share += math.comb(n, below) / 2**n
+    return None if below < 0 else (ascending[below], ascending[n - 1 - below])
+
+
 def bounded_slowdown(response_s: float, dedicated_s: float, tau_s: float) -> float:
     """Response time over dedicated time, in which neither is taken for shorter than ``tau_s``.
 

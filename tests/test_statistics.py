@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.records import quantile
-from harness.statistics import bounded_slowdown, estimate, student_quantile
+from harness.statistics import bounded_slowdown, estimate, median_interval, student_quantile
 
 ratios = st.lists(st.floats(0.01, 100), min_size=2, max_size=20)
 
@@ -74,3 +74,10 @@ def test_quantiles_lie_between_the_extremes_and_the_half_is_the_median(values):
     ordered = sorted(values)
     assert ordered[0] <= quantile(ordered, 0.99) <= ordered[-1]
     assert quantile(ordered, 0.5) == pytest.approx(statistics.median(ordered))
+
+
+def test_the_interval_of_a_median_has_the_order_statistics_of_the_tables():
+    """The ranks of the sign test: 1 and 6 of 6, 2 and 9 of 10, 10 and 21 of 30."""
+    assert median_interval([1.0] * 5) is None
+    for n, low, high in ((6, 1, 6), (10, 2, 9), (30, 10, 21)):
+        assert median_interval(list(range(1, n + 1))) == (low, high)

@@ -8,10 +8,13 @@ from typing import Any
 from coordinator import mechanisms
 from harness.commands import Answer
 from harness.commands.run import real_tools, results_argument
+from harness.conditions import Moment
+from harness.doubts import of_calibration
 from harness.experiment import usable_processors
 from harness.records import Calibration, quantile
 from harness.report import listing
 from harness.site import Site, Watcher
+from harness.statistics import median_interval
 from harness.store import Store
 from workloads.validation import InputError, whole
 
@@ -40,7 +43,9 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     with Store(options.results) as store:
         site = Site.here(processors, real_tools(), store)
         usable = [name for name, mechanism in mechanisms.known().items() if not mechanism.unavailable()]
+        before = Moment.now(processors)
         found = site.calibrate([options.working_set_bytes], usable, watcher)
+        doubts = of_calibration(before, Moment.now(processors), found)
         notes = (f"samples recorded in {store.path}",)
     document = {
         "schema": SCHEMA,
@@ -50,15 +55,18 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
             for calibration in found
             if calibration.quantity != "unit_ns" or options.working_set_bytes
         ],
+        "doubts": doubts,
     }
-    return Answer(document, [listing.constants(document)], notes=notes)
+    return Answer(document, listing.constants(document), notes=notes)
 
 
 def _row(calibration: Calibration) -> dict[str, Any]:
     ordered = sorted(calibration.samples)
+    interval = median_interval(ordered)
     return {
         "quantity": calibration.quantity.replace("_ns", ""),
         "median_us": quantile(ordered, 0.5) / 1e3,
+        "ci95_us": interval and [end_ns / 1e3 for end_ns in interval],
         "p10_us": quantile(ordered, 0.1) / 1e3,
         "p90_us": quantile(ordered, 0.9) / 1e3,
         "n": len(ordered),

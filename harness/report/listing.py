@@ -30,16 +30,19 @@ MEANING = {
 }
 
 
-def constants(document: Mapping[str, Any]) -> Table:
-    """The constants that ``commands.calibrate`` has found."""
+def constants(document: Mapping[str, Any]) -> Iterator[RenderableType]:
+    """The constants that ``commands.calibrate`` has found, and what is doubtful about them."""
     table = Table("constant", "meaning")
-    for heading in ("median us", "p10 us", "p90 us", "samples"):
+    for heading in ("median us", "95 % interval", "p10 us", "p90 us", "samples"):
         table.add_column(heading, justify="right")
     for row in document["constants"]:
         numbers = [f"{row[key]:.2f}" for key in ("median_us", "p10_us", "p90_us")]
+        numbers.insert(1, "{:.2f}-{:.2f}".format(*row["ci95_us"]) if row["ci95_us"] else "-")
         meaning = MEANING.get(row["quantity"].split()[0], "")
         table.add_row(row["quantity"], meaning, *numbers, str(row["n"]))
-    return table
+    yield table
+    for doubt in document["doubts"]:
+        yield Text(f"Doubt: {doubt}.")
 
 
 def policies(document: Mapping[str, Any]) -> Iterator[RenderableType]:
