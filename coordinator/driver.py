@@ -256,7 +256,7 @@ class Driver:
         for job, part in self._parts.items():
             if part.give_up_ns is not None and now_ns >= part.give_up_ns:
                 self._fail(job, part.failure)
-        if self._origin_ns is None and self._conductor.prepared:
+        if self._origin_ns is None and self._conductor.prepared and self._nodes.joined:
             self._origin_ns = now_ns + HEAD_START_NS
         if self._origin_ns is not None:
             self._conductor.advance(now_ns - self._origin_ns)

@@ -145,6 +145,11 @@ class Nodes:
         some = any(not node.lost for node in self._nodes)
         return some and not any(self._nodes[self.node_of[p]].lost for p in processors)
 
+    @property
+    def joined(self) -> bool:
+        """Whether every node that is not lost has joined: ranks may be ready before their node is."""
+        return all(node.join is not None for node in self._nodes if not node.lost)
+
     # To the agents.
 
     def send(self, message: Any) -> None:
