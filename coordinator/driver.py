@@ -69,7 +69,7 @@ def run_workload(workload: Workload, progress: Progress | None = None) -> Result
         SystemExit: on SIGTERM, once everything is released.
     """
     mechanism, why = _mechanism(workload)
-    launcher = launch.find_launcher()
+    launcher = launch.find_launcher(hosts=[node.host for node in workload.nodes])
     own = {job.number: launch.launcher_at(name) for job in workload.jobs if (name := _launcher_of(job))}
     session, jobs = _session(workload)
     with Interrupt() as interrupt:
@@ -201,8 +201,9 @@ class Driver:
         part.ready.clear()
         count = len(placement)
         launcher = self._own.get(job, self._launcher)
-        argv = launcher.argv(count, self._command(job, count), self._nodes.hosts(placement))
-        environment = launcher.environment({**self._directory.marks, JOB: str(job)})
+        hosts = self._nodes.hosts(placement)
+        argv = launcher.argv(count, self._command(job, count), hosts)
+        environment = launcher.environment({**self._directory.marks, JOB: str(job)}, hosts=hosts)
         out, err = (self._directory.log(f"job-{job}-{stream}") for stream in ("out", "err"))
         part.mpiexec = mpiexec = launch.start(argv, environment, out, err)
         handle = Process(mpiexec.pid)

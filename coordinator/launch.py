@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,6 +20,20 @@ from workloads.validation import InputError, one_of
 KINDS = {"mpich": ("HYDRA",), "openmpi": ("Open MPI", "OpenRTE")}
 """Kinds of launchers, and what the first lines of their ``--version`` contain, whichever version."""
 
+SRUN = "srun"
+"""The kind that starts ranks as a step of the allocation of Slurm around us."""
+
+SRUN_OPTIONS = ("--overlap", "--overcommit", "--cpu-bind=none", "--mem=0", "--kill-on-bad-exit=1", "--quiet")
+"""Several steps share all that the job has on a node, and ranks bind themselves."""
+
+SRUN_NEEDS = ("SLURM_CONF", "SLURM_JOB_ID")
+"""Variables that say which allocation; others would only be options that nobody gave."""
+
+PLUGINS = ("pmi2", "pmix")
+"""Of Slurm, in the order in which they are tried: for MPICH and its kin, for Open MPI."""
+
+TRIAL_S = 60.0
+
 REMEDY = "pip install 'lockstep-scheduling[mpich]'"
 
 
@@ -27,14 +43,23 @@ class LaunchError(Exception):
 
 @dataclass(frozen=True)
 class Launcher:
-    """An mpiexec: its kind (a key of KINDS), path and version."""
+    """An mpiexec, or srun.
+
+    Attributes:
+        kind: a key of KINDS, or SRUN.
+        path: of the program.
+        version: of it.
+        plugin: by which of Slurm's plugins srun and MPI understand each other.
+    """
 
     kind: str
     path: str
     version: str
+    plugin: str = ""
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.version} ({self.path})"
+        plugin = f" --mpi={self.plugin}" if self.plugin else ""
+        return f"{self.kind}{plugin} {self.version} ({self.path})"
 
     def argv(self, processes: int, command: Sequence[str], hosts: Sequence[str] = ()) -> list[str]:
         """The command line that runs ``command`` in so many processes, bound to no core.
@@ -46,6 +71,11 @@ class Launcher:
             command: what to run.
             hosts: the host of each rank; empty for all on this one.
         """
+        if self.kind == SRUN:
+            hosts = hosts or [os.environ.get("SLURMD_NODENAME", socket.gethostname())] * processes
+            where = ["--distribution=arbitrary", f"--nodelist={','.join(hosts)}"]
+            count = [f"--nodes={len(set(hosts))}", f"--ntasks={processes}"]
+            return [self.path, f"--mpi={self.plugin}", *SRUN_OPTIONS, *count, *where, *command]
         runs = [(host, len(list(ranks))) for host, ranks in itertools.groupby(hosts)]
         if self.kind == "mpich":
             where = ["-hosts", ",".join(f"{host}:{count}" for host, count in runs)] if runs else []
@@ -58,10 +88,25 @@ class Launcher:
         return argv + [word for part in parts for word in (":", *part)][1:]
 
     def environment(
-        self, extra: Mapping[str, str], source: Mapping[str, str] | None = None, *, root: bool | None = None
+        self,
+        extra: Mapping[str, str],
+        source: Mapping[str, str] | None = None,
+        *,
+        hosts: Sequence[str] = (),
+        root: bool | None = None,
     ) -> dict[str, str]:
-        """The environment to launch in: ``coordinator.environment.passed_on`` and what the kind needs."""
+        """The environment to launch in: ``coordinator.environment.passed_on`` and what the kind needs.
+
+        ``hosts`` as for ``argv``. Of an allocation of Slurm a launcher is told only if it shall use it.
+        """
+        source = os.environ if source is None else source
+        inside = "SLURM_JOB_ID" in source
         needed = {}
+        if self.kind == SRUN or not hosts:
+            kept = SRUN_NEEDS if self.kind == SRUN else ()
+            source = {name: v for name, v in source.items() if name in kept or not name.startswith("SLURM_")}
+        elif inside:
+            needed["SLURM_OVERLAP"] = "1"  # else the launches would wait for each other
         if self.kind == "mpich":
             # Without a topology file from us hydra writes one to /tmp, wherever TMPDIR is, and
             # leaves it there when it is killed or a rank aborts. From an empty one hwloc
@@ -75,17 +120,23 @@ class Launcher:
         return passed_on(needed | dict(extra), source)
 
 
-def find_launcher(name: str | None = None) -> Launcher:
+def find_launcher(name: str | None = None, hosts: Sequence[str] = ()) -> Launcher:
     """The launcher to use: the one beside our Python before those on PATH.
+
+    On several hosts of an allocation of Slurm it is the first of srun and these that has been seen
+    to start ranks there.
 
     Args:
         name: the kind to look for; None for any.
+        hosts: where ranks will run; empty for this host alone.
 
     Raises:
         InputError: if there is none.
     """
     if name is not None:
         one_of("launcher", name, KINDS)
+    elif hosts and "SLURM_JOB_ID" in os.environ:
+        return _tried(tuple(dict.fromkeys(hosts))[:2])
     seen = []
     for path in _candidates():
         found = _identify(path)
@@ -95,6 +146,31 @@ def find_launcher(name: str | None = None) -> Launcher:
     wanted = name or " or ".join(KINDS)
     where = f"none of {', '.join(seen)} is one" if seen else "there is no mpiexec beside Python or on PATH"
     raise InputError("launcher", name, f"needs an mpiexec of {wanted}, and {where}", REMEDY)
+
+
+@functools.cache
+def _tried(hosts: tuple[str, ...]) -> Launcher:
+    """The first launcher that starts ranks on these hosts of the allocation, where one says hello.
+
+    Raises:
+        InputError: if none does, with what each said.
+    """
+    srun = shutil.which("srun")
+    steps = [Launcher(SRUN, srun, "of Slurm", plugin) for plugin in PLUGINS] if srun else []
+    command = [sys.executable, "-m", "mpi4py.bench", "helloworld"]
+    failures = []
+    for launcher in (*steps, *filter(None, map(_identify, _candidates()))):
+        try:
+            argv = launcher.argv(len(hosts), command, hosts)
+            said = run_session(argv, launcher.environment({}, hosts=hosts), TRIAL_S)
+        except LaunchError as error:
+            failures.append(f"{launcher}: {error}")
+            continue
+        if said.count(f" of {len(hosts)} ") == len(hosts):
+            return launcher
+        failures.append(f"{launcher}: its ranks do not know each other: {said!r}")
+    rule = "no launcher starts ranks on " + ", ".join(hosts) + ":\n" + "\n".join(failures)
+    raise InputError("launcher", None, rule, "use an MPI that was built for this cluster's Slurm")
 
 
 def launcher_at(name: str) -> Launcher:

@@ -119,7 +119,7 @@ class Nodes:
             environment = passed_on(marks)
             if self._remote:
                 argv = self._launcher.argv(1, argv, [node.host])
-                environment = self._launcher.environment(marks)
+                environment = self._launcher.environment(marks, hosts=[node.host])
             log = self._directory.log(f"agent-{number}")
             node.starter = launch.start(argv, environment, log, log)
             node.heard_ns = time.monotonic_ns()
