@@ -1,0 +1,63 @@
+"""The allocation around a process: which nodes, and how many processors of each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+from slurm.command import SlurmError, ask
+
+_COUNT = re.compile(r"(\d+)(?:\(x(\d+)\))?")
+
+
+def inside(environment: Mapping[str, str]) -> bool:
+    """Whether there is one."""
+    return "SLURM_JOB_ID" in environment
+
+
+def nodes(
+    environment: Mapping[str, str], expand: Callable[[str], list[str]] | None = None
+) -> list[tuple[str, int]]:
+    """Name and number of processors of each node, in Slurm's order.
+
+    A node has as many processors as tasks were asked for on each node, else as many as the job
+    has there. ``expand`` makes a list of hosts of one in Slurm's notation.
+
+    Raises:
+        SlurmError: outside of an allocation, or if its variables cannot be read.
+    """
+    if not inside(environment):
+        raise SlurmError("there is no allocation here: SLURM_JOB_ID is not set")
+    try:
+        hosts = (expand or hostnames)(environment["SLURM_JOB_NODELIST"])
+        tasks = environment.get("SLURM_NTASKS_PER_NODE", "")
+        counts = [int(tasks)] * len(hosts) if tasks else per_node(environment["SLURM_JOB_CPUS_PER_NODE"])
+    except (KeyError, ValueError) as error:
+        raise SlurmError(f"the variables of the allocation cannot be read: {error}") from error
+    if len(counts) != len(hosts):
+        raise SlurmError(f"the allocation names {len(hosts)} nodes and processors of {len(counts)}")
+    return list(zip(hosts, counts, strict=True))
+
+
+def per_node(text: str) -> list[int]:
+    """The numbers in Slurm's "2(x3),4", one for each node.
+
+    Raises:
+        ValueError: for other text.
+    """
+    counts: list[int] = []
+    for part in text.split(","):
+        found = _COUNT.fullmatch(part)
+        if found is None:
+            raise ValueError(f"{text!r} is not a list of numbers")
+        counts += [int(found[1])] * int(found[2] or 1)
+    return counts
+
+
+def hostnames(text: str) -> list[str]:
+    """The hosts that "node[1-3]" stands for, as scontrol expands it.
+
+    Raises:
+        SlurmError: if that fails.
+    """
+    return ask("scontrol", "show", "hostnames", text).split()

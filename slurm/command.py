@@ -1,0 +1,47 @@
+"""Slurm's commands, run in an environment that does not change what they mean."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping
+
+PATIENCE_S = 60
+FOREIGN = ("SLURM_", "SBATCH_", "SALLOC_", "SRUN_", "SQUEUE_", "SACCT_")
+KEPT = ("SLURM_CONF", "SLURM_JWT")
+"""Which cluster it is, and who asks."""
+
+
+class SlurmError(Exception):
+    """One of Slurm's commands failed; the message says which, and what it said."""
+
+
+def cleaned(environment: Mapping[str, str]) -> dict[str, str]:
+    """``environment`` without what would change the meaning of a script or of a question."""
+    return {
+        name: value for name, value in environment.items() if name in KEPT or not name.startswith(FOREIGN)
+    }
+
+
+def ask(*argv: str) -> str:
+    """What one of Slurm's commands prints.
+
+    Raises:
+        SlurmError: if it is not there, fails, or takes longer than PATIENCE_S.
+    """
+    try:
+        done = subprocess.run(
+            argv,
+            env=cleaned(os.environ),
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+    except FileNotFoundError:
+        raise SlurmError(f"there is no {argv[0]} here: submit from a login node of the cluster") from None
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise SlurmError(f"{argv[0]}: {error}") from error
+    if done.returncode:
+        raise SlurmError(f"{argv[0]}: {done.stderr.strip() or f'status {done.returncode}'}")
+    return done.stdout

@@ -1,0 +1,102 @@
+"""Batch scripts: rendered from plain values, nothing read and nothing run."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+
+import jinja2
+
+TASK = "$SLURM_ARRAY_TASK_ID"
+"""In a word of a command: the number of the task of a job array."""
+
+JOB_PATTERN, TASK_PATTERN = "%j", "%A_%a"
+"""How Slurm writes the id of a job, and that of a task of an array, in names of files."""
+
+
+@dataclass(frozen=True)
+class Script:
+    """What a batch script is made of.
+
+    Attributes:
+        name: of the job.
+        directory: where logs and exit statuses are written, absolute.
+        command: words of what it runs; TASK in a word stands for the task's number.
+        options: ``#SBATCH`` options by Slurm's names without their dashes; a value of True
+            stands for an option without value, False and None for one that is left out.
+        extra: further lines of options, as they stand.
+        setup: lines of shell to be executed first.
+        signal_s: how long before its time limit the job is told to end.
+        requeue: whether a job that reaches its time limit is put into the queue again.
+        resume: whether the first start gets --resume, as every start after a requeue does; None for a
+            command that has no such option.
+        tasks: of a job array; None for a single job.
+    """
+
+    name: str
+    directory: str
+    command: Sequence[str]
+    options: Mapping[str, str | int | bool | None] = field(default_factory=dict)
+    extra: Sequence[str] = ()
+    setup: Sequence[str] = ()
+    signal_s: int = 60
+    requeue: bool = False
+    resume: bool | None = None
+    tasks: int | None = None
+
+    @property
+    def directives(self) -> list[str]:
+        """The options of the ``#SBATCH`` lines, in order."""
+        pattern = JOB_PATTERN if self.tasks is None else TASK_PATTERN
+        made: dict[str, str | int | bool | None] = {
+            "job-name": self.name,
+            "output": f"{self.directory}/{pattern}.log",
+            "open-mode": "append",
+            "signal": f"B:USR1@{self.signal_s}",
+            "requeue" if self.requeue else "no-requeue": True,
+            "array": None if self.tasks is None else f"1-{self.tasks}",
+        }
+        chosen = {**made, **self.options}
+        lines = [
+            f"--{name}" if value is True else f"--{name}={_option(str(value))}"
+            for name, value in chosen.items()
+            if value is not None and value is not False
+        ]
+        return [*lines, *self.extra]
+
+    @property
+    def text(self) -> str:
+        """The whole script."""
+        source = (resources.files("slurm") / "experiment.sbatch.in").read_text(encoding="utf-8")
+        environment = jinja2.Environment(
+            undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
+        )
+        return environment.from_string(source).render(
+            name=self.name,
+            directives=self.directives,
+            setup=self.setup,
+            directory=word(self.directory),
+            command=" ".join(map(word, self.command)).replace(" --", " \\\n    --"),
+            requeue=self.requeue,
+            resume=self.resume,
+        )
+
+
+def word(text: str) -> str:
+    """``text`` as one word of the shell, in which only TASK is expanded."""
+    return f'"{TASK}"'.join(shlex.quote(part) if part else "" for part in text.split(TASK)) or "''"
+
+
+def _option(value: str) -> str:
+    """A value as sbatch reads it from a line of options: quoted if there is a blank in it."""
+    return f'"{value}"' if set(value) & set(" \t'#") else value
+
+
+def status_file(directory: str, job: str) -> str:
+    """Where the script of a job, or of a task of an array, leaves what became of its command.
+
+    That is its exit status and, if the job was told that its time was up, ``time-limit``.
+    """
+    return f"{directory}/{job}.status"

@@ -1,0 +1,260 @@
+"""Batch scripts, the states of jobs, and what an allocation says, without any Slurm."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from runs import eventually
+
+from slurm.allocation import nodes, per_node
+from slurm.command import SlurmError, ask, cleaned
+from slurm.script import TASK, Script, word
+from slurm.states import Ending, State, explain, judge
+
+JOB = {"SLURM_JOB_ID": "7"}
+
+
+def script(folder: Path, command: Sequence[str] = ("true",), **changes: Any) -> Script:
+    return Script(name="x", directory=str(folder), command=command, **changes)
+
+
+def started(
+    folder: Path, command: Sequence[str], variables: Mapping[str, str] = JOB, **changes: Any
+) -> subprocess.Popen[bytes]:
+    """The script as Slurm would start it, with a scontrol that notes what it is asked."""
+    (folder / "scontrol").write_text(f'#!/bin/sh\necho "$@" >> {folder}/asked\n')
+    (folder / "scontrol").chmod(0o755)
+    file = folder / "x.sbatch"
+    file.write_text(script(folder, command, **changes).text)
+    path = f"{folder}:{os.environ['PATH']}"
+    return subprocess.Popen(["bash", str(file)], env={**os.environ, "PATH": path, **variables})
+
+
+def left(folder: Path, job: str = "7") -> Ending | None:
+    file = folder / f"{job}.status"
+    return Ending.parse(file.read_text()) if file.exists() else None
+
+
+def test_options_have_slurms_own_names(tmp_path: Path) -> None:
+    options = {"nodes": 2, "exclusive": True, "mem": None, "constraint": "big&fast", "requeue": False}
+    made = script(tmp_path, options=options, extra=["--gres=gpu:1"], signal_s=90, tasks=4)
+    assert made.directives == [
+        "--job-name=x",
+        f"--output={tmp_path}/%A_%a.log",
+        "--open-mode=append",
+        "--signal=B:USR1@90",
+        "--no-requeue",
+        "--array=1-4",
+        "--nodes=2",
+        "--exclusive",
+        "--constraint=big&fast",
+        "--gres=gpu:1",
+    ]
+    lines = made.text.splitlines()
+    assert lines[0] == "#!/bin/bash"
+    assert [line.removeprefix("#SBATCH ") for line in lines[1:11]] == made.directives
+    assert lines[11] == ""
+
+
+def test_a_word_stays_a_word() -> None:
+    words = " ".join(map(word, ["a b", "it's", "$HOME", "", f"{TASK}/4 x"]))
+    said = subprocess.run(
+        ["bash", "-c", f"printf '%s\\n' {words}"],
+        env={"SLURM_ARRAY_TASK_ID": "3"},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert said.splitlines() == ["a b", "it's", "$HOME", "", "3/4 x"]
+
+
+def test_setup_lines_come_before_the_command(tmp_path: Path) -> None:
+    command = ["sh", "-c", f'echo "$GREETING" > {tmp_path}/said']
+    assert started(tmp_path, command, setup=["export GREETING=hello"]).wait() == 0
+    assert (tmp_path / "said").read_text() == "hello\n"
+
+
+@pytest.mark.parametrize("status", [0, 1, 2, 130])
+def test_the_exit_status_is_kept(tmp_path: Path, status: int) -> None:
+    assert started(tmp_path, ["sh", "-c", f"exit {status}"]).wait() == status
+    assert left(tmp_path) == Ending(status)
+
+
+def test_a_task_of_an_array_keeps_its_own(tmp_path: Path) -> None:
+    task = {"SLURM_JOB_ID": "9", "SLURM_ARRAY_JOB_ID": "8", "SLURM_ARRAY_TASK_ID": "2"}
+    started(tmp_path, ["sh", "-c", 'exit "$0"', TASK], task, tasks=2).wait()
+    assert left(tmp_path, "8_2") == Ending(2)
+
+
+@pytest.mark.parametrize(
+    ("variables", "resume", "words"),
+    [
+        (JOB, None, ""),
+        (JOB, False, ""),
+        (JOB, True, "--resume"),
+        (JOB | {"SLURM_RESTART_COUNT": "1"}, None, ""),
+        (JOB | {"SLURM_RESTART_COUNT": "1"}, False, "--resume"),
+    ],
+)
+def test_a_restarted_job_goes_on(
+    tmp_path: Path, variables: dict[str, str], resume: bool | None, words: str
+) -> None:
+    command = ["sh", "-c", f'echo "$@" > {tmp_path}/said', "sh"]
+    started(tmp_path, command, variables, resume=resume).wait()
+    assert (tmp_path / "said").read_text().strip() == words
+
+
+OBEDIENT = "trap 'exit 130' TERM; touch ready; while :; do sleep 0.01; done"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("number", "requeue", "ending", "asked"),
+    [
+        (signal.SIGUSR1, False, Ending(130, out_of_time=True), ""),
+        (signal.SIGUSR1, True, None, "requeue 7\n"),
+        (signal.SIGTERM, True, Ending(130), ""),
+    ],
+)
+def test_the_run_is_ended_ahead_of_time(
+    tmp_path: Path, number: int, requeue: bool, ending: Ending | None, asked: str
+) -> None:
+    command = ["sh", "-c", f"cd {tmp_path}; {OBEDIENT}"]
+    job = started(tmp_path, command, requeue=requeue)
+    assert eventually((tmp_path / "ready").exists)
+    job.send_signal(number)
+    assert job.wait(10) == 130
+    assert left(tmp_path) == ending
+    assert eventually(lambda: (tmp_path / "asked").exists() or not asked)
+    assert ((tmp_path / "asked").read_text() if asked else "") == asked
+
+
+@pytest.mark.slow
+def test_a_run_that_finishes_all_the_same_counts(tmp_path: Path) -> None:
+    command = ["sh", "-c", f"cd {tmp_path}; trap '' TERM; touch ready; sleep 0.3; exit 0"]
+    job = started(tmp_path, command, requeue=True)
+    assert eventually((tmp_path / "ready").exists)
+    job.send_signal(signal.SIGUSR1)
+    assert job.wait(10) == 0
+    assert left(tmp_path) == Ending(0)
+    assert not (tmp_path / "asked").exists()
+
+
+def test_what_an_earlier_start_left_is_no_evidence(tmp_path: Path) -> None:
+    (tmp_path / "7.status").write_text("0 \n")
+    job = started(tmp_path, ["sleep", "60"])
+    assert eventually(lambda: left(tmp_path) is None)
+    job.terminate()
+    job.wait(10)
+
+
+@pytest.mark.parametrize(
+    ("reported", "ending", "state"),
+    [
+        ("PENDING", None, State.PENDING),
+        ("REQUEUED", None, State.PENDING),
+        ("RUNNING", Ending(0), State.RUNNING),
+        ("COMPLETING", Ending(0), State.RUNNING),
+        ("COMPLETED", Ending(0), State.COMPLETED),
+        ("COMPLETED", None, State.UNKNOWN),
+        ("COMPLETED", Ending(1), State.FAILED),
+        (None, Ending(0), State.COMPLETED),
+        (None, Ending(2), State.FAILED),
+        (None, None, State.UNKNOWN),
+        ("", None, State.UNKNOWN),
+        ("SOMETHING_NEW", None, State.UNKNOWN),
+        ("FAILED", None, State.FAILED),
+        ("FAILED", Ending(130, True), State.TIMEOUT),
+        ("CANCELLED by 1000", Ending(130), State.CANCELLED),
+        ("CANCELLED+", None, State.CANCELLED),
+        ("NODE_FAIL", None, State.NODE_FAIL),
+        ("BOOT_FAIL", None, State.NODE_FAIL),
+        ("OUT_OF_MEMORY", Ending(137), State.OUT_OF_MEMORY),
+        ("PREEMPTED", None, State.PREEMPTED),
+        ("TIMEOUT", None, State.TIMEOUT),
+        ("DEADLINE", None, State.TIMEOUT),
+    ],
+)
+def test_a_job_has_completed_only_with_evidence(
+    reported: str | None, ending: Ending | None, state: State
+) -> None:
+    assert judge(reported, ending) is state
+
+
+def test_every_state_can_be_told() -> None:
+    assert all(explain(state, None) for state in State)
+    assert explain(State.FAILED, Ending(2)) == "ended with status 2"
+
+
+@pytest.mark.parametrize("text", ["", "time-limit", "x 0"])
+def test_half_a_status_is_none(text: str) -> None:
+    assert Ending.parse(text) is None
+
+
+def test_nodes_and_processors_of_an_allocation() -> None:
+    variables = {"SLURM_JOB_ID": "1", "SLURM_JOB_NODELIST": "n[1-3]", "SLURM_JOB_CPUS_PER_NODE": "2(x2),4"}
+
+    def expand(text: str) -> list[str]:
+        return {"n[1-3]": ["n1", "n2", "n3"], "n1": ["n1"]}[text]
+
+    assert nodes(variables, expand) == [("n1", 2), ("n2", 2), ("n3", 4)]
+    assert nodes(variables | {"SLURM_NTASKS_PER_NODE": "1"}, expand) == [("n1", 1), ("n2", 1), ("n3", 1)]
+    with pytest.raises(SlurmError, match="1 nodes and processors of 3"):
+        nodes(variables | {"SLURM_JOB_NODELIST": "n1"}, expand)
+    with pytest.raises(SlurmError, match="cannot be read"):
+        nodes(variables | {"SLURM_JOB_CPUS_PER_NODE": "2x2"}, expand)
+    with pytest.raises(SlurmError, match="no allocation"):
+        nodes({}, expand)
+
+
+def test_processors_per_node_are_written_out() -> None:
+    assert per_node("1") == [1]
+    assert per_node("2(x3),4,1(x1)") == [2, 2, 2, 4, 1]
+
+
+def test_the_callers_options_do_not_reach_slurm() -> None:
+    mine = {
+        "SLURM_CONF": "c",
+        "PATH": "p",
+        "SBATCH_PARTITION": "x",
+        "SLURM_JOB_ID": "1",
+        "SQUEUE_FORMAT": "%i",
+    }
+    assert cleaned(mine) == {"SLURM_CONF": "c", "PATH": "p"}
+
+
+def test_without_slurm_the_message_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SlurmError, match="there is no sbatch here"):
+        ask("sbatch")
+
+
+def test_a_command_that_fails_is_quoted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "sbatch").write_text("#!/bin/sh\necho 'Invalid partition' >&2; exit 1\n")
+    (tmp_path / "sbatch").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    with pytest.raises(SlurmError, match="sbatch: Invalid partition"):
+        ask("sbatch")
+
+
+def test_the_script_by_hand_is_one(tmp_path: Path) -> None:
+    shipped = Path(__file__).parents[1] / "slurm" / "three-jobs.sbatch"
+    (tmp_path / "lockstep").write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/said; exit 3\n')
+    (tmp_path / "lockstep").chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    done = subprocess.run(["bash", shipped, "--quick"], env={"PATH": path, **JOB}, check=False)
+    assert done.returncode == 3
+    assert (tmp_path / "said").read_text() == "run three-jobs --allocation --results three-jobs-7 --quick\n"
+    begin = time.monotonic()
+    (tmp_path / "lockstep").write_text(f"#!/bin/sh\ncd {tmp_path}; {OBEDIENT}\n")
+    job = subprocess.Popen(["bash", shipped], env={"PATH": path, **JOB})
+    assert eventually((tmp_path / "ready").exists)
+    job.send_signal(signal.SIGUSR1)
+    assert job.wait(10) == 130 and time.monotonic() - begin < 10
