@@ -94,6 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _answered(options: argparse.Namespace) -> int:
     from coordinator.launch import LaunchError  # noqa: PLC0415 - for the speed of --help
     from harness.store import StoreError  # noqa: PLC0415
+    from slurm.command import SlurmError  # noqa: PLC0415
     from workloads.validation import InputError  # noqa: PLC0415
 
     out, err = _consoles()
@@ -103,7 +104,7 @@ def _answered(options: argparse.Namespace) -> int:
     except InputError as error:
         _complain(err, str(error))
         return BAD_INPUT
-    except (StoreError, LaunchError) as error:
+    except (StoreError, LaunchError, SlurmError) as error:
         _complain(err, str(error))
         return FAILED
     except (KeyboardInterrupt, SystemExit) as interruption:
@@ -113,7 +114,7 @@ def _answered(options: argparse.Namespace) -> int:
         print(json.dumps(answer.document, indent=2, allow_nan=False))
     else:
         for part in answer.text:
-            out.print(part, markup=False)
+            out.print(part, markup=False, soft_wrap=answer.verbatim)
     for note in answer.notes:
         err.print(note, markup=False, highlight=False, soft_wrap=True)
     sys.stdout.flush()

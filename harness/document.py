@@ -44,12 +44,14 @@ class Document:
         data: its tables, overrides included.
         lines: line number of each table and key, by keys like ``jobs[0].program.pattern``.
         overrides: those that were applied, in order.
+        source: its text, without them.
     """
 
     file: str
     data: dict[str, Any]
     lines: Mapping[str, int] = field(default_factory=dict)
     overrides: tuple[Override, ...] = ()
+    source: str = field(default="", repr=False)
 
     def located(self, error: InputError) -> ExperimentError:
         """The same error with the place that the value comes from."""
@@ -69,7 +71,7 @@ class Document:
                 apply(data, override)
             except InputError as error:
                 raise Document(self.file, data, {}, (override,)).located(error) from None
-        return Document(self.file, data, self.lines, done)
+        return Document(self.file, data, self.lines, done, self.source)
 
     def _place(self, key: str) -> str:
         for override in reversed(self.overrides):
@@ -123,7 +125,7 @@ def parse(text: str, file: str) -> Document:
         ExperimentError: if ``text`` is not TOML.
     """
     try:
-        return Document(file, tomllib.loads(text), _line_numbers(text))
+        return Document(file, tomllib.loads(text), _line_numbers(text), source=text)
     except tomllib.TOMLDecodeError as error:
         found = re.search(r"at line (\d+)", str(error))
         lines = text.splitlines() or [""]

@@ -21,7 +21,7 @@ from typing import Any
 from coordinator import mechanisms, policies
 from coordinator.policies import Policy
 from coordinator.workload import Node, ParallelJob
-from harness import document, hosts, overrides
+from harness import document, hosts, overrides, submission
 from harness.document import Document
 from harness.jobs import JobGroup, job_group
 from harness.tables import as_table, build, field_names, known_keys
@@ -217,7 +217,7 @@ def _quick(written: Document) -> Iterable[overrides.Override]:
 
 def _experiment(data: Mapping[str, Any], file_name: str, here: bool) -> Experiment:
     known = ("name", "processors", "hosts", "repeats", "seed", "machine", "jobs", "schedulers")
-    known_keys(data, (*known, "sweep", "quick"), "")
+    known_keys(data, (*known, "sweep", "quick", "slurm"), "")
     name = data.get("name", file_name)
     if not isinstance(name, str) or not name.strip() or not name.isprintable():
         raise InputError(
@@ -226,6 +226,7 @@ def _experiment(data: Mapping[str, Any], file_name: str, here: bool) -> Experime
     whole("repeats", data.get("repeats", 5), least=1)
     whole("seed", data.get("seed", 1), least=0)
     as_table(data.get("quick", {}), "quick")
+    submission.parse(data.get("slurm", {}))
     cells = _cells(data)
     nodes = hosts.parse(data.get("hosts", []))
     processors = _processors(data.get("processors", 0), here, nodes)

@@ -1,11 +1,15 @@
-"""Which hosts to run on: as the experiment file, ``--hosts`` or a host file says."""
+"""Which hosts to run on: as the experiment file, ``--hosts``, a host file or an allocation says."""
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
 from typing import Any
 
 from coordinator.workload import Node
+from slurm import allocation
+from slurm.command import SlurmError
 from workloads.validation import InputError
 
 RULE = "must be a list of hosts, each with its number of processors"
@@ -52,3 +56,22 @@ def read(path: Path) -> list[str]:
     if not entries:
         raise InputError("--hostfile", str(path), "names no host", "write a host on each line")
     return entries
+
+
+def of_allocation() -> list[str]:
+    """What the allocation of Slurm around us makes of an experiment, as ``--set`` takes it.
+
+    On one node a run needs no hosts.
+
+    Raises:
+        InputError: if there is none, or it cannot be told.
+    """
+    try:
+        nodes = allocation.nodes(os.environ)
+    except SlurmError as error:
+        remedy = "use it in a batch script; lockstep submit writes one"
+        raise InputError("--allocation", True, str(error), remedy) from error
+    entries = [f"{host}:{processors}" for host, processors in nodes]
+    if len(entries) > 1:
+        return [f"hosts={json.dumps(entries)}"]
+    return ["hosts=[]", f"processors={nodes[0][1]}"]

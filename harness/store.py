@@ -127,6 +127,48 @@ class Store:
         decoded = (_decoded(row) for row in rows.fetchall())
         return [Calibration(**{name: row[name] for name in fields}) for row in decoded]
 
+    def merge(self, other: Store) -> int:
+        """Add what ``other`` holds and this store does not, in its order; returns how many runs.
+
+        A store is only ever added to, so of each session the first records are those that have been
+        merged before.
+
+        Raises:
+            StoreError: if it cannot be written.
+        """
+        self._database.execute("ATTACH DATABASE ? AS part", (str(other.path),))
+        try:
+            with self._transaction():
+                for old in self._lacking("calibrations"):
+                    self._copy("calibrations", "id", old)
+                lacking = self._lacking("runs")
+                for old in lacking:
+                    new = self._copy("runs", "id", old)
+                    for table in ("jobs", "ranks", "switches", "timelines"):
+                        self._copy(table, "run", old, new)
+        finally:
+            self._database.execute("DETACH DATABASE part")
+        return len(lacking)
+
+    def _lacking(self, table: str) -> list[int]:
+        """Ids of the rows of an attached store's table that are not in ours."""
+        found = self._database.execute(
+            f"SELECT id FROM (SELECT id, session, row_number() OVER (PARTITION BY session ORDER BY id) AS n "
+            f"FROM part.{table}) AS theirs WHERE n > (SELECT count(*) FROM main.{table} AS ours "
+            f"WHERE ours.session = theirs.session) ORDER BY id"
+        )
+        return [row["id"] for row in found]
+
+    def _copy(self, table: str, key: str, old: int, new: int | None = None) -> int:
+        """Copy the rows of an attached store whose ``key`` is ``old``; they get the key ``new``."""
+        described = self._database.execute(f"SELECT * FROM main.{table} LIMIT 0").description
+        rest = ", ".join(column[0] for column in described if column[0] != key)
+        done = self._database.execute(
+            f"INSERT INTO main.{table} ({key}, {rest}) SELECT ?, {rest} FROM part.{table} WHERE {key} = ?",
+            (new, old),
+        )
+        return int(done.lastrowid or 0)
+
     def runs(self, digest: str, session: str | None = None) -> list[RunRecord]:
         """The runs of an experiment, oldest first; only those of ``session`` if it is given."""
         rows = self._database.execute(

@@ -162,7 +162,7 @@ def main(pause_s: float, arguments: list[str]) -> int:
         return imitate(workload, progress)
 
     tools = Tools(TOOLS.launcher, probe, slowly)
-    run_command.real_tools = calibrate_command.real_tools = lambda: tools
+    run_command.real_tools = calibrate_command.real_tools = lambda *nodes: tools
     counterpart.simulate = imitate_simulated
     return cli.main(arguments)
 

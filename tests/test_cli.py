@@ -27,7 +27,7 @@ def lockstep(monkeypatch, tmp_path, capsys):
     """Runs the command in an empty directory on made-up runs; gives status, stdout, stderr."""
     monkeypatch.chdir(tmp_path)
     for module in (run_command, calibrate_command):
-        monkeypatch.setattr(module, "real_tools", lambda: TOOLS)
+        monkeypatch.setattr(module, "real_tools", lambda *nodes: TOOLS)
     monkeypatch.setattr(counterpart, "simulate", imitate_simulated)
 
     def lockstep(*arguments):
@@ -354,7 +354,7 @@ def test_a_failed_run_is_told_and_gives_exit_status_1(lockstep, monkeypatch):
         return dataclasses.replace(result, jobs=tuple(jobs), failure="job 0: rank 1 has gone")
 
     tools = dataclasses.replace(TOOLS, run_workload=fail_in_gangs)
-    monkeypatch.setattr(run_command, "real_tools", lambda: tools)
+    monkeypatch.setattr(run_command, "real_tools", lambda *nodes: tools)
     status, out, err = lockstep("run", "three-jobs", "--set", "repeats=1", "--json")
     assert status == 1
     document = json.loads(out)

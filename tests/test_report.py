@@ -31,7 +31,7 @@ def folder(tmp_path_factory):
     """A directory with a store: a sweep over granularity and imbalance, with timelines."""
     place = tmp_path_factory.mktemp("report")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_command, "real_tools", lambda: TOOLS)
+        patch.setattr(run_command, "real_tools", lambda *nodes: TOOLS)
         patch.setattr(counterpart, "simulate", imitate_simulated)
         options = [part for setting in SETTINGS for part in ("--set", setting)]
         results = str(place / "results")

@@ -22,6 +22,8 @@ COMMANDS = {
     "advise": "say which policy and waiting rule suit a program on this host",
     "policies": "list scheduling policies, waiting rules and mechanisms",
     "agent": "be the agent of a node (internal: started by run on every node)",
+    "submit": "run an experiment in an allocation of Slurm",
+    "collect": "merge the results of a sweep's parts, and report them",
     "clean": "release whatever runs have left behind",
 }
 """Every subcommand with its line of help."""
@@ -36,12 +38,14 @@ class Answer:
         text: what is printed without it: lines, or what ``harness.report`` makes.
         status: exit status: 0, or 1 if something failed.
         notes: sentences for stderr, in both cases.
+        verbatim: whether lines of the text must stay whole, however long they are.
     """
 
     document: Mapping[str, Any]
     text: Iterable[Any]
     status: int = 0
     notes: tuple[str, ...] = ()
+    verbatim: bool = False
 
 
 class Interrupted(KeyboardInterrupt):

@@ -42,26 +42,37 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     kind = options.format or (options.output.suffix[1:] if options.output else "") or "html"
     one_of("--format", kind, FORMATS)
     found = results.read(options.results, options.experiment, watcher)[-1]
-    made = _made(kind, _content(found, options), options.picture)
     path = options.output or Path(f"report.{kind}")
+    write(path, kind, found, options.results, options.tolerance, options.picture)
+    document = {"schema": SCHEMA, "experiment": found.experiment.name, "format": kind, "file": str(path)}
+    return Answer(document, [f"{path}: {found.experiment.name}, {len(found.records)} runs"])
+
+
+def write(
+    path: Path, kind: str, found: Found, folder: Path, tolerance: float = compare.TOLERANCE, picture: str = ""
+) -> None:
+    """Write the report, of one of FORMATS, of an experiment found in the results directory ``folder``.
+
+    Raises:
+        InputError: if ``path`` cannot be written, or for a picture that is not known.
+    """
+    made = _made(kind, _content(found, folder, tolerance), picture)
     try:
         path.write_bytes(made if isinstance(made, bytes) else made.encode())
     except OSError as error:
         raise InputError(
             "--output", str(path), f"cannot be written: {error.strerror}", "choose another"
         ) from None
-    document = {"schema": SCHEMA, "experiment": found.experiment.name, "format": kind, "file": str(path)}
-    return Answer(document, [f"{path}: {found.experiment.name}, {len(found.records)} runs"])
 
 
-def _content(found: Found, options: argparse.Namespace) -> Content:
+def _content(found: Found, folder: Path, tolerance: float) -> Content:
     from harness.report.page import Content  # noqa: PLC0415 - matplotlib is slow to import
 
     document = answer.document(found.experiment, found.records, TAU_S)
-    verdicts = [compare.verdict(row, found.records, options.tolerance) for row in document["rows"]]
+    verdicts = [compare.verdict(row, found.records, tolerance) for row in document["rows"]]
     rows = [row | dataclasses.asdict(said) for row, said in zip(document["rows"], verdicts, strict=True)]
-    lanes = results.lanes(options.results, found)
-    return Content(document | {"rows": rows}, found.records, lanes, options.tolerance)
+    lanes = results.lanes(folder, found)
+    return Content(document | {"rows": rows}, found.records, lanes, tolerance)
 
 
 def _made(kind: str, content: Content, picture: str) -> str | bytes:

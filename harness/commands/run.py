@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from coordinator import mechanisms
 from coordinator.driver import run_workload
 from coordinator.launch import find_launcher
+from coordinator.workload import Node
 from harness import answer, conditions, counterpart, experiment, hosts, jobs, run, site, summary
 from harness.calibrate import mpi_probe
 from harness.commands import Answer, Interrupted
@@ -23,6 +25,24 @@ from workloads.validation import InputError, number
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
+    experiment_arguments(parser)
+    measuring_arguments(parser)
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
+        "--hosts", metavar="A:N,B:N", help="hosts to run on, each with how many of its processors"
+    )
+    where.add_argument("--hostfile", type=Path, metavar="FILE", help="the same, a host on each line")
+    where.add_argument("--allocation", action="store_true", help="run on the nodes of Slurm's allocation")
+    add = parser.add_argument
+    add("--part", metavar="K/N", help="only the K-th of N parts of the sweep (see lockstep collect)")
+    add(
+        "--tau", type=float, default=summary.TAU_S, metavar="S", help="bound of the bounded slowdown, seconds"
+    )
+    results_argument(parser)
+
+
+def experiment_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add EXPERIMENT and what changes it."""
     add = parser.add_argument
     add("experiment", metavar="EXPERIMENT", help="an experiment file (.toml) or the name of a built-in one")
     add(
@@ -35,18 +55,23 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--quick", action="store_true", help="fewer repeats of shorter programs")
     add("--seed", type=int, help="seed of the compute times and of the order of the runs")
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument(
-        "--hosts", metavar="A:N,B:N", help="hosts to run on, each with how many of its processors"
-    )
-    where.add_argument("--hostfile", type=Path, metavar="FILE", help="the same, a host on each line")
+
+
+def measuring_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what says how it is measured."""
+    add = parser.add_argument
     add("--resume", action="store_true", help="skip the runs that are recorded already")
     add("--no-simulate", dest="simulate", action="store_false", help="measure only")
     add("--timeline", action="store_true", help="record what every rank did when, for trace and report")
-    add(
-        "--tau", type=float, default=summary.TAU_S, metavar="S", help="bound of the bounded slowdown, seconds"
-    )
-    results_argument(parser)
+
+
+def passed_on(options: argparse.Namespace) -> list[str]:
+    """The words that give another invocation the arguments of both, but for EXPERIMENT and --resume."""
+    words = [word for setting in options.settings for word in ("--set", setting)]
+    words += ["--quick"] if options.quick else []
+    words += [] if options.seed is None else ["--seed", str(options.seed)]
+    words += [] if options.simulate else ["--no-simulate"]
+    return words + (["--timeline"] if options.timeline else [])
 
 
 def results_argument(parser: argparse.ArgumentParser) -> None:
@@ -56,13 +81,13 @@ def results_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--results", type=Path, default=default, metavar="DIR", help=help_text)
 
 
-def real_tools() -> Tools:
-    """The MPI of this host.
+def real_tools(nodes: Sequence[Node] = ()) -> Tools:
+    """The MPI of this host, or one that starts ranks on these nodes.
 
     Raises:
         InputError: if there is none.
     """
-    launcher = find_launcher()
+    launcher = find_launcher(hosts=[node.host for node in nodes])
     return Tools(str(launcher), mpi_probe(launcher), run_workload)
 
 
@@ -78,16 +103,17 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     number("--tau", options.tau, above=0)
     wanted = experiment.load(
         options.experiment,
-        settings=[*options.settings, *_hosts(options)],
+        settings=[*options.settings, *_where(options)],
         quick=options.quick,
         seed=options.seed,
         here=True,
     )
-    tools = real_tools()
+    cells = _part(options.part, wanted)
+    tools = real_tools(wanted.nodes)
     with Store(options.results) as store:
         here = Site.here(experiment.usable_processors()[: wanted.processors], tools, store, wanted.nodes)
         before = _comparable(store.runs(wanted.digest), here) if options.resume else []
-        made = _measure(wanted, here, before, options.timeline, watcher)
+        made = _measure(wanted, cells, here, before, options.timeline, watcher)
         path, simulated = store.path, []
         if options.simulate:
             simulated = _simulate(wanted, here, [*before, *made], options.timeline, watcher)
@@ -103,18 +129,40 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     return Answer(document, text.render(document), status=1 if failed else 0, notes=tuple(notes))
 
 
-def _hosts(options: argparse.Namespace) -> list[str]:
-    """The hosts of the command line as an override of the file's."""
+def _where(options: argparse.Namespace) -> list[str]:
+    """Where the command line wants it to run, as overrides of what the file says."""
+    if options.allocation:
+        return hosts.of_allocation()
     entries = hosts.read(options.hostfile) if options.hostfile else (options.hosts or "").split(",")
     return [f"hosts={json.dumps(entries)}"] if any(entries) else []
 
 
+def _part(text: str | None, wanted: Experiment) -> set[int]:
+    """Numbers of the cells to measure: all, or those of a part K/N, dealt out in turn.
+
+    Raises:
+        InputError: if ``text`` names no part.
+    """
+    cells = [cell.index for cell in wanted.measured_cells]
+    if text is None:
+        return set(cells)
+    found = re.fullmatch(r"(\d+)/(\d+)", text)
+    if found is None or not 1 <= int(found[1]) <= int(found[2]):
+        raise InputError("--part", text, "must be K/N with 1 <= K <= N", "write 1/4, 2/4, 3/4, 4/4")
+    return set(cells[int(found[1]) - 1 :: int(found[2])])
+
+
 def _measure(
-    wanted: Experiment, here: Site, before: Sequence[RunRecord], timeline: bool, watcher: Watcher
+    wanted: Experiment,
+    cells: Collection[int],
+    here: Site,
+    before: Sequence[RunRecord],
+    timeline: bool,
+    watcher: Watcher,
 ) -> list[RunRecord]:
-    """Make the runs that ``before`` lacks."""
+    """Make the runs of these cells that ``before`` lacks."""
     done = run.recorded(before)
-    tasks = [task for task in run.plan(wanted) if task.key not in done]
+    tasks = [task for task in run.plan(wanted) if task.cell.index in cells and task.key not in done]
     made: list[RunRecord] = []
     if not tasks:
         return made

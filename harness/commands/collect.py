@@ -1,0 +1,51 @@
+"""``lockstep collect PART...``: merge the results of a sweep's parts into one store, and report them."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from harness import answer, results
+from harness.commands import Answer, report
+from harness.commands.run import results_argument
+from harness.report import text
+from harness.site import Watcher
+from harness.store import Store
+from harness.summary import TAU_S
+from workloads.validation import InputError
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of this command."""
+    help_text = "a directory with the records of a part (lockstep run --part)"
+    parser.add_argument("parts", metavar="PART", nargs="+", type=Path, help=help_text)
+    results_argument(parser)
+
+
+def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
+    """Merge, and answer as ``lockstep run`` does; the status is 1 if a part is missing.
+
+    What has been merged before is left out, so that it can be done again when more is there.
+
+    Raises:
+        InputError: if no part can be read, or the results directory cannot hold a store.
+        StoreError: if records cannot be written.
+    """
+    missing: list[str] = []
+    merged = 0
+    with Store(options.results) as store:
+        for part in options.parts:
+            try:
+                with Store(part, existing=True) as other:
+                    merged += store.merge(other)
+            except InputError as error:
+                missing.append(f"not merged: {error}")
+    if len(missing) == len(options.parts):
+        rule = "holds no records, nor does any other part"
+        raise InputError("PART", str(options.parts[0]), rule, "look into the logs of the parts")
+    found = results.read(options.results, None, watcher)[-1]
+    page = options.results / "report.html"
+    report.write(page, "html", found, options.results)
+    document = answer.document(found.experiment, found.records, TAU_S)
+    notes = (f"{merged} runs merged into {options.results}; {page} shows them", *missing)
+    return Answer(document, text.render(document), status=1 if missing else 0, notes=notes)

@@ -1,0 +1,204 @@
+"""``lockstep submit EXPERIMENT``: run it in an allocation of Slurm."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness import answer, document, experiment, overrides, results, submission, waiting
+from harness.commands import Answer, Interrupted
+from harness.commands.run import experiment_arguments, measuring_arguments, passed_on, results_argument
+from harness.experiment import Experiment
+from harness.report import text
+from harness.site import Watcher, session_name
+from harness.submission import Submission
+from harness.summary import TAU_S
+from slurm import client
+from slurm.script import TASK, Script
+from slurm.states import State, explain
+from workloads.validation import InputError, whole
+
+SCHEMA = 1
+
+TEXTS = {
+    "partition": "partition to run in",
+    "account": "account to charge",
+    "qos": "quality of service",
+    "time": "time limit, as sbatch takes it",
+    "constraint": "features that the nodes must have",
+    "mem": "memory of each node",
+    "nodelist": "nodes to run on",
+}
+WHOLES = {"nodes": "how many nodes", "ntasks-per-node": "processors to use of each node"}
+FLAGS = {
+    "exclusive": "no other job on the nodes",
+    "requeue": "back into the queue when the time is up, to go on there",
+}
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of this command."""
+    experiment_arguments(parser)
+    measuring_arguments(parser)
+    results_argument(parser)
+    add = parser.add_argument
+    for name, help_text in TEXTS.items():
+        add(f"--{name}", metavar="TEXT", help=help_text)
+    for name, help_text in WHOLES.items():
+        add(f"--{name}", type=int, metavar="N", help=help_text)
+    for name, help_text in FLAGS.items():
+        add(f"--{name}", action="store_true", help=help_text)
+    add(
+        "--sbatch",
+        metavar="OPTION",
+        action="append",
+        default=[],
+        help="a further option, e.g. --sbatch=--gres=gpu:1",
+    )
+    add("--array", type=int, metavar="N", help="share out the sweep among N jobs, and collect their results")
+    add("--dry-run", action="store_true", help="print the script and submit nothing")
+    add("--wait", action="store_true", help="follow the job to its end and show the results")
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What is to be submitted.
+
+    Attributes:
+        wanted: the experiment.
+        source: its file, as text.
+        folder: for the scripts, their logs and a copy of the file.
+        results: where the records will be.
+        scripts: by the names of their files, in the order in which they run.
+    """
+
+    wanted: Experiment
+    source: str
+    folder: Path
+    results: Path
+    scripts: Mapping[str, Script]
+
+
+def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
+    """Submit; with --wait the status is 1 unless all jobs complete.
+
+    Raises:
+        InputError: for bad input, before anything is submitted.
+        SlurmError: if Slurm does not accept it, or gives no answer.
+        Interrupted: while waiting; the jobs go on.
+    """
+    plan = _plan(options)
+    found: dict[str, Any] = {"schema": SCHEMA, "experiment": plan.wanted.name, "digest": plan.wanted.digest}
+    if options.dry_run:
+        texts = {name: script.text for name, script in plan.scripts.items()}
+        return Answer(found | {"scripts": texts}, list(texts.values()), verbatim=True)
+    jobs = _submit(plan)
+    found |= {"jobs": jobs, "folder": str(plan.folder), "results": str(plan.results)}
+    said = [f"job {job}: {plan.folder / name}" for name, job in jobs.items()]
+    if not options.wait:
+        return Answer(found, said, notes=(f"results will be in {plan.results}",))
+    return _awaited(plan, jobs, found, watcher)
+
+
+def _plan(options: argparse.Namespace) -> _Plan:
+    asked = {key: getattr(options, key.replace("-", "_")) for key in (*TEXTS, *WHOLES, *FLAGS)}
+    given = [f"slurm.{key}={json.dumps(value)}" for key, value in asked.items() if value not in (None, False)]
+    written = document.read(options.experiment).overridden(map(overrides.parse, [*options.settings, *given]))
+    try:
+        how = submission.parse(written.data.get("slurm", {}))
+        processors = written.data.get("processors", 0)
+        whole("processors", processors, least=0)
+        how = how.spread(processors)
+    except InputError as error:
+        raise written.located(error) from None
+    wanted = experiment.load(
+        options.experiment,
+        settings=[*options.settings, f"processors={how.processors}", "hosts=[]"],
+        quick=options.quick,
+        seed=options.seed,
+    )
+    results = options.results.resolve()
+    folder = results / "submissions" / session_name()
+    scripts = _scripts(options, wanted, how, folder, results)
+    return _Plan(wanted, written.source, folder, results, scripts)
+
+
+def _scripts(
+    options: argparse.Namespace, wanted: Experiment, how: Submission, folder: Path, results: Path
+) -> dict[str, Script]:
+    """The script of the run; with --array that of its parts, and the one that collects their results."""
+    name = _file_name(wanted.name)
+    lockstep = (
+        [*how.container.split(), "lockstep"] if how.container else [sys.executable, "-m", "harness.cli"]
+    )
+    run = [*lockstep, "run", str(folder / f"{name}.toml"), "--allocation", *passed_on(options)]
+    parts = options.array
+    if parts is None:
+        run += ["--results", str(results)]
+        return {f"{name}.sbatch": how.script(name, folder, run, resume=options.resume, extra=options.sbatch)}
+    whole("--array", parts, least=1, most=len(wanted.measured_cells))
+    stores = [str(results / "parts" / f"{part}-of-{parts}") for part in (TASK, *range(1, parts + 1))]
+    run += ["--part", f"{TASK}/{parts}", "--results", stores.pop(0)]
+    collect = [*lockstep, "collect", *stores, "--results", str(results)]
+    return {
+        f"{name}.sbatch": how.script(
+            name, folder, run, resume=options.resume, extra=options.sbatch, tasks=parts
+        ),
+        "collect.sbatch": how.alone.script(f"{name}-collect", folder, collect, extra=options.sbatch),
+    }
+
+
+def _submit(plan: _Plan) -> dict[str, str]:
+    """Write the scripts, and submit them so that each waits for the one before; returns ids by file."""
+    name = _file_name(plan.wanted.name)
+    try:
+        plan.folder.mkdir(parents=True)
+        (plan.folder / f"{name}.toml").write_text(plan.source, encoding="utf-8")
+        for file, script in plan.scripts.items():
+            (plan.folder / file).write_text(script.text, encoding="utf-8")
+    except OSError as error:
+        rule = f"must be a directory with room for scripts and logs: {error.strerror}"
+        raise InputError("--results", str(plan.results), rule, "choose another directory") from error
+    jobs: dict[str, str] = {}
+    for file in plan.scripts:
+        jobs[file] = client.submit(plan.folder / file, after=next(reversed(jobs.values()), None))
+    return jobs
+
+
+def _awaited(plan: _Plan, jobs: Mapping[str, str], found: dict[str, Any], watcher: Watcher) -> Answer:
+    ids = [
+        f"{job}_{task}" if plan.scripts[file].tasks else job
+        for file, job in jobs.items()
+        for task in range(1, (plan.scripts[file].tasks or 1) + 1)
+    ]
+    try:
+        ended = waiting.wait(ids, plan.folder, watcher)
+    except KeyboardInterrupt:
+        every = " ".join(jobs.values())
+        raise Interrupted(f"no longer waiting; the jobs go on, and end with: scancel {every}") from None
+    found["states"] = {
+        job: {"state": state.value, "status": ending.status if ending else None}
+        for job, (state, ending) in ended.items()
+    }
+    bad = [
+        f"job {job} {explain(state, ending)}; its log: {plan.folder / job}.log"
+        for job, (state, ending) in ended.items()
+        if state is not State.COMPLETED
+    ]
+    try:
+        read = results.read(plan.results, plan.wanted.digest, watcher)[-1]
+    except InputError as error:
+        return Answer(found | {"result": None}, [f"no results: {error}"], status=1, notes=tuple(bad))
+    result = answer.document(read.experiment, read.records, TAU_S)
+    return Answer(found | {"result": result}, text.render(result), status=1 if bad else 0, notes=tuple(bad))
+
+
+def _file_name(name: str) -> str:
+    """The name of an experiment as that of files and jobs."""
+    return re.sub(r"[^\w.-]+", "-", name)
