@@ -22,8 +22,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from runs import everything_in
-
 NETWORK = "10.119.0"
 """Of the addresses, which exist inside the namespaces only."""
 
@@ -89,6 +87,8 @@ class Host:
         root = Path(f"/proc/{self.init}/root")
         if not root.exists():
             return []
+        from runs import everything_in  # noqa: PLC0415 - as ssh this file has no packages
+
         places = (root / str(self.root / "runtime").lstrip("/"), root / "dev/shm")
         return [name for place in places for name in everything_in(place)]
 
