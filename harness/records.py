@@ -122,6 +122,39 @@ class Calibration:
 
 
 @dataclass(frozen=True)
+class ScheduleRecord:
+    """What one scheduler made of the jobs of a trace or a model (``lockstep simulate``, level "jobs").
+
+    Attributes:
+        session: the invocation of Lockstep that made it.
+        recorded_at: UTC time, ISO 8601.
+        experiment: its name.
+        source: of the jobs: ``trace`` (its header) or ``model``, ``count``, ``warm_up``, ``tau_s``.
+        processors: of the machine.
+        seed: of the model's random numbers.
+        scheduler: the [[schedulers]] table.
+        metrics: means by name (docs/formats.md), none if ``saturated``.
+        half_width: half the widths of their 95 % intervals, where there are replications.
+        replications: how many.
+        saturated: why the scheduler cannot keep up; empty if it can.
+        conditions: see ``harness.conditions``.
+    """
+
+    session: str
+    recorded_at: str
+    experiment: str
+    source: Mapping[str, Any]
+    processors: int
+    seed: int
+    scheduler: Mapping[str, Any]
+    metrics: Mapping[str, float | None]
+    half_width: Mapping[str, float | None]
+    replications: int
+    saturated: str
+    conditions: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
 class SwitchSummary:
     """How late slots were switched, and how far apart on different processors, in ns."""
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from workloads.validation import InputError
 
-SCHEMA = 3
+SCHEMA = 4
 APPLICATION_ID = 0x4C6B5374
 BUSY_S = 30.0
 
 JSON_COLUMNS = {"settings", "scheduler", "processors", "constants", "conditions", "samples"}
-JSON_COLUMNS |= {"program", "placement", "waits", "more"}
+JSON_COLUMNS |= {"program", "placement", "waits", "more", "metrics", "half_width", "source"}
 """Columns that hold JSON, in any table."""
 
 TABLES = {
@@ -103,6 +103,21 @@ TABLES = {
         launcher TEXT NOT NULL,
         conditions TEXT NOT NULL
     """,
+    "schedules": """
+        id INTEGER PRIMARY KEY,
+        session TEXT NOT NULL,
+        recorded_at TEXT NOT NULL,
+        experiment TEXT NOT NULL,
+        source TEXT NOT NULL,
+        processors TEXT NOT NULL,
+        seed INTEGER NOT NULL,
+        scheduler TEXT NOT NULL,
+        metrics TEXT NOT NULL,
+        half_width TEXT NOT NULL,
+        replications INTEGER NOT NULL,
+        saturated TEXT NOT NULL,
+        conditions TEXT NOT NULL
+    """,
 }
 
 
@@ -127,7 +142,7 @@ def _remade(table: str) -> str:
     )
 
 
-MIGRATIONS: Mapping[int, str] = {1: _made("timelines"), 2: _remade("ranks")}
+MIGRATIONS: Mapping[int, str] = {1: _made("timelines"), 2: _remade("ranks"), 3: _made("schedules")}
 """For each older schema number the statements that lead to the next one."""
 
 

@@ -14,7 +14,7 @@ import json
 import sqlite3
 import statistics
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from coordinator.workload import Switch
-from harness.records import Calibration, JobRecord, RunRecord, switch_summary
+from harness.records import Calibration, JobRecord, RunRecord, ScheduleRecord, switch_summary
 from harness.schema import JSON_COLUMNS, TABLES, connect
 from workloads.validation import InputError
 
@@ -45,6 +45,7 @@ class Frames:
     ranks: pandas.DataFrame
     switches: pandas.DataFrame
     calibrations: pandas.DataFrame
+    schedules: pandas.DataFrame
 
 
 class Store:
@@ -116,6 +117,16 @@ class Store:
         median = statistics.median(calibration.samples)
         with self._transaction():
             self._insert("calibrations", dataclasses.asdict(calibration) | {"median": median})
+
+    def add_schedules(self, schedules: Iterable[ScheduleRecord]) -> None:
+        """Store what schedulers gave at the job level, all or nothing.
+
+        Raises:
+            StoreError: if it cannot be written.
+        """
+        with self._transaction():
+            for schedule in schedules:
+                self._insert("schedules", dataclasses.asdict(schedule))
 
     def last_calibration(self) -> list[Calibration]:
         """The machine constants of the session that calibrated last; empty if none did."""

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from coordinator import policies
-from harness import document
+from harness import document, store
 from harness.cli import main
 from harness.simulator.jobs import experiment, run
 from harness.simulator.jobs.metrics import fairness, measure, utilisation_over_time
@@ -70,7 +70,12 @@ def test_a_model_is_replicated_and_the_command_prints_one_document(tmp_path, cap
     assert (made["level"], made["processors"], made["jobs"]) == ("jobs", 8, 600)
     assert [row["scheduler"]["policy"] for row in made["rows"]] == ["aep", "sdf"]
     assert made["rows"][0]["replications"] in (3, 4)
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["metrics.csv", "metrics.png"]
+    files = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert files == ["lockstep.sqlite", "metrics.csv", "metrics.png"]
+    recorded = store.load(tmp_path / "out").schedules
+    assert list(recorded["metrics"]) == [row["metrics"] for row in made["rows"]]
+    assert list(recorded["scheduler"]) == [row["scheduler"] for row in made["rows"]]
+    assert recorded["source"][0]["model"]["maxima"] == [2, 8]
     again = run.document(load(MODEL), run.run(load(MODEL), lambda *step: None))
     assert again["rows"] == made["rows"], "the same seed gives the same result"
 
@@ -88,6 +93,8 @@ def test_a_trace_runs_under_all_policies_and_is_written_again(tmp_path):
         row.label for row in rows if row.scheduler["policy"] in ("batch", "two-queue", "multilevel-two-queue")
     ], "a load of 2.7 for one job at a time"
     made = {path.name for path in run.write(wanted, rows, tmp_path / "out")}
+    recorded = store.load(tmp_path / "out").schedules
+    assert (len(recorded), recorded["source"][0]["trace"]) == (len(rows), {"MaxProcs": "4"})
     assert {"metrics.csv", "metrics.png", "00-fcfs.swf.gz", "00-fcfs.placement"} <= made
 
 

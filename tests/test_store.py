@@ -16,7 +16,7 @@ from imitation import TOOLS, Quiet
 from harness import run, schema, store
 from harness.calibrate import Constants
 from harness.experiment import load
-from harness.records import Calibration
+from harness.records import Calibration, ScheduleRecord
 from harness.site import Site
 from harness.store import Store, StoreError
 from workloads.validation import InputError
@@ -82,6 +82,9 @@ def test_records_are_immutable(records, tmp_path, table):
         if table == "calibrations":
             with Store(tmp_path / "results") as opened:
                 opened.add_calibration(Calibration("s", "now", "switch_ns", [1.0], [0, 1], 0, "mpich", {}))
+        if table == "schedules":
+            with Store(tmp_path / "results") as opened:
+                opened.add_schedules([ScheduleRecord("s", "now", "e", {}, 4, 1, {}, {}, {}, 1, "", {})])
         column = database.execute(f"SELECT * FROM {table}").description[0][0]
         for deed in (f"UPDATE {table} SET {column} = 7", f"DELETE FROM {table}"):
             with pytest.raises(sqlite3.IntegrityError, match="immutable"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,17 @@ import numpy as np
 
 from coordinator.policies.queueing import ModifiedTwoQueue, MultilevelTwoQueue, TwoQueue
 from coordinator.policies.space import Batch
+from harness import conditions, records
+from harness.experiment import usable_processors
+from harness.records import ScheduleRecord
 from harness.simulator.jobs import swf
 from harness.simulator.jobs.experiment import JobExperiment
 from harness.simulator.jobs.metrics import Metrics, measure
 from harness.simulator.jobs.model import Jobs, Outcome
 from harness.simulator.jobs.replicate import Plan, replicate
 from harness.simulator.jobs.simulate import Watched, simulate
+from harness.site import session_name
+from harness.store import Store
 
 SCHEMA = 1
 ONE_AT_A_TIME = (Batch, TwoQueue, ModifiedTwoQueue, MultilevelTwoQueue)
@@ -139,9 +144,41 @@ def document(experiment: JobExperiment, rows: Sequence[Row]) -> dict[str, Any]:
     }
 
 
+def schedules(experiment: JobExperiment, rows: Sequence[Row]) -> list[ScheduleRecord]:
+    """The rows as records."""
+    session = session_name()
+    source: dict[str, Any] = {"warm_up": experiment.warm_up, "tau_s": experiment.tau_s}
+    if experiment.trace:
+        source |= {"trace": dict(experiment.trace.header), "count": len(experiment.trace.jobs)}
+    if experiment.model:
+        source |= {"model": asdict(experiment.model), "count": experiment.model.count}
+    return [
+        ScheduleRecord(
+            session=session,
+            recorded_at=records.now(),
+            experiment=experiment.name,
+            source=source,
+            processors=experiment.processors,
+            seed=experiment.seed,
+            conditions=conditions.of_session(usable_processors(), "simulator"),
+            **row.document(),
+        )
+        for row in rows
+    ]
+
+
 def write(experiment: JobExperiment, rows: Sequence[Row], folder: Path) -> list[Path]:
-    """Write a CSV of all rows, a picture, and for traces SWF and placement of each scheduler."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Write a CSV of all rows, a picture, and for traces SWF and placement of each scheduler.
+
+    The rows are also recorded in the store that ``folder`` then is.
+
+    Raises:
+        InputError: if ``folder`` cannot be one.
+        StoreError: if they cannot be recorded.
+    """
+    with Store(folder) as store:
+        store.add_schedules(schedules(experiment, rows))
+        recorded = store.path
     table = folder / "metrics.csv"
     table.write_text(_csv(rows), encoding="utf-8")
     made = [table]
@@ -159,7 +196,7 @@ def write(experiment: JobExperiment, rows: Sequence[Row], folder: Path) -> list[
 
     path = folder / "metrics.png"
     picture.draw(experiment, rows).savefig(path, dpi=110, metadata={"Software": None})
-    return [*made, path]
+    return [*made, path, recorded]
 
 
 def _csv(rows: Sequence[Row]) -> str:
