@@ -12,7 +12,7 @@ import os
 import selectors
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from typing import Any
@@ -363,7 +363,8 @@ class Driver:
         """What each rank of a job executes."""
         program, socket = self._programs[job], str(self._directory.socket)
         if isinstance(program, Command):
-            return [sys.executable, "-S", "-m", "coordinator.wrap", socket, str(job), *program.argv]
+            argv = self._two_phase(program.argv) if program.waits == "two-phase" else program.argv
+            return [sys.executable, "-S", "-m", "coordinator.wrap", socket, str(job), *argv]
         spec = {"version": protocol.VERSION, "socket": socket, "job": job}
         if isinstance(program, Program):
             spec |= self._parallel(job, program.on(count))
@@ -371,6 +372,15 @@ class Driver:
         kind = next(kind for kind, work in KINDS.items() if isinstance(program, work))
         spec |= {"kind": kind, "work": asdict(program)}
         return [sys.executable, "-m", "workloads.single", json.dumps(spec)]
+
+    def _two_phase(self, argv: Sequence[str]) -> list[str]:
+        """A Python program with the run's waiting rule."""
+        workload = self._workload
+        numbers = {"switch-us": workload.switch_us, "latency-us": workload.latency_us}
+        numbers["spin-switches"] = workload.spin_switches
+        options = [f"--{name}={number}" for name, number in numbers.items()]
+        module = ["-m", "workloads.twophase", f"--blocking={workload.blocking}", *options]
+        return [argv[0], *module, "--", *argv[1:]]
 
     def _parallel(self, job: int, program: Program) -> dict[str, Any]:
         """What the ranks of a bulk-synchronous program must know besides."""

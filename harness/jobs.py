@@ -74,7 +74,7 @@ def _single(table: Mapping[str, Any], key: str, swept: Mapping[str, Any]) -> Wor
 
 
 def _command(table: Mapping[str, Any], key: str, swept: Mapping[str, Any]) -> Work:
-    known_keys(table, ("command", "processes", "dedicated_s", "count", "arrival_s"), key)
+    known_keys(table, ("command", "processes", "dedicated_s", "waits", "count", "arrival_s"), key)
     words, where = table["command"], f"{key}.command"
     remedy = f'write ["{LAUNCHER}", "-n", "4", "./my_app"]'
     if not isinstance(words, list) or not all(isinstance(word, str) and word for word in words):
@@ -89,7 +89,7 @@ def _command(table: Mapping[str, Any], key: str, swept: Mapping[str, Any]) -> Wo
     if "processes" in table and words[2] != count:
         rule = f"the command asks for {words[2]}"
         raise InputError(f"{key}.processes", table["processes"], rule, f"write {PROCESSES} in the command")
-    optional = {name: table[name] for name in ("dedicated_s",) if name in table}
+    optional = {name: table[name] for name in ("dedicated_s", "waits") if name in table}
     launcher = "" if words[0] == LAUNCHER else words[0]
     known = {"argv": tuple(words[3:]), "processes": int(words[2]), "launcher": launcher}
     return build(Command, known | optional, key)

@@ -15,6 +15,8 @@ REFUSED = [
     (lambda: Command(()), "argv"),
     (lambda: Command(("a", "")), "argv"),
     (lambda: Command(("a",), 0), "processes"),
+    (lambda: Command(("python3", "a.py"), waits="spin"), "waits"),
+    (lambda: Command(("./a",), waits="two-phase"), "waits"),
 ]
 
 

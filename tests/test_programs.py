@@ -38,11 +38,9 @@ if child: os.waitpid(child, 0); print("done")
 """
 
 
-def run(jobs: list[ParallelJob], policy: str, **options: Any) -> Result:
-    like = workload()
-    return run_workload(
-        Workload(tuple(jobs), policies.create(policy, options), like.processors, timeout_s=60)
-    )
+def run(jobs: list[ParallelJob], policy: str, blocking: str = "spin", **options: Any) -> Result:
+    made = policies.create(policy, options)
+    return run_workload(Workload(tuple(jobs), made, workload().processors, blocking=blocking, timeout_s=60))
 
 
 def job(number: int, text: str, processes: int = 2) -> ParallelJob:
@@ -60,6 +58,14 @@ def test_a_program_gives_the_same_output_beside_two_synthetic_jobs_under_gang() 
     one = shared.jobs[0]
     assert one.start_ns is not None and one.finish_ns is not None
     assert one.finish_ns - one.start_ns > 0.45e9
+
+
+def test_an_mpi4py_program_can_wait_by_the_runs_rule() -> None:
+    command = Command((sys.executable, "-c", PROGRAM), 2, waits="two-phase")
+    beside = [replace(one, number=one.number + 1) for one in workload(phases=500).jobs[:1]]
+    result = run([ParallelJob(0, command), *beside], "implicit", blocking="global-adaptive")
+    assert result.failure == ""
+    assert result.jobs[0].output == "total 134550 of 2\n"
 
 
 def test_children_of_a_program_are_held_with_it() -> None:

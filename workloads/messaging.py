@@ -10,6 +10,7 @@ All messages arrive in one persistent receive, so that a poll is a single MPI te
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Any
 
@@ -21,7 +22,10 @@ from workloads.doorbell import FLAG_BYTES, Doorbell, NetworkBell, NodeBell
 from workloads.recorder import Recorder, Waits
 
 ROOT = 0
-ARRIVAL, COMPLETION, REQUEST, RESPONSE = range(4)
+ARRIVAL, COMPLETION, REQUEST, RESPONSE, NOTICE = range(5)
+
+MOST = 1 << 62
+"""More messages than ever come."""
 
 RECHECK_NS = 500_000_000
 """A sleeper looks for itself after this long. Finding a message then means that a wake-up
@@ -70,12 +74,12 @@ class Messenger:
         self._sample = blocking.new_sample(self.rank)
         self._learned_ns = 0  # own wait at the last barrier learned from; what the next arrival reports
         self._longest_ns = 0  # at the root: longest such wait reported in this barrier
-        self._due = [0, 0, 0, 0]  # messages of each kind that came and were not yet waited for
+        self._due = [0, 0, 0, 0, 0]  # messages of each kind that came and were not yet waited for
         self._received = [0] * self.size
         self._one_sided = _OneSidedReads(self._comm) if one_sided else None
         self._page: MPI.Win | None = None
         self._bell = self._make_bell(network)
-        self._out = [memoryview(bytearray(24)).cast("q") for _ in range(4)]
+        self._out = [memoryview(bytearray(24)).cast("q") for _ in range(5)]
         for kind, message in enumerate(self._out):
             message[0], message[1] = kind, self.rank
         self._in = memoryview(bytearray(24)).cast("q")
@@ -144,6 +148,18 @@ class Messenger:
         self._send(target, REQUEST, 0)
         self._wait(RESPONSE, 1, blocking.read_limit(self._waiting), self._recorder.reads)
 
+    def notify(self, target: int) -> None:
+        """Wake ``target`` if it waits in :meth:`await_arrival`: something has been sent to it otherwise."""
+        self._send(target, NOTICE, 0)
+
+    def await_arrival(self, there: Callable[[], bool]) -> None:
+        """Wait until ``there()``, which the messages of others that :meth:`notify` this rank make true.
+
+        A message that its notice overtakes while this rank goes to sleep is found after
+        RECHECK_NS and counted in ``rechecks``.
+        """
+        self._wait(NOTICE, MOST, blocking.read_limit(self._waiting), self._recorder.reads, there)
+
     def poll(self) -> None:
         """Serve whatever has arrived; returns at once if nothing has."""
         while self._receive.Test():
@@ -183,10 +199,13 @@ class Messenger:
             self._due[kind] += 1
         return kind
 
-    def _wait(self, kind: int, count: int, limit_ns: int, waits: Waits) -> int:
+    def _wait(
+        self, kind: int, count: int, limit_ns: int, waits: Waits, there: Callable[[], bool] | None = None
+    ) -> int:
         """Wait for ``count`` messages of ``kind``: poll, serve, spin up to the limit, then block.
 
-        Returns how long it took in nanoseconds. The only place where a rank waits.
+        Ends also when ``there()`` holds. Returns how long it took in nanoseconds. The only
+        place where a rank waits.
         """
         due, test = self._due, self._receive.Test
         blocks = 0
@@ -195,31 +214,40 @@ class Messenger:
         while due[kind] < count:
             if test():
                 self._handle()
+            elif there is not None and there():
+                break
             elif perf_counter_ns() >= deadline:
-                blocks += self._block()
-                self._handle()
+                slept, arrived = self._block(there)
+                blocks += slept
+                if arrived:
+                    self._handle()
         due[kind] = 0
         waited_ns = perf_counter_ns() - begin
         waits.add(waited_ns, blocks)
         return waited_ns
 
-    def _block(self) -> int:
-        """Sleep until a message has arrived; returns how often it slept (0 if one came first)."""
+    def _block(self, there: Callable[[], bool] | None) -> tuple[int, bool]:
+        """Sleep until a message has arrived or ``there()`` holds.
+
+        Returns how often it slept (0 if that was so at once), and whether a message has arrived.
+        """
         bell, test = self._bell, self._receive.Test
         assert bell
         blocks = 0
         while True:
             rung = True
             armed = bell.arm(self._received)
-            there = test()
-            if armed and not there:
+            arrived = test()
+            over = arrived or (there is not None and there())
+            if armed and not over:
                 rung = bell.sleep(RECHECK_NS)
                 blocks += 1
-                there = test()
+                arrived = test()
+                over = arrived or (there is not None and there())
             bell.disarm()
-            if there:
+            if over:
                 self.rechecks += not rung
-                return blocks
+                return blocks, arrived
 
     def close(self) -> None:
         """Free everything that MPI holds for this messenger. Collective."""

@@ -7,9 +7,10 @@ scheduling do to interactive jobs beside parallel ones.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import ClassVar
 
-from workloads.validation import InputError, number, whole
+from workloads.validation import InputError, number, one_of, whole
 
 
 @dataclass(frozen=True)
@@ -60,15 +61,22 @@ class Command:
         processes: how many ranks there are.
         launcher: the mpiexec to start them with; empty for the one that starts everything.
         dedicated_s: about how long it takes alone; time-outs go by it.
+        waits: "mpi", as its MPI waits, or "two-phase": of an mpi4py program, which then waits
+            by the run's rule (``workloads.twophase``).
     """
 
     argv: tuple[str, ...]
     processes: int = 1
     launcher: str = ""
     dedicated_s: float = 60.0
+    waits: str = "mpi"
 
     def __post_init__(self) -> None:
         if not self.argv or not all(isinstance(word, str) and word for word in self.argv):
             raise InputError("argv", self.argv, "must be a program and its arguments", 'write ["./my_app"]')
         whole("processes", self.processes, least=1)
         number("dedicated_s", self.dedicated_s, above=0)
+        one_of("waits", self.waits, ("mpi", "two-phase"))
+        if self.waits == "two-phase" and not PurePath(self.argv[0]).name.startswith("python"):
+            rule = f"is for mpi4py programs, and the command is {self.argv[0]}"
+            raise InputError("waits", self.waits, rule, 'write ["{launcher}", "-n", "4", "python", "app.py"]')
