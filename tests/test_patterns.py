@@ -29,7 +29,7 @@ def test_transpose_reads_every_process_once_in_rotated_order(processes):
     reads = patterns.reads("TRANSPOSE", processes)
     assert reads.shape == (processes, processes)
     for p in range(min(processes, 20)):
-        assert list(reads[p]) == [(p + i) % processes for i in range(1, processes + 1)]
+        assert list(reads[p]) == [(p + i) % processes for i in range(processes)]
 
 
 @given(sizes)
@@ -49,6 +49,11 @@ def test_news_on_a_four_by_three_grid():
 def test_neighbours_coincide_on_thin_grids(processes):
     reads = patterns.reads("NEWS", processes)
     assert set(reads[0]) == {0, (0 + 1) % processes, (processes - 1) % processes}
+
+
+@given(st.sampled_from(patterns.PATTERNS), sizes)
+def test_the_number_of_reads_is_known_without_them(pattern, processes):
+    assert patterns.reads_per_phase(pattern, processes) == patterns.reads(pattern, processes).shape[1]
 
 
 @pytest.mark.parametrize(("pattern", "processes"), [("RING", 2), ("NEWS", 0), ("NEWS", -1)])

@@ -27,13 +27,18 @@ def grid(processes: int) -> tuple[int, int]:
     return rows, processes // rows
 
 
+def reads_per_phase(pattern: str, processes: int) -> int:
+    """How many reads each process makes in one communication phase."""
+    return {"BARRIER": 0, "NEWS": 4, "TRANSPOSE": processes}[pattern]
+
+
 def reads(pattern: str, processes: int) -> NDArray[np.int64]:
     """Whom each process reads from in one communication phase.
 
     Returns an array of shape (processes, reads per phase): row p lists the targets of
     process p in order. BARRIER has no reads. NEWS reads its north, east, west and south
     neighbour on a periodic near-square grid, so neighbours coincide, or are the process
-    itself, where the grid is thin. TRANSPOSE reads (p + i) mod P for i = 1 to P.
+    itself, where the grid is thin. TRANSPOSE reads (p + i) mod P for i = 0 to P - 1: itself first.
 
     Raises:
         InputError: for an unknown pattern or less than one process.
@@ -44,7 +49,7 @@ def reads(pattern: str, processes: int) -> NDArray[np.int64]:
     if pattern == "BARRIER":
         return np.empty((processes, 0), dtype=np.int64)
     if pattern == "TRANSPOSE":
-        return (p[:, None] + np.arange(1, processes + 1)) % processes
+        return (p[:, None] + np.arange(processes)) % processes
     rows, columns = grid(processes)
     row, column = np.divmod(p, columns)
     north = (row - 1) % rows * columns + column

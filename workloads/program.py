@@ -107,6 +107,11 @@ class Program:
         return int(self.opening_barrier) + int(self.closing_barrier)
 
     @property
+    def reads_per_phase(self) -> int:
+        """How many reads each process makes in one phase."""
+        return patterns.reads_per_phase(self.pattern, self.processes)
+
+    @property
     def imbalance_us(self) -> float:
         """v, the full width of the interval of compute times."""
         return self.imbalance * self.granularity_us
@@ -129,12 +134,11 @@ class Program:
         else:
             slowest = half * (float(np.sum(1.0 / np.arange(1, p + 1))) - 1.0)
         round_trip = 2 * latency_us
-        reads_per_phase = int(self.reads().shape[1])
         return (
             self.granularity_us
             + slowest
             + self.barriers_per_phase * round_trip
-            + reads_per_phase * (self.read_gap_us + round_trip)
+            + self.reads_per_phase * (self.read_gap_us + round_trip)
         )
 
     def phase_count(self) -> int:
