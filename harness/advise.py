@@ -10,8 +10,9 @@ from typing import Any
 
 from coordinator.workload import ParallelJob
 from harness.calibrate import Constants
-from harness.experiment import Cell, Experiment, MachineSpec, scheduler_of
+from harness.experiment import Cell, Experiment, scheduler_of
 from harness.jobs import JobGroup
+from harness.machine import MachineSpec
 from harness.papers import Progress
 from workloads.program import Program
 from workloads.validation import InputError

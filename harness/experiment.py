@@ -24,13 +24,13 @@ from coordinator.workload import Node, ParallelJob
 from harness import document, hosts, overrides, submission
 from harness.document import Document
 from harness.jobs import JobGroup, job_group
-from harness.tables import as_table, build, field_names, known_keys
+from harness.machine import MachineSpec, machine_spec
+from harness.tables import as_table, field_names, known_keys
 from workloads import blocking
 from workloads.program import Program
 from workloads.validation import InputError, number, one_of, whole
 
 LOCAL_CLASSES = ("other", "rr")
-LOCAL_SCHEDULERS = ("svr4", "round-robin", "eevdf")
 QUICK_REPEATS = 2
 QUICK_SHARE = 0.25
 """What --quick makes of repeats and of dedicated_s where the file has no [quick] table."""
@@ -71,22 +71,6 @@ class Scheduler:
         options = {key: getattr(self.policy, key) for key in policies.parameters(self.name)}
         shared = {key: getattr(self, key) for key in ("blocking", "spin_switches", "local", "mechanism")}
         return {"policy": self.name} | options | shared
-
-
-@dataclass(frozen=True)
-class MachineSpec:
-    """The machine to simulate; None stands for the calibrated constant of this host."""
-
-    context_switch_us: float | None = None
-    latency_us: float | None = None
-    local: str | None = None
-
-    def __post_init__(self) -> None:
-        for key in ("context_switch_us", "latency_us"):
-            if getattr(self, key) is not None:
-                number(key, getattr(self, key), least=0)
-        if self.local is not None:
-            one_of("local", self.local, LOCAL_SCHEDULERS)
 
 
 @dataclass(frozen=True)
@@ -139,14 +123,15 @@ class Experiment:
         """SHA-256 over all that says what one repeat means.
 
         Left out are the name and the number of repeats, so that a longer series continues
-        a shorter one. A number is the same however it is written (100, 100.0).
+        a shorter one. A number is the same however it is written (100, 100.0). What a [machine]
+        table leaves open is left out, too.
         """
         content = {
             "processors": self.processors,
             "seed": self.seed,
             "schedulers": [scheduler.table for scheduler in self.schedulers],
             "cells": [
-                [[dataclasses.asdict(group) for group in cell.groups], dataclasses.asdict(cell.machine)]
+                [[dataclasses.asdict(group) for group in cell.groups], cell.machine.given()]
                 for cell in self.cells
             ],
         }
@@ -188,7 +173,7 @@ def load(
         changes.append(overrides.make("seed", seed, f"--seed {seed}"))
     changed = written.overridden(changes)
     try:
-        return _experiment(changed.data, Path(written.file).stem, here)
+        return _experiment(changed.data, Path(written.file), here)
     except InputError as error:
         raise changed.located(error) from None
 
@@ -215,10 +200,10 @@ def _quick(written: Document) -> Iterable[overrides.Override]:
             yield overrides.make(f"jobs[{index}].work_s", work_s * QUICK_SHARE, "--quick")
 
 
-def _experiment(data: Mapping[str, Any], file_name: str, here: bool) -> Experiment:
+def _experiment(data: Mapping[str, Any], file: Path, here: bool) -> Experiment:
     known = ("name", "processors", "hosts", "repeats", "seed", "machine", "jobs", "schedulers")
     known_keys(data, (*known, "sweep", "quick", "slurm"), "")
-    name = data.get("name", file_name)
+    name = data.get("name", file.stem)
     if not isinstance(name, str) or not name.strip() or not name.isprintable():
         raise InputError(
             "name", name, "must be text of at least one character", 'write name = "my-experiment"'
@@ -227,7 +212,7 @@ def _experiment(data: Mapping[str, Any], file_name: str, here: bool) -> Experime
     whole("seed", data.get("seed", 1), least=0)
     as_table(data.get("quick", {}), "quick")
     submission.parse(data.get("slurm", {}))
-    cells = _cells(data)
+    cells = _cells(data, file.parent)
     nodes = hosts.parse(data.get("hosts", []))
     processors = _processors(data.get("processors", 0), here, nodes)
     for cell in cells:
@@ -304,14 +289,14 @@ def scheduler_of(table: Mapping[str, Any]) -> Scheduler:
     return Scheduler(name, policies.create(name, options), **values)
 
 
-def _cells(data: Mapping[str, Any]) -> tuple[Cell, ...]:
+def _cells(data: Mapping[str, Any], folder: Path) -> tuple[Cell, ...]:
     jobs = _list(data.get("jobs", []), "jobs", 'program = { pattern = "NEWS", dedicated_s = 2.0 }')
     machine = as_table(data.get("machine", {}), "machine")
     sweep = as_table(data.get("sweep", {}), "sweep")
     for key, values in sweep.items():
         _check_axis(key, values)
     points = [dict(zip(sweep, values, strict=True)) for values in itertools.product(*sweep.values())]
-    return tuple(_cell(index, settings, jobs, machine) for index, settings in enumerate(points))
+    return tuple(_cell(index, settings, jobs, machine, folder) for index, settings in enumerate(points))
 
 
 def _check_axis(key: str, values: Any) -> None:
@@ -329,14 +314,16 @@ def _check_axis(key: str, values: Any) -> None:
             raise InputError(f"{where}[{index}]", value, "stands twice in the sweep", "remove one")
 
 
-def _cell(index: int, settings: Mapping[str, Any], jobs: Sequence[Any], machine: Mapping[str, Any]) -> Cell:
+def _cell(
+    index: int, settings: Mapping[str, Any], jobs: Sequence[Any], machine: Mapping[str, Any], folder: Path
+) -> Cell:
     swept: dict[str, dict[str, Any]] = {"program": {}, "machine": {}}
     for key, value in settings.items():
         room, name = key.split(".", 1)
         swept[room][name] = value
     try:
         groups = tuple(job_group(job, f"jobs[{n}]", swept["program"]) for n, job in enumerate(jobs))
-        return Cell(index, settings, groups, build(MachineSpec, {**machine, **swept["machine"]}, "machine"))
+        return Cell(index, settings, groups, machine_spec({**machine, **swept["machine"]}, folder))
     except InputError as error:
         raise _swept(error, settings) from None
 

@@ -6,8 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harness.experiment import Cell, Experiment, MachineSpec, scheduler_of
+from harness.experiment import Cell, Experiment, scheduler_of
 from harness.jobs import JobGroup, rebuilt
+from harness.machine import MachineSpec
 from harness.records import POLICY, SIMULATED, RunRecord
 from workloads.blocking import RULES
 from workloads.validation import InputError

@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -171,7 +172,7 @@ BAD = [
     ("schedulers.1.local=fifo", "schedulers[1].local", "fifo", "other, rr", "choose one"),
     ("schedulers.0.mechanism=signal", "schedulers[0].mechanism", "signal", "signals", "'signals'"),
     ("schedulers.0.packing=zzz", "schedulers[0].packing", "zzz", "matrix", "choose one"),
-    ("machine.local=linux", "machine.local", "linux", "svr4, round-robin, eevdf", "choose one"),
+    ("machine.local=linux", "machine.local", "linux", "svr4, round-robin, fifo, eevdf", "choose one"),
     ("machine.latency=3", "machine.latency", 3, "not a key", "'latency_us'"),
     ("machine=3", "machine", 3, "must be a table", "[NAME]"),
     (
@@ -290,7 +291,7 @@ def test_realtime_ranks_cannot_be_round_robin_as_well(write):
 def test_whatever_a_key_holds_the_answer_is_an_experiment_or_a_message(value, key):
     data = document.parse(SMALL, "small.toml").data | {key: value}
     try:
-        built = experiment._experiment(data, "small", here=False)
+        built = experiment._experiment(data, Path("small.toml"), here=False)
     except InputError as error:
         assert error.key and error.rule and error.remedy
     else:

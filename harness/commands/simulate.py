@@ -85,7 +85,9 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         "doubts": [],
     }
     notes = [f"{len(failures)} simulations failed: {failures[0]}"] if failures else []
-    if not calibrated and any(None in vars(cell.machine).values() for cell in wanted.cells):
+    if not calibrated and any(
+        None in (m.context_switch_us, m.latency_us) for m in (cell.machine for cell in wanted.cells)
+    ):
         notes.append(
             f"no calibration in {options.results}: what [machine] leaves out is as in Dusseau et al. 1996"
         )
@@ -108,7 +110,7 @@ def _machine(wanted: Experiment, cell: Cell, calibrated: Mapping[str, float]) ->
     from harness.simulator.machine import SimulatedMachine  # noqa: PLC0415
 
     values: dict[str, Any] = {"processors": wanted.processors, **calibrated}
-    values |= {key: value for key, value in vars(cell.machine).items() if value is not None}
+    values |= cell.machine.given()
     try:
         return SimulatedMachine(**values)
     except InputError as error:

@@ -7,11 +7,12 @@ next call goes on where the last one stopped.
 
 from __future__ import annotations
 
+from harness.simulator.alarms import ring_alarms
 from harness.simulator.compiled import entry, hot, step
 from harness.simulator.local import eevdf, svr4
 from harness.simulator.model import ENTERING, GOING, READY, TABLE_END, TIMELINE_FULL, UNTIL, State
 from harness.simulator.processor import reconsider, tick
-from harness.simulator.program import end_activity, receive, ring_alarms, take_over
+from harness.simulator.program import end_activity, receive, take_over
 
 
 @entry

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from harness.machine import TICKS_PER_S, check_values
 from harness.simulator import local
+from harness.simulator.local import round_robin
 from harness.simulator.local.svr4 import Table
 from workloads.program import Program
 from workloads.validation import InputError, flag, number, one_of, whole
 
-TIMERS = ("independent", "synchronised")
 SPIN_CLOCKS = ("processor", "wall")
-
-COLUMNS = ("quantum", "tqexp", "slpret", "maxwait", "lwait")
 
 
 @dataclass(frozen=True)
@@ -33,8 +32,11 @@ class SimulatedMachine:
         local: name of the local scheduler (``harness.simulator.local.KNOWN``).
         dispatch_table: rows of (quantum, tqexp, slpret, maxwait, lwait), lowest priority
             first, in place of the local scheduler's own.
+        quantum_ms: of round-robin; None for its own.
         timers: whether ticks and updates of different processors are "independent", or
             "synchronised".
+        reads_served_by: the "process" that a read is addressed to, or the "network", without
+            that process; the latter is what ``read = "rma"`` says of one program.
         send_us: processor time to send a message.
         receive_us: processor time to handle a message that has arrived.
         serve_us: processor time to look up what a read asks for.
@@ -64,7 +66,9 @@ class SimulatedMachine:
     rule_latency_us: float | None = None
     local: str = "svr4"
     dispatch_table: Sequence[Sequence[int]] | None = None
+    quantum_ms: float | None = None
     timers: str = "independent"
+    reads_served_by: str = "process"
     send_us: float = 0.0
     receive_us: float = 0.0
     serve_us: float = 0.0
@@ -81,11 +85,8 @@ class SimulatedMachine:
 
     def __post_init__(self) -> None:
         whole("processors", self.processors, least=1)
-        for key in (
-            *("context_switch_us", "wakeup_us", "latency_us"),
-            *("send_us", "receive_us", "serve_us", "poll_us"),
-            *("detour_gap_us", "detour_length_us"),
-        ):
+        check_values({key: value for key, value in vars(self).items() if value is not None})
+        for key in ("wakeup_us", "detour_gap_us", "detour_length_us"):
             number(key, getattr(self, key), least=0)
         for key in ("idle_wakeup_us", "rule_switch_us", "rule_latency_us"):
             if getattr(self, key) is not None:
@@ -97,12 +98,9 @@ class SimulatedMachine:
             for index, value in enumerate(getattr(self, key)):
                 number(f"{key}[{index}]", value, least=0)
         one_of("local", self.local, local.KNOWN)
-        one_of("timers", self.timers, TIMERS)
         flag("messages_to_self", self.messages_to_self)
         flag("handles_when_waiting", self.handles_when_waiting)
         one_of("spin_clock", self.spin_clock, SPIN_CLOCKS)
-        if self.dispatch_table is not None:
-            _check_table(self.dispatch_table)
 
     @property
     def tick_ns(self) -> int:
@@ -111,6 +109,8 @@ class SimulatedMachine:
 
     def table(self) -> Table:
         """The dispatch table in force."""
+        if self.quantum_ms is not None:
+            return round_robin.table(round(self.quantum_ms * TICKS_PER_S / 1000))
         if self.dispatch_table is None:
             return local.KNOWN[self.local].table()
         return [(row[0], row[1], row[2], row[3], row[4]) for row in self.dispatch_table]
@@ -147,22 +147,4 @@ class SimulatedJob:
                 self.program.processes,
                 "a job that thinks has one process",
                 "write processes = 1, or several jobs",
-            )
-
-
-def _check_table(rows: Sequence[Sequence[int]]) -> None:
-    """Accept a dispatch table, else raise InputError."""
-    if not rows:
-        raise InputError("dispatch_table", rows, "must have at least one row", "give one row per priority")
-    for index, row in enumerate(rows):
-        where = f"dispatch_table[{index}]"
-        if len(row) != len(COLUMNS):
-            raise InputError(where, row, "must be " + ", ".join(COLUMNS), "give five whole numbers")
-        for name, value in zip(COLUMNS, row, strict=True):
-            is_priority = name in ("tqexp", "slpret", "lwait")
-            whole(
-                f"{where}.{name}",
-                value,
-                least=1 if name == "quantum" else 0,
-                most=len(rows) - 1 if is_priority else 2**31 - 1,
             )

@@ -151,8 +151,8 @@ MACHINE = np.dtype(
         ("wall_clock_spin", np.int8),
         ("tick_period_ns", np.int64),
         ("ticks_per_update", np.int32),
-        ("requeue_unblocked", np.int8),
         ("boosts_woken", np.int8),
+        ("network_serves_reads", np.int8),
         ("fair", np.int8),  # local scheduler eevdf
         ("slice_ns", np.int64),
         ("message_costs", np.int8),

@@ -6,16 +6,12 @@ which sets ``replied``; ``proceed`` then goes on to what follows in the program.
 
 from __future__ import annotations
 
+from harness.simulator.alarms import wake
 from harness.simulator.compiled import hot, step
-from harness.simulator.events import send, set_activity, set_timer
-from harness.simulator.local import eevdf, svr4
-from harness.simulator.messages import (
-    first_in_inbox,
-    put_in_inbox,
-    spin_limit,
-    take_arrival,
-    take_reply,
-)
+from harness.simulator.events import send, set_activity
+from harness.simulator.handling import complete_barrier, handle, handle_inbox
+from harness.simulator.local import svr4
+from harness.simulator.messages import first_in_inbox, put_in_inbox, spin_limit, take_arrival
 from harness.simulator.model import (
     BLOCKED,
     BROADCASTING,
@@ -27,7 +23,6 @@ from harness.simulator.model import (
     FINISHED,
     FREE,
     GAP,
-    HANDLING,
     NOBODY,
     OPENING,
     READING,
@@ -40,18 +35,7 @@ from harness.simulator.model import (
     Records,
     State,
 )
-from harness.simulator.noise import detour
-from harness.simulator.processor import (
-    block,
-    charge,
-    dispatch,
-    enqueue,
-    leave,
-    outranked,
-    preempt,
-    reconsider,
-    turn_over,
-)
+from harness.simulator.processor import block, charge, dispatch, enqueue, leave, outranked, preempt
 
 
 @hot
@@ -178,67 +162,6 @@ def spin(state: State, p: int, process: Records) -> None:
 
 
 @step
-def handle_inbox(state: State, p: int, q: int) -> bool:
-    """Handle what is in the inbox; False if that takes time, so that a timer goes on with it."""
-    process = state.processes[q]
-    machine = state.machine[0]
-    while process.inbox_first != NOBODY:
-        if machine.message_costs:
-            waits_at_barrier = process.activity in (OPENING, CLOSING)
-            charge(state, p, SYNCHRONIZING if waits_at_barrier else COMMUNICATING)
-            process.handling = HANDLING
-            set_activity(state, p, handling_ns(state, process))
-            return False
-        handle(state, q, first_in_inbox(state, process))
-    return True
-
-
-@step
-def handling_ns(state: State, process: Records) -> int:
-    """Time that ``process`` takes to handle its oldest message, up to sending the response."""
-    machine = state.machine[0]
-    time_ns: int = machine.receive_ns
-    if process.activity >= READING:
-        time_ns += machine.poll_ns
-    message = process.inbox_first
-    if not message & 1 and state.processes[message >> 1].activity == READING:
-        time_ns += machine.serve_ns + machine.send_ns
-    return time_ns
-
-
-@hot
-def handle(state: State, q: int, message: int) -> None:
-    """Do what ``message`` asks of process ``q``."""
-    state.clock[0].messages += 1
-    if message & 1:
-        take_reply(state, q)
-        return
-    sender = state.processes[message >> 1]
-    if sender.activity == READING:
-        send(state, message | 1)
-    elif take_arrival(state, sender):
-        complete_barrier(state, q)
-
-
-@hot
-def complete_barrier(state: State, q: int) -> None:
-    """All have arrived: root process ``q`` tells every process of its job, itself included."""
-    process = state.processes[q]
-    job = state.jobs[process.job]
-    machine = state.machine[0]
-    first = 0
-    if not machine.messages_to_self:
-        take_reply(state, q)
-        first = 1
-    if machine.send_ns > 0 and first < job.processes:
-        process.handling = BROADCASTING
-        process.broadcast = first
-    else:
-        for other in range(job.first + first, job.first + job.processes):
-            send(state, other << 1 | 1)
-
-
-@step
 def go_on_handling(state: State, p: int, q: int) -> None:
     """A piece of message handling that took time has ended."""
     process = state.processes[q]
@@ -276,7 +199,8 @@ def resume(state: State, p: int, q: int) -> None:
             return
         process.kernel = 0
         svr4.wake(state, process)
-        if gives_way(state, p, q):
+        if outranked(state, p, q):
+            preempt(state, p, True)
             return
     if process.replied:
         proceed(state, p, q)
@@ -290,16 +214,6 @@ def resume(state: State, p: int, q: int) -> None:
         if state.machine[0].wall_clock_spin:
             process.remaining_ns = process.spin_end_ns - state.clock[0].now_ns
         spin(state, p, process)
-
-
-@step
-def gives_way(state: State, p: int, q: int) -> bool:
-    """Whether just unblocked process ``q`` has lost the processor to another."""
-    if state.machine[0].requeue_unblocked:
-        turn_over(state, p)
-    elif outranked(state, p, q):
-        preempt(state, p, True)
-    return bool(state.processes[q].state != RUNNING)
 
 
 @step
@@ -365,38 +279,6 @@ def think(state: State, p: int, q: int) -> None:
     processor = state.processors[p]
     processor.alarm_ns = min(processor.alarm_ns, process.alarm_ns)
     block(state, p)
-
-
-@step
-def ring_alarms(state: State, p: int) -> None:
-    """Wake every process of processor ``p`` whose time to think is over; begin a detour that is due."""
-    processor = state.processors[p]
-    clock = state.clock[0]
-    if processor.detour_ns <= clock.now_ns:
-        clock.ticks += 1
-        detour(state, p)
-    processor.alarm_ns = processor.detour_ns
-    for k in range(processor.residents):
-        q = state.residents[p, k]
-        process = state.processes[q]
-        if process.alarm_ns <= clock.now_ns:
-            process.alarm_ns = clock.never_ns
-            process.wait_began_ns = clock.now_ns
-            process.replied = 1
-            wake(state, q)
-        processor.alarm_ns = min(processor.alarm_ns, process.alarm_ns)
-    set_timer(state, p)
-
-
-@step
-def wake(state: State, q: int) -> None:
-    """Something came for blocked process ``q``: it has kernel priority until it has seen to it."""
-    process = state.processes[q]
-    process.kernel = 1
-    if state.machine[0].fair:
-        eevdf.place(state, process)
-    enqueue(state, q, False)
-    reconsider(state, process.processor)
 
 
 @hot

@@ -42,7 +42,7 @@ MOST_DRAWN = 512
 def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: bool) -> State:
     """An idle machine with room for ``jobs``, at time 0."""
     processes = sum(job.program.processes for job in jobs)
-    sizes = [job.program.reads().size for job in jobs]
+    sizes = [job.program.processes * job.program.reads_per_phase for job in jobs]
     leaves = _power_of_two(machine.processors)
     rows = min(MOST_DRAWN, max(2, _power_of_two(max(job.program.phase_count() for job in jobs))))
     state = State(
@@ -116,7 +116,7 @@ def enter_job(
     record.reads = targets.shape[1]
     record.opening = program.opening_barrier
     record.closing = program.closing_barrier
-    record.served_by_network = program.read == "rma"
+    record.served_by_network = program.read == "rma" or state.machine[0].network_serves_reads
     record.thinks = job.think_us is not None
     record.think_ns = round((job.think_us or 0) * 1e3)
     record.phases = program.phase_count()
@@ -194,8 +194,8 @@ def _machine_record(machine: SimulatedMachine) -> Records:
     record.ticks_per_update = TICKS_PER_UPDATE
     record.fair = machine.local == "eevdf"
     record.slice_ns = eevdf.SLICE_NS if machine.slice_us is None else round(machine.slice_us * 1e3)
+    record.network_serves_reads = machine.reads_served_by == "network"
     record.boosts_woken = local.KNOWN[machine.local].boosts_woken
-    record.requeue_unblocked = local.KNOWN[machine.local].requeues_unblocked
     record.detour_gap_ns = round(machine.detour_gap_us * 1e3)
     record.detour_length_ns = round(machine.detour_length_us * 1e3)
     record.message_costs = record.send_ns + record.receive_ns + record.serve_ns + record.poll_ns > 0

@@ -18,22 +18,20 @@ class LocalScheduler(NamedTuple):
 
     Attributes:
         table: makes the dispatch table.
-        requeues_unblocked: whether a process that is unblocked goes behind the ready ones.
-        tick_ns: the clock tick.
         boosts_woken: whether a process that a message has woken goes before all others until it has
             handled it.
+        tick_ns: the clock tick.
     """
 
     table: Callable[[], Table]
-    requeues_unblocked: bool
+    boosts_woken: bool
     tick_ns: int = 10_000_000
-    boosts_woken: bool = True
 
 
 KNOWN = {
-    "svr4": LocalScheduler(svr4.table, svr4.REQUEUES_UNBLOCKED),
-    "round-robin": LocalScheduler(round_robin.table, round_robin.REQUEUES_UNBLOCKED),
-    "eevdf": LocalScheduler(eevdf.table, eevdf.REQUEUES_UNBLOCKED, eevdf.TICK_NS),
-    "rr": LocalScheduler(rr.table, rr.REQUEUES_UNBLOCKED, eevdf.TICK_NS, boosts_woken=False),
-    "fifo": LocalScheduler(fifo.table, fifo.REQUEUES_UNBLOCKED),
+    "svr4": LocalScheduler(svr4.table, svr4.BOOSTS_WOKEN),
+    "round-robin": LocalScheduler(round_robin.table, round_robin.BOOSTS_WOKEN),
+    "eevdf": LocalScheduler(eevdf.table, eevdf.BOOSTS_WOKEN, eevdf.TICK_NS),
+    "rr": LocalScheduler(rr.table, rr.BOOSTS_WOKEN, eevdf.TICK_NS),
+    "fifo": LocalScheduler(fifo.table, fifo.BOOSTS_WOKEN),
 }

@@ -22,7 +22,7 @@ from harness.simulator.compiled import hot, step
 from harness.simulator.local.svr4 import Table
 from harness.simulator.model import BLOCKED, NOBODY, READY, RUNNING, TAKING_OVER, Records, State
 
-REQUEUES_UNBLOCKED = False
+BOOSTS_WOKEN = False
 
 SLICE_NS = 1_400_000
 """Base slice with two processors: 0.7 ms (1 + log2(processors)), at most three times."""

@@ -12,8 +12,8 @@ from harness.simulator.local.svr4 import Table
 ENDLESS_TICKS = 2**31 - 1
 NO_HELP_S = 2**31 - 1
 
-REQUEUES_UNBLOCKED = True
-"""An unblocked process queues up again behind those that are ready."""
+BOOSTS_WOKEN = False
+"""A process for which a message comes queues up behind those that are ready."""
 
 
 def table() -> Table:

@@ -14,11 +14,11 @@ QUANTUM_TICKS = 10
 NO_HELP_S = 32000
 """The starvation timer has nothing to raise, and must not reorder the queue."""
 
-REQUEUES_UNBLOCKED = True
-"""An unblocked process is placed on the run queue, behind those that are ready: it runs at
-once only where it "is the only runnable process" (section 7.2)."""
+BOOSTS_WOKEN = False
+"""There are no priorities, so a process for which a message comes queues up behind those that
+are ready: it runs at once only where it "is the only runnable process" (section 7.2)."""
 
 
-def table() -> Table:
+def table(quantum_ticks: int = QUANTUM_TICKS) -> Table:
     """The dispatch table's one row."""
-    return [(QUANTUM_TICKS, 0, 0, NO_HELP_S, 0)]
+    return [(quantum_ticks, 0, 0, NO_HELP_S, 0)]

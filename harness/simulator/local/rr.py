@@ -14,8 +14,7 @@ INTERVAL_TICKS = 25
 
 NO_HELP_S = 2**31 - 1
 
-REQUEUES_UNBLOCKED = False
-"""It has queued up already when it woke."""
+BOOSTS_WOKEN = False
 
 
 def table(interval_ticks: int = INTERVAL_TICKS) -> Table:

@@ -23,8 +23,8 @@ QUANTUM, TQEXP, SLPRET, MAXWAIT, LWAIT = range(5)
 
 Table = list[tuple[int, int, int, int, int]]
 
-REQUEUES_UNBLOCKED = False
-"""A process that is unblocked goes on unless a ready one has a strictly higher priority."""
+BOOSTS_WOKEN = True
+"""A process for which a message comes has kernel priority until it has handled it (section 3.3)."""
 
 
 def table() -> Table:

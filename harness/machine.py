@@ -1,0 +1,133 @@
+"""The simulated machine of an experiment: what the [machine] table says."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.tables import build
+from workloads.validation import InputError, number, one_of, whole
+
+LOCAL_SCHEDULERS = ("svr4", "round-robin", "fifo", "eevdf")
+TIMERS = ("independent", "synchronised")
+READ_SERVERS = ("process", "network")
+COLUMNS = ("quantum", "tqexp", "slpret", "maxwait", "lwait")
+TICKS_PER_S = 100
+COSTS = ("context_switch_us", "latency_us", "send_us", "receive_us", "serve_us", "poll_us")
+
+
+@dataclasses.dataclass(frozen=True)
+class MachineSpec:
+    """The machine to simulate; None leaves a value to the calibration, else to the paper's machine.
+
+    The fields mean what they mean in ``harness.simulator.machine.SimulatedMachine``.
+    """
+
+    context_switch_us: float | None = None
+    latency_us: float | None = None
+    local: str | None = None
+    timers: str | None = None
+    quantum_ms: float | None = None
+    dispatch_table: Sequence[Sequence[int]] | None = None
+    send_us: float | None = None
+    receive_us: float | None = None
+    serve_us: float | None = None
+    poll_us: float | None = None
+    reads_served_by: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.local is not None:
+            one_of("local", self.local, LOCAL_SCHEDULERS)
+        check_values(self.given())
+        if self.dispatch_table is not None and self.local not in (None, "svr4"):
+            rule = f"is the table of svr4, and local is {self.local!r}"
+            raise InputError("dispatch_table", self.dispatch_table, rule, 'write local = "svr4"')
+
+    def given(self) -> dict[str, Any]:
+        """The values that are not left open."""
+        return {key: value for key, value in vars(self).items() if value is not None}
+
+
+def machine_spec(table: Mapping[str, Any], folder: Path) -> MachineSpec:
+    """What a [machine] table describes; a dispatch table's file is looked for in ``folder``.
+
+    Raises:
+        InputError: below ``machine``, for whatever is wrong with it.
+    """
+    values = dict(table)
+    if isinstance(values.get("dispatch_table"), str):
+        try:
+            values["dispatch_table"] = read_table(folder / values["dispatch_table"])
+        except InputError as error:
+            raise error.under("machine") from None
+    return build(MachineSpec, values, "machine")
+
+
+def read_table(path: Path) -> list[list[int]]:
+    """The dispatch table in a file as ``dispadmin -c TS -g`` of Solaris prints it.
+
+    A row for each priority, the lowest first: quantum, tqexp, slpret, maxwait, lwait. ``#`` begins
+    a comment. ``RES=N`` before them says that quanta are in 1/N s; without it they are in ticks.
+
+    Raises:
+        InputError: if it cannot be read, or a line is something else.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        rule = f"must be a readable file: {getattr(error, 'strerror', None) or 'no text'}"
+        raise InputError("dispatch_table", str(path), rule, "check the path") from None
+    per_s, rows = TICKS_PER_S, []
+    for place, line in enumerate(lines, 1):
+        text = line.split("#")[0].strip()
+        name, _, value = text.partition("=")
+        words = text.replace(",", " ").split()
+        if name.strip() == "RES" and value.strip().isdecimal() and int(value) > 0:
+            per_s = int(value)
+        elif len(words) == len(COLUMNS) and all(word.isdecimal() for word in words):
+            quantum, *others = map(int, words)
+            rows.append([max(1, round(quantum * TICKS_PER_S / per_s)), *others])
+        elif text:
+            rule = f"line {place} of {path} is neither a row of {', '.join(COLUMNS)} nor RES=N"
+            raise InputError("dispatch_table", text, rule, "give five whole numbers for each priority")
+    return rows
+
+
+def check_values(values: Mapping[str, Any]) -> None:
+    """Accept what a machine, simulated or in a file, is given, else raise InputError."""
+    for key in COSTS:
+        if key in values:
+            number(key, values[key], least=0)
+    for key, known in (("timers", TIMERS), ("reads_served_by", READ_SERVERS)):
+        if key in values:
+            one_of(key, values[key], known)
+    if "dispatch_table" in values:
+        _check_table(values["dispatch_table"])
+    if "quantum_ms" in values:
+        _check_quantum(values["quantum_ms"], values.get("local"))
+
+
+def _check_quantum(quantum_ms: Any, local: Any) -> None:
+    number("quantum_ms", quantum_ms, above=0)
+    tick_ms = 1000 / TICKS_PER_S
+    if quantum_ms % tick_ms:
+        rule = f"is not a multiple of the clock tick of {tick_ms:g} ms"
+        raise InputError("quantum_ms", quantum_ms, rule, "give 10, 20, 30, ...")
+    if local != "round-robin":
+        rule = f"is the quantum of round-robin, and local is {local!r}"
+        raise InputError("quantum_ms", quantum_ms, rule, 'write local = "round-robin"')
+
+
+def _check_table(rows: Any) -> None:
+    if not isinstance(rows, Sequence) or isinstance(rows, str) or not rows:
+        rule = "must be a list of at least one row"
+        raise InputError("dispatch_table", rows, rule, "give one row per priority")
+    for index, row in enumerate(rows):
+        where = f"dispatch_table[{index}]"
+        if not isinstance(row, Sequence) or isinstance(row, str) or len(row) != len(COLUMNS):
+            raise InputError(where, row, "must be " + ", ".join(COLUMNS), "give five whole numbers")
+        for name, value in zip(COLUMNS, row, strict=True):
+            most = len(rows) - 1 if name in ("tqexp", "slpret", "lwait") else 2**31 - 1
+            whole(f"{where}.{name}", value, least=1 if name == "quantum" else 0, most=most)

@@ -1,0 +1,96 @@
+"""The [machine] table: what it says to the simulator, and what bad input is told."""
+
+import pytest
+
+from harness.experiment import load
+from harness.machine import read_table
+from workloads.validation import InputError
+
+EXPERIMENT = """
+processors = 2
+
+[[jobs]]
+program = { pattern = "NEWS", phases = 10 }
+
+[[schedulers]]
+policy = "none"
+
+[machine]
+"""
+
+SOLARIS = """
+# Time Sharing Dispatcher Configuration
+RES=1000
+
+# ts_quantum  ts_tqexp  ts_slpret  ts_maxwait ts_lwait  PRIORITY LEVEL
+       200         0         1           0        1        #     0
+        40         0         1       32000        1        #     1
+"""
+
+
+def machine(folder, text):
+    file = folder / "small.toml"
+    file.write_text(EXPERIMENT + text)
+    return load(str(file)).cells[0].machine
+
+
+def test_what_is_not_given_is_left_open(tmp_path):
+    assert machine(tmp_path, "").given() == {}
+    assert machine(tmp_path, 'timers = "synchronised"\nsend_us = 2').given() == {
+        "timers": "synchronised",
+        "send_us": 2,
+    }
+
+
+def test_a_dispatch_table_is_rows_or_a_file_beside_the_experiment(tmp_path):
+    (tmp_path / "ts.txt").write_text(SOLARIS)
+    rows = [[20, 0, 1, 0, 1], [4, 0, 1, 32000, 1]]
+    assert machine(tmp_path, 'dispatch_table = "ts.txt"').dispatch_table == rows
+    assert machine(tmp_path, f"dispatch_table = {rows}").dispatch_table == rows
+
+
+def test_the_same_table_means_the_same_experiment(tmp_path):
+    (tmp_path / "ts.txt").write_text("20, 0, 0, 0, 0\n")
+    (tmp_path / "a.toml").write_text(EXPERIMENT + 'dispatch_table = "ts.txt"')
+    (tmp_path / "b.toml").write_text(EXPERIMENT + "dispatch_table = [[20, 0, 0, 0, 0]]")
+    (tmp_path / "c.toml").write_text(EXPERIMENT)
+    a, b, c = (load(str(tmp_path / name)).digest for name in ("a.toml", "b.toml", "c.toml"))
+    assert a == b != c
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("send_us = -1", "machine.send_us"),
+        ('timers = "late"', "machine.timers"),
+        ('reads_served_by = "nobody"', "machine.reads_served_by"),
+        ('local = "round-robin"\nquantum_ms = 15', "machine.quantum_ms"),
+        ("quantum_ms = 20", "machine.quantum_ms"),
+        ("dispatch_table = []", "machine.dispatch_table"),
+        ("dispatch_table = [[1, 2]]", "machine.dispatch_table[0]"),
+        ("dispatch_table = [[1, 1, 0, 0, 0]]", "machine.dispatch_table[0].tqexp"),
+        ("dispatch_table = 3", "machine.dispatch_table"),
+        ('local = "fifo"\ndispatch_table = [[1, 0, 0, 0, 0]]', "machine.dispatch_table"),
+        ('dispatch_table = "nowhere.txt"', "machine.dispatch_table"),
+        ("serve = 1", "machine.serve"),
+    ],
+)
+def test_bad_input_is_told_by_key(tmp_path, text, key):
+    with pytest.raises(InputError) as told:
+        machine(tmp_path, text)
+    assert told.value.key == key
+    assert told.value.remedy
+
+
+@pytest.mark.parametrize("line", ["200 0 1 0", "200 0 1 0 x", "RES=fast", "RES=0", "name"])
+def test_a_line_of_a_table_that_is_none_is_named(tmp_path, line):
+    path = tmp_path / "ts.txt"
+    path.write_text("20 0 0 0 0\n" + line)
+    with pytest.raises(InputError, match="line 2"):
+        read_table(path)
+
+
+def test_a_sweep_varies_the_machine(tmp_path):
+    file = tmp_path / "small.toml"
+    file.write_text(EXPERIMENT + '[sweep]\n"machine.timers" = ["independent", "synchronised"]')
+    assert [cell.machine.timers for cell in load(str(file)).cells] == ["independent", "synchronised"]
