@@ -35,12 +35,13 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of a paper, what was found, and whether it holds."""
+    """A sentence of a paper, what was found, and whether it holds; ``why`` says where that is explained."""
 
     figure: str
     text: str
     found: str
     verdict: str
+    why: str = ""
 
     def __post_init__(self) -> None:
         one_of("verdict", self.verdict, (HOLDS, FAILS, OPEN))

@@ -65,7 +65,8 @@ def reproduction(document: Mapping[str, Any], pictures: Sequence[Path]) -> Itera
     for heading in ("figure", "claim", "found", "verdict"):
         claims.add_column(heading, overflow="fold")
     for claim in document["claims"]:
-        claims.add_row(claim["figure"], claim["text"], claim["found"], claim["verdict"])
+        verdict = f"{claim['verdict']}: {claim['why']}" if claim["why"] else claim["verdict"]
+        claims.add_row(claim["figure"], claim["text"], claim["found"], verdict)
     if document["claims"]:
         yield claims
     if document["note"]:
