@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from naive_simulator import NaiveSimulation
+from naive_simulator.simulation import NaiveSimulation
 
 from coordinator import policies
 from harness.simulator.machine import SimulatedJob, SimulatedMachine

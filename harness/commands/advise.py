@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import time
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,10 @@ from harness import advise, results
 from harness.calibrate import Constants, constants
 from harness.commands import Answer
 from harness.commands.run import real_tools, results_argument
+from harness.commands.shared import Counted, announce_compiler
 from harness.experiment import usable_processors
 from harness.report import advice
-from harness.site import Progress, Site, Watcher
+from harness.site import Site, Watcher
 from harness.store import Store
 from workloads.patterns import PATTERNS
 from workloads.program import Program
@@ -47,14 +47,8 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     processors = len(usable_processors())
     wanted = advise.experiment(program, jobs, processors)
     found = _constants(options.results, watcher)
-    begin_s = time.monotonic()
-
-    def progress(done: int, total: int) -> None:
-        elapsed_s = time.monotonic() - begin_s
-        left_s = elapsed_s / max(done, 1) * (total - done)
-        watcher.progress(Progress("simulating", done, total, elapsed_s, left_s))
-
-    rows = advise.predict(wanted, found, progress)
+    announce_compiler(watcher)
+    rows = advise.predict(wanted, found, Counted(watcher, "simulating"))
     asked = [row for row in rows if row["program"]["granularity_us"] == program.granularity_us]
     document: dict[str, Any] = {
         "schema": SCHEMA,

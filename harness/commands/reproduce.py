@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import time
 from pathlib import Path
 
 from harness import papers
 from harness.commands import Answer
+from harness.commands.shared import Counted, announce_compiler
 from harness.report import simulations
-from harness.site import Progress, Watcher
+from harness.site import Watcher
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,13 +28,9 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     Raises:
         InputError: for a paper or figure that is not known.
     """
-    begin_s = time.monotonic()
-
-    def progress(done: int, total: int) -> None:
-        elapsed_s = time.monotonic() - begin_s
-        left_s = elapsed_s / max(done, 1) * (total - done)
-        watcher.progress(Progress(options.paper, done, total, elapsed_s, left_s))
-
+    if options.paper == "dusseau96":  # the one that is simulated process by process
+        announce_compiler(watcher)
+    progress = Counted(watcher, options.paper)
     made = papers.reproduce(
         options.paper, options.figure, quick=options.quick, seed=options.seed, progress=progress
     )

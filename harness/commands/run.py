@@ -15,6 +15,7 @@ from coordinator.workload import Node
 from harness import answer, conditions, counterpart, experiment, hosts, jobs, run, site, summary
 from harness.calibrate import mpi_probe
 from harness.commands import Answer, Interrupted
+from harness.commands.shared import announce_compiler, experiment_arguments
 from harness.experiment import Experiment
 from harness.records import MEASURED_KINDS, RunRecord
 from harness.report import text
@@ -39,22 +40,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--tau", type=float, default=summary.TAU_S, metavar="S", help="bound of the bounded slowdown, seconds"
     )
     results_argument(parser)
-
-
-def experiment_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add EXPERIMENT and what changes it."""
-    add = parser.add_argument
-    add("experiment", metavar="EXPERIMENT", help="an experiment file (.toml) or the name of a built-in one")
-    add(
-        "--set",
-        dest="settings",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        help="override a key of the file, e.g. repeats=3, program.granularity_us=100, jobs.0.count=2",
-    )
-    add("--quick", action="store_true", help="fewer repeats of shorter programs")
-    add("--seed", type=int, help="seed of the compute times and of the order of the runs")
 
 
 def measuring_arguments(parser: argparse.ArgumentParser) -> None:
@@ -191,6 +176,7 @@ def _simulate(
     """Simulate the runs among ``records`` that have no simulated counterpart there."""
     made = []
     watcher.note("simulating the same runs")
+    announce_compiler(watcher)
     for record in counterpart.complete(wanted, records, here.session, timeline=timeline):
         here.store.add_run(record)
         made.append(record)

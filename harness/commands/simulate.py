@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from harness import document, experiment, overrides, summary
 from harness.commands import Answer
+from harness.commands.shared import Counted, announce_compiler, experiment_arguments
 from harness.document import Document
 from harness.experiment import Cell, Experiment
 from harness.report import simulations
-from harness.site import Progress, Watcher
+from harness.site import Watcher
 from harness.store import Store
 from workloads.validation import InputError, number
 
@@ -23,18 +23,8 @@ SCHEMA = 1
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
+    experiment_arguments(parser)
     add = parser.add_argument
-    add("experiment", metavar="EXPERIMENT", help="an experiment file (.toml) or the name of a built-in one")
-    add(
-        "--set",
-        dest="settings",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        help="override a key of the file, e.g. processors=32, machine.latency_us=100",
-    )
-    add("--quick", action="store_true", help="fewer repeats of shorter programs")
-    add("--seed", type=int, help="seed of the compute times")
     add(
         "--tau", type=float, default=summary.TAU_S, metavar="S", help="bound of the bounded slowdown, seconds"
     )
@@ -64,7 +54,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
             trace=options.trace,
             folder=options.folder,
             quick=options.quick,
-            progress=_Progress(watcher, options.experiment),
+            progress=Counted(watcher, options.experiment),
         )
     wanted = experiment.load(
         options.experiment, settings=options.settings, quick=options.quick, seed=options.seed
@@ -73,7 +63,8 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
 
     calibrated = _calibrated(options.results)
     machines = [_machine(wanted, cell, calibrated) for cell in wanted.cells]
-    rows = simulate_experiment(wanted, machines, options.tau, _Progress(watcher, wanted.name))
+    announce_compiler(watcher)
+    rows = simulate_experiment(wanted, machines, options.tau, Counted(watcher, wanted.name))
     failures = [failure for row in rows for failure in row.pop("failures")]
     found = {
         "schema": SCHEMA,
@@ -128,15 +119,3 @@ def _calibrated(results: Path) -> dict[str, float]:
         return {}
     constants = max(runs, key=lambda run: run.recorded_at).constants
     return {"context_switch_us": constants["handoff_us"], "latency_us": constants["latency_us"]}
-
-
-class _Progress:
-    """Tells a watcher how many simulations are done."""
-
-    def __init__(self, watcher: Watcher, label: str) -> None:
-        self._watcher, self._label, self._begin_s = watcher, label, time.monotonic()
-
-    def __call__(self, done: int, total: int) -> None:
-        elapsed_s = time.monotonic() - self._begin_s
-        left_s = elapsed_s / max(done, 1) * (total - done)
-        self._watcher.progress(Progress(self._label, done, total, elapsed_s, left_s))

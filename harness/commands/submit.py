@@ -13,7 +13,8 @@ from typing import Any
 
 from harness import answer, document, experiment, overrides, results, submission, waiting
 from harness.commands import Answer, Interrupted
-from harness.commands.run import experiment_arguments, measuring_arguments, passed_on, results_argument
+from harness.commands.run import measuring_arguments, passed_on, results_argument
+from harness.commands.shared import experiment_arguments
 from harness.experiment import Experiment
 from harness.report import text
 from harness.site import Watcher, session_name

@@ -43,6 +43,11 @@ def directory() -> Path:
     return path
 
 
+def holds(function: str) -> bool:
+    """Whether ``function`` ("file.name"), compiled from the sources as they are now, is kept already."""
+    return any(directory().glob(f"*/{function}-*.nbc"))
+
+
 def _bases() -> list[Path]:
     bases = []
     if os.environ.get("NUMBA_CACHE_DIR"):
