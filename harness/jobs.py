@@ -139,6 +139,6 @@ def synthetic(job: ParallelJob) -> Program:
         InputError: if it runs something else.
     """
     if not isinstance(job.program, Program):
-        rule = "only bulk-synchronous programs are simulated"
+        rule = "only bulk-synchronous programs and jobs of one process are simulated"
         raise InputError(f"job {job.number}", described(job.program), rule, "measure it: lockstep run")
     return job.program

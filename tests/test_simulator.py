@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from naive_simulator import NaiveSimulation
+from naive_simulator.simulation import NaiveSimulation
 from test_simulator_reference import compare
 
 from coordinator import policies
@@ -109,11 +109,18 @@ def test_jobs_arrive_when_they_do():
 
 
 def test_an_interactive_job_is_served_soon_beside_spinning_ones():
-    typing = SimulatedJob(2, program(processes=1, granularity_us=500, phases=50), think_us=20_000.0)
-    outcome = run(program(phases=20_000), program(phases=20_000), typing)
+    typing = SimulatedJob(2, program(processes=1, granularity_us=500, phases=20), think_us=20_000.0)
+    outcome = run(program(phases=6000), program(phases=6000), typing)
     bursts = outcome.jobs[2]
     assert bursts.finish_ns < outcome.end_ns
-    assert bursts.bursts_ns / 50 < 60_000 * US
+    assert bursts.bursts_ns / 20 < 60_000 * US
+
+
+def test_an_interactive_job_thinks_before_each_burst():
+    typing = SimulatedJob(0, program(processes=1, granularity_us=500, phases=3), think_us=2000.0)
+    outcome = run(typing)
+    assert outcome.end_ns == (200 + 3 * (2000 + 200 + 500)) * US
+    assert (outcome.jobs[0].bursts_ns, outcome.jobs[0].longest_burst_ns) == (3 * 700 * US, 700 * US)
 
 
 def test_a_sequential_job_only_computes():
@@ -165,7 +172,7 @@ def test_compute_times_are_drawn_anew_when_they_run_out():
 
 def test_svr4_helps_the_starving_and_the_table_can_be_replaced():
     flat = [[1, 0, 0, 32000, 0]]
-    shapes = [program(phases=5000)] * 2
+    shapes = [program(phases=1500)] * 2
     eager = run(*shapes, on=machine(dispatch_table=flat), blocking="spin")
     assert eager.switches.sum() > run(*shapes, blocking="spin").switches.sum()
 

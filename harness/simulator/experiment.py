@@ -11,12 +11,12 @@ from typing import Any
 from coordinator.policies import Policy, create
 from coordinator.workload import ParallelJob
 from harness.experiment import Cell, Experiment, Scheduler
-from harness.jobs import synthetic
 from harness.papers import Progress
 from harness.papers.parallel import compute
-from harness.simulator.machine import SimulatedJob, SimulatedMachine
+from harness.simulator.machine import SimulatedMachine
 from harness.simulator.outcome import Outcome
 from harness.simulator.simulate import simulate
+from harness.simulator.work import simulated_job
 from harness.statistics import bounded_slowdown, estimate
 
 
@@ -73,7 +73,7 @@ def _run(experiment: Experiment, machines: Sequence[SimulatedMachine], task: _Ta
         policy = scheduler.policy
         waiting = {"blocking": scheduler.blocking, "spin_switches": scheduler.spin_switches}
     return simulate(
-        [SimulatedJob(job.number, synthetic(job), job.arrival_s, moldable=True) for job in jobs],
+        [simulated_job(job) for job in jobs],
         machines[task.cell],
         policy,
         seed=experiment.seed,
@@ -131,7 +131,20 @@ def _summary(repeats: Sequence[tuple[Outcome, list[float]]], tau_s: float) -> di
         "dedicated_s": statistics.median(sum(alone_s) for _, alone_s in repeats),
         "switches": None,
         "waits": {"barrier": _waits(outcomes, "barriers"), "read": _waits(outcomes, "reads")},
-        "responses": None,
+        "responses": _responses(outcomes),
+    }
+
+
+def _responses(outcomes: Sequence[Outcome]) -> dict[str, Any] | None:
+    """Of all bursts of the interactive jobs, from the ends of the thinking before them."""
+    thinking = [job for outcome in outcomes for job in outcome.jobs if job.thoughts]
+    if not thinking:
+        return None
+    bursts = sum(job.thoughts for job in thinking)
+    return {
+        "n": bursts,
+        "mean_ms": sum(job.bursts_ns for job in thinking) / bursts / 1e6,
+        "max_ms": max(job.longest_burst_ns for job in thinking) / 1e6,
     }
 
 

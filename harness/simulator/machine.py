@@ -126,7 +126,7 @@ class SimulatedJob:
         arrival_s: when it arrives.
         moldable: whether a policy may start it with another number of processes.
         think_us: None for a parallel job. Else the job is one process without any
-            communication, which sleeps for this long after each compute phase: an
+            communication, which sleeps for this long before each compute phase: an
             interactive job whose user thinks, or with 0 a sequential one.
     """
 

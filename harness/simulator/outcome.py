@@ -34,7 +34,8 @@ class JobOutcome:
     ``finish_ns`` is None for a job that did not finish, ``placement`` empty for one that
     was never placed. ``barriers`` counts opening and closing ones. ``cpu_ns`` is the
     processor time of each process. ``bursts_ns`` and ``longest_burst_ns`` are the sum and
-    the maximum of the times that the bursts of a job that thinks took from its waking up.
+    the maximum of the times that the bursts of a job of one process took, from its waking up
+    where it thinks; ``thoughts`` is how often it thought.
     """
 
     number: int
@@ -47,6 +48,7 @@ class JobOutcome:
     opening_barriers: Waits
     bursts_ns: int
     longest_burst_ns: int
+    thoughts: int
 
     @property
     def response_ns(self) -> int | None:
@@ -150,6 +152,7 @@ def _job_outcome(state: State, index: int, job: SimulatedJob, placement: tuple[i
         opening_barriers=_waits(state.waits[index, OPENING_BARRIERS]),
         bursts_ns=int(record.bursts_ns),
         longest_burst_ns=int(record.longest_burst_ns),
+        thoughts=int(record.phases) if record.think_ns > 0 else 0,
     )
 
 

@@ -97,6 +97,8 @@ def proceed(state: State, p: int, q: int) -> None:
     elif process.activity == OPENING and job.reads > 0:
         process.read = 0
         start_gap(state, p, process)
+    elif process.activity == THINKING:
+        start_phase(state, p, q)
     else:
         finish_phase(state, p, q)
 
@@ -204,6 +206,8 @@ def resume(state: State, p: int, q: int) -> None:
             return
     if process.replied:
         proceed(state, p, q)
+    elif process.activity == STARTING and state.jobs[process.job].think_ns > 0:
+        think(state, p, q)
     elif process.activity == STARTING:
         start_phase(state, p, q)
     elif process.activity < READING:
@@ -253,7 +257,7 @@ def end_activity(state: State, p: int) -> None:
         else:
             block(state, p)
     elif job.thinks:
-        think(state, p, q)
+        end_burst(state, p, q)
     elif job.opening:
         ask(state, p, q, OPENING)
     else:
@@ -262,20 +266,27 @@ def end_activity(state: State, p: int) -> None:
 
 
 @step
-def think(state: State, p: int, q: int) -> None:
-    """A burst of an interactive job has ended: sleep until the user's next one."""
+def end_burst(state: State, p: int, q: int) -> None:
+    """A burst of a job of one process has ended: think before the next one, if it thinks."""
     process = state.processes[q]
     job = state.jobs[process.job]
-    now_ns = state.clock[0].now_ns
-    burst_ns = now_ns - process.wait_began_ns
+    burst_ns = state.clock[0].now_ns - process.wait_began_ns
     job.bursts_ns += burst_ns
     job.longest_burst_ns = max(job.longest_burst_ns, burst_ns)
-    process.wait_began_ns = now_ns
+    process.wait_began_ns = state.clock[0].now_ns
     if job.think_ns == 0 or process.phase + 1 == job.phases:
         finish_phase(state, p, q)
-        return
+    else:
+        process.phase += 1
+        think(state, p, q)
+
+
+@step
+def think(state: State, p: int, q: int) -> None:
+    """Sleep until the user of an interactive job wants the next burst."""
+    process = state.processes[q]
     process.activity = THINKING
-    process.alarm_ns = now_ns + job.think_ns
+    process.alarm_ns = state.clock[0].now_ns + state.jobs[process.job].think_ns
     processor = state.processors[p]
     processor.alarm_ns = min(processor.alarm_ns, process.alarm_ns)
     block(state, p)

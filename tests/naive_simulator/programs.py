@@ -2,6 +2,7 @@
 
 from naive_simulator.parts import COMMUNICATING, COMPUTING, NEVER, SYNCHRONIZING
 from naive_simulator.processors import Processors
+
 from workloads import blocking
 
 
@@ -16,7 +17,7 @@ class Programs(Processors):
         elif process.waits:
             self.block(processor)
         elif process.job.think_us is not None:
-            self.think(processor, process)
+            self.end_burst(processor, process)
         elif process.job.program.opening_barrier:
             self.ask(processor, process, "opening")
         else:
@@ -47,7 +48,7 @@ class Programs(Processors):
             job.finish_ns = self.now
             self.follow(self.session.depart(job.number, self.now))
 
-    def think(self, processor, process):
+    def end_burst(self, processor, process):
         job = process.job
         burst = self.now - process.wait_began
         job.bursts += burst
@@ -55,9 +56,13 @@ class Programs(Processors):
         process.wait_began = self.now
         if job.think_us == 0 or process.phase + 1 == job.phases:
             self.finish_phase(processor, process)
-            return
+        else:
+            process.phase += 1
+            self.think(processor, process)
+
+    def think(self, processor, process):
         process.activity = "thinking"
-        process.alarm = self.now + round(job.think_us * 1e3)
+        process.alarm = self.now + round(process.job.think_us * 1e3)
         processor.alarm = min(processor.alarm, process.alarm)
         self.block(processor)
 
@@ -120,6 +125,8 @@ class Programs(Processors):
                 return
         if process.replied:
             self.proceed(processor, process)
+        elif process.activity == "start" and process.job.think_us:
+            self.think(processor, process)
         elif process.activity == "start":
             self.start_phase(processor, process)
         elif not process.waits:
@@ -143,5 +150,7 @@ class Programs(Processors):
         elif process.activity == "opening" and reads:
             process.read = 0
             self.start_gap(processor, process)
+        elif process.activity == "thinking":
+            self.start_phase(processor, process)
         else:
             self.finish_phase(processor, process)

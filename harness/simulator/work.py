@@ -1,0 +1,26 @@
+"""What the jobs of an experiment are to the simulator."""
+
+from __future__ import annotations
+
+from coordinator.workload import ParallelJob
+from harness.jobs import synthetic
+from harness.simulator.machine import SimulatedJob
+from workloads.other import InteractiveWork, SequentialWork
+from workloads.program import Program
+
+
+def simulated_job(job: ParallelJob) -> SimulatedJob:
+    """The job on a simulated machine: a policy may mould a synthetic program, but nothing else.
+
+    Raises:
+        InputError: if it runs a command, of which nothing is known.
+    """
+    match job.program:
+        case SequentialWork(work_s):
+            alone = Program(processes=1, granularity_us=work_s * 1e6, phases=1)
+            return SimulatedJob(job.number, alone, job.arrival_s, think_us=0.0)
+        case InteractiveWork(burst_ms, think_ms, bursts):
+            alone = Program(processes=1, granularity_us=burst_ms * 1e3, phases=bursts)
+            return SimulatedJob(job.number, alone, job.arrival_s, think_us=think_ms * 1e3)
+        case _:
+            return SimulatedJob(job.number, synthetic(job), job.arrival_s, moldable=True)
