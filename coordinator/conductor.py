@@ -78,7 +78,7 @@ class Conductor:
     ) -> None:
         jobs = list(jobs)
         self._node_of = node_of or [0] * session.machine.processors
-        self._nodes: dict[int, list[int]] = {}
+        self._launched: dict[int, tuple[int, ...]] = {}
         self._session = session
         self._crew = crew
         self._lead_ns = lead_ns
@@ -132,10 +132,20 @@ class Conductor:
         else:
             self._arrivals = [other for other in self._arrivals if other.number != job]
 
-    def lose(self, processors: Iterable[int], now_ns: int) -> None:
-        """Processors are gone; jobs that run there leave by :meth:`leave`, before or after."""
+    def lose(self, processors: Sequence[int], now_ns: int, failed: Iterable[int] = ()) -> None:
+        """Processors are gone, and with them the jobs in ``failed``, which had begun there.
+
+        Those that have been launched there and have not begun are launched anew when they get
+        another place.
+        """
+        self._session.lost(processors)
+        for job, placement in self._launched.items():
+            if self._stages[job] in (Stage.LAUNCHED, Stage.READY) and set(placement) & set(processors):
+                self._stages[job] = Stage.ABSENT
+        for job in failed:
+            self.leave(job, now_ns)
         self._last_ns = max(now_ns, self._last_ns)
-        self._decided(Reason.NODE_LOST, None, self._session.lose(processors, self._last_ns))
+        self._decided(Reason.NODE_LOST, None, self._session.replan(self._last_ns))
 
     def due_ns(self) -> int | None:
         """When ``advance`` must be called next; None if nothing is foreseeable."""
@@ -171,7 +181,11 @@ class Conductor:
         decision = plan.decision
         scheduled = {job for slot in range(len(decision.slots)) for job in decision.running(slot)}
         for job, placement in decision.placements.items():
-            displaced = self._stages[job] is Stage.READY and self._nodes[job] != self._on(placement)
+            if self._session.plan is not plan:
+                return  # a job has failed meanwhile, and what follows has been decided and done
+            displaced = self._stages[job] is Stage.READY and self._on(self._launched[job]) != self._on(
+                placement
+            )
             if self._stages[job] is Stage.ABSENT or (displaced and job in scheduled):
                 self._launch(job, placement)
             elif self._stages[job] is Stage.READY and job in scheduled:
@@ -180,7 +194,7 @@ class Conductor:
 
     def _launch(self, job: int, placement: tuple[int, ...]) -> None:
         self._stages[job] = Stage.LAUNCHED
-        self._nodes[job] = self._on(placement)
+        self._launched[job] = placement
         self._crew.launch(job, placement)
 
     def _on(self, placement: tuple[int, ...]) -> list[int]:

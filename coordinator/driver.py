@@ -7,21 +7,18 @@ nothing remains.
 
 from __future__ import annotations
 
-import json
 import os
 import selectors
-import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import asdict
 from typing import Any
 
-from coordinator import cleanup, guardian, launch, mechanisms, processes, protocol
+from coordinator import cleanup, guardian, launch, mechanisms, processes, protocol, ranks
 from coordinator.conductor import Conductor
 from coordinator.interrupt import Interrupt
 from coordinator.launch import Launcher
-from coordinator.nodes import Nodes
+from coordinator.nodes import SILENCE_NS, Nodes
 from coordinator.outcome import Part, outcome
 from coordinator.priority import prompt
 from coordinator.processes import JOB, Process
@@ -32,7 +29,6 @@ from coordinator.view import Job, Machine
 from coordinator.workload import ParallelJob, Result, Switch, Workload
 from workloads.other import Command
 from workloads.program import Program
-from workloads.single import KINDS
 from workloads.validation import InputError
 
 HEAD_START_NS = 50_000_000
@@ -46,6 +42,9 @@ EXIT_S = 1.0
 
 REPORT_S = 5.0
 """How long the agents may take to report the end of a program after its launcher has ended."""
+
+LOSS_S = SILENCE_NS / 1e9 + 1.0
+"""How long a job that has not begun waits whether its node is lost, which then costs it nothing."""
 
 FINALIZE_S = 30.0
 """How long all launchers may take to end after the end of the workload."""
@@ -139,7 +138,7 @@ class Driver:
         self._interrupt = interrupt
         self._progress = progress
         self._parts = {job.number: Part() for job in workload.jobs}
-        self._programs = {job.number: job.program for job in workload.jobs}
+        self._jobs = {job.number: job for job in workload.jobs}
         self._switches: list[Switch] = []
         self._nodes: Nodes
         self._origin_ns: int | None = None
@@ -202,7 +201,8 @@ class Driver:
         count = len(placement)
         launcher = self._own.get(job, self._launcher)
         hosts = self._nodes.hosts(placement)
-        argv = launcher.argv(count, self._command(job, count), hosts)
+        rank = ranks.argv(self._workload, self._jobs[job], count, self._directory.socket)
+        argv = launcher.argv(count, rank, hosts)
         environment = launcher.environment({**self._directory.marks, JOB: str(job)}, hosts=hosts)
         out, err = (self._directory.log(f"job-{job}-{stream}") for stream in ("out", "err"))
         part.mpiexec = mpiexec = launch.start(argv, environment, out, err)
@@ -217,6 +217,9 @@ class Driver:
     def begin(self, job: int, at_ns: int, placement: tuple[int, ...]) -> None:
         """Have the agents tell a job's ranks to begin."""
         assert self._origin_ns is not None
+        if not self._nodes.alive(placement):
+            self._fail(job, "it is placed on processors that are lost")
+            return
         self._parts[job].placement, self._parts[job].begun = placement, True
         self._nodes.begin(job, self._origin_ns + at_ns, placement)
         self._progress(f"job {job} starts")
@@ -292,18 +295,25 @@ class Driver:
             case protocol.Gone() if rank in part.ready:
                 if not self._conductor.is_over(job) and part.give_up_ns is None:
                     # Its launcher knows more; it is given a moment to end and say it.
-                    part.failure = f"rank {rank} has gone"
-                    part.give_up_ns = time.monotonic_ns() + round(EXIT_S * 1e9)
+                    self._give_up(job, f"rank {rank} has gone", EXIT_S)
 
     def _on_loss(self, lost: tuple[int, ...], why: str) -> None:
-        """The processors of a node are gone, and with them the jobs that have ranks there."""
+        """The processors of a node are gone, and with them the jobs that have begun there.
+
+        Jobs that have not are started anew where the policy places them now.
+        """
         if not self._workload.nodes or not self._nodes.alive() or self._origin_ns is None:
             raise RunFailed(f"{why}; the run cannot go on")
         self._progress(why.splitlines()[0])
-        for job, part in self._parts.items():
-            if not self._conductor.is_over(job) and set(part.placement) & set(lost) and part.begun:
-                self._fail(job, why)
-        self._conductor.lose(lost, self._now_ns())
+        concerned = [job for job, part in self._parts.items() if set(part.placement) & set(lost)]
+        open_jobs = [job for job in concerned if not self._conductor.is_over(job)]
+        failed = [job for job in open_jobs if self._parts[job].begun]
+        for job in set(open_jobs) - set(failed):
+            self._parts[job] = Part()
+            self._discard(job)
+        self._conductor.lose(lost, self._now_ns(), failed)
+        for job in failed:
+            self._fail(job, why)
 
     def _on_exit(self, job: int, mpiexec: Any, handle: Process) -> None:
         """A job's launcher has ended: as it should, or before its time."""
@@ -311,20 +321,29 @@ class Driver:
         handle.close()
         part = self._parts[job]
         status = mpiexec.wait()
-        command = isinstance(self._programs[job], Command)
+        command = isinstance(self._jobs[job].program, Command)
         if command:
             part.output = launch.head(self._directory.log(f"job-{job}-out"))
         if mpiexec is not part.mpiexec or (not status and self._conductor.is_over(job)):
             return
         if command and not status and len(part.ready) == part.processes:
             # The program has ended by itself; what its agents say of that may be on its way.
-            part.failure = "its launcher has ended and its ranks have not"
-            part.give_up_ns = time.monotonic_ns() + round(REPORT_S * 1e9)
+            self._give_up(job, "its launcher has ended and its ranks have not", REPORT_S)
             return
         logs = (self._directory.log(f"job-{job}-{stream}") for stream in ("err", "out"))
         said = next(filter(None, map(launch.tail, logs)), "")
-        why = f"its launcher {launch.describe(status)}"
-        self._fail(job, "\n".join(filter(None, [part.failure, why, said])))
+        why = "\n".join(filter(None, [part.failure, f"its launcher {launch.describe(status)}", said]))
+        if self._workload.nodes and not part.begun:
+            self._give_up(job, why, LOSS_S)
+        else:
+            self._fail(job, why)
+
+    def _give_up(self, job: int, why: str, patience_s: float) -> None:
+        """Fail a job after a while, or when more is known. One that has not begun may have lost its node."""
+        part = self._parts[job]
+        if self._workload.nodes and not part.begun:
+            patience_s = max(patience_s, LOSS_S)
+        part.failure, part.give_up_ns = why, time.monotonic_ns() + round(patience_s * 1e9)
 
     def _fail(self, job: int, why: str) -> None:
         """End what is left of a job; the others go on."""
@@ -358,42 +377,3 @@ class Driver:
         )
         stack.callback(self._nodes.end)
         self._nodes.start(self._selector)
-
-    def _command(self, job: int, count: int) -> list[str]:
-        """What each rank of a job executes."""
-        program, socket = self._programs[job], str(self._directory.socket)
-        if isinstance(program, Command):
-            argv = self._two_phase(program.argv) if program.waits == "two-phase" else program.argv
-            return [sys.executable, "-S", "-m", "coordinator.wrap", socket, str(job), *argv]
-        spec = {"version": protocol.VERSION, "socket": socket, "job": job}
-        if isinstance(program, Program):
-            spec |= self._parallel(job, program.on(count))
-            return [sys.executable, "-m", "mpi4py", "-m", "workloads.rank", json.dumps(spec)]
-        kind = next(kind for kind, work in KINDS.items() if isinstance(program, work))
-        spec |= {"kind": kind, "work": asdict(program)}
-        return [sys.executable, "-m", "workloads.single", json.dumps(spec)]
-
-    def _two_phase(self, argv: Sequence[str]) -> list[str]:
-        """A Python program with the run's waiting rule."""
-        workload = self._workload
-        numbers = {"switch-us": workload.switch_us, "latency-us": workload.latency_us}
-        numbers["spin-switches"] = workload.spin_switches
-        options = [f"--{name}={number}" for name, number in numbers.items()]
-        module = ["-m", "workloads.twophase", f"--blocking={workload.blocking}", *options]
-        return [argv[0], *module, "--", *argv[1:]]
-
-    def _parallel(self, job: int, program: Program) -> dict[str, Any]:
-        """What the ranks of a bulk-synchronous program must know besides."""
-        workload = self._workload
-        return {
-            "program": asdict(program),
-            "key": [workload.seed, workload.repeat, job],
-            "waiting": {
-                "blocking": workload.blocking,
-                "switch_us": workload.switch_us,
-                "latency_us": workload.latency_us,
-                "spin_switches": workload.spin_switches,
-            },
-            "unit_ns": workload.unit_ns,
-            "timeline": workload.timeline,
-        }

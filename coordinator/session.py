@@ -96,9 +96,12 @@ class Session:
         """The table of the last decision is used up; returns the plan in force from now."""
         return self._decide(Reason.SLOT_END, now_ns, None)
 
-    def lose(self, processors: Iterable[int], now_ns: int) -> Plan:
-        """Processors are gone; returns the plan in force from now."""
+    def lost(self, processors: Iterable[int]) -> None:
+        """Processors are gone: every decision from now on knows it."""
         self._lost |= frozenset(processors)
+
+    def replan(self, now_ns: int) -> Plan:
+        """Decide anew because of what is lost; returns the plan in force from now."""
         return self._decide(Reason.NODE_LOST, now_ns, None)
 
     def _decide(self, why: Reason, now_ns: int, subject: int | None) -> Plan:

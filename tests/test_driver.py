@@ -284,3 +284,25 @@ def test_a_job_that_waits_on_the_wrong_node_is_started_again() -> None:
     assert script.launched[1] == (0,) and 1 not in script.begun
     conductor.ready(1, 5 * MS)
     assert script.begun[1] == (5 * MS, (0,))
+
+
+def test_a_job_whose_node_is_lost_before_it_begins_starts_anew_elsewhere() -> None:
+    """Two nodes of one processor; job 1 is to arrive on the second, which is lost before."""
+    jobs = [Job(0, 1, 0), Job(1, 1, 10 * MS), Job(2, 1, 0)]
+    script = Script()
+    gang = policies.create("gang", {"quantum_ms": 10})
+    conductor = Conductor(Session(gang, Machine(2), jobs), jobs, script, 0, [0, 1])
+    conductor.prepare()
+    assert script.launched == {0: (0,), 1: (0,), 2: (1,)}
+    for job in range(3):
+        conductor.ready(job, 0)
+    conductor.advance(0)
+    assert set(script.begun) == {0, 2}
+    conductor.lose([0], 5 * MS, failed=[0])
+    assert conductor.is_over(0) and not conductor.is_over(2)
+    conductor.advance(10 * MS)
+    assert script.launched[1] == (1,) and 1 not in script.begun
+    conductor.ready(1, 12 * MS)
+    assert script.begun[1] == (12 * MS, (1,))
+    runs = [slot.runs for slot in script.published[-1][1].decision.slots]
+    assert runs == [((), (2,)), ((), (1,))]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import time
 from collections.abc import Iterator
 
 import pytest
 from emulated import Cluster, cluster, unavailable
-from faults import FAULTS, fill_disk, inject, start
+from faults import FAULTS, fill_disk, inject, part, start
 
 pytestmark = pytest.mark.slow
 
@@ -80,3 +83,25 @@ def test_a_node_without_room_is_told_of_and_nothing_remains(hosts: Cluster) -> N
     assert "node2: no place for the run" in told["failure"]
     assert [path for path in hosts.files() if not path.endswith("filler")] == []
     assert not hosts.processes()
+
+
+def test_an_agent_that_comes_late_takes_part(hosts: Cluster) -> None:
+    run = start(hosts, policy="gang", phases=500)
+    late = part(hosts.nodes[1], "coordinator.agent")
+    os.kill(late, signal.SIGSTOP)
+    time.sleep(4)  # longer than a node that has joined may be silent
+    os.kill(late, signal.SIGCONT)
+    told = json.loads(run.communicate(timeout=60)[0])
+    assert told["failure"] == "" and told["hosts"] == ["node1", "node2"]
+
+
+def test_a_job_that_comes_after_the_loss_of_its_node_runs_on_another(hosts: Cluster) -> None:
+    """Jobs 1 and 3 belong on the second node; 3 arrives two seconds after 1, when that is lost."""
+    run = start(hosts, policy="gang", jobs=4, processes=1, phases=25_000, arrival_s=1.0)
+    assert run.stderr is not None
+    assert any("job 1 starts" in line for line in run.stderr)
+    os.kill(part(hosts.nodes[1], "coordinator.agent"), signal.SIGKILL)
+    told = json.loads(run.communicate(timeout=60)[0])
+    assert [bool(failure) for failure in told["jobs"]] == [False, True, False, False], told["jobs"]
+    assert told["placements"] == [[0], [1], [0], [0]]
+    assert not hosts.processes() and not hosts.files()

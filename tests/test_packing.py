@@ -136,3 +136,40 @@ def test_slots_are_unified_when_a_job_leaves():
         for one in jobs[:3]:
             session.arrive(one.number, 0)
         assert len(session.depart(0, MS).decision.slots) == rows
+
+
+@given(
+    st.sampled_from(sorted(packing.PACKINGS)),
+    st.integers(1, 9),
+    st.lists(st.integers(1, 9), max_size=6),
+    st.frozensets(st.integers(0, 8)),
+)
+def test_nobody_is_seated_on_a_lost_processor_who_fits_elsewhere(name, processors, sizes, lost):
+    lost = {p for p in lost if p < processors}
+    taken = set()
+    for size in (min(size, processors) for size in sizes):
+        place = packing.seat(name, taken, size, processors, lost)
+        assert len(place) == size and taken.isdisjoint(place)
+        used = {seat % processors for seat in place}
+        if name in ("matrix", "continuous") and size <= processors - len(lost):
+            assert not used & lost
+        elif used & lost:
+            assert place == packing.PACKINGS[name](taken, size, processors), "as if nothing were lost"
+        taken |= set(place)
+
+
+@pytest.mark.parametrize("name", packing.PACKINGS)
+def test_a_job_that_has_not_begun_gets_other_processors_when_its_own_are_lost(name):
+    """Jobs 0 and 2 ran on processor 0, which is lost; 2 and 3 come after that."""
+    jobs = [Job(n, 1, n) for n in range(4)]
+    session = Session(policies.create("gang", {"packing": name}), Machine(2), jobs)
+    session.arrive(0, 0)
+    before = session.arrive(1, 0).decision.placements
+    gone = before[0]
+    session.lost(gone)
+    session.depart(0, 1 * MS)
+    session.replan(1 * MS)
+    session.arrive(2, 2 * MS)
+    plan = session.arrive(3, 2 * MS)
+    assert all(set(place).isdisjoint(gone) for place in plan.decision.placements.values())
+    assert len(plan.decision.slots) == 3

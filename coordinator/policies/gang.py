@@ -61,7 +61,7 @@ class Gang:
     def decide(self, view: View, why: Reason) -> Decision:
         """One slot of a quantum per window, in turn; a lone window is never interrupted.
 
-        Jobs keep their processors until they leave. The rotation goes on in the middle of
+        Jobs keep their processors until they leave, or those are lost. The rotation goes on in the middle of
         the slot that the event interrupted, or with the next one if that one is empty now,
         so that a busy stream of arrivals favours nobody; newcomers wait for their turn.
         """
@@ -72,7 +72,11 @@ class Gang:
         if before is not None and before.windows:
             here = {job.number for job in view.jobs}
             current = before.windows[min(view.slot, len(before.windows) - 1)]
-            seats = {n: place for n, place in before.seats.items() if n in here}
+            seats = {
+                n: place
+                for n, place in before.seats.items()
+                if n in here and view.lost.isdisjoint(s % processors for s in place)
+            }
             goes_on = bool(packing.whole(seats, current, processors))
         else:
             goes_on = False
@@ -94,7 +98,7 @@ class Gang:
         taken = {n for place in seats.values() for n in place}
         for job in view.jobs:
             if job.number not in seats:
-                place = PACKINGS[self.packing](taken, job.processes, view.machine.processors)
+                place = packing.seat(self.packing, taken, job.processes, view.machine.processors, view.lost)
                 seats[job.number] = place
                 taken |= set(place)
 

@@ -8,7 +8,7 @@ In the matrix packings windows are rows; in the linear ones they begin anywhere.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from coordinator.policies.scan import width
 
@@ -74,6 +74,22 @@ PACKINGS: Mapping[str, Callable[[set[int], int, int], Seats]] = {
     "buddy": buddy,
 }
 LINEAR = ("continuous", "undivided")
+
+
+def seat(packing: str, taken: set[int], size: int, processors: int, lost: Iterable[int] = ()) -> Seats:
+    """Where a gang of ``size`` sits in the named packing, not on processors that are ``lost``.
+
+    A gang that does not fit in what is left is seated as if nothing were lost.
+    """
+    lost = frozenset(lost)
+    # Beyond the last row in use three rows are enough for what fits at all, across their ends too.
+    rows = max(taken, default=0) // processors + 4
+    place = PACKINGS[packing](
+        taken | {row * processors + p for row in range(rows) for p in lost}, size, processors
+    )
+    if any(n % processors in lost for n in place):
+        return PACKINGS[packing](taken, size, processors)
+    return place
 
 
 def windows(seats: Mapping[int, Seats], processors: int, linear: bool) -> list[int]:

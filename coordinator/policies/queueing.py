@@ -7,6 +7,7 @@ pointer's move in the registration office (:mod:`coordinator.policies.office`).
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -31,19 +32,19 @@ class _Memory:
     """The jobs that have begun."""
 
 
-class _Queueing:
+class _Queueing(ABC):
     """Slots of one job each; a table is what is left of a round."""
 
     needs_mechanism: ClassVar[bool] = True
     insert: bool = False
 
+    @abstractmethod
     def rules(self) -> Rules:
         """How the pointer moves."""
-        raise NotImplementedError
 
+    @abstractmethod
     def quantum_ns(self, level: int) -> int:
         """Length of a slot for a job at ``level``."""
-        raise NotImplementedError
 
     def processes(self, job: Job, view: View) -> int | None:
         """As many as the job asks for."""

@@ -1,0 +1,56 @@
+"""What each rank of a job executes: a program in its wrapper, or an entry of our own."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from coordinator import protocol
+from coordinator.workload import ParallelJob, Workload
+from workloads.other import Command
+from workloads.program import Program
+from workloads.single import KINDS
+
+
+def argv(workload: Workload, job: ParallelJob, count: int, socket: Path) -> list[str]:
+    """The command line of a rank of ``job`` on ``count`` processes, which meets its agent at ``socket``."""
+    program, number = job.program, job.number
+    if isinstance(program, Command):
+        words = _two_phase(workload, program.argv) if program.waits == "two-phase" else program.argv
+        return [sys.executable, "-S", "-m", "coordinator.wrap", str(socket), str(number), *words]
+    spec: dict[str, Any] = {"version": protocol.VERSION, "socket": str(socket), "job": number}
+    if isinstance(program, Program):
+        spec |= _parallel(workload, number, program.on(count))
+        return [sys.executable, "-m", "mpi4py", "-m", "workloads.rank", json.dumps(spec)]
+    kind = next(kind for kind, work in KINDS.items() if isinstance(program, work))
+    spec |= {"kind": kind, "work": asdict(program)}
+    return [sys.executable, "-m", "workloads.single", json.dumps(spec)]
+
+
+def _two_phase(workload: Workload, argv: Sequence[str]) -> list[str]:
+    """A Python program with the run's waiting rule."""
+    numbers = {"switch-us": workload.switch_us, "latency-us": workload.latency_us}
+    numbers["spin-switches"] = workload.spin_switches
+    options = [f"--{name}={number}" for name, number in numbers.items()]
+    module = ["-m", "workloads.twophase", f"--blocking={workload.blocking}", *options]
+    return [argv[0], *module, "--", *argv[1:]]
+
+
+def _parallel(workload: Workload, number: int, program: Program) -> dict[str, Any]:
+    """What the ranks of a bulk-synchronous program must know besides."""
+    return {
+        "program": asdict(program),
+        "key": [workload.seed, workload.repeat, number],
+        "waiting": {
+            "blocking": workload.blocking,
+            "switch_us": workload.switch_us,
+            "latency_us": workload.latency_us,
+            "spin_switches": workload.spin_switches,
+        },
+        "unit_ns": workload.unit_ns,
+        "timeline": workload.timeline,
+    }
