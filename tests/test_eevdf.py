@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from compiled_only import takes_minutes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -64,6 +65,7 @@ def test_an_interactive_process_waits_for_no_more_than_a_turn_of_each_other():
     assert outcome.jobs[2].bursts_ns / 100 < eevdf.TICK_NS
 
 
+@takes_minutes
 def test_blocking_at_once_costs_switches_and_no_coordination_costs_more():
     program = Program(granularity_us=100, imbalance=0.25, dedicated_s=0.3)
     jobs = [SimulatedJob(number, program) for number in range(3)]
@@ -100,6 +102,7 @@ def test_detours_take_their_share_of_the_time():
     assert disturbed.makespan_ns - alone.makespan_ns == pytest.approx(0.2e9, rel=0.15)
 
 
+@takes_minutes
 def test_detours_let_spinning_jobs_meet_by_chance():
     """Three jobs in random turns on two processors run together for a third of the time.
 

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from compiled_only import needs_compiler
 from naive_simulator.simulation import NaiveSimulation
 from test_simulator_reference import compare
 
@@ -225,6 +226,7 @@ def end_ns(root, **environment):
     return int(done.stdout)
 
 
+@needs_compiler
 @pytest.mark.slow
 def test_without_compilation_the_result_is_the_same():
     jobs = [SimulatedJob(n, program(imbalance=2.0, phases=20)) for n in range(2)]
@@ -232,6 +234,7 @@ def test_without_compilation_the_result_is_the_same():
     assert end_ns(ROOT, NUMBA_DISABLE_JIT="1") == compiled.end_ns
 
 
+@needs_compiler
 @pytest.mark.slow
 def test_a_changed_waiting_rule_changes_the_simulation(tmp_path):
     for room in ("workloads", "coordinator", "harness"):
