@@ -1,20 +1,33 @@
 """Reproductions of papers: their form, and the results that take little time."""
 
 import json
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from harness import papers
-from harness.papers import hori96, toronto
+from harness.papers import dusseau96_claims, hori96, toronto
 from harness.simulator.jobs.arrivals import gaps_s, hyperexponential
 from workloads.validation import InputError
+
+ROOT = Path(__file__).resolve().parent.parent
 
 
 @pytest.mark.parametrize("paper", ["anastasiadis97", "hori96", "ousterhout82", "zhou97"])
 def test_bad_figures_are_named(paper):
     with pytest.raises(InputError, match="figure"):
         papers.reproduce(paper, ["99"])
+
+
+@pytest.mark.parametrize("figure", ["3", "8", "11", "12"])
+def test_a_claim_that_does_not_hold_points_at_its_explanation(figure):
+    claim = papers.Claim(figure, "text", "found", papers.FAILS)
+    file, _, anchor = dusseau96_claims.explained(claim).why.partition("#")
+    headings = [line[3:].lower().replace(" ", "-") for line in (ROOT / file).read_text().splitlines()]
+    assert anchor in headings
+    assert dusseau96_claims.explained(replace(claim, verdict=papers.HOLDS)).why == ""
 
 
 def test_an_unknown_paper_lists_the_known_ones():

@@ -33,10 +33,10 @@ def claims(found: Found, figures: Sequence[str]) -> list[Claim]:
         "12": check.round_robin,
         "13": check.final,
     }
-    return [_explained(claim) for figure in figures for claim in parts[figure]()]
+    return [explained(claim) for figure in figures for claim in parts[figure]()]
 
 
-def _explained(claim: Claim) -> Claim:
+def explained(claim: Claim) -> Claim:
     """With the place of the explanation if it does not hold."""
     if claim.verdict != FAILS:
         return claim
