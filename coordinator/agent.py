@@ -9,6 +9,7 @@ itself. Without a sign of life from the driver it goes on for the length of its 
 from __future__ import annotations
 
 import gc
+import json
 import os
 import selectors
 import signal
@@ -44,6 +45,9 @@ QUIET_NS = 2_000_000
 
 FIRST_EXCHANGES = 16
 """Exchanges with the driver before a node joins, so that its clock is known."""
+
+OWN = ("cpu_ns", "voluntary_switches", "involuntary_switches", "run_queue_ns", "waits", "rechecks")
+"""What a program of somebody else's may tell of itself (``workloads.twophase``)."""
 
 JOIN_S = 5.0
 """How long to look for the driver, which listens before it starts agents."""
@@ -257,7 +261,7 @@ class Agent:
                 self._tell(protocol.Finished(peer.job, peer.rank, {**record, **times}))
 
     def ended(self, peer: Peer) -> None:
-        """Make the record of a program that knows of none: when it ran, and where."""
+        """Make the record of a program: when it ran, and where, and what it has left of its waits."""
         now_ns = self._clock.read_ns()
         assert peer.program is not None
         self._switcher.drop(peer.job, peer.rank)
@@ -270,7 +274,11 @@ class Agent:
             "start_ns": peer.program.start_ns,
             "finish_ns": now_ns,
         }
-        self.said(peer, protocol.RankRecord(record))
+        own = {}
+        with suppress(OSError, ValueError):
+            own = json.loads((self._directory.records(peer.job) / f"rank-{peer.rank}.json").read_bytes())
+        known = {key: own[key] for key in OWN if isinstance(own, dict) and key in own}
+        self.said(peer, protocol.RankRecord(known | record))
 
     def gone(self, peer: Peer) -> None:
         """A rank is no longer there."""

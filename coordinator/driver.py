@@ -201,7 +201,7 @@ class Driver:
         count = len(placement)
         launcher = self._own.get(job, self._launcher)
         hosts = self._nodes.hosts(placement)
-        rank = ranks.argv(self._workload, self._jobs[job], count, self._directory.socket)
+        rank = ranks.argv(self._workload, self._jobs[job], count, self._directory)
         argv = launcher.argv(count, rank, hosts)
         environment = launcher.environment({**self._directory.marks, JOB: str(job)}, hosts=hosts)
         out, err = (self._directory.log(f"job-{job}-{stream}") for stream in ("out", "err"))

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from coordinator import protocol
+from coordinator.rundir import RunDirectory
 from coordinator.workload import ParallelJob, Workload
 from workloads.other import Command
 from workloads.program import Program
 from workloads.single import KINDS
 
 
-def argv(workload: Workload, job: ParallelJob, count: int, socket: Path) -> list[str]:
-    """The command line of a rank of ``job`` on ``count`` processes, which meets its agent at ``socket``."""
-    program, number = job.program, job.number
+def argv(workload: Workload, job: ParallelJob, count: int, directory: RunDirectory) -> list[str]:
+    """The command line of a rank of ``job`` on ``count`` processes."""
+    program, number, socket = job.program, job.number, str(directory.socket)
     if isinstance(program, Command):
-        words = _two_phase(workload, program.argv) if program.waits == "two-phase" else program.argv
-        return [sys.executable, "-S", "-m", "coordinator.wrap", str(socket), str(number), *words]
-    spec: dict[str, Any] = {"version": protocol.VERSION, "socket": str(socket), "job": number}
+        words = program.argv
+        if program.waits == "two-phase":
+            words = _two_phase(workload, program.argv, directory.records(number))
+        return [sys.executable, "-S", "-m", "coordinator.wrap", socket, str(number), *words]
+    spec: dict[str, Any] = {"version": protocol.VERSION, "socket": socket, "job": number}
     if isinstance(program, Program):
         spec |= _parallel(workload, number, program.on(count))
         return [sys.executable, "-m", "mpi4py", "-m", "workloads.rank", json.dumps(spec)]
@@ -31,13 +33,13 @@ def argv(workload: Workload, job: ParallelJob, count: int, socket: Path) -> list
     return [sys.executable, "-m", "workloads.single", json.dumps(spec)]
 
 
-def _two_phase(workload: Workload, argv: Sequence[str]) -> list[str]:
-    """A Python program with the run's waiting rule."""
+def _two_phase(workload: Workload, argv: tuple[str, ...], records: Path) -> tuple[str, ...]:
+    """A Python program with the run's waiting rule, whose ranks leave their records in a directory."""
     numbers = {"switch-us": workload.switch_us, "latency-us": workload.latency_us}
     numbers["spin-switches"] = workload.spin_switches
     options = [f"--{name}={number}" for name, number in numbers.items()]
-    module = ["-m", "workloads.twophase", f"--blocking={workload.blocking}", *options]
-    return [argv[0], *module, "--", *argv[1:]]
+    module = ("-m", "workloads.twophase", f"--blocking={workload.blocking}", f"--record={records}")
+    return (argv[0], *module, *options, "--", *argv[1:])
 
 
 def _parallel(workload: Workload, number: int, program: Program) -> dict[str, Any]:

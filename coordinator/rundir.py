@@ -113,6 +113,10 @@ class RunDirectory:
         """Where the output of the part called ``name`` goes."""
         return self.path / f"{name}.log"
 
+    def records(self, job: int) -> Path:
+        """Where the program of a job that counts its waits itself leaves a record of each rank."""
+        return self.path / f"records-{job}"
+
     def note(self, **entry: Any) -> None:
         """Add a line to the journal. One write, so that a reader sees all of it or nothing."""
         descriptor = os.open(self.path / "journal", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)

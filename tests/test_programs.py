@@ -66,6 +66,10 @@ def test_an_mpi4py_program_can_wait_by_the_runs_rule() -> None:
     result = run([ParallelJob(0, command), *beside], "implicit", blocking="global-adaptive")
     assert result.failure == ""
     assert result.jobs[0].output == "total 134550 of 2\n"
+    for rank in result.ranks[:2]:
+        barriers = rank["waits"]["barrier"]
+        assert (rank["job"], barriers["spun"] + barriers["blocked"]) == (0, 300)
+        assert rank["finish_ns"] > rank["start_ns"] > 0 and "computing_ns" not in rank
 
 
 def test_children_of_a_program_are_held_with_it() -> None:
