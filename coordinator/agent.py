@@ -210,6 +210,9 @@ class Agent:
                 self._switch()
             case protocol.Start():
                 self._start(message)
+            case protocol.Resize(job, cores):
+                if root := self._roster.find(job, 0):
+                    self._roster.send(root, protocol.RankResize(cores))
             case protocol.Discard(job):
                 for peer in self._roster:
                     if peer.job == job:

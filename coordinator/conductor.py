@@ -35,6 +35,10 @@ class Crew(Protocol):
         """Let the job's processes begin at ``at_ns``, rank r on processor ``placement[r]``."""
         ...
 
+    def resize(self, job: int, placement: tuple[int, ...]) -> None:
+        """Have the malleable job go on on other processors."""
+        ...
+
 
 class Stage(Enum):
     """How far a job has got."""
@@ -84,6 +88,7 @@ class Conductor:
         self._lead_ns = lead_ns
         self._arrivals = sorted(jobs, key=lambda job: (job.arrival_ns, job.number))
         self._stages = {job.number: Stage.ABSENT for job in jobs}
+        self._malleable = {job.number for job in jobs if job.malleable}
         self._arrived: set[int] = set()
         self._last_ns = 0
         self.placements: dict[int, tuple[int, ...]] = {}
@@ -169,6 +174,10 @@ class Conductor:
 
     def _decided(self, why: Reason, job: int | None, plan: Plan) -> None:
         self.log.append(Event(why, self._last_ns, job, plan.decision))
+        for number, placement in plan.decision.placements.items():
+            changed = placement != self.placements.get(number)
+            if changed and number in self._malleable and self._stages[number] is Stage.BEGUN:
+                self._crew.resize(number, placement)
         self.placements.update(plan.decision.placements)
         self._crew.publish(plan, self._last_ns)
         self._begin_placed(self._last_ns)

@@ -26,7 +26,7 @@ from coordinator.rundir import RunDirectory
 from coordinator.session import Plan, Session
 from coordinator.timer import Alarm
 from coordinator.view import Job, Machine
-from coordinator.workload import ParallelJob, Result, Switch, Workload
+from coordinator.workload import ParallelJob, Result, Switch, Work, Workload
 from workloads.other import Command
 from workloads.program import Program
 from workloads.validation import InputError
@@ -97,12 +97,16 @@ def _session(workload: Workload) -> tuple[Session, list[Job]]:
     for core in workload.processors:
         if core not in os.sched_getaffinity(0):
             raise InputError("processors", core, "this process may not use that core", "choose other cores")
+    if workload.nodes and any(_malleable(job.program) for job in workload.jobs):
+        rule = "the processes of a malleable job cannot move between hosts"
+        raise InputError("malleable", True, rule, "run it on one host, or leave malleable out")
     jobs = [
         Job(
             number=job.number,
             processes=job.program.processes,
             arrival_ns=round(job.arrival_s * 1e9),
             moldable=isinstance(job.program, Program),
+            malleable=_malleable(job.program),
             estimate=job.estimate,
         )
         for job in workload.jobs
@@ -114,6 +118,10 @@ def _session(workload: Workload) -> tuple[Session, list[Job]]:
             rule = f"must be at most the number of processors, {workload.processor_count}"
             raise InputError("processes", count, rule, "use more processors or fewer processes")
     return session, jobs
+
+
+def _malleable(program: Work) -> bool:
+    return isinstance(program, Program) and program.malleable
 
 
 class Driver:
@@ -190,7 +198,7 @@ class Driver:
     def launch(self, job: int, placement: tuple[int, ...]) -> None:
         """Start a job's ranks, which report to the agents of their nodes and wait."""
         part = self._parts[job]
-        part.placement = placement
+        part.placement = self._ranks(job, placement)
         if part.mpiexec is not None:
             part.mpiexec = None
             self._discard(job)
@@ -198,9 +206,9 @@ class Driver:
             self._fail(job, "it is placed on processors that are lost")
             return
         part.ready.clear()
-        count = len(placement)
+        count = part.processes
         launcher = self._own.get(job, self._launcher)
-        hosts = self._nodes.hosts(placement)
+        hosts = self._nodes.hosts(part.placement)
         rank = ranks.argv(self._workload, self._jobs[job], count, self._directory)
         argv = launcher.argv(count, rank, hosts)
         environment = launcher.environment({**self._directory.marks, JOB: str(job)}, hosts=hosts)
@@ -220,9 +228,24 @@ class Driver:
         if not self._nodes.alive(placement):
             self._fail(job, "it is placed on processors that are lost")
             return
-        self._parts[job].placement, self._parts[job].begun = placement, True
-        self._nodes.begin(job, self._origin_ns + at_ns, placement)
+        part = self._parts[job]
+        part.placement, part.begun = self._ranks(job, placement), True
+        if _malleable(self._jobs[job].program):
+            self._nodes.resize(job, placement)
+        self._nodes.begin(job, self._origin_ns + at_ns, part.placement)
         self._progress(f"job {job} starts")
+
+    def resize(self, job: int, placement: tuple[int, ...]) -> None:
+        """Have a malleable job go on on other processors."""
+        self._nodes.resize(job, placement)
+        self._progress(f"job {job} goes on with {len(placement)} processes")
+
+    def _ranks(self, job: int, placement: tuple[int, ...]) -> tuple[int, ...]:
+        """Where each rank begins: of a malleable job there are more than active ones."""
+        program = self._jobs[job].program
+        if not _malleable(program):
+            return placement
+        return tuple(placement[rank % len(placement)] for rank in range(program.processes))
 
     # What happens.
 

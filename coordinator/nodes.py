@@ -186,6 +186,12 @@ class Nodes:
             )
             self._hub.send(number, TO_AGENT.encode(protocol.Start(job, at_ns, cores)))
 
+    def resize(self, job: int, placement: tuple[int, ...]) -> None:
+        """Have the node of a malleable job, which runs on one, tell it its processors."""
+        number = self.node_of[placement[0]]
+        cores = tuple(self.core(p) for p in placement)
+        self._hub.send(number, TO_AGENT.encode(protocol.Resize(job, cores)))
+
     def core(self, processor: int) -> int:
         """The id that a processor has on its node."""
         node = self._nodes[self.node_of[processor]]

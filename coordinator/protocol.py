@@ -57,6 +57,14 @@ class Start:
 
 
 @dataclass(frozen=True)
+class Resize:
+    """Malleable ``job`` is to go on with one active rank on each of ``cores``, soon."""
+
+    job: int
+    cores: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Discard:
     """End whatever there is of ``job`` on the node: it has failed, or starts anew elsewhere."""
 
@@ -208,6 +216,13 @@ class RankStart:
 
 
 @dataclass(frozen=True)
+class RankResize:
+    """To rank 0 of a malleable job: go on with one active rank on each of ``cores``."""
+
+    cores: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class RankLeave:
     """Finalize and exit."""
 
@@ -281,7 +296,15 @@ def _fit(value: Any, hint: Any, where: str) -> Any:
 
 
 TO_AGENT = Vocabulary(
-    {"table": Table, "start": Start, "discard": Discard, "leave": Leave, "end": End, "echo": Echo},
+    {
+        "table": Table,
+        "start": Start,
+        "resize": Resize,
+        "discard": Discard,
+        "leave": Leave,
+        "end": End,
+        "echo": Echo,
+    },
     {"version": VERSION},
 )
 TO_DRIVER = Vocabulary(
@@ -299,4 +322,4 @@ TO_DRIVER = Vocabulary(
 FROM_RANK = Vocabulary(
     {"hello": Hello, "ready": RankReady, "becoming": RankBecoming, "record": RankRecord}, {}
 )
-TO_RANK = Vocabulary({"start": RankStart, "leave": RankLeave}, {})
+TO_RANK = Vocabulary({"start": RankStart, "resize": RankResize, "leave": RankLeave}, {})

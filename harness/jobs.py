@@ -129,7 +129,7 @@ def working_sets(jobs: Iterable[ParallelJob]) -> set[int]:
 
 def simulated(jobs: Iterable[ParallelJob]) -> bool:
     """Whether the simulator knows all that these jobs run."""
-    return all(isinstance(job.program, Program) for job in jobs)
+    return all(isinstance(job.program, Program) and not job.program.malleable for job in jobs)
 
 
 def synthetic(job: ParallelJob) -> Program:
@@ -138,7 +138,7 @@ def synthetic(job: ParallelJob) -> Program:
     Raises:
         InputError: if it runs something else.
     """
-    if not isinstance(job.program, Program):
-        rule = "only bulk-synchronous programs and jobs of one process are simulated"
+    if not isinstance(job.program, Program) or job.program.malleable:
+        rule = "only jobs of one process and bulk-synchronous programs of a fixed number are simulated"
         raise InputError(f"job {job.number}", described(job.program), rule, "measure it: lockstep run")
     return job.program

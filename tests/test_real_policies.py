@@ -1,10 +1,13 @@
 """The policies of the papers on real processes, with jobs that arrive over time."""
 
+from dataclasses import replace
+
 import pytest
 from runs import workload
 
 from coordinator.driver import run_workload
 from coordinator.view import ExecutionTime
+from workloads.validation import InputError
 
 CASES = [
     ("gang", {"quantum_ms": 20, "packing": "continuous", "unify": True}),
@@ -44,3 +47,31 @@ def test_the_shortest_estimated_demand_goes_first():
     starts = {job.number: job.start_ns for job in result.jobs}
     assert result.failure == ""
     assert starts[0] < starts[2] < starts[1]
+
+
+@pytest.mark.slow
+def test_a_malleable_job_shares_its_processors_while_another_is_there():
+    """Job 0 has both processors, one while job 1 runs, and both again; what it had is on record."""
+    made = workload("dyn-equi", jobs=2, phases=600, granularity_us=1000, arrival_s=0.3)
+    malleable = [
+        replace(job, program=replace(job.program, malleable=True, phases=phases))
+        for job, phases in zip(made.jobs, (900, 150), strict=True)
+    ]
+    result = run_workload(replace(made, jobs=tuple(malleable)), None)
+    assert result.failure == ""
+    sizes = {
+        rank["job"]: [active for _, active in rank["sizes"]] for rank in result.ranks if rank["rank"] == 0
+    }
+    assert sizes == {0: [2, 1, 2], 1: [1]}
+    assert [job.processes for job in result.jobs] == [2, 2]
+    computing = {job: sum(r["computing_ns"] for r in result.ranks if r["job"] == job) for job in (0, 1)}
+    # Whoever does it, 900 and 150 phases are the work of two processes of 1 ms each.
+    assert computing[0] == pytest.approx(2 * 900e6, rel=0.1)
+    assert computing[1] == pytest.approx(2 * 150e6, rel=0.1)
+
+
+def test_a_malleable_job_stays_on_one_host():
+    made = workload("dyn-equi", hosts=("a", "b"))
+    jobs = tuple(replace(job, program=replace(job.program, malleable=True)) for job in made.jobs)
+    with pytest.raises(InputError, match="cannot move between hosts"):
+        run_workload(replace(made, jobs=jobs), None)

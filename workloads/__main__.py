@@ -73,9 +73,9 @@ def run(options: argparse.Namespace) -> list[dict[str, Any]]:
         spin_switches=options.spin_switches,
         imbalance_us=program.imbalance_us,
     )
-    messenger, execution = prepare(comm, program, rule, (options.seed, 0, 0), 0.0)
+    execution = prepare(comm, program, rule, (options.seed, 0, 0), 0.0)
     record = execution.run()
-    messenger.close()
+    execution.close()
     records: list[dict[str, Any]] | None = comm.gather(record, 0)
     return records or []
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import socket
 import time
 from typing import Any
@@ -26,7 +27,8 @@ class Agent:
 
     def __init__(self, path: str, job: int, rank: int) -> None:
         self._socket = _connected(path)
-        self._lines = self._socket.makefile("r", encoding="utf-8")
+        self._heard = b""
+        self._cores: list[int] | None = None
         self.tell("hello", version=VERSION, job=job, rank=rank)
 
     def tell(self, kind: str, **values: Any) -> None:
@@ -47,19 +49,43 @@ class Agent:
         time.sleep(max(0.0, (message["at_ns"] - time.monotonic_ns()) / 1e9))
         return core
 
+    def wish(self) -> list[int] | None:
+        """The cores that a malleable job is to have, if the agent has said so since the last call."""
+        while select.select([self._socket], [], [], 0)[0]:
+            self._listen()
+        *lines, self._heard = self._heard.split(b"\n")
+        for line in lines:
+            self._take(json.loads(line), "resize")
+        cores, self._cores = self._cores, None
+        return cores
+
     def leave(self, record: dict[str, Any]) -> None:
         """Hand in the record and sleep until the workload is over."""
         self.tell("record", record=record)
         self._expect("leave")
 
     def _expect(self, *kinds: str) -> dict[str, Any]:
-        line = self._lines.readline()
-        if not line:
-            raise ConnectionError(f"the agent went away before saying {kinds[0]!r}")
-        message: dict[str, Any] = json.loads(line)
-        if message["type"] not in kinds:
+        while True:
+            while b"\n" not in self._heard:
+                self._listen()
+            line, _, self._heard = self._heard.partition(b"\n")
+            message: dict[str, Any] = json.loads(line)
+            if self._take(message, *kinds):
+                return message
+
+    def _take(self, message: dict[str, Any], *kinds: str) -> bool:
+        """Whether ``message`` is of one of ``kinds``; a wish may come at any time, and is kept."""
+        if message["type"] == "resize":
+            self._cores = message["cores"]
+        elif message["type"] not in kinds:
             raise ConnectionError(f"the agent said {message['type']!r} instead of {kinds[0]!r}")
-        return message
+        return message["type"] in kinds
+
+    def _listen(self) -> None:
+        said = self._socket.recv(4096)
+        if not said:
+            raise ConnectionError("the agent went away")
+        self._heard += said
 
 
 def _connected(path: str) -> socket.socket:

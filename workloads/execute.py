@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import thread_time_ns
 from typing import Any
 
@@ -22,7 +22,7 @@ class Execution:
         program: what to run; its ``processes`` must be the messenger's size.
         messenger: the rank's messages.
         recorder: takes the rank's times.
-        key: (seed, repeat, job) of the compute times.
+        key: (seed, repeat, job, ...) of the compute times.
         unit_ns: calibrated step of the working set.
         compute: makes what spends the compute times, from a working set and its step.
     """
@@ -32,7 +32,7 @@ class Execution:
         program: Program,
         messenger: Messenger,
         recorder: Recorder,
-        key: tuple[int, int, int],
+        key: Sequence[int],
         unit_ns: float = 0.0,
         compute: Callable[[int, float], Compute] = Compute,
     ) -> None:
@@ -47,14 +47,8 @@ class Execution:
     def run(self) -> dict[str, Any]:
         """Run all phases; returns the rank's record."""
         program, recorder, messenger = self._program, self._recorder, self._messenger
-        left = program.phase_count()
         recorder.start()
-        while left:
-            for compute_ns, gap_ns in zip(*self._block, strict=True):
-                self._phase(compute_ns, gap_ns)
-            left -= len(self._block[0])
-            if left:
-                self._block = self._draw(min(BLOCK_PHASES, left))
+        self.advance()
         record = recorder.finish()
         return {
             "rank": messenger.rank,
@@ -65,6 +59,23 @@ class Execution:
             "rechecks": messenger.rechecks,
             "estimate_ns": messenger.estimate_ns,
         }
+
+    def close(self) -> None:
+        """Free what MPI holds for it. Collective."""
+        self._messenger.close()
+
+    def advance(self, over: Callable[[], bool] | None = None) -> int:
+        """Run phases to the last, or the first after which ``over()`` holds; returns how many."""
+        total = left = self._program.phase_count()
+        while left:
+            for compute_ns, gap_ns in zip(*self._block, strict=True):
+                self._phase(compute_ns, gap_ns)
+                left -= 1
+                if over is not None and left and over():
+                    return total - left
+            if left:
+                self._block = self._draw(min(BLOCK_PHASES, left))
+        return total
 
     def _draw(self, count: int) -> tuple[list[int], list[int]]:
         compute_ns: list[int] = self._draws.compute_ns(count).tolist()

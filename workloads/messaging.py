@@ -149,8 +149,13 @@ class Messenger:
         self._wait(RESPONSE, 1, blocking.read_limit(self._waiting), self._recorder.reads)
 
     def notify(self, target: int) -> None:
-        """Wake ``target`` if it waits in :meth:`await_arrival`: something has been sent to it otherwise."""
+        """Wake ``target`` if it waits in :meth:`await_arrival`, and have it ``noticed``."""
         self._send(target, NOTICE, 0)
+
+    @property
+    def noticed(self) -> bool:
+        """Whether somebody has notified this rank, as far as it has looked."""
+        return self._due[NOTICE] > 0
 
     def await_arrival(self, there: Callable[[], bool]) -> None:
         """Wait until ``there()``, which the messages of others that :meth:`notify` this rank make true.

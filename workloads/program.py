@@ -48,6 +48,8 @@ class Program:
         dedicated_s: wanted run time alone on the machine; gives the number of phases.
         phases: the number of phases; takes the place of ``dedicated_s``.
         working_set_bytes: memory that the compute phase walks; 0 for none.
+        malleable: whether the number of active processes can change between phases, up to
+            ``processes`` (``workloads.malleable``).
     """
 
     pattern: str = "BARRIER"
@@ -62,6 +64,7 @@ class Program:
     dedicated_s: float | None = None
     phases: int | None = None
     working_set_bytes: int = 0
+    malleable: bool = False
 
     def __post_init__(self) -> None:
         one_of("pattern", self.pattern, patterns.PATTERNS)
@@ -74,6 +77,7 @@ class Program:
         flag("opening_barrier", self.opening_barrier)
         one_of("read", self.read, READ_KINDS)
         whole("working_set_bytes", self.working_set_bytes, least=0)
+        flag("malleable", self.malleable)
         if self.dedicated_s is not None:
             number("dedicated_s", self.dedicated_s, above=0)
         if self.phases is not None:
@@ -88,6 +92,9 @@ class Program:
                 f"exactly one of phases and dedicated_s (here {self.dedicated_s!r}) must be given",
                 "give dedicated_s for a wanted run time, or phases for an exact count",
             )
+        if self.malleable and self.read == "rma":
+            rule = "a malleable program reads by messages"
+            raise InputError("read", "rma", rule, 'write read = "message", or leave malleable out')
         if self.pattern == "BARRIER" and not self.opening_barrier:
             raise InputError(
                 "opening_barrier",

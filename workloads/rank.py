@@ -20,6 +20,7 @@ from workloads.agent import VERSION, Agent
 from workloads.blocking import Waiting, waiting
 from workloads.compute import unit_ns
 from workloads.execute import Execution
+from workloads.malleable import MalleableExecution, Wish
 from workloads.messaging import Messenger, world
 from workloads.program import Program
 from workloads.recorder import Recorder
@@ -34,8 +35,11 @@ def prepare(
     key: tuple[int, int, int],
     step_ns: float,
     timeline: Timeline | None = None,
-) -> tuple[Messenger, Execution]:
-    """Everything a rank can do before its program starts; it writes ``timeline`` if given. Collective.
+    wish: Wish = lambda: None,
+) -> Execution | MalleableExecution:
+    """Everything a rank can do before its program starts. Collective.
+
+    It writes ``timeline`` if given, unless the program is malleable; that asks ``wish`` for its cores.
 
     Raises:
         RuntimeError: if ``comm`` is not of the size that the program has processes, which
@@ -50,13 +54,14 @@ def prepare(
         # Ranks that share a processor at this moment measure too much, never too little.
         step_ns = comm.allreduce(unit_ns(program.working_set_bytes), MPI.MIN)
     recorder = Recorder()
+    if program.malleable:
+        return MalleableExecution(comm, program, rule, recorder, key, step_ns, wish)
     one_sided = program.read == "rma"
     if timeline is None:
         messenger = Messenger(comm, rule, recorder, one_sided=one_sided)
-        return messenger, Execution(program, messenger, recorder, key, step_ns)
+        return Execution(program, messenger, recorder, key, step_ns)
     messenger = TracedMessenger(comm, rule, recorder, one_sided=one_sided, timeline=timeline)
-    compute = partial(TracedCompute, timeline)
-    return messenger, Execution(program, messenger, recorder, key, step_ns, compute)
+    return Execution(program, messenger, recorder, key, step_ns, partial(TracedCompute, timeline))
 
 
 def main(spec: dict[str, Any]) -> None:
@@ -68,15 +73,15 @@ def main(spec: dict[str, Any]) -> None:
     rule = waiting(**spec["waiting"], imbalance_us=program.imbalance_us)
     agent = Agent(spec["socket"], spec["job"], comm.rank)
     seed, repeat, job = spec["key"]
-    timeline = Timeline() if spec.get("timeline") else None
-    messenger, execution = prepare(comm, program, rule, (seed, repeat, job), spec["unit_ns"], timeline)
+    timeline = Timeline() if spec.get("timeline") and not program.malleable else None
+    execution = prepare(comm, program, rule, (seed, repeat, job), spec["unit_ns"], timeline, agent.wish)
     core = agent.begin()
     if core is not None:
         record = execution.run()
         if timeline:
             record |= timeline.record(record["start_ns"])
         agent.leave({"job": spec["job"], "pid": os.getpid(), "processor": core, **record})
-    messenger.close()
+    execution.close()
 
 
 if __name__ == "__main__":
