@@ -15,11 +15,9 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mpi4py import MPI
-
 from workloads.blocking import FIXED, Waiting
 from workloads.execute import Execution
-from workloads.messaging import ROOT, Messenger
+from workloads.messaging import ROOT, Messenger, members
 from workloads.program import Program
 from workloads.recorder import Recorder
 
@@ -49,7 +47,7 @@ class MalleableExecution:
 
     def __init__(
         self,
-        comm: MPI.Intracomm,
+        comm: Any,
         program: Program,
         rule: Waiting,
         recorder: Recorder,
@@ -79,9 +77,8 @@ class MalleableExecution:
         left, cores = self._comm.bcast((self._program.phase_count(), self._wished), ROOT)
         phases = 0
         while left:
-            active = self._comm.rank < len(cores)
-            part = self._comm.Split(0 if active else MPI.UNDEFINED, self._comm.rank)
-            done = self._together(part, cores, left) if active else 0
+            part = members(self._comm, self._comm.rank < len(cores))
+            done = self._together(part, cores, left) if part else 0
             phases += done
             self._sizes.append((done, len(cores)))
             self._control.barrier(learning=False)
@@ -95,11 +92,10 @@ class MalleableExecution:
         """Free what MPI holds for it. Collective."""
         self._control.close()
 
-    def _together(self, part: MPI.Comm, cores: Sequence[int], left: int) -> int:
+    def _together(self, part: Any, cores: Sequence[int], left: int) -> int:
         """Run phases with the other active ranks until the end or a change; returns how many."""
         if (core := cores[part.rank]) != ANYWHERE:
             os.sched_setaffinity(0, {core})
-        assert isinstance(part, MPI.Intracomm)
         messenger = Messenger(part, self._rule, self._recorder)
         program = dataclasses.replace(self._program.on(part.size), phases=left, dedicated_s=None)
         # The first ranks' first compute times are those of the program that does not change.

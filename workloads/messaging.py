@@ -37,6 +37,12 @@ def world() -> MPI.Intracomm:
     return MPI.COMM_WORLD
 
 
+def members(comm: MPI.Intracomm, member: bool) -> MPI.Intracomm | None:
+    """A communicator of the ranks that are members, in their order; None for the others. Collective."""
+    part = comm.Split(0 if member else MPI.UNDEFINED, comm.rank)
+    return part if isinstance(part, MPI.Intracomm) and part != MPI.COMM_NULL else None
+
+
 class Messenger:
     """One rank's end of the job's messages.
 

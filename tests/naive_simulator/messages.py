@@ -2,6 +2,7 @@
 
 from naive_simulator.parts import COMMUNICATING, SYNCHRONIZING
 from naive_simulator.programs import Programs
+
 from workloads import blocking
 
 
