@@ -31,6 +31,10 @@ def machines(draw):
         messages_to_self=draw(st.booleans()),
         handles_when_waiting=draw(st.booleans()),
         spin_clock=draw(st.sampled_from(["processor", "wall"])),
+        slot_cost_us=draw(st.sampled_from([(), (300.0, 50.0)])),
+        lateness_us=draw(st.sampled_from([(), (100.0, 300.0, 700.0)])),
+        detour_gap_us=draw(st.sampled_from([0.0, 0.0, 500.0, 5000.0])),
+        detour_length_us=draw(st.sampled_from([5.0, 200.0])),
     )
 
 

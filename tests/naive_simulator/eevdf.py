@@ -65,6 +65,12 @@ class Eevdf:
             return False
         return not eligible or (other.deadline, other.order) < (process.deadline, process.order)
 
+    def detour(self, processor, length):
+        process = processor.current
+        if process.state == "running" and self.outranked(processor, process):
+            self.simulation.preempt(processor)
+        processor.charged += length  # nobody is charged for it
+
     def turn_ends(self, processor):
         return self.settle(processor)
 

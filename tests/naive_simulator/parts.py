@@ -38,7 +38,7 @@ class Processor:
         self.residents = []
         self.current = None
         self.switching = False
-        self.activity = self.alarm = NEVER
+        self.activity = self.alarm = self.detour = NEVER
         self.category, self.since = IDLE, 0
         self.spent = dict.fromkeys(CATEGORIES, 0)
         self.charged = self.average = 0

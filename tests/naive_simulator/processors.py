@@ -1,10 +1,16 @@
 """The heap of events, and what a processor does: account its time, switch, be preempted."""
 
 import heapq
+import math
 
 from naive_simulator.parts import CATEGORIES, COMMUNICATING, IDLE, NEVER, SWITCHING
 
 PLAN, MESSAGE, TIMER = range(3)
+
+
+def following(number):
+    """The next of a sequence of random numbers below 2**31."""
+    return (1103515245 * number + 12345) % 2**31
 
 
 class Processors:
@@ -52,6 +58,8 @@ class Processors:
             cost_ns = self.switch_ns
             if processor.current.kernel:
                 cost_ns += self.idle_wakeup_ns if processor.category == IDLE else self.wakeup_ns
+            if self.changing:
+                cost_ns += processor.slot_cost
             self.charge(processor, SWITCHING)
             self.set_activity(processor, cost_ns)
 
@@ -120,14 +128,30 @@ class Processors:
 
     def ring_alarms(self, processor):
         due = [process for process in processor.residents if process.alarm <= self.now]
+        if processor.detour <= self.now:
+            self.make_detour(processor)
         processor.alarm = NEVER
         for process in due:
             process.alarm = NEVER
             process.wait_began = self.now
             process.replied = True
             self.wake(process)
-        processor.alarm = min(process.alarm for process in processor.residents)
+        processor.alarm = min([processor.detour, *(process.alarm for process in processor.residents)])
         self.set_timer(processor)
+
+    def make_detour(self, processor):
+        length = self.exponential(processor, self.detour_length)
+        processor.detour = self.now + length + 1 + self.exponential(processor, self.detour_gap)
+        if processor.current is None:
+            return
+        self.local.detour(processor, length)
+        if processor.current.state == "running":
+            processor.current.dispatched += length
+        self.set_activity(processor, processor.activity - self.now + length)
+
+    def exponential(self, processor, mean):
+        processor.random = following(processor.random)
+        return int(-math.log((processor.random + 1) / 2**31) * mean)
 
     def take_over(self, processor):
         process = processor.current

@@ -9,7 +9,7 @@ entry in the heap, which is recognised by its version.
 
 ``parts`` has processes, processors and jobs; ``tables`` and ``eevdf`` the local schedulers;
 ``processors``, ``programs`` and ``messages`` what happens, layer upon layer; this file
-the run. Not modelled: detours, and changes of slot that cost time or come late.
+the run.
 """
 
 import heapq
@@ -18,7 +18,7 @@ import numpy as np
 from naive_simulator.eevdf import Eevdf
 from naive_simulator.messages import Messages
 from naive_simulator.parts import Job, Processor
-from naive_simulator.processors import MESSAGE, PLAN
+from naive_simulator.processors import MESSAGE, PLAN, following
 from naive_simulator.tables import TICKS_PER_UPDATE, TableScheduler
 
 from coordinator.session import Session
@@ -61,6 +61,20 @@ class NaiveSimulation(Messages):
             independent = machine.timers == "independent"
             processor.tick = int(ticks[p]) if independent else self.tick_ns
             processor.ticks_to_update = int(updates[p]) if independent else TICKS_PER_UPDATE
+            processor.random = int(ticks[p])
+            costs = machine.slot_cost_us or [0.0]
+            processor.slot_cost = round(costs[min(p, len(costs) - 1)] * 1e3)
+        self.slot_random = int(ticks[0])
+        self.lateness = [round(us * 1e3) for us in machine.lateness_us or [0.0]]
+        self.changing = False
+        self.detour_gap, self.detour_length = (
+            round(us * 1e3) for us in (machine.detour_gap_us, machine.detour_length_us)
+        )
+        if self.detour_gap:
+            gaps = self.random.exponential(machine.detour_gap_us * 1e3, size=machine.processors)
+            for processor, gap in zip(self.processors, gaps, strict=True):
+                processor.detour = processor.alarm = int(gap) + 1
+        for processor in self.processors:
             self.set_timer(processor)
         ordered = sorted(jobs, key=lambda job: (job.arrival_s, job.number))
         firsts = np.cumsum([0] + [job.program.processes for job in ordered])
@@ -99,7 +113,9 @@ class NaiveSimulation(Messages):
             if self.slot + 1 == len(slots) and not self.plan.decision.cyclic:
                 self.follow(self.session.slot_end(self.now))
             else:
-                self.enter_slot((self.slot + 1) % len(slots), self.slot_end)
+                self.slot_random = following(self.slot_random)
+                late = self.lateness[(self.slot_random >> 8) % len(self.lateness)]
+                self.enter_slot((self.slot + 1) % len(slots), self.slot_end, late)
 
     def follow(self, plan):
         self.plan = plan
@@ -122,20 +138,22 @@ class NaiveSimulation(Messages):
                 processor.residents.append(numbers[number])
         slot, _ = plan.slot_at(self.now)
         begin = self.now - plan.position(self.now)[1]
-        self.enter_slot(slot, begin)
+        self.enter_slot(slot, begin, self.lateness[0])
 
-    def enter_slot(self, slot, begin):
+    def enter_slot(self, slot, begin, late):
         self.slot = slot
         self.plan_version += 1
         current = self.plan.decision.slots[slot]
         if current.length_ns is not None:
             self.slot_end = begin + current.length_ns
-            self.push(self.slot_end, PLAN, 0, ("slot", self.plan_version))
+            self.push(self.slot_end + late, PLAN, 0, ("slot", self.plan_version))
         for job in self.jobs:
             for process in job.processes if job.placed else ():
                 process.allowed = job.number in current.runs[process.processor.number]
                 if process.state == "entering":
                     self.local.enter(process)
                     process.state = "ready"
+        self.changing = True
         for processor in self.processors:
             self.reconsider(processor)
+        self.changing = False

@@ -69,3 +69,6 @@ class TableScheduler:
 
     def wake(self, process):
         pass
+
+    def detour(self, processor, length):
+        pass
