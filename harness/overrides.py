@@ -85,8 +85,9 @@ def apply(data: dict[str, Any], override: Override) -> None:
         _put(data, steps, override.value)
         return
     jobs = data.get("jobs")
-    for number in range(len(jobs) if isinstance(jobs, list) else 0):
-        _put(data, ("jobs", number, *steps), override.value)
+    for number, job in enumerate(jobs if isinstance(jobs, list) else ()):
+        if not (isinstance(job, dict) and {"command", "kind"} & job.keys()):  # those have no program
+            _put(data, ("jobs", number, *steps), override.value)
 
 
 def _put(data: dict[str, Any], steps: tuple[Step, ...], value: Any) -> None:

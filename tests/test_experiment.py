@@ -93,7 +93,7 @@ def test_a_sweep_of_the_simulated_machine_is_measured_once(write):
     assert [cell.index for cell in load(write(SMALL + sweep)).measured_cells] == [0, 3]
 
 
-@pytest.mark.parametrize("name", ["three-jobs", "coarse", "reads"])
+@pytest.mark.parametrize("name", ["three-jobs", "coarse", "reads", "mixed"])
 def test_built_in_experiments_load_also_quickly(name):
     whole, quick = load(name), load(name, quick=True)
     assert whole.name == name

@@ -117,6 +117,15 @@ def test_each_thing_that_is_run_has_a_baseline_of_its_own(tmp_path):
     assert len(alone) == len(set(alone)) == 5
 
 
+def test_overriding_the_programs_leaves_other_jobs_alone(tmp_path):
+    path = written(tmp_path, MIX)
+    settings = ["program.granularity_us=7", "jobs.1.work_s=0.5", "sweep.program.imbalance=[0,1]"]
+    first, second = load(path, settings=settings).cells
+    assert [job.program for job in second.jobs()][1:] == [job.program for job in first.jobs()][1:]
+    assert (first.jobs()[0].program.granularity_us, second.jobs()[0].program.imbalance) == (7, 1)
+    assert first.jobs()[1].program == SequentialWork(0.5)
+
+
 BARE = ("job", "rank", "processes", "processor", "host", "pid", "start_ns", "finish_ns")
 """All that is known of a rank of somebody else's program."""
 
