@@ -2,7 +2,7 @@
 
 import itertools
 
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from coordinator import policies
@@ -140,7 +140,7 @@ def naive_easy(free, running, waiting, now=5):
         return started
     needed, spare, shadow = waiting[queue[0]][0], free, now
     for end, size in sorted(ends):
-        if spare >= needed:
+        if spare >= needed and end > shadow:
             break
         spare += size
         shadow = end
@@ -155,6 +155,8 @@ def naive_easy(free, running, waiting, now=5):
 
 
 @given(queues())
+@example((4, 1, [(0, 2), (1, 1)], [(2, 1), (1, 1)]))
+@settings(max_examples=500)
 def test_easy_is_what_replaying_the_future_gives(queue):
     _, free, running, waiting = queue
     starts = [0] * len(waiting)

@@ -43,7 +43,7 @@ def easy(
     passed = 0
     last_ns = -1
     last = -1
-    while spare < needed:
+    while True:
         soonest_ns = -1
         soonest = -1
         for i in range(head):
@@ -52,17 +52,19 @@ def easy(
             if later and (soonest < 0 or end_ns < soonest_ns):
                 soonest = i
                 soonest_ns = end_ns
-        if passed < running and (soonest < 0 or ends_ns[passed] <= soonest_ns):
-            shadow_ns = max(now_ns, ends_ns[passed])
+        ours = passed < running and (soonest < 0 or ends_ns[passed] <= soonest_ns)
+        end_ns = max(now_ns, ends_ns[passed]) if ours else soonest_ns
+        # What else ends at the time of the reservation is left over, too.
+        if (not ours and soonest < 0) or (spare >= needed and end_ns > shadow_ns):
+            break
+        shadow_ns = end_ns
+        if ours:
             spare += held[passed]
             passed += 1
-        elif soonest >= 0:
-            shadow_ns = soonest_ns
+        else:
             spare += sizes[queue[first + soonest]]
             last_ns = soonest_ns
             last = soonest
-        else:
-            break
     spare -= needed
     place = head + 1
     while place < waiting and free > 0:
