@@ -10,7 +10,7 @@ from typing import Any
 from harness.tables import build
 from workloads.validation import InputError, number, one_of, whole
 
-LOCAL_SCHEDULERS = ("svr4", "round-robin", "fifo", "eevdf")
+LOCAL_SCHEDULERS = ("svr4", "round-robin", "fifo", "eevdf", "rr")
 TIMERS = ("independent", "synchronised")
 READ_SERVERS = ("process", "network")
 COLUMNS = ("quantum", "tqexp", "slpret", "maxwait", "lwait")

@@ -1,12 +1,14 @@
 """Simulated counterparts of measured runs, by the real simulator."""
 
 import base64
+import json
 
 import pytest
 from imitation import TOOLS, Quiet
 
 from harness import counterpart, run, summary
 from harness.calibrate import Constants
+from harness.cli import main
 from harness.experiment import load
 from harness.site import Site
 from harness.store import Store
@@ -73,3 +75,19 @@ def test_a_processor_runs_one_process_at_a_time(both):
     spent_ns = sum(span.end_ns - span.begin_ns for span in found)
     assert sum(s.end_ns - s.begin_ns for lane in lanes.values() for s in lane) == spent_ns
     assert spent_ns == sum(rank["cpu_ns"] + rank["switching_ns"] for rank in record.ranks)
+
+
+@pytest.mark.slow
+def test_the_command_simulates_the_calibrated_host_unless_the_file_asks_for_another(tmp_path, capsys):
+    with Store(tmp_path) as store:
+        Site.here((0, 1), TOOLS, store).calibrate([0], ["signals"], Quiet())
+    words = ["simulate", "three-jobs", "--quick", "--json", "--set", "repeats=1", "--results", str(tmp_path)]
+    machines = []
+    for more in ([], ["--set", "machine.local=svr4"], ["--set", "machine.latency_us=7"]):
+        assert main([*words, *more]) == 0
+        machines.append(json.loads(capsys.readouterr().out)["machine"])
+    host, paper, changed = machines
+    assert (host["local"], host["context_switch_us"], host["rule_switch_us"]) == ("eevdf", 3.0, 5.0)
+    assert host["detour_gap_us"] == 25_000 and len(host["slot_cost_us"]) == 2
+    assert (paper["local"], paper["context_switch_us"], paper["detour_gap_us"]) == ("svr4", 3.0, 0.0)
+    assert changed == host | {"latency_us": 7}

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+import dataclasses
 from pathlib import Path
 from typing import Any
 
 from harness import document, experiment, overrides, summary
+from harness.calibrate import Constants, constants
 from harness.commands import Answer
 from harness.commands.shared import Counted, announce_compiler, experiment_arguments
 from harness.document import Document
@@ -16,6 +17,9 @@ from harness.report import simulations
 from harness.site import Watcher
 from harness.store import Store
 from workloads.validation import InputError, number
+
+MECHANISM = "signals"
+"""What stops and continues processes on a host if nothing else is asked for."""
 
 SCHEMA = 1
 """Of the document that --json prints."""
@@ -96,26 +100,33 @@ def _job_level(options: argparse.Namespace) -> Document | None:
     return written.overridden(changes)
 
 
-def _machine(wanted: Experiment, cell: Cell, calibrated: Mapping[str, float]) -> Any:
-    """The machine of a cell: what the file says, else the calibration, else the paper's."""
+def _machine(wanted: Experiment, cell: Cell, calibrated: Constants | None) -> Any:
+    """The machine of a cell: this host's likeness if its local scheduler is asked for, or none is.
+
+    Else the paper's machine, with the host's context switch and latency. What the file says
+    goes before either.
+    """
+    from harness.simulated import machine_like  # noqa: PLC0415
     from harness.simulator.machine import SimulatedMachine  # noqa: PLC0415
 
-    values: dict[str, Any] = {"processors": wanted.processors, **calibrated}
-    values |= cell.machine.given()
+    given = cell.machine.given()
     try:
-        return SimulatedMachine(**values)
+        if calibrated is None:
+            return SimulatedMachine(**{"processors": wanted.processors, **given})
+        if given.get("local", "eevdf") == "eevdf":
+            likeness = machine_like(calibrated.of_run(MECHANISM), wanted.processors, wanted.schedulers[0])
+            return dataclasses.replace(likeness, **given)
+        costs = {"context_switch_us": calibrated.handoff_us, "latency_us": calibrated.latency_us}
+        return SimulatedMachine(**{"processors": wanted.processors, **costs, **given})
     except InputError as error:
         raise error.under("machine") from None
 
 
-def _calibrated(results: Path) -> dict[str, float]:
-    """The machine constants of the last run in a store; empty without a store."""
+def _calibrated(results: Path) -> Constants | None:
+    """The constants of the last calibration in a store; None without one."""
     try:
         with Store(results, existing=True) as store:
-            runs = [run for digest, _ in store.experiments() for run in store.runs(digest)]
+            found = store.last_calibration()
     except InputError:
-        return {}
-    if not runs:
-        return {}
-    constants = max(runs, key=lambda run: run.recorded_at).constants
-    return {"context_switch_us": constants["handoff_us"], "latency_us": constants["latency_us"]}
+        return None
+    return constants(found) if found else None
