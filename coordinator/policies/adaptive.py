@@ -93,10 +93,16 @@ class FirstCome(RunToCompletion):
         return job.processes
 
 
+@dataclass(frozen=True)
 class _Ordered(RunToCompletion):
-    """The order of the queue is a parameter."""
+    """The order of the queue is a parameter.
 
-    order: int
+    Attributes:
+        order: 0 first come first served, 1 shortest demand first, 2 that and differential
+            allocation.
+    """
+
+    order: int = 0
 
     def queue_order(self) -> int:
         """The parameter ``order``."""
@@ -109,14 +115,8 @@ class _Ordered(RunToCompletion):
 @register("asp")
 @dataclass(frozen=True)
 class AdaptiveStatic(_Ordered):
-    """Adaptive static partitioning: free processors divided equally among the waiting jobs.
+    """Adaptive static partitioning: free processors divided equally among the waiting jobs."""
 
-    Attributes:
-        order: 0 first come first served, 1 shortest demand first, 2 that and differential
-            allocation.
-    """
-
-    order: int = 0
     rule: ClassVar[int] = allocation.SHARE_FREE
     source: ClassVar[str] = f"Setia and Tripathi 1993; {PAPER}, sections 3.2 to 3.4"
 
@@ -124,14 +124,8 @@ class AdaptiveStatic(_Ordered):
 @register("ap1")
 @dataclass(frozen=True)
 class AdaptivePolicy1(_Ordered):
-    """Adaptive policy 1: a job gets at most all processors over the number of waiting jobs.
+    """Adaptive policy 1: a job gets at most all processors over the number of waiting jobs."""
 
-    Attributes:
-        order: 0 first come first served, 1 shortest demand first, 2 that and differential
-            allocation.
-    """
-
-    order: int = 0
     rule: ClassVar[int] = allocation.TARGET_WAITING
     source: ClassVar[str] = f"Rosti et al. 1994; {PAPER}, sections 3.2 to 3.4"
 
@@ -139,14 +133,8 @@ class AdaptivePolicy1(_Ordered):
 @register("aep")
 @dataclass(frozen=True)
 class AdaptiveEquipartition(_Ordered):
-    """Adaptive equipartition: at most all processors over the number of all jobs present.
+    """Adaptive equipartition: at most all processors over the number of all jobs present."""
 
-    Attributes:
-        order: 0 first come first served, 1 shortest demand first, 2 that and differential
-            allocation.
-    """
-
-    order: int = 0
     rule: ClassVar[int] = allocation.TARGET_ALL
     source: ClassVar[str] = f"{PAPER}, sections 3.2 to 3.4"
 

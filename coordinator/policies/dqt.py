@@ -123,10 +123,17 @@ class _Memory:
     places: places.Placements
 
 
+@dataclass(frozen=True)
 class _QueueTree:
+    """The queue tree, fair or not.
+
+    Attributes:
+        quantum_ms: length of a slot.
+    """
+
+    quantum_ms: float = 100.0
     needs_mechanism: ClassVar[bool] = True
     fair: ClassVar[bool]
-    quantum_ms: float
 
     def __post_init__(self) -> None:
         number("quantum_ms", self.quantum_ms, above=0)
@@ -238,13 +245,8 @@ def _place(node: int, job: Job, view: View) -> tuple[int, ...]:
 @register("dqt")
 @dataclass(frozen=True)
 class QueueTree(_QueueTree):
-    """Distributed queue tree: partitions time-shared in rounds; a lighter branch repeats its own.
+    """Distributed queue tree: partitions time-shared in rounds; a lighter branch repeats its own."""
 
-    Attributes:
-        quantum_ms: length of a slot.
-    """
-
-    quantum_ms: float = 100.0
     fair: ClassVar[bool] = False
     source: ClassVar[str] = "Hori et al. 1996, section 3"
 
@@ -252,12 +254,7 @@ class QueueTree(_QueueTree):
 @register("fair-dqt")
 @dataclass(frozen=True)
 class FairQueueTree(_QueueTree):
-    """Distributed queue tree in which every job runs exactly once a round.
+    """Distributed queue tree in which every job runs exactly once a round."""
 
-    Attributes:
-        quantum_ms: length of a slot.
-    """
-
-    quantum_ms: float = 100.0
     fair: ClassVar[bool] = True
     source: ClassVar[str] = "Hori et al. 1996, section 3.1"

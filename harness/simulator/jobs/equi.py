@@ -77,6 +77,28 @@ def _divide(
         sizes[i] = parts[i]
 
 
+@step
+def _soonest(able: int, left_ns: Integers) -> int:
+    """The place of the job that will end first, -1 if none runs."""
+    soonest = -1
+    for i in range(able):
+        if soonest < 0 or left_ns[i] < left_ns[soonest]:
+            soonest = i
+    return soonest
+
+
+@step
+def _remove(
+    place: int, present: int, processors: int, here: Integers, left_ns: Integers, sizes: Integers
+) -> None:
+    """Close the gap that a job leaves among the ``present`` ones."""
+    for i in range(place, present - 1):
+        here[i] = here[i + 1]
+        left_ns[i] = left_ns[i + 1]
+    for i in range(place, min(present, processors) - 1):
+        sizes[i] = sizes[i + 1]
+
+
 @entry
 def _run(
     processors: int,
@@ -107,10 +129,7 @@ def _run(
     now_ns = 0
     while unfinished > 0:
         able = min(present, processors)
-        soonest = -1
-        for i in range(able):
-            if soonest < 0 or left_ns[i] < left_ns[soonest]:
-                soonest = i
+        soonest = _soonest(able, left_ns)
         departs = soonest >= 0 and (arrived == n or now_ns + left_ns[soonest] <= submit_ns[arrived])
         if not departs and arrived == n:
             break
@@ -125,12 +144,8 @@ def _run(
             job = here[soonest]
             finish_ns[job] = now_ns
             unfinished -= job < watched
+            _remove(soonest, present, processors, here, left_ns, sizes)
             present -= 1
-            for i in range(soonest, present):
-                here[i] = here[i + 1]
-                left_ns[i] = left_ns[i + 1]
-            for i in range(soonest, able - 1):
-                sizes[i] = sizes[i + 1]
             able -= 1
         else:
             here[present] = arrived
