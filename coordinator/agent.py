@@ -88,8 +88,9 @@ class Agent:
         self._switcher.release()
         self._report()
         self._line.close()
-        if self._guardian_process.poll() is not None:
-            cleanup.release(self._directory, spare={os.getpid()})
+        # Whoever started us from another host may end all that we leave when we end, as Slurm does.
+        if self._guardian_process.poll() is not None or not self._setup.same_clock:
+            cleanup.release(self._directory, spare={os.getpid(), self._guardian_process.pid})
 
     def _settle(self) -> None:
         """Take up residence on the node.
@@ -296,7 +297,8 @@ class Agent:
 
 def serve(found: Setup) -> None:
     """Be the agent that ``found`` describes, until the run is over."""
-    for signum in (signal.SIGINT, signal.SIGHUP):
+    # Slurm tells all processes of a job to end, but an agent's end is for the driver to say.
+    for signum in (signal.SIGINT, signal.SIGHUP, *([] if found.same_clock else [signal.SIGTERM])):
         signal.signal(signum, signal.SIG_IGN)
     if os.getsid(0) != os.getpid() and os.getpgrp() != os.getpid():
         os.setsid()  # a launcher's signals to its group are not for the agent

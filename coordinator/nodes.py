@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -258,14 +258,14 @@ class Nodes:
         self._on_loss(tuple(range(node.first, node.first + node.count)), f"node {name} is lost: {why}")
 
     def end(self) -> None:
-        """Let all agents report and end, and their guardians after them; hear them to their end."""
-        self.send(protocol.End())
-        deadline = time.monotonic() + processes.GRACE_S
-        waiting = [node for node in self._nodes if node.starter is not None and not node.lost]
-        while time.monotonic() < deadline and any(node.starter.poll() is None for node in waiting):  # type: ignore[union-attr]
-            self._hear_last()
-            time.sleep(0.002)
-        self._hear_last()
+        """Let all agents report and end, and their guardians after them; hear them to their end.
+
+        That of our own host is the last, since it ends everything of the run there, and that are
+        the launchers of the others, too.
+        """
+        ours = [node for node in self._nodes if not self._remote or _is_here(node.host)]
+        self._end([node for node in self._nodes if node not in ours])
+        self._end(ours)
         self._wait_for_guardian()
         for node in self._nodes:
             if node.starter is not None and node.starter.poll() is None:
@@ -275,12 +275,26 @@ class Nodes:
             if node.starter is not None:
                 node.starter.wait()
 
-    def _hear_last(self) -> None:
+    def _end(self, nodes: Sequence[_Node]) -> None:
+        """Let some agents end, and wait until they have, or have had time to release everything."""
+        numbers = [number for number, node in enumerate(self._nodes) if node in nodes]
+        for number in numbers:
+            self._hub.send(number, TO_AGENT.encode(protocol.End()))
+        deadline = time.monotonic() + (RELEASE_S if self._remote else processes.GRACE_S)
+        waiting = [node for node in nodes if node.starter is not None and not node.lost]
+        while time.monotonic() < deadline and any(node.starter.poll() is None for node in waiting):  # type: ignore[union-attr]
+            self._hear_last(numbers)
+            time.sleep(0.002)
+        self._hear_last(numbers)
+
+    def _hear_last(self, ending: Collection[int]) -> None:
         for number, line in self._hub.receive():
             with suppress(ProtocolError):
                 message = TO_DRIVER.decode(line)
                 if isinstance(message, protocol.Switched):
                     self._on_message(number, message)
+                elif number in ending:  # it had not been heard before, or not heard us
+                    self._hub.send(number, TO_AGENT.encode(protocol.End()))
 
     def _wait_for_guardian(self) -> None:
         """Wait for the guardian of an agent on this host; it begins when the agent has ended."""
@@ -310,3 +324,12 @@ class Nodes:
                 )
             )
         return tuple(found)
+
+
+def _is_here(host: str) -> bool:
+    """Whether ``host`` is this one: the way to it begins where it ends."""
+    with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect((host, 9))  # sends nothing
+        address = probe.getpeername()[0]
+        return bool(address.startswith("127.") or address == probe.getsockname()[0])
+    return False
