@@ -1,0 +1,168 @@
+"""Submission to a real Slurm, on two emulated hosts: run, cancel, time out, requeue, share out a sweep."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from runs import eventually
+from slurm_cluster import SlurmCluster, slurm_cluster, unavailable
+
+from harness import store
+from slurm.script import status_file
+
+pytestmark = [pytest.mark.slurm, pytest.mark.slow]
+
+QUICK = (
+    "repeats=1",
+    "program.granularity_us=1000",
+    "program.dedicated_s=0.1",
+    "schedulers=[{policy='gang'}]",
+)
+LONG = ("repeats=100", *QUICK[1:])
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[SlurmCluster]:
+    if why := unavailable():
+        pytest.skip(why)
+    with slurm_cluster(2) as made:
+        yield made
+
+
+def submit(cluster: SlurmCluster, results: Path, *options: str, settings: tuple[str, ...] = QUICK) -> Any:
+    """Submit three-jobs from the head; returns what it prints, and its status under "exit"."""
+    words = [word for setting in settings for word in ("--set", setting)]
+    command = [sys.executable, "-m", "harness.cli", "submit", "three-jobs", *words, *options]
+    done = cluster.hosts.start([*command, "--no-simulate", "--results", str(results), "--json"])
+    out, err = done.communicate(timeout=250)
+    assert done.returncode in (0, 1) and out, err + cluster.logs()
+    return json.loads(out) | {"exit": done.returncode, "notes": err}
+
+
+def log(submitted: Any) -> str:
+    """All that the jobs of a submission have said."""
+    return "\n".join(path.read_text() for path in Path(submitted["folder"]).glob("*.log"))
+
+
+def state(cluster: SlurmCluster, job: str) -> str:
+    """What squeue calls the state of a job."""
+    return cluster.call("squeue", "-h", "-t", "all", "-j", job, "-o", "%T").strip()
+
+
+def nothing_is_left(cluster: SlurmCluster) -> bool:
+    """Whether the nodes have only Slurm's daemons, and no files of runs."""
+    daemons = {"slurmctld", "slurmscriptd", "slurmd", "munged"}
+
+    def names() -> set[str]:
+        found = set()
+        for pid in cluster.hosts.processes():
+            try:
+                found.add(Path(f"/proc/{pid}/comm").read_text().strip())
+            except OSError:
+                continue
+        return found
+
+    return bool(eventually(lambda: names() <= daemons and not cluster.hosts.files(), 30))
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_three_jobs_are_submitted_awaited_and_shown(
+    cluster: SlurmCluster, tmp_path: Path, nodes: int
+) -> None:
+    settings = (*QUICK, f"program.processes={nodes}", f"processors={nodes}")
+    options = (f"--nodes={nodes}", "--time=5", "--wait")
+    done = submit(cluster, tmp_path / "results", *options, settings=settings)
+    assert done["exit"] == 0, done["notes"] + log(done)
+    (ended,) = done["states"].values()
+    assert ended == {"state": "COMPLETED", "status": 0}
+    (row,) = done["result"]["rows"]
+    assert row["measured"]["workload_slowdown"]["n"] == 1 and row["measured"]["failures"] == 0
+    (launcher,) = set(store.load(tmp_path / "results").runs.launcher)
+    assert launcher.startswith("srun --mpi=pmi2" if nodes == 2 else "mpich")
+    hosts = set(store.load(tmp_path / "results").ranks.host)
+    assert hosts == {f"node{number}" for number in range(1, nodes + 1)}
+    assert nothing_is_left(cluster)
+
+
+def test_a_cancelled_job_leaves_nothing_behind(cluster: SlurmCluster, tmp_path: Path) -> None:
+    job = submit(cluster, tmp_path, "--nodes=2", settings=LONG)
+    number = job["jobs"]["three-jobs.sbatch"]
+    assert eventually(lambda: (tmp_path / "lockstep.sqlite").exists() and len(store.load(tmp_path).runs), 60)
+    cluster.call("scancel", number)
+    assert eventually(lambda: state(cluster, number) == "CANCELLED", 60), state(cluster, number)
+    assert nothing_is_left(cluster)
+    assert set(store.load(tmp_path).runs.failure) <= {"", "interrupted"}
+
+
+def test_a_job_that_runs_out_of_time_keeps_what_it_has_and_is_resumed(
+    cluster: SlurmCluster, tmp_path: Path
+) -> None:
+    # Slurm looks at the clock twice a minute, and may give its signal that much too early.
+    early = ("--nodes=2", "--time=3", "--set=slurm.signal_s=100", "--wait")
+    first = submit(cluster, tmp_path, *early, settings=LONG)
+    (ended,) = first["states"].values()
+    assert ended == {"state": "TIMEOUT", "status": 130} and first["exit"] == 1
+    assert "go on with --resume" in log(first) and "ran into its time limit" in first["notes"]
+    kept = len(store.load(tmp_path).runs)
+    assert kept > 0 and nothing_is_left(cluster)
+    goal = ("repeats=1", *LONG[1:])
+    second = submit(cluster, tmp_path, "--nodes=2", "--resume", "--wait", settings=goal)
+    assert second["exit"] == 0, second["notes"] + log(second)
+    runs = store.load(tmp_path).runs
+    done = runs[(runs.failure == "") & (runs["repeat"] == 0)]
+    assert sorted(done.kind) == ["dedicated", "policy"], "nothing is measured twice"
+
+
+def test_a_requeued_job_goes_on(cluster: SlurmCluster, tmp_path: Path) -> None:
+    several = ("repeats=8", *QUICK[1:])
+    job = submit(cluster, tmp_path, "--nodes=2", "--set=slurm.requeue=true", settings=several)
+    number = job["jobs"]["three-jobs.sbatch"]
+    assert eventually(lambda: (tmp_path / "lockstep.sqlite").exists() and len(store.load(tmp_path).runs), 60)
+    before = len(store.load(tmp_path).runs)
+    cluster.call("scancel", "--batch", "--signal=USR1", number)
+    assert eventually(lambda: state(cluster, number) == "PENDING", 30), log(job)
+    assert eventually(lambda: Path(status_file(job["folder"], number)).exists(), 100), log(job)
+    assert Path(status_file(job["folder"], number)).read_text().split() == ["0"], log(job)
+    runs = store.load(tmp_path).runs
+    assert len(set(runs.session)) == 2 and 0 < before < 16
+    assert len(runs[runs.failure == ""]) == 16
+
+
+def test_a_sweep_is_shared_out_and_collected(cluster: SlurmCluster, tmp_path: Path) -> None:
+    sweep = ("sweep.program.imbalance=[0.25,1.5]", *QUICK)
+    done = submit(
+        cluster,
+        tmp_path,
+        "--array=2",
+        "--wait",
+        "--ntasks-per-node=1",
+        settings=(*sweep, "program.processes=1"),
+    )
+    assert done["exit"] == 0, done["notes"] + log(done)
+    assert {ended["state"] for ended in done["states"].values()} == {"COMPLETED"} and len(done["states"]) == 3
+    assert [row["measured"]["workload_slowdown"]["n"] for row in done["result"]["rows"]] == [1, 1]
+    assert (tmp_path / "report.html").exists()
+
+
+def test_a_script_that_fails_before_the_run_has_failed(cluster: SlurmCluster, tmp_path: Path) -> None:
+    done = submit(cluster, tmp_path, "--nodes=2", "--wait", "--set=slurm.setup=['cd /nonexistent || exit 4']")
+    (ended,) = done["states"].values()
+    assert done["exit"] == 1 and ended == {"state": "FAILED", "status": None}
+    assert "No such file" in log(done)
+
+
+def test_a_job_that_slurm_has_never_heard_of_is_unknown(cluster: SlurmCluster, tmp_path: Path) -> None:
+    question = f"from slurm.client import states; print(states(['4711'], {str(tmp_path)!r})['4711'])"
+    assert "State.UNKNOWN" in cluster.call(sys.executable, "-c", question)
+
+
+def test_what_slurm_refuses_is_told(cluster: SlurmCluster, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "harness.cli", "submit", "three-jobs", "--partition=none"]
+    run = cluster.hosts.start([*command, "--results", str(tmp_path)])
+    out, err = run.communicate(timeout=60)
+    assert (run.returncode, out) == (1, "") and "invalid partition" in err and "Traceback" not in err
