@@ -16,7 +16,12 @@ MAY_IMPORT = {
 """workloads <- coordinator <- harness -> slurm; slurm is a leaf."""
 
 ONLY_IN = {
-    "mpi4py": ("workloads/messaging.py", "workloads/rank.py", "workloads/twophase.py"),
+    "mpi4py": (
+        "workloads/messaging.py",
+        "workloads/rank.py",
+        "workloads/twophase.py",
+        "harness/mpi_pool.py",
+    ),
     "numba": ("harness/simulator/",),
     "zmq": ("coordinator/",),
     "rich": ("harness/cli.py", "harness/report/"),

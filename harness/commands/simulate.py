@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness import document, experiment, overrides, summary
 from harness.calibrate import Constants, constants
@@ -13,10 +13,14 @@ from harness.commands import Answer
 from harness.commands.shared import Counted, announce_compiler, experiment_arguments
 from harness.document import Document
 from harness.experiment import Cell, Experiment
+from harness.papers import parallel
 from harness.report import simulations
 from harness.site import Watcher
 from harness.store import Store
 from workloads.validation import InputError, number
+
+if TYPE_CHECKING:
+    from harness.mpi_pool import MpiPool
 
 MECHANISM = "signals"
 """What stops and continues processes on a host if nothing else is asked for."""
@@ -39,6 +43,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="whose last calibration stands for what [machine] leaves out (default: %(default)s)",
     )
+    add("--mpi", action="store_true", help="simulate on the ranks of mpiexec (docs/slurm.md)")
     add("--trace", metavar="FILE", help="trace of jobs for a file with level = 'jobs' (.swf, .swf.gz, sacct)")
     add("-o", dest="folder", type=Path, metavar="DIR", help="level = 'jobs': write traces and tables here")
 
@@ -68,7 +73,9 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     calibrated = _calibrated(options.results)
     machines = [_machine(wanted, cell, calibrated) for cell in wanted.cells]
     announce_compiler(watcher)
-    rows = simulate_experiment(wanted, machines, options.tau, Counted(watcher, wanted.name))
+    pool = _pool() if options.mpi else None
+    compute = pool.compute if pool else parallel.compute
+    rows = simulate_experiment(wanted, machines, options.tau, Counted(watcher, wanted.name), compute)
     failures = [failure for row in rows for failure in row.pop("failures")]
     found = {
         "schema": SCHEMA,
@@ -80,6 +87,8 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         "doubts": [],
     }
     notes = [f"{len(failures)} simulations failed: {failures[0]}"] if failures else []
+    if pool:
+        notes.append(str(pool))
     if not calibrated and any(
         None in (m.context_switch_us, m.latency_us) for m in (cell.machine for cell in wanted.cells)
     ):
@@ -87,6 +96,12 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
             f"no calibration in {options.results}: what [machine] leaves out is as in Dusseau et al. 1996"
         )
     return Answer(found, simulations.experiment(found), status=1 if failures else 0, notes=tuple(notes))
+
+
+def _pool() -> MpiPool:
+    from harness.mpi_pool import MpiPool  # noqa: PLC0415 - starts MPI
+
+    return MpiPool()
 
 
 def _job_level(options: argparse.Namespace) -> Document | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
@@ -11,13 +11,15 @@ from typing import Any
 from coordinator.policies import Policy, create
 from coordinator.workload import ParallelJob
 from harness.experiment import Cell, Experiment, Scheduler
-from harness.papers import Progress
-from harness.papers.parallel import compute
+from harness.papers import Progress, parallel
 from harness.simulator.machine import SimulatedMachine
 from harness.simulator.outcome import Outcome
 from harness.simulator.simulate import simulate
 from harness.simulator.work import simulated_job
 from harness.statistics import bounded_slowdown, estimate
+
+Compute = Callable[[Sequence[Any], Callable[[Any], Any], Progress], dict[Any, Any]]
+"""Does independent parts of a piece of work (``harness.papers.parallel.compute``)."""
 
 
 @dataclass(frozen=True)
@@ -35,10 +37,12 @@ def simulate_experiment(
     machines: Sequence[SimulatedMachine],
     tau_s: float,
     progress: Progress,
+    compute: Compute = parallel.compute,
 ) -> list[dict[str, Any]]:
     """One row per cell and scheduler, as ``lockstep run`` makes them, with ``measured`` None.
 
-    ``machines`` has one for each cell. The same experiment gives the same rows.
+    ``machines`` has one for each cell; ``compute`` has the parts of the work done, wherever that
+    is. The same experiment gives the same rows.
     """
     tasks = [task for cell in experiment.cells for task in _tasks(experiment, cell)]
     outcomes = compute(tasks, partial(_run, experiment, machines), progress)
