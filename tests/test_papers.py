@@ -8,8 +8,18 @@ import numpy as np
 import pytest
 
 from harness import papers
-from harness.papers import dusseau96_claims, hori96, toronto
+from harness.papers import (
+    anastasiadis97,
+    dusseau96_claims,
+    hori96,
+    hori_claims,
+    ousterhout82,
+    toronto,
+    toronto_claims,
+)
 from harness.simulator.jobs.arrivals import gaps_s, hyperexponential
+from harness.simulator.jobs.metrics import Metrics
+from harness.simulator.jobs.replicate import Replications
 from workloads.validation import InputError
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -21,13 +31,61 @@ def test_bad_figures_are_named(paper):
         papers.reproduce(paper, ["99"])
 
 
-@pytest.mark.parametrize("figure", ["3", "8", "11", "12"])
-def test_a_claim_that_does_not_hold_points_at_its_explanation(figure):
-    claim = papers.Claim(figure, "text", "found", papers.FAILS)
-    file, _, anchor = dusseau96_claims.explained(claim).why.partition("#")
-    headings = [line[3:].lower().replace(" ", "-") for line in (ROOT / file).read_text().splitlines()]
-    assert anchor in headings
-    assert dusseau96_claims.explained(replace(claim, verdict=papers.HOLDS)).why == ""
+EXPLAINED = [
+    (dusseau96_claims, ["3", "5", "8", "11", "12"]),
+    (toronto_claims, list(anastasiadis97.FIGURES)),
+    (hori_claims, ["5", "6", "8"]),
+    (ousterhout82, ["1"]),
+]
+
+
+@pytest.mark.parametrize(("module", "figures"), EXPLAINED, ids=lambda part: getattr(part, "__name__", ""))
+def test_a_claim_that_does_not_hold_points_at_its_explanation(module, figures):
+    for figure in figures:
+        claim = papers.Claim(figure, "text", "found", papers.FAILS)
+        file, _, anchor = papers.explained(claim, module.EXPLANATIONS).why.partition("#")
+        headings = [line[3:].lower().replace(" ", "-") for line in (ROOT / file).read_text().splitlines()]
+        assert anchor in headings
+        assert papers.explained(replace(claim, verdict=papers.HOLDS), module.EXPLANATIONS).why == ""
+
+
+def replications(responses_s):
+    return Replications(tuple(Metrics(1, one, 0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0) for one in responses_s))
+
+
+def found_of(ours, theirs):
+    """What Figure 3's SDF made of one cell against DYN-EQUI."""
+    columns = (anastasiadis97.SHORTEST[-1], ours), (anastasiadis97.REFERENCE, theirs)
+    cells = {anastasiadis97.Cell("WK1", 0.9, column): replications(times) for column, times in columns}
+    return anastasiadis97.Found(cells).ratio("WK1", 0.9, "SDF", "DYN-EQUI")
+
+
+def test_policies_that_saw_the_same_jobs_are_compared_in_pairs():
+    ratio = found_of([1.1, 2.2, 4.4], [1.0, 2.0, 4.0])
+    assert ratio.mean == pytest.approx(1.1)
+    assert ratio.half == pytest.approx(0.0, abs=1e-12)
+
+
+def test_a_policy_with_more_replications_is_known_by_all_of_them():
+    """The first two of eleven are not like the others: pairs of two would say 1, and know nothing."""
+    ratio = found_of([2.0, 2.1], [1.0, 3.0, *[2.0] * 9])
+    assert ratio.mean == pytest.approx(2.05 / (22 / 11))
+    assert 0 < ratio.half < 0.8
+
+
+def test_systems_of_different_sizes_are_compared_at_the_same_actual_load():
+    """RETR is 1 / (1 - load) here at whatever loads chance has given."""
+    points = {
+        hori96.Cell(distribution, size, "dqt", target): hori96.Point(
+            load, load, 1 / (1 - load), fairness=0.1, backlog=0.0
+        )
+        for distribution in hori96.DISTRIBUTIONS
+        for number, size in enumerate(hori96.SIZES)
+        for target, load in ((0.8, 0.7 + 0.02 * number), (0.9, 0.95 - 0.005 * number))
+    }
+    claim = hori_claims.claims(points, ["5"])[-1]
+    assert claim.verdict == papers.HOLDS
+    assert claim.found.count(" 1.00 of 6") == 3
 
 
 def test_an_unknown_paper_lists_the_known_ones():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -88,6 +88,11 @@ class Reproduction:
             drawing().savefig(path, dpi=110, metadata={"Software": None})
             made.append(path)
         return made
+
+
+def explained(claim: Claim, file: str) -> Claim:
+    """With the place of its explanation, a heading of ``file``, if it does not hold."""
+    return replace(claim, why=f"{file}#figure-{claim.figure}") if claim.verdict == FAILS else claim
 
 
 def verdict(holds: bool, significant: bool = True) -> str:

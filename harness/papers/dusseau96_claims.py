@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from harness.papers import FAILS, Claim, dusseau96, verdict
+from harness.papers import Claim, dusseau96, explained, verdict
 from harness.papers.dusseau96 import WIDE_US, Found, Point
 from harness.papers.dusseau96_published import IMMEDIATE
 
@@ -33,14 +33,7 @@ def claims(found: Found, figures: Sequence[str]) -> list[Claim]:
         "12": check.round_robin,
         "13": check.final,
     }
-    return [explained(claim) for figure in figures for claim in parts[figure]()]
-
-
-def explained(claim: Claim) -> Claim:
-    """With the place of the explanation if it does not hold."""
-    if claim.verdict != FAILS:
-        return claim
-    return replace(claim, why=f"{EXPLANATIONS}#figure-{claim.figure}")
+    return [explained(claim, EXPLANATIONS) for figure in figures for claim in parts[figure]()]
 
 
 class _Check:

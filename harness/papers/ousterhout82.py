@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from coordinator import policies
-from harness.papers import Claim, Progress, Reproduction, verdict
+from harness.papers import Claim, Progress, Reproduction, explained, verdict
 from harness.papers.parallel import compute
 from harness.simulator.jobs import exact
 from harness.simulator.jobs.arrivals import in_ns
@@ -33,6 +33,7 @@ SYSTEMS: Mapping[str, dict[str, Any]] = {
     "matrix, holes filled": {"packing": "matrix", "fill": "jobs"},
     "matrix, unified": {"packing": "matrix", "unify": True},
 }
+EXPLANATIONS = "docs/ousterhout82.md"
 FIGURES = {"1": "processors that run coscheduled processes, by packing"}
 
 
@@ -57,7 +58,8 @@ def reproduce(figures: Sequence[str], quick: bool, seed: int, progress: Progress
     rows = [{**vars(cell), "busy": mean.mean, "half": mean.half} for cell, mean in found.items()]
     drawings = {"1": partial(ousterhout_figures.draw, found)}
     note = "quick: 150 jobs a replication instead of 600" if quick else ""
-    return Reproduction("ousterhout82", list(figures), rows, _claims(found), drawings, note)
+    claims = [explained(claim, EXPLANATIONS) for claim in _claims(found)]
+    return Reproduction("ousterhout82", list(figures), rows, claims, drawings, note)
 
 
 def sizes(distribution: str, count: int, random: np.random.Generator) -> np.ndarray:
