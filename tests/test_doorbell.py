@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from workloads.doorbell import FLAG_BYTES, NetworkBell, NodeBell, reachable
+from workloads.doorbell import NetworkBell, NodeBell, node_bytes, reachable
 
 SECOND_NS = 10**9
 
@@ -16,7 +16,7 @@ class Page:
     """Memory for the flags of two ranks; the lock stands in for a memory fence."""
 
     def __init__(self):
-        self.memory = mmap.mmap(-1, 2 * FLAG_BYTES)
+        self.memory = mmap.mmap(-1, 2 * node_bytes(2))
         self.lock = threading.Lock()
         self.address = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
 
@@ -91,13 +91,13 @@ def test_a_sleep_without_a_ring_ends_by_its_time_out(bells):
 def test_a_ring_for_somebody_awake_costs_no_later_wake_up():
     page, (sleeper, ringer) = node_bells()
     ringer.ring(0)
-    assert sleeper.arm([0, 0])
+    assert sleeper.arm([0, 1])
     assert not sleeper.sleep(10_000_000)
     del page
 
 
-def test_an_announced_message_that_is_still_on_its_way_forbids_sleeping():
-    _, (sleeper, ringer) = network_bells()
+def test_an_announced_message_that_is_still_on_its_way_forbids_sleeping(bells):
+    sleeper, ringer = bells
     ringer.ring(0)
     time.sleep(0.01)
     assert not sleeper.arm([0, 0]), "one message announced by rank 1, none received"

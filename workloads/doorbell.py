@@ -5,6 +5,9 @@ ring. A sleeper raises its flag, lets the flag become visible (a memory fence), 
 more for a message, and only then sleeps; a sender sends, fences, and rings if it sees the
 flag. Whichever comes first, one of the two sees the other: no wake-up is lost.
 
+To look once more means to compare how many messages have been sent with how many have been
+taken: a look into MPI may not find a message that is there, behind one that is not complete.
+
 Inside a node a ring is a futex wake on a shared page; between nodes it is a datagram.
 """
 
@@ -23,8 +26,8 @@ from typing import Protocol
 
 import psutil
 
-FLAG_BYTES = 64
-"""Distance between the flags of two ranks: a cache line each, so that they do not contend."""
+CACHE_LINE_BYTES = 64
+WORD_BYTES = 8
 
 _SYS_FUTEX = {"x86_64": 202, "aarch64": 98, "ppc64le": 221, "s390x": 238, "riscv64": 98}
 _FUTEX_WAIT, _FUTEX_WAKE = 0, 1
@@ -80,30 +83,47 @@ class Futex:
         self._call(self._number, self._address, _FUTEX_WAKE, 1, None)
 
 
+def node_bytes(ranks: int) -> int:
+    """Shared memory that each of ``ranks`` needs for a NodeBell: cache lines of its own."""
+    lines = -(-ranks * WORD_BYTES // CACHE_LINE_BYTES)
+    return (1 + lines) * CACHE_LINE_BYTES
+
+
 class NodeBell:
-    """The bell for jobs whose ranks all share a node: a flag and a futex for each rank.
+    """The bell for jobs whose ranks all share a node: for each rank a flag, which is a futex, and counts.
+
+    A rank's counts are those of its messages to each other rank, behind its flag.
 
     Args:
-        address: where the memory shared by the ranks begins, FLAG_BYTES for each.
+        address: where the memory shared by the ranks begins, ``node_bytes`` for each. Nobody
+            rings before all bells are made.
         rank: this rank.
         ranks: how many there are.
         fence: makes earlier stores visible before later loads, in every rank's eyes.
     """
 
     def __init__(self, address: int, rank: int, ranks: int, fence: Callable[[], None]) -> None:
-        shared = (ctypes.c_char * (ranks * FLAG_BYTES)).from_address(address)
-        self._flags = memoryview(shared).cast("B").cast("i")
-        self._stride = FLAG_BYTES // self._flags.itemsize
+        size = node_bytes(ranks)
+        shared = memoryview((ctypes.c_char * (ranks * size)).from_address(address)).cast("B")
+        self._flags = shared.cast("i")
+        self._counts = shared.cast("q")
+        self._stride = size // self._flags.itemsize
         self._mine = rank * self._stride
+        first = CACHE_LINE_BYTES // WORD_BYTES
+        self._told = [other * size // WORD_BYTES + first + rank for other in range(ranks)]
+        self._sent = rank * size // WORD_BYTES + first
         self._fence = fence
-        self._futexes = [Futex(address + other * FLAG_BYTES) for other in range(ranks)]
+        self._futexes = [Futex(address + other * size) for other in range(ranks)]
         self._own = self._futexes[rank]
+        for place in range(ranks):
+            self._counts[self._sent + place] = 0
 
     def arm(self, received: Sequence[int]) -> bool:
-        """Raise the flag and fence; always True."""
+        """Raise the flag and fence; False while a message that was sent is still on its way."""
         self._flags[self._mine] = 1
         self._fence()
-        return True
+        counts = self._counts
+        return all(counts[place] <= got for place, got in zip(self._told, received, strict=True))
 
     def sleep(self, timeout_ns: int) -> bool:
         """Sleep unless a ring has already lowered the flag."""
@@ -114,7 +134,8 @@ class NodeBell:
         self._flags[self._mine] = 0
 
     def ring(self, rank: int) -> None:
-        """Fence, and wake ``rank`` if its flag is up: a load and no system call if it is not."""
+        """Count, fence, and wake ``rank`` if its flag is up: no system call if it is not."""
+        self._counts[self._sent + rank] += 1
         self._fence()
         place = rank * self._stride
         if self._flags[place]:
@@ -124,6 +145,7 @@ class NodeBell:
     def close(self) -> None:
         """Let go of the shared page, so that its window can be freed."""
         self._flags.release()
+        self._counts.release()
 
 
 class NetworkBell:

@@ -18,7 +18,7 @@ from mpi4py import MPI
 
 from workloads import blocking
 from workloads.blocking import Waiting
-from workloads.doorbell import FLAG_BYTES, Doorbell, NetworkBell, NodeBell
+from workloads.doorbell import Doorbell, NetworkBell, NodeBell, node_bytes
 from workloads.recorder import Recorder, Waits
 
 ROOT = 0
@@ -102,7 +102,7 @@ class Messenger:
         node.Free()
         if network or not self._comm.allreduce(together, MPI.LAND):
             return NetworkBell(self.rank, self.size, self._comm.allgather)
-        self._page = MPI.Win.Allocate_shared(FLAG_BYTES, 1, comm=self._comm)
+        self._page = MPI.Win.Allocate_shared(node_bytes(self.size), 1, comm=self._comm)
         self._page.Lock_all()
         # Ranks' parts are contiguous, so rank 0's address is that of the whole page.
         first, _ = self._page.Shared_query(0)
