@@ -97,6 +97,7 @@ GOLDEN_ROW = {
         "dedicated_s": "float",
         "phases": None,
         "working_set_bytes": "int",
+        "malleable": "bool",
     },
     "settings": {},
     "count": "int",

@@ -177,7 +177,7 @@ def test_what_the_simulator_does_not_know_is_not_comparable_with_the_reason(tmp_
 @pytest.mark.slow
 def test_simulate_refuses_a_command(tmp_path, capsys):
     assert cli.main(["simulate", written(tmp_path, MIX)]) == 2
-    assert "only bulk-synchronous programs" in capsys.readouterr().err
+    assert "bulk-synchronous programs of a fixed number are simulated" in capsys.readouterr().err
 
 
 def test_a_store_of_schema_2_keeps_its_ranks(tmp_path):
