@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness import conditions
-from harness.jobs import rebuilt
+from harness.jobs import rebuilt, simulable
 from harness.naming import program_name
 from harness.records import RunRecord
 from harness.statistics import CONFIDENCE, student_quantile
-from workloads.program import Program
 
 TOLERANCE = 0.15
 
@@ -56,7 +55,7 @@ def verdict(row: Mapping[str, Any], records: Sequence[RunRecord], tolerance: flo
         field, one, other = difference
         return Verdict(NOT_COMPARABLE, f"{field}: {one!r} and {other!r}")
     for job in row.get("jobs", [row]):
-        if row["simulated"] is None and not isinstance(rebuilt(job["program"]), Program):
+        if row["simulated"] is None and not simulable(rebuilt(job["program"])):
             return Verdict(NOT_COMPARABLE, f"simulated: {program_name(job['program'])} is not simulated")
     measured, simulated = (row[side] and row[side]["workload_slowdown"] for side in ("measured", "simulated"))
     for side, slowdown in (("measured", measured), ("simulated", simulated)):

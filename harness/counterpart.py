@@ -40,7 +40,7 @@ def missing(experiment: Experiment, records: Sequence[RunRecord]) -> list[tuple[
     found = []
     for task in run.plan(experiment):
         cell, repeat, kind, table, job = task.key
-        if not jobs.simulated(task.cell.jobs()):
+        if not all(jobs.simulable(job.program) for job in task.cell.jobs()):
             continue
         measured, simulated = done.get(task.key), done.get((cell, repeat, KINDS[kind], table, job))
         if measured and (simulated is None or simulated.constants != measured.constants):

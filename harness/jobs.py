@@ -127,18 +127,6 @@ def working_sets(jobs: Iterable[ParallelJob]) -> set[int]:
     return {job.program.working_set_bytes for job in jobs if isinstance(job.program, Program)}
 
 
-def simulated(jobs: Iterable[ParallelJob]) -> bool:
-    """Whether the simulator knows all that these jobs run."""
-    return all(isinstance(job.program, Program) and not job.program.malleable for job in jobs)
-
-
-def synthetic(job: ParallelJob) -> Program:
-    """The bulk-synchronous program of a job, which the simulator knows.
-
-    Raises:
-        InputError: if it runs something else.
-    """
-    if not isinstance(job.program, Program) or job.program.malleable:
-        rule = "only jobs of one process and bulk-synchronous programs of a fixed number are simulated"
-        raise InputError(f"job {job.number}", described(job.program), rule, "measure it: lockstep run")
-    return job.program
+def simulable(program: Work) -> bool:
+    """Whether the simulator knows what a job runs: no command, no number of processes that changes."""
+    return not program.malleable if isinstance(program, Program) else not isinstance(program, Command)

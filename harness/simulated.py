@@ -19,14 +19,15 @@ from harness import records
 from harness.calibrate import MEDIANS_US
 from harness.counterpart import KINDS
 from harness.experiment import Experiment, Scheduler
-from harness.jobs import synthetic
+from harness.jobs import described
 from harness.records import JobRecord, RunRecord
 from harness.run import Task
 from harness.simulator.local import rr
-from harness.simulator.machine import SimulatedJob, SimulatedMachine
+from harness.simulator.machine import SimulatedMachine
 from harness.simulator.model import SWITCHING
 from harness.simulator.outcome import JobOutcome, Outcome, Waits
 from harness.simulator.simulate import simulate
+from harness.simulator.work import simulated_job
 from workloads import timeline as timelines
 
 LOCAL = {"other": "eevdf", "rr": "rr"}
@@ -110,7 +111,7 @@ def run(experiment: Experiment, task: Task, host: Host, *, timeline: bool = Fals
 def _outcome(experiment: Experiment, task: Task, host: Host) -> Outcome:
     scheduler = task.scheduler
     return simulate(
-        [SimulatedJob(job.number, synthetic(job), job.arrival_s, moldable=True) for job in task.jobs],
+        [simulated_job(job) for job in task.jobs],
         machine_like(host.constants, len(host.processors), scheduler),
         scheduler.policy,
         blocking=scheduler.blocking,
@@ -127,8 +128,8 @@ def _record(
     experiment: Experiment, task: Task, host: Host, outcome: Outcome, wall_s: float, timeline: bool
 ) -> RunRecord:
     spans = _Spans.of(outcome, task)
-    programs = {job.number: dataclasses.asdict(job.program) for job in task.jobs}
-    phases = {job.number: synthetic(job).phase_count() for job in task.jobs}
+    programs = {job.number: described(job.program) for job in task.jobs}
+    phases = {job.number: simulated_job(job).program.phase_count() for job in task.jobs}
     return RunRecord(
         session=host.session,
         recorded_at=records.now(),
@@ -188,7 +189,7 @@ class _Spans:
         parts = []
         for processor in range(len(outcome.spent_ns)):
             began, _, process, activity = outcome.timeline[outcome.timeline[:, 1] == processor].T
-            ended = np.append(began[1:], outcome.end_ns)
+            ended = np.append(began, outcome.end_ns)[1:]  # empty on a processor that nobody used
             used = (process >= 0) & (ended > began)
             parts.append(np.stack([process, activity, began, ended], axis=1)[used])
         rows = np.concatenate(parts)
@@ -240,6 +241,8 @@ def _rank(job: JobOutcome, rank: int, spans: _Spans, host: Host, timeline: bool)
             "read": _waits(job.reads if rank == 0 else None),
         },
     }
+    if job.thoughts:
+        record["responses"] = {"n": job.thoughts, "sum_ns": job.bursts_ns, "max_ns": job.longest_burst_ns}
     if timeline:
         kept = rows[: timelines.ROWS]
         packed = timelines.pack(

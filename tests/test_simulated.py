@@ -1,15 +1,19 @@
 """Simulated counterparts of measured runs, by the real simulator."""
 
 import base64
+import io
 import json
 
 import pytest
 from imitation import TOOLS, Quiet
+from rich.console import Console
 
 from harness import counterpart, run, summary
 from harness.calibrate import Constants
 from harness.cli import main
 from harness.experiment import load
+from harness.records import SIMULATED_DEDICATED
+from harness.report import text
 from harness.site import Site
 from harness.store import Store
 from harness.timelines import occupancy, spans
@@ -75,6 +79,48 @@ def test_a_processor_runs_one_process_at_a_time(both):
     spent_ns = sum(span.end_ns - span.begin_ns for span in found)
     assert sum(s.end_ns - s.begin_ns for lane in lanes.values() for s in lane) == spent_ns
     assert spent_ns == sum(rank["cpu_ns"] + rank["switching_ns"] for rank in record.ranks)
+
+
+OTHERS = """
+processors = 2
+repeats = 1
+[[jobs]]
+kind = "sequential"
+work_s = 0.05
+[[jobs]]
+kind = "interactive"
+burst_ms = 2
+think_ms = 3
+bursts = 7
+[[schedulers]]
+policy = "none"
+"""
+
+
+def test_sequential_and_interactive_jobs_have_counterparts_with_response_times(tmp_path):
+    (tmp_path / "others.toml").write_text(OTHERS)
+    experiment = load(str(tmp_path / "others.toml"))
+    with Store(tmp_path / "results") as opened:
+        site = Site.here((0, 1), TOOLS, opened)
+        measured = list(run.run(experiment, run.plan(experiment), site, Constants(20.0, 3.0, 2.0), Quiet()))
+        for record in counterpart.complete(experiment, measured, "session"):
+            opened.add_run(record)
+        records = opened.runs(experiment.digest)
+    alone = {record.jobs[0].job: record for record in records if record.kind == SIMULATED_DEDICATED}
+    assert alone[0].makespan_ns == pytest.approx(50e6, rel=0.01)
+    assert alone[1].makespan_ns == pytest.approx(7 * 5e6, rel=0.01)
+    (user,) = alone[1].ranks
+    assert user["phases"] == 7
+    assert user["computing_ns"] == 7 * 2_000_000
+    (row,) = summary.rows(experiment, records)
+    simulated = row["simulated"]
+    assert simulated["responses"]["n"] == 7
+    assert 2.0 <= simulated["responses"]["mean_ms"] <= simulated["responses"]["max_ms"] < 50.0
+    assert simulated["workload_slowdown"]["median"] > 0
+    console = Console(width=200, file=io.StringIO(), record=True)
+    console.print(*text.render({"experiment": "others", "rows": [row], "agreement": None, "doubts": []}))
+    shown = console.export_text()
+    assert f"{simulated['responses']['mean_ms']:.1f}" in shown.split("none", 1)[1]
 
 
 @pytest.mark.slow

@@ -21,6 +21,7 @@ COLUMNS = (
     "error",
     "response_mean_ms",
     "response_p99_ms",
+    "simulated_response_mean_ms",
     "verdict",
     "reason",
 )
@@ -66,6 +67,7 @@ def _cells(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             "error": row["error"],
             "response_mean_ms": (measured.get("responses") or {}).get("mean_ms"),
             "response_p99_ms": (measured.get("responses") or {}).get("p99_ms"),
+            "simulated_response_mean_ms": (simulated.get("responses") or {}).get("mean_ms"),
             "verdict": row["verdict"],
             "reason": row["reason"],
         }

@@ -25,7 +25,10 @@ _SIMULATED: Headings = ("simu-\nlated", "error\n%")
 _SHARES: Headings = ("comp\n%", "comm\n%", "sync\n%", "switch\n%", "idle\n%")
 _SLOTS: Headings = ("late\nus", "skew\nus")
 _RESPONSES: Headings = ("burst\nms",)
-LEGEND_RESPONSES = "Burst: mean/99th percentile of the response times of interactive jobs' bursts."
+_SIMULATED_RESPONSES: Headings = ("burst ms\nsimulated",)
+LEGEND_RESPONSES = (
+    "Burst: mean/99th percentile of the response times of interactive jobs' bursts; simulated: their mean."
+)
 LEGEND = (
     "Workload slowdown: makespan / sum of dedicated times; job: response time / dedicated time. "
     "Late, skew: median/99th percentile of slot switches."
@@ -53,7 +56,9 @@ class _Block:
     def __init__(self, rows: Sequence[Mapping[str, Any]]) -> None:
         self._rows = rows
         self._slots = _SLOTS if any(row["measured"]["switches"] for row in rows) else ()
-        self._responses = _RESPONSES if any(row["measured"]["responses"] for row in rows) else ()
+        self._responses: Headings = _RESPONSES if any(row["measured"]["responses"] for row in rows) else ()
+        if any(row["simulated"] and row["simulated"]["responses"] for row in rows):
+            self._responses += _SIMULATED_RESPONSES
         self._slowdowns = _SLOWDOWNS
         if any(row["simulated"] for row in rows):
             self._slowdowns = (*_SLOWDOWNS[:2], *_SIMULATED, *_SLOWDOWNS[2:])
@@ -77,7 +82,7 @@ class _Block:
             measured = row["measured"]
             cells = [policy_name(row["scheduler"]), waiting_name(row["scheduler"])]
             cells += _slowdowns(row, slowdowns) if slowdowns else ()
-            cells += [_response(measured["responses"])] if responses else ()
+            cells += _responses(row, responses)
             cells += _shares(measured) if shares else ()
             cells += _slots(measured["switches"]) if slots else ()
             table.add_row(*cells)
@@ -107,8 +112,12 @@ def _slowdowns(row: Mapping[str, Any], headings: Headings) -> Iterator[str]:
         yield UNKNOWN if measured["slowdown"] is None else f"{measured['slowdown'][key]:.2f}"
 
 
-def _response(responses: Mapping[str, Any] | None) -> str:
-    return UNKNOWN if responses is None else f"{responses['mean_ms']:.1f}/{responses['p99_ms']:.1f}"
+def _responses(row: Mapping[str, Any], headings: Headings) -> Iterator[str]:
+    found, predicted = (row[side] and row[side]["responses"] for side in ("measured", "simulated"))
+    if _RESPONSES[0] in headings:
+        yield f"{found['mean_ms']:.1f}/{found['p99_ms']:.1f}" if found else UNKNOWN
+    if _SIMULATED_RESPONSES[0] in headings:
+        yield f"{predicted['mean_ms']:.1f}" if predicted else UNKNOWN
 
 
 def _shares(measured: Mapping[str, Any]) -> Iterator[str]:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from coordinator.workload import ParallelJob
-from harness.jobs import synthetic
+from harness.jobs import described
 from harness.simulator.machine import SimulatedJob
 from workloads.other import InteractiveWork, SequentialWork
 from workloads.program import Program
+from workloads.validation import InputError
 
 
 def simulated_job(job: ParallelJob) -> SimulatedJob:
     """The job on a simulated machine: a policy may mould a synthetic program, but nothing else.
 
     Raises:
-        InputError: if it runs a command, of which nothing is known.
+        InputError: for what is not :func:`harness.jobs.simulable`.
     """
     match job.program:
         case SequentialWork(work_s):
@@ -22,5 +23,7 @@ def simulated_job(job: ParallelJob) -> SimulatedJob:
         case InteractiveWork(burst_ms, think_ms, bursts):
             alone = Program(processes=1, granularity_us=burst_ms * 1e3, phases=bursts)
             return SimulatedJob(job.number, alone, job.arrival_s, think_us=think_ms * 1e3)
-        case _:
-            return SimulatedJob(job.number, synthetic(job), job.arrival_s, moldable=True)
+        case Program(malleable=False) as program:
+            return SimulatedJob(job.number, program, job.arrival_s, moldable=True)
+    rule = "only jobs of one process and bulk-synchronous programs of a fixed number are simulated"
+    raise InputError(f"job {job.number}", described(job.program), rule, "measure it: lockstep run")
