@@ -1,5 +1,9 @@
 """Policies without processes: what they decide, and what none of them may ever do."""
 
+import json
+import re
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +14,9 @@ from coordinator.view import Decision, Job, Machine, Reason, Slot, View
 from workloads.validation import InputError
 
 MS = 1_000_000
+
+DOCUMENTED = (Path(__file__).resolve().parent.parent / "docs" / "policies.md").read_text()
+PARTS = ("What it does", "When to use it", "Parameters", "Contains", "Worst harm")
 
 ROUNDS = ("dqt", "fair-dqt", "two-queue", "modified-two-queue", "multilevel-two-queue")
 """Policies whose table is what is left of a round: jobs that have begun may wait for the next."""
@@ -213,3 +220,24 @@ def test_the_session_refuses_impossible_decisions():
     run = Session(Absurd(), Machine(2), identical(1))
     with pytest.raises(ValueError, match="places job 0"):
         run.arrive(0, 0)
+
+
+def sections():
+    """What docs/policies.md says of each policy, in one line."""
+    _, *parts = re.split(r"^## ", DOCUMENTED, flags=re.MULTILINE)
+    return {part.split("\n", 1)[0]: " ".join(part.split()) for part in parts}
+
+
+def test_every_policy_is_documented_and_no_other():
+    assert set(sections()) == set(policies.known())
+
+
+@pytest.mark.parametrize("name", list(policies.known()))
+def test_a_policy_is_documented_with_its_parameters_and_defaults(name):
+    section = sections()[name]
+    places = [section.index(f"**{part}.**") for part in PARTS]
+    assert places == sorted(places)
+    written = section[places[2] : places[3]]
+    for key, value in policies.parameters(name).items():
+        shown = f"`{value}`" if isinstance(value, str) else json.dumps(value).replace(".0", "")
+        assert re.search(rf"`{key}` \(default {re.escape(shown)}[,)]", written), key
