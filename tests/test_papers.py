@@ -34,7 +34,7 @@ def test_bad_figures_are_named(paper):
 EXPLAINED = [
     (dusseau96_claims, ["3", "5", "8", "11", "12"]),
     (toronto_claims, list(anastasiadis97.FIGURES)),
-    (hori_claims, ["5", "6", "8"]),
+    (hori_claims, list(hori96.FIGURES)),
     (ousterhout82, ["1"]),
 ]
 
@@ -71,6 +71,50 @@ def test_a_policy_with_more_replications_is_known_by_all_of_them():
     ratio = found_of([2.0, 2.1], [1.0, 3.0, *[2.0] * 9])
     assert ratio.mean == pytest.approx(2.05 / (22 / 11))
     assert 0 < ratio.half < 0.8
+
+
+def toronto_verdicts(factors):
+    """Verdicts of Figures 4 to 6 if every policy takes DYN-EQUI's time by its factor, 1 by default."""
+    columns = {column for figure in "456" for column in anastasiadis97.COLUMNS[figure]}
+    cells = {
+        anastasiadis97.Cell(workload, load, column): replications(
+            [
+                chance * factors.get((column[0], workload, load), factors.get(column[0], 1.0))
+                for chance in (9, 10)
+            ]
+        )
+        for workload in toronto.MU
+        for load in anastasiadis97.LOADS
+        for column in (anastasiadis97.REFERENCE, *columns)
+    }
+    claims = toronto_claims.claims(anastasiadis97.Found(cells), ["4", "5", "6"], ())
+    return {claim.text: claim.verdict for claim in claims}
+
+
+BETTER = "AEP(2) has a shorter response time than AP1(2), or one as long within 5 %"
+NEAR = "on WK4 AEP(2) stays within 30 % of DYN-EQUI"
+AHEAD = "at 90 % ASP(2), AP1(2) and AEP(2) do better than DYN-EQUI"
+ALIKE = "ASP and AP1 have almost the same response time everywhere"
+AT_90 = {(f"{name}(2)", w, 0.9): 0.8 for name in ("ASP", "AP1", "AEP") for w in toronto.MU}
+
+
+@pytest.mark.parametrize(
+    ("text", "factors", "verdict"),
+    [
+        (BETTER, {"AEP(2)": 0.9}, papers.HOLDS),
+        (BETTER, {"AEP(2)": 0.9, ("AEP(2)", "WK1", 0.1): 1.04}, papers.HOLDS),
+        (BETTER, {"AEP(2)": 0.9, ("AEP(2)", "WK1", 0.1): 1.06}, papers.FAILS),
+        (NEAR, {"AEP(2)": 1.29}, papers.HOLDS),
+        (NEAR, {("AEP(2)", "WK4", 0.5): 1.31}, papers.FAILS),
+        (NEAR, {("AEP(2)", "WK1", 0.5): 1.31}, papers.HOLDS),
+        (AHEAD, AT_90, papers.HOLDS),
+        (AHEAD, AT_90 | {("AEP(2)", "WK1", 0.9): 1.01}, papers.FAILS),
+        (ALIKE, {("AP1", "WK3", 0.7): 0.91}, papers.HOLDS),
+        (ALIKE, {("AP1", "WK3", 0.7): 1.11}, papers.FAILS),
+    ],
+)
+def test_one_cell_decides_about_a_claim_that_is_made_of_all(text, factors, verdict):
+    assert toronto_verdicts(factors)[text] == verdict
 
 
 def test_systems_of_different_sizes_are_compared_at_the_same_actual_load():
