@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, groupby
 from typing import Any
 
+from harness.naming import scheduler_name
 from harness.records import quantile
 
 Row = Mapping[str, Any]
@@ -21,16 +22,28 @@ def agreement(rows: Sequence[Row]) -> dict[str, Any] | None:
     the same order, minus that in the opposite one; None without such a pair. Source: Kendall
     1938, "A New Measure of Rank Correlation".
     """
-    errors = sorted(abs(row["error"]) for row in rows if row["error"] is not None)
-    if not errors:
+    told = [row for row in rows if row["error"] is not None]
+    if not told:
         return None
     orders = list(_orders(rows))
+    by_scheduler: dict[str, list[float]] = {}
+    for row in told:
+        by_scheduler.setdefault(scheduler_name(row["scheduler"]), []).append(row["error"])
     return {
-        "rows": len(errors),
-        "median_error": statistics.median(errors),
-        "p90_error": quantile(errors, 0.9),
+        **_errors([row["error"] for row in told]),
         "kendall_tau": statistics.fmean(orders) if orders else None,
         "pairs": len(orders),
+        "schedulers": [{"scheduler": name, **_errors(errors)} for name, errors in by_scheduler.items()],
+    }
+
+
+def _errors(errors: Sequence[float]) -> dict[str, float]:
+    absolute = sorted(map(abs, errors))
+    return {
+        "rows": len(errors),
+        "median_error": statistics.median(absolute),
+        "p90_error": quantile(absolute, 0.9),
+        "bias": statistics.median(errors),
     }
 
 

@@ -38,6 +38,9 @@ LATENESS_SHARES = [share / 20 for share in range(1, 20, 2)]
 Probe = Callable[[Sequence[int], int], Mapping[str, list[float]]]
 """Takes two processors and a working set in bytes; gives samples by quantity, in ns."""
 
+ProbeBetween = Callable[[], Mapping[str, list[float]]]
+"""Gives samples by quantity of messages between two hosts."""
+
 
 class Measurement(NamedTuple):
     """Samples of one quantity in nanoseconds. A mechanism's has its name behind a blank."""
@@ -103,16 +106,28 @@ def mpi_probe(launcher: Launcher) -> Probe:
 
     def probe(processors: Sequence[int], working_set_bytes: int) -> Mapping[str, list[float]]:
         places = ",".join(map(str, processors))
-        command = [sys.executable, "-m", "mpi4py", "-m", "workloads.probe", "--processors", places]
-        command += ["--working-set-bytes", str(working_set_bytes)]
-        said = run_session(launcher.argv(PROBE_RANKS, command), launcher.environment({}), PROBE_TIMEOUT_S)
-        try:
-            found: dict[str, list[float]] = json.loads(said)
-        except json.JSONDecodeError:
-            raise LaunchError(f"the calibration probe printed no samples: {said[:200]!r}") from None
-        return found
+        return _probed(launcher, ["--processors", places, "--working-set-bytes", str(working_set_bytes)], ())
 
     return probe
+
+
+def mpi_probe_between(launcher: Launcher, hosts: Sequence[str]) -> ProbeBetween | None:
+    """The same between the first two of ``hosts``; None if there are not two different ones."""
+    server, *others = dict.fromkeys(hosts) or [""]
+    if not others:
+        return None
+    return lambda: _probed(launcher, ["--between"], [server, others[0], others[0]])
+
+
+def _probed(launcher: Launcher, options: Sequence[str], hosts: Sequence[str]) -> Mapping[str, list[float]]:
+    command = [sys.executable, "-m", "mpi4py", "-m", "workloads.probe", *options]
+    argv = launcher.argv(PROBE_RANKS, command, hosts)
+    said = run_session(argv, launcher.environment({}, hosts=hosts), PROBE_TIMEOUT_S)
+    try:
+        found: dict[str, list[float]] = json.loads(said)
+    except json.JSONDecodeError:
+        raise LaunchError(f"the calibration probe printed no samples: {said[:200]!r}") from None
+    return found
 
 
 def messages(probe: Probe, processors: Sequence[int], working_sets: Iterable[int]) -> Iterator[Measurement]:

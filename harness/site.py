@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from coordinator.workload import Node, Workload
 from harness import calibrate, conditions, records
-from harness.calibrate import Constants, Probe
+from harness.calibrate import Constants, Measurement, Probe, ProbeBetween
 from harness.experiment import usable_processors
 from harness.records import Calibration
 from harness.slot_costs import RunWorkload
@@ -24,6 +24,7 @@ class Tools:
     launcher: str
     probe: Probe
     run_workload: RunWorkload
+    probe_between: ProbeBetween | None = None
 
 
 @dataclass(frozen=True)
@@ -90,8 +91,6 @@ class Site:
         """
         alone = len(self.processors) < 2 or self.nodes
         processors = usable_processors() if alone else self.processors
-        if self.nodes:
-            watcher.warn("calibrated on this host: messages between the nodes take longer")
         if len(processors) < 2:
             watcher.warn("not calibrated: that takes two processors; waiting rules go by nominal constants")
             return []
@@ -107,15 +106,23 @@ class Site:
                 launcher=self.tools.launcher,
                 conditions=self.conditions,
             )
-            for quantity, samples, working_set_bytes in (
-                *calibrate.messages(self.tools.probe, processors, working_sets),
-                *calibrate.slots(self.tools.run_workload, processors[:2], mechanisms),
-                *calibrate.kernel(),
-            )
+            for quantity, samples, working_set_bytes in self._measure(processors, working_sets, mechanisms)
         ]
         for calibration in found:
             self.store.add_calibration(calibration)
         return found
+
+    def _measure(
+        self, processors: Sequence[int], working_sets: Iterable[int], mechanisms: Iterable[str]
+    ) -> Iterator[Measurement]:
+        """All constants of this host, but of messages what they cost between nodes if there are several."""
+        between = self.tools.probe_between() if self.tools.probe_between else {}
+        yield from (Measurement(quantity, samples) for quantity, samples in between.items())
+        for measurement in calibrate.messages(self.tools.probe, processors, working_sets):
+            if measurement.quantity not in between:
+                yield measurement
+        yield from calibrate.slots(self.tools.run_workload, processors[:2], mechanisms)
+        yield from calibrate.kernel()
 
 
 def session_name() -> str:

@@ -5,10 +5,11 @@ import pytest
 from harness.agreement import agreement, sentence
 
 
-def row(settings, measured, simulated, ci95):
+def row(settings, measured, simulated, ci95, scheduler="none"):
     error = None if simulated is None else simulated / measured - 1
     return {
         "settings": {"g": settings},
+        "scheduler": {"policy": scheduler, "blocking": "spin", "local": "other", "mechanism": "auto"},
         "measured": {"workload_slowdown": {"median": measured, "ci95": ci95}},
         "simulated": simulated and {"workload_slowdown": {"median": simulated, "ci95": None}},
         "error": error,
@@ -53,3 +54,16 @@ def test_the_opposite_order_counts_against():
 def test_without_a_simulation_there_is_nothing_to_agree():
     assert agreement([row(1, 1.0, None, (0.9, 1.1))]) is None
     assert agreement([]) is None
+
+
+def test_each_scheduler_is_told_by_itself_with_its_bias():
+    rows = [
+        row(1, 1.0, 1.2, None),
+        row(2, 1.0, 0.9, None),
+        row(3, 1.0, 1.05, None),
+        row(3, 1.0, 0.8, None, "gang"),
+    ]
+    none, gang = agreement(rows)["schedulers"]
+    assert (none["scheduler"], none["rows"], gang["scheduler"], gang["rows"]) == ("none", 3, "gang", 1)
+    assert (none["median_error"], none["bias"]) == (pytest.approx(0.1), pytest.approx(0.05))
+    assert gang["bias"] == pytest.approx(-0.2)

@@ -69,8 +69,18 @@ GOLDEN = {
         "rows": "int",
         "median_error": "float",
         "p90_error": "float",
+        "bias": "float",
         "kendall_tau": "float",
         "pairs": "int",
+        "schedulers": [
+            {
+                "scheduler": "str",
+                "rows": "int",
+                "median_error": "float",
+                "p90_error": "float",
+                "bias": "float",
+            }
+        ],
     },
     "failures": [],
 }

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import statistics
+import sys
 import time
 from collections.abc import Iterator
 
@@ -57,6 +59,22 @@ def test_jobs_of_one_process_go_to_the_host_of_their_processor(hosts: Cluster) -
     told = json.loads(run.communicate(timeout=60)[0])
     assert told["failure"] == "" and told["hosts"] == ["node1", "node2"]
     assert {tuple(place) for place in told["placements"]} == {(0,), (1,)}
+
+
+def test_messages_are_calibrated_between_the_hosts(hosts: Cluster) -> None:
+    """A message over TCP takes longer than one through memory, and a wake-up longer than nothing."""
+    script = (
+        "import json, sys; from coordinator.launch import find_launcher; from harness import calibrate; "
+        "hosts = json.loads(sys.argv[1]); launcher = find_launcher(hosts=hosts); "
+        "print(json.dumps(calibrate.mpi_probe_between(launcher, hosts)()))"
+    )
+    out, err = hosts.start([sys.executable, "-c", script, json.dumps(hosts.hosts)]).communicate(timeout=60)
+    assert out, err
+    found = {quantity: statistics.median(samples) for quantity, samples in json.loads(out).items()}
+    assert found.keys() == {"latency_ns", "wakeup_ns"}
+    assert 3_000 < found["latency_ns"] < 5 * MS
+    assert found["wakeup_ns"] > 0
+    assert not hosts.processes()
 
 
 @pytest.mark.parametrize("name", FAULTS)

@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 from imitation import TOOLS, Quiet, imitate, probe
 
+from coordinator.workload import Node
 from harness import calibrate, run, site, summary
 from harness.calibrate import Constants
 from harness.doubts import doubts
@@ -236,3 +237,13 @@ def test_doubts_are_told_in_numbers(place):
 
     assert "wider than 20% of the median: none (" in told(list(slower("policy", "none")))
     assert "differ by up to 102% between repeats" in told(list(slower("dedicated", "batch")))
+
+
+def test_between_nodes_messages_cost_what_they_cost_there(place):
+    between = {"latency_ns": [50_000.0], "wakeup_ns": [90_000.0]}
+    tools = dataclasses.replace(place.tools, probe_between=lambda: between)
+    spread = dataclasses.replace(place, tools=tools, nodes=(Node("a"), Node("b")))
+    constants = site.constants(spread.calibrate([0], [], Quiet()))
+    assert (constants.latency_us, constants.wakeup_us) == (50.0, 90.0)
+    assert constants.switch_us == 5.0  # as on this host
+    assert calibrate.mpi_probe_between(None, ["a", "a"]) is None

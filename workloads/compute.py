@@ -33,6 +33,11 @@ class Compute:
         self._owed = 0.0
         self._next = 0
 
+    @property
+    def steps(self) -> int:
+        """How many steps lead through the working set once; 0 without one."""
+        return len(self._steps)
+
     def __call__(self, amount_ns: int) -> None:
         """Compute for ``amount_ns`` nanoseconds of CPU time, or for as many steps as take it."""
         self.began_ns = now = thread_time_ns()

@@ -16,7 +16,12 @@ document with lists of samples in nanoseconds:
 - ``detour_ns``: lengths of the detours of processors that only compute (``workloads.detours``);
 - ``detour_gap_ns``: mean time from one detour to the next, one sample a processor; at least
   the time watched;
-- ``unit_ns``: a step through the working set (one sample, 0 without ``--working-set-bytes``).
+- ``unit_ns``: a step through the working set (one sample, 0 without ``--working-set-bytes``);
+- ``reload_ns``: with a working set, what a walk through all of it takes longer after another
+  process has walked through one of its own on the same processor.
+
+With ``--between`` and its second rank on another host, only ``latency_ns`` and ``wakeup_ns`` are
+measured, between the two hosts, each rank on the first core that it may use.
 
 With a single processor only the hand-off is measured, which stands for the switch; all else
 that takes two is 0.
@@ -157,6 +162,25 @@ class Probe:
             "detour_gap_ns": [WATCH_NS / max(1, len(one)) for one in found],
         }
 
+    def reloads_ns(self, place: int, working_set_bytes: int, step_ns: float) -> list[float]:
+        """What a walk through the working set takes longer for the other process's walk before it."""
+        os.sched_setaffinity(0, {place})
+        walk = Compute(working_set_bytes, step_ns)
+        messenger = Messenger(self._pair, BLOCKING, Recorder())
+
+        def took_ns() -> int:
+            walk(round(step_ns * walk.steps))
+            return walk.ended_ns - walk.began_ns
+
+        # The server sleeps at the first barrier until the reader comes, too; then they take turns.
+        alone = [took_ns() for _ in range(self._samples) if self._reads]
+        turns = []
+        for _ in range(self._samples + 1):
+            messenger.barrier(learning=False)
+            turns.append(took_ns())
+        messenger.close()
+        return [time_ns - statistics.median(alone) for time_ns in turns[1:]] if self._reads else []
+
     def _read(self, messenger: Messenger, pause_ns: int) -> list[float]:
         pause = Compute()
         found = []
@@ -222,14 +246,27 @@ def measure(probe: Probe, a: int, b: int) -> Samples:
     }
 
 
+def measure_between(probe: Probe) -> Samples:
+    """What messages between two hosts cost."""
+    own = min(os.sched_getaffinity(0))
+    spun = probe.round_trips_ns((own, own), server=SPINNING, reader=SPINNING)
+    woken = probe.round_trips_ns((own, own), server=BLOCKING, reader=SPINNING, pause_ns=FALL_ASLEEP_NS)
+    base_ns = statistics.median(spun or [0.0])
+    return {
+        "latency_ns": [time_ns / 2 for time_ns in spun],
+        "wakeup_ns": [time_ns - base_ns for time_ns in woken],
+    }
+
+
 def main(arguments: list[str]) -> None:
     """Measure and print. Collective over RANKS ranks."""
     parser = argparse.ArgumentParser(prog="python -m workloads.probe", description=__doc__)
-    parser.add_argument("--processors", required=True, help="ids of one or two processors: A,B")
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--processors", help="ids of one or two processors: A,B")
+    what.add_argument("--between", action="store_true", help="the second rank is on another host")
     parser.add_argument("--samples", type=int, default=100)
     parser.add_argument("--working-set-bytes", type=int, default=0)
     options = parser.parse_args(arguments)
-    processors = [int(processor) for processor in options.processors.split(",")]
     comm = world()
     if comm.size != RANKS:
         raise SystemExit(f"workloads.probe wants {RANKS} ranks and has {comm.size}")
@@ -237,11 +274,21 @@ def main(arguments: list[str]) -> None:
     if comm.rank == RIVAL:
         compete(comm)
         return
-    found = measure(Probe(comm, pair, options.samples), processors[0], processors[-1])
+    probe = Probe(comm, pair, options.samples)
+    found = measure_between(probe) if options.between else _measure_here(probe, pair, options)
     if comm.rank == READER:
-        found["unit_ns"] = [unit_ns(options.working_set_bytes)]
         comm.send("end", RIVAL)
         sys.stdout.write(json.dumps(found) + "\n")
+
+
+def _measure_here(probe: Probe, pair: Any, options: argparse.Namespace) -> Samples:
+    a, *others = (int(processor) for processor in options.processors.split(","))
+    found = measure(probe, a, others[-1] if others else a)
+    size = options.working_set_bytes
+    step_ns = pair.bcast(unit_ns(size), READER)
+    if size:
+        found["reload_ns"] = probe.reloads_ns(a, size, step_ns)
+    return found | {"unit_ns": [step_ns]}
 
 
 if __name__ == "__main__":

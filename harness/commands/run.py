@@ -13,7 +13,7 @@ from coordinator.driver import run_workload
 from coordinator.launch import find_launcher
 from coordinator.workload import Node
 from harness import answer, conditions, counterpart, experiment, hosts, jobs, run, site, summary
-from harness.calibrate import mpi_probe
+from harness.calibrate import mpi_probe, mpi_probe_between
 from harness.commands import Answer, Interrupted
 from harness.commands.shared import announce_compiler, experiment_arguments
 from harness.experiment import Experiment
@@ -72,8 +72,9 @@ def real_tools(nodes: Sequence[Node] = ()) -> Tools:
     Raises:
         InputError: if there is none.
     """
-    launcher = find_launcher(hosts=[node.host for node in nodes])
-    return Tools(str(launcher), mpi_probe(launcher), run_workload)
+    hosts = [node.host for node in nodes]
+    launcher = find_launcher(hosts=hosts)
+    return Tools(str(launcher), mpi_probe(launcher), run_workload, mpi_probe_between(launcher, hosts))
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:

@@ -26,6 +26,7 @@ MEANING = {
     "tick": "the kernel's clock tick",
     "slice": "the slice of the default scheduling class",
     "rr_interval": "the turn of SCHED_RR",
+    "reload": "a walk through the working set after another process's, beyond one without",
     "unit": "one step through the working set",
 }
 

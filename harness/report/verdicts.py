@@ -27,6 +27,7 @@ def render(document: Mapping[str, Any]) -> Iterator[RenderableType]:
         said = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
         yield Text(f"Tolerance {document['tolerance']:.0%}: {said}.")
         if experiment["agreement"]:
+            yield _agreement(experiment["agreement"])
             yield Text(agreement.sentence(experiment["agreement"]))
 
 
@@ -43,6 +44,16 @@ def _table(rows: list[Mapping[str, Any]]) -> Table:
         cells = [program_name(row["program"])] if swept else []
         said = row["verdict"] + (f": {row['reason']}" if row["reason"] else "")
         table.add_row(*cells, scheduler_name(row["scheduler"]), *_numbers(row), said)
+    return table
+
+
+def _agreement(found: Mapping[str, Any]) -> Table:
+    table = Table("scheduler", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for heading in ("rows", "|error|\nmedian %", "90th\npercentile", "error\nmedian %"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for one in found["schedulers"]:
+        errors = (f"{100 * one[key]:.1f}" for key in ("median_error", "p90_error"))
+        table.add_row(one["scheduler"], str(one["rows"]), *errors, f"{100 * one['bias']:+.1f}")
     return table
 
 
