@@ -112,7 +112,8 @@ class Cluster:
         self.head = Host("head", 254, None, root, 0)
         self.nodes: list[Host] = []
         try:
-            self.head.network("link", "add", "bridge", "type", "bridge")
+            # Without an address of its own it has that of a port, and loses it with the port's host.
+            self.head.network("link", "add", "bridge", "address", "02:00:00:00:00:01", "type", "bridge")
             self.head.network("addr", "add", f"{self.head.address}/24", "dev", "bridge")
             self.head.network("link", "set", "bridge", "up")
             self.head.network("link", "set", "lo", "up")
@@ -143,6 +144,7 @@ class Cluster:
     def _connect(self, host: Host, number: int) -> None:
         ends = ("type", "veth", "peer", "name", f"port{number}", "netns", str(self.head.init))
         host.network("link", "add", "eth0", *ends)
+        self.head.network("link", "set", f"port{number}", "address", f"02:00:00:00:01:{100-number:02d}")
         self.head.network("link", "set", f"port{number}", "master", "bridge", "up")
         host.network("addr", "add", f"{host.address}/24", "dev", "eth0")
         host.network("link", "set", "eth0", "up")
