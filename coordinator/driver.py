@@ -347,7 +347,7 @@ class Driver:
         command = isinstance(self._jobs[job].program, Command)
         if command:
             part.output = launch.head(self._directory.log(f"job-{job}-out"))
-        if mpiexec is not part.mpiexec or (not status and self._conductor.is_over(job)):
+        if mpiexec is not part.mpiexec or (self._conductor.is_over(job) and (part.failure or not status)):
             return
         if command and not status and len(part.ready) == part.processes:
             # The program has ended by itself; what its agents say of that may be on its way.
