@@ -1,0 +1,187 @@
+"""One script of events for the real machine and the simulator: both decide and carry out the same.
+
+The simulator says when jobs leave. The real side gets these events from a fake clock: the
+conductor that the driver has, and on every processor the switcher of an agent, with a mechanism
+that only writes down what it is asked to hold.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coordinator import policies
+from coordinator.conductor import Conductor
+from coordinator.policies import Policy
+from coordinator.protocol import Table
+from coordinator.session import Plan, Session
+from coordinator.slots import Switcher
+from coordinator.view import Decision, Job, Machine, Reason, View
+from harness.simulator.machine import SimulatedJob, SimulatedMachine
+from harness.simulator.outcome import Outcome
+from harness.simulator.simulate import arrival_ns, simulate
+from workloads.program import Program
+
+PROCESSORS = 4
+MS = 1_000_000
+
+Decided = tuple[Reason, int, Decision]
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A policy that writes down what it is asked, when, and what it answers."""
+
+    policy: Policy
+    decided: list[Decided]
+
+    def processes(self, job: Job, view: View) -> int | None:
+        return self.policy.processes(job, view)
+
+    def decide(self, view: View, why: Reason) -> Decision:
+        decision = self.policy.decide(view, why)
+        self.decided.append((why, view.now_ns, decision))
+        return decision
+
+
+class Holder:
+    """A mechanism that knows which processes, here (job, rank), it holds, and since when."""
+
+    def __init__(self) -> None:
+        self.now_ns = 0
+        self.changes: dict[tuple[int, int], list[tuple[int, bool]]] = {}
+
+    def adopt(self, process: Any, job: int, rank: int) -> None:
+        self.changes[process] = [(-1, False)]
+
+    def hold(self, process: Any) -> None:
+        self.changes[process].append((self.now_ns, True))
+
+    def run(self, process: Any) -> None:
+        self.changes[process].append((self.now_ns, False))
+
+    free = run
+
+    def holds(self, process: tuple[int, int], at_ns: float) -> bool:
+        """Whether the process is held at a time between two changes."""
+        return [held for since_ns, held in self.changes[process] if since_ns < at_ns][-1]
+
+
+class Real:
+    """The real machine without its processes: the crew of a conductor, and one agent's slots."""
+
+    def __init__(self, policy: Policy, jobs: Sequence[Job]) -> None:
+        self.decided: list[Decided] = []
+        self.holder = Holder()
+        self._switcher = Switcher(self.holder, lambda: self.holder.now_ns)  # type: ignore[arg-type]
+        session = Session(Recorded(policy, self.decided), Machine(PROCESSORS), jobs)  # type: ignore[arg-type]
+        self._conductor = Conductor(session, jobs, self)
+        self._starting: list[int] = []
+        self._tables = 0
+
+    def play(self, departures: Sequence[tuple[int, int]]) -> None:
+        """Run to the end; ``departures`` are the times and jobs that leave, in order."""
+        self._conductor.prepare()
+        leaving = list(departures)
+        while not self._conductor.over:
+            while self._starting:
+                self._conductor.ready(self._starting.pop(0), self.holder.now_ns)
+            due_ns = self._conductor.due_ns()
+            dues = [due for due in (due_ns, self._switcher.due_ns()) if due is not None]
+            self.holder.now_ns = now_ns = min([*dues, *(at_ns for at_ns, _ in leaving[:1])])
+            if leaving and leaving[0][0] <= now_ns:
+                self._conductor.leave(leaving.pop(0)[1], now_ns)
+            else:
+                self._conductor.advance(now_ns)
+            self._switcher.switch(now_ns)
+
+    def launch(self, job: int, placement: tuple[int, ...]) -> None:
+        self._starting.append(job)
+        for rank in range(len(placement)):
+            self._switcher.adopt(job, rank, (job, rank))  # type: ignore[arg-type]
+
+    def publish(self, plan: Plan, from_ns: int) -> None:
+        self._tables += 1
+        decision = plan.decision
+        self._switcher.publish(
+            Table(
+                number=self._tables,
+                from_ns=from_ns,
+                start_ns=plan.start_ns,
+                cyclic=decision.cyclic,
+                lengths_ns=tuple(slot.length_ns for slot in decision.slots),
+                runs=tuple(slot.runs for slot in decision.slots),
+                placements=tuple((job, tuple(enumerate(on))) for job, on in decision.placements.items()),
+            )
+        )
+        self._switcher.switch(from_ns)
+
+    def begin(self, job: int, at_ns: int, placement: tuple[int, ...]) -> None:
+        pass
+
+    def resize(self, job: int, placement: tuple[int, ...]) -> None:
+        raise AssertionError("no job here is malleable")
+
+
+def simulated(policy: Policy, jobs: Sequence[SimulatedJob]) -> tuple[list[Decided], Outcome]:
+    """What the simulator decides for ``jobs``, and what comes of it."""
+    decided: list[Decided] = []
+    machine = SimulatedMachine(processors=PROCESSORS, context_switch_us=1, latency_us=1, local="round-robin")
+    outcome = simulate(jobs, machine, Recorded(policy, decided), timeline=True)  # type: ignore[arg-type]
+    assert outcome.failure == ""
+    return decided, outcome
+
+
+def check(name: str, jobs: Sequence[SimulatedJob]) -> None:
+    """Play ``jobs`` on both: the same decisions, and whoever runs in one is not held in the other."""
+    policy = policies.create(name, {"quantum_ms": 5} if "quantum_ms" in policies.parameters(name) else {})
+    decided, outcome = simulated(policy, jobs)
+    real = Real(policy, [Job(job.number, job.program.processes, arrival_ns(job)) for job in jobs])
+    real.play(sorted((job.finish_ns or 0, job.number) for job in outcome.jobs))
+    assert real.decided == decided
+    plans = [Plan(decision, at_ns - decision.elapsed_ns) for _, at_ns, decision in decided]
+    order = sorted(jobs, key=lambda job: (job.arrival_s, job.number))
+    numbers = [job.number for job in order for _ in range(job.program.processes)]
+    for processor in range(PROCESSORS):
+        rows = outcome.timeline[outcome.timeline[:, 1] == processor]
+        for (from_ns, _, process, _), until_ns in zip(rows, rows[1:, 0], strict=False):
+            if process >= 0 and until_ns > from_ns:
+                at_ns = (from_ns + until_ns) // 2
+                plan = plans[bisect_right([at_ns for _, at_ns, _ in decided], at_ns) - 1]
+                allowed = plan.decision.slots[plan.slot_at(at_ns)[0]].runs[processor]
+                assert numbers[process] in allowed
+                for job, on in plan.decision.placements.items():
+                    if processor in on:
+                        assert real.holder.holds((job, on.index(processor)), at_ns) == (job not in allowed)
+
+
+def job(number: int, processes: int, arrival_ms: float, phases: int) -> SimulatedJob:
+    program = Program("BARRIER", processes, granularity_us=1000, imbalance=0.25, phases=phases)
+    return SimulatedJob(number, program, arrival_ms / 1e3)
+
+
+@pytest.mark.parametrize("name", policies.known())
+def test_the_driver_decides_as_the_simulator_does(name: str) -> None:
+    sizes, arrivals_ms, phases = (4, 2, 1, 4, 2, 2), (0, 0, 3.3, 7.1, 7.2, 31), (12, 30, 25, 9, 14, 5)
+    check(name, [job(*numbers) for numbers in zip(range(6), sizes, arrivals_ms, phases, strict=True)])
+
+
+@st.composite
+def workloads(draw: st.DrawFn) -> list[SimulatedJob]:
+    """Up to six jobs. No two things happen at the same nanosecond but arrivals."""
+    each = st.tuples(st.integers(1, PROCESSORS), st.integers(0, 40), st.integers(1, 30))
+    numbers = draw(st.lists(each, min_size=1, max_size=6))
+    return [job(number, size, at + 0.137, phases) for number, (size, at, phases) in enumerate(numbers)]
+
+
+@pytest.mark.slow
+@settings(max_examples=100, deadline=None)
+@given(st.sampled_from(sorted(policies.known())), workloads())
+def test_it_does_so_for_any_jobs(name: str, jobs: list[SimulatedJob]) -> None:
+    check(name, jobs)
