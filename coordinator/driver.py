@@ -7,14 +7,13 @@ nothing remains.
 
 from __future__ import annotations
 
-import os
 import selectors
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import Any
 
-from coordinator import cleanup, guardian, launch, mechanisms, processes, protocol, ranks
+from coordinator import cleanup, feasible, guardian, launch, processes, protocol, ranks
 from coordinator.conductor import Conductor
 from coordinator.interrupt import Interrupt
 from coordinator.launch import Launcher
@@ -25,11 +24,9 @@ from coordinator.processes import JOB, Process
 from coordinator.rundir import RunDirectory
 from coordinator.session import Plan, Session
 from coordinator.timer import Alarm
-from coordinator.view import Job, Machine
-from coordinator.workload import ParallelJob, Result, Switch, Work, Workload
+from coordinator.view import Job
+from coordinator.workload import Result, Switch, Workload
 from workloads.other import Command
-from workloads.program import Program
-from workloads.validation import InputError
 
 HEAD_START_NS = 50_000_000
 """From the moment that all ranks are ready to the start of the run."""
@@ -67,61 +64,14 @@ def run_workload(workload: Workload, progress: Progress | None = None) -> Result
         KeyboardInterrupt: on SIGINT, once everything is released.
         SystemExit: on SIGTERM, once everything is released.
     """
-    mechanism, why = _mechanism(workload)
+    mechanism, why = feasible.mechanism(workload)
     launcher = launch.find_launcher(hosts=[node.host for node in workload.nodes])
-    own = {job.number: launch.launcher_at(name) for job in workload.jobs if (name := _launcher_of(job))}
-    session, jobs = _session(workload)
+    own = feasible.own_launchers(workload)
+    session, jobs = feasible.session(workload)
     with Interrupt() as interrupt:
         driver = Driver(workload, mechanism, launcher, own, interrupt, progress or (lambda text: None))
         failure = driver.play(session, jobs)
         return driver.result(mechanism or "none", why, failure)
-
-
-def _launcher_of(job: ParallelJob) -> str:
-    """The launcher that a job asks for; empty if it takes the one that is there."""
-    return job.program.launcher if isinstance(job.program, Command) else ""
-
-
-def _mechanism(workload: Workload) -> tuple[str | None, str]:
-    mechanisms.check_local(workload.local)
-    if not workload.policy.needs_mechanism:
-        return None, "the policy stops nothing"
-    mechanism, why = mechanisms.choose(workload.mechanism)
-    if mechanism == "realtime" and workload.local == "rr":
-        raise InputError("local", "rr", "the realtime mechanism sets the class itself", "leave local out")
-    return mechanism, why
-
-
-def _session(workload: Workload) -> tuple[Session, list[Job]]:
-    """The policy's side of a workload, checked against this machine."""
-    for core in workload.processors:
-        if core not in os.sched_getaffinity(0):
-            raise InputError("processors", core, "this process may not use that core", "choose other cores")
-    if workload.nodes and any(_malleable(job.program) for job in workload.jobs):
-        rule = "the processes of a malleable job cannot move between hosts"
-        raise InputError("malleable", True, rule, "run it on one host, or leave malleable out")
-    jobs = [
-        Job(
-            number=job.number,
-            processes=job.program.processes,
-            arrival_ns=round(job.arrival_s * 1e9),
-            moldable=isinstance(job.program, Program),
-            malleable=_malleable(job.program),
-            estimate=job.estimate,
-        )
-        for job in workload.jobs
-    ]
-    session = Session(workload.policy, Machine(workload.processor_count), jobs)
-    for job in jobs:
-        count = session.processes(job.number)
-        if (count or 1) > workload.processor_count:
-            rule = f"must be at most the number of processors, {workload.processor_count}"
-            raise InputError("processes", count, rule, "use more processors or fewer processes")
-    return session, jobs
-
-
-def _malleable(program: Work) -> bool:
-    return isinstance(program, Program) and program.malleable
 
 
 class Driver:
@@ -230,7 +180,7 @@ class Driver:
             return
         part = self._parts[job]
         part.placement, part.begun = self._ranks(job, placement), True
-        if _malleable(self._jobs[job].program):
+        if feasible.malleable(self._jobs[job].program):
             self._nodes.resize(job, placement)
         self._nodes.begin(job, self._origin_ns + at_ns, part.placement)
         self._progress(f"job {job} starts")
@@ -243,7 +193,7 @@ class Driver:
     def _ranks(self, job: int, placement: tuple[int, ...]) -> tuple[int, ...]:
         """Where each rank begins: of a malleable job there are more than active ones."""
         program = self._jobs[job].program
-        if not _malleable(program):
+        if not feasible.malleable(program):
             return placement
         return tuple(placement[rank % len(placement)] for rank in range(program.processes))
 
