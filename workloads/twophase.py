@@ -123,36 +123,13 @@ class TwoPhase(MPI.Intracomm):
         self.arrived(source, tag)
         return super().recv(buf, source, tag, status)
 
-    def Sendrecv(  # noqa: N802
-        self,
-        sendbuf: Any,
-        dest: int,
-        sendtag: int = 0,
-        recvbuf: Any = None,
-        source: int = MPI.ANY_SOURCE,
-        recvtag: int = MPI.ANY_TAG,
-        status: MPI.Status | None = None,
-    ) -> None:
+    def Sendrecv(self, sendbuf: Any, *where: Any, **named: Any) -> None:  # noqa: N802
         """Send and receive at the same time."""
-        sent = self.Isend(sendbuf, dest, sendtag)
-        self.Recv(recvbuf, source, recvtag, status)
-        sent.Wait()
+        _exchange(self.Isend, self.Recv, sendbuf, *where, **named)
 
-    def sendrecv(
-        self,
-        sendobj: Any,
-        dest: int,
-        sendtag: int = 0,
-        recvbuf: Any = None,
-        source: int = MPI.ANY_SOURCE,
-        recvtag: int = MPI.ANY_TAG,
-        status: MPI.Status | None = None,
-    ) -> Any:
-        """Send and receive objects at the same time."""
-        sent = self.isend(sendobj, dest, sendtag)
-        received = self.recv(recvbuf, source, recvtag, status)
-        sent.wait()
-        return received
+    def sendrecv(self, sendobj: Any, *where: Any, **named: Any) -> Any:
+        """Send an object and receive one at the same time."""
+        return _exchange(self.isend, self.recv, sendobj, *where, **named)
 
     def Irecv(  # noqa: N802
         self, buf: Any, source: int = MPI.ANY_SOURCE, tag: int = MPI.ANY_TAG
@@ -163,6 +140,24 @@ class TwoPhase(MPI.Intracomm):
     def irecv(self, buf: Any = None, source: int = MPI.ANY_SOURCE, tag: int = MPI.ANY_TAG) -> MPI.Request:
         """Begin to receive an object; the request's wait is two-phase."""
         return _Arriving.of(super().irecv(buf, source, tag), self.messenger)
+
+
+def _exchange(
+    send: Callable[..., MPI.Request],
+    receive: Callable[..., Any],
+    sent: Any,
+    dest: int,
+    sendtag: int = 0,
+    recvbuf: Any = None,
+    source: int = MPI.ANY_SOURCE,
+    recvtag: int = MPI.ANY_TAG,
+    status: MPI.Status | None = None,
+) -> Any:
+    """What Sendrecv and sendrecv do with their arguments, in their order."""
+    request = send(sent, dest, sendtag)
+    received = receive(recvbuf, source, recvtag, status)
+    request.Wait()
+    return received
 
 
 class _Arriving(MPI.Request):
