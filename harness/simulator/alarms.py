@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.simulator.compiled import step
+from harness.simulator.compiled import hot, step
 from harness.simulator.events import set_timer
 from harness.simulator.local import eevdf
 from harness.simulator.model import State
@@ -10,7 +10,7 @@ from harness.simulator.noise import detour
 from harness.simulator.processor import enqueue, reconsider
 
 
-@step
+@hot
 def wake(state: State, q: int) -> None:
     """Something came for blocked process ``q``: it has kernel priority until it has seen to it."""
     process = state.processes[q]

@@ -1,10 +1,11 @@
 """How the simulator's kernels are compiled.
 
 Three decorators. ``step`` compiles a function for other compiled functions only, ``hot``
-moreover into each of its callers, for the steps of every event; ``entry`` makes the one
-that Python calls. None holds the interpreter lock, checks divisions or counts references:
-kernels only look at arrays that their caller keeps alive, so counting (atomic, per array
-and call) would buy nothing.
+moreover into each of its callers, for the steps of every event and every context switch: a
+call that is not compiled in passes the State by value, more than a kilobyte, which takes
+longer than most steps do. ``entry`` makes the one that Python calls. None holds the
+interpreter lock, checks divisions or counts references: kernels only look at arrays that
+their caller keeps alive, so counting (atomic, per array and call) would buy nothing.
 
 With NUMBA_DISABLE_JIT=1 all three leave the function as it is, and everything runs in
 Python.

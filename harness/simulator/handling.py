@@ -68,7 +68,7 @@ def handle(state: State, q: int, message: int) -> None:
         complete_barrier(state, q)
 
 
-@step
+@hot
 def handle_inbox(state: State, p: int, q: int) -> bool:
     """Handle what is in the inbox; False if that takes time, so that a timer goes on with it."""
     process = state.processes[q]

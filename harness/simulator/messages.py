@@ -78,7 +78,7 @@ def take_arrival(state: State, sender: Records) -> bool:
     return True
 
 
-@step
+@hot
 def put_in_inbox(state: State, q: int, message: int) -> None:
     """Keep ``message`` until process ``q`` runs and handles it."""
     process = state.processes[q]

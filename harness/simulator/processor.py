@@ -50,7 +50,7 @@ def level(state: State, process: Records) -> int:
     return KERNEL_PRIORITY if process.kernel and state.machine[0].boosts_woken else process.priority
 
 
-@step
+@hot
 def best(state: State, p: int) -> int:
     """The ready process that is to run next on processor ``p``, or NOBODY."""
     if state.machine[0].fair:
@@ -70,7 +70,7 @@ def best(state: State, p: int) -> int:
     return found
 
 
-@step
+@hot
 def enqueue(state: State, q: int, first: bool) -> None:
     """Make process ``q`` ready, before or behind the others of its priority."""
     process = state.processes[q]
@@ -108,7 +108,7 @@ def dispatch(state: State, p: int) -> None:
     set_activity(state, p, cost_ns)
 
 
-@step
+@hot
 def leave(state: State, p: int, to_state: int) -> None:
     """Take the processor from its running process, which keeps what is left of its activity."""
     processor = state.processors[p]
@@ -137,7 +137,7 @@ def preempt(state: State, p: int, first: bool) -> None:
     dispatch(state, p)
 
 
-@step
+@hot
 def outranked(state: State, p: int, q: int) -> bool:
     """Whether a ready process of processor ``p`` has a strictly higher priority than ``q``."""
     if state.machine[0].fair:
@@ -162,7 +162,7 @@ def reconsider(state: State, p: int) -> None:
             preempt(state, p, True)
 
 
-@step
+@hot
 def block(state: State, p: int) -> None:
     """The running process goes to sleep until its wait is over."""
     process = state.processes[state.processors[p].current]

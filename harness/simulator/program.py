@@ -64,7 +64,7 @@ def start_gap(state: State, p: int, process: Records) -> None:
     set_activity(state, p, process.gap_ns)
 
 
-@step
+@hot
 def finish_phase(state: State, p: int, q: int) -> None:
     """Go on with the next phase, or leave for good after the last one."""
     process = state.processes[q]
@@ -220,7 +220,7 @@ def resume(state: State, p: int, q: int) -> None:
         spin(state, p, process)
 
 
-@step
+@hot
 def take_over(state: State, p: int) -> None:
     """Processor ``p`` has switched: its process runs, unless a better one came up meanwhile."""
     processor = state.processors[p]

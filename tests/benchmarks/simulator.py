@@ -32,14 +32,14 @@ def workload(pattern, processes, dedicated_s):
     return [SimulatedJob(number, program) for number in range(JOBS)]
 
 
-def timed(pattern, processes, dedicated_s, runs=3):
+def timed(pattern, processes, dedicated_s, runs=3, blocking="global-adaptive"):
     """The outcome and the best processor time of several runs; one thread does all the work."""
     machine = SimulatedMachine(processors=processes)
     jobs = workload(pattern, processes, dedicated_s)
     times = []
     for _ in range(runs):
         begin = time.process_time()
-        outcome = simulate(jobs, machine, policies.create("implicit", {}), blocking="global-adaptive")
+        outcome = simulate(jobs, machine, policies.create("implicit", {}), blocking=blocking)
         times.append(time.process_time() - begin)
     return outcome, min(times)
 
@@ -64,6 +64,16 @@ def rates():
                 f"{pattern:10} {processes:5} {outcome.end_ns / 1e9:12.2f} {outcome.events:12} {seconds:7.2f} "
                 f"{outcome.events / seconds / 1e6:11.1f} {each_ns:9.1f}  x {each_ns / first:.2f}"
             )
+
+
+def context_switches():
+    """With immediate blocking every message costs a context switch, and most events are of these."""
+    for pattern in ("TRANSPOSE", "NEWS"):
+        outcome, seconds = timed(pattern, 32, 2.0, blocking="immediate")
+        print(
+            f"{pattern}, immediate blocking, P = 32: {outcome.switches.sum()} context switches, "
+            f"{outcome.events / seconds / 1e6:.1f} M events/s"
+        )
 
 
 def memory():
@@ -120,6 +130,7 @@ def main():
     timed("BARRIER", 4, 0.01, runs=1)  # compiles
     memory()
     rates()
+    context_switches()
     start_up()
     if not options.without_simpy:
         against_simpy()

@@ -16,7 +16,7 @@ robin (:mod:`.round_robin`) and first come, first served (:mod:`.fifo`).
 
 from __future__ import annotations
 
-from harness.simulator.compiled import step
+from harness.simulator.compiled import hot, step
 from harness.simulator.model import Records, State
 
 QUANTUM, TQEXP, SLPRET, MAXWAIT, LWAIT = range(5)
@@ -84,7 +84,7 @@ def update(state: State, process: Records, asleep: bool) -> bool:
     return True
 
 
-@step
+@hot
 def wake(state: State, process: Records) -> None:
     """What it slept for has come: its new user priority."""
     if process.seconds_waiting > state.table[process.priority, MAXWAIT]:
