@@ -1,15 +1,15 @@
 """Scheduling policies by name: one file per family, each a pure ``decide(view, why)``."""
 
-from coordinator.policies import adaptive, backfilling, dqt, dynamic, gang, queueing, scan, sharing, space
+from coordinator.policies import adaptive, dqt, dynamic, easy, gang, queueing, scan, sharing, space
 from coordinator.policies.registry import Policy, create, known, parameters
 
 __all__ = [
     "Policy",
     "adaptive",
-    "backfilling",
     "create",
     "dqt",
     "dynamic",
+    "easy",
     "gang",
     "known",
     "parameters",

@@ -8,9 +8,9 @@ from functools import partial
 
 from coordinator.policies import Policy
 from coordinator.policies.adaptive import FirstCome, RunToCompletion
-from coordinator.policies.backfilling import Easy
 from coordinator.policies.dqt import FairQueueTree, QueueTree
 from coordinator.policies.dynamic import DynamicEquipartition
+from coordinator.policies.easy import Easy
 from coordinator.policies.scan import FirstComeBuddy, ScanDown, ScanUp
 from harness.simulator.jobs import blocks, easy, equi, exact, space, tree
 from harness.simulator.jobs.model import Jobs, Outcome
