@@ -144,7 +144,6 @@ class Cluster:
     def _connect(self, host: Host, number: int) -> None:
         ends = ("type", "veth", "peer", "name", f"port{number}", "netns", str(self.head.init))
         host.network("link", "add", "eth0", *ends)
-        self.head.network("link", "set", f"port{number}", "address", f"02:00:00:00:01:{100-number:02d}")
         self.head.network("link", "set", f"port{number}", "master", "bridge", "up")
         host.network("addr", "add", f"{host.address}/24", "dev", "eth0")
         host.network("link", "set", "eth0", "up")
