@@ -26,7 +26,7 @@ def argv(workload: Workload, job: ParallelJob, count: int, directory: RunDirecto
         return [sys.executable, "-S", "-m", "coordinator.wrap", socket, str(number), *words]
     spec: dict[str, Any] = {"version": protocol.VERSION, "socket": socket, "job": number}
     if isinstance(program, Program):
-        spec |= _parallel(workload, number, program.on(count))
+        spec |= parallel(workload, number, program.on(count))
         return [sys.executable, "-m", "mpi4py", "-m", "workloads.rank", json.dumps(spec)]
     kind = next(kind for kind, work in KINDS.items() if isinstance(program, work))
     spec |= {"kind": kind, "work": asdict(program)}
@@ -42,7 +42,7 @@ def _two_phase(workload: Workload, argv: tuple[str, ...], records: Path) -> tupl
     return (argv[0], *module, *options, "--", *argv[1:])
 
 
-def _parallel(workload: Workload, number: int, program: Program) -> dict[str, Any]:
+def parallel(workload: Workload, number: int, program: Program) -> dict[str, Any]:
     """What the ranks of a bulk-synchronous program must know besides."""
     return {
         "program": asdict(program),

@@ -54,6 +54,8 @@ def verdict(row: Mapping[str, Any], records: Sequence[RunRecord], tolerance: flo
     if difference := _difference(row, records):
         field, one, other = difference
         return Verdict(NOT_COMPARABLE, f"{field}: {one!r} and {other!r}")
+    if row["scheduler"].get("policy") == "slurm-gang":
+        return Verdict(NOT_COMPARABLE, "simulated: what Slurm takes to start and to switch jobs is not known")
     for job in row.get("jobs", [row]):
         if row["simulated"] is None and not simulable(rebuilt(job["program"])):
             return Verdict(NOT_COMPARABLE, f"simulated: {program_name(job['program'])} is not simulated")

@@ -33,14 +33,15 @@ def imitates(simulated: RunRecord, measured: RunRecord) -> bool:
 def missing(experiment: Experiment, records: Sequence[RunRecord]) -> list[tuple[Task, RunRecord]]:
     """The tasks that were measured and not simulated since, each with its last measured record.
 
-    A cell with a job that the simulator does not know is left out. A counterpart counts if it
+    Left out are cells with a job that the simulator does not know, and what Slurm has scheduled. A
+    counterpart counts if it
     was simulated with the constants of the measured run.
     """
     done = run.recorded(records)
     found = []
     for task in run.plan(experiment):
         cell, repeat, kind, table, job = task.key
-        if not all(jobs.simulable(job.program) for job in task.cell.jobs()):
+        if task.scheduler.of_slurm or not all(jobs.simulable(job.program) for job in task.cell.jobs()):
             continue
         measured, simulated = done.get(task.key), done.get((cell, repeat, KINDS[kind], table, job))
         if measured and (simulated is None or simulated.constants != measured.constants):

@@ -20,6 +20,7 @@ from typing import Any
 
 from coordinator import mechanisms, policies
 from coordinator.policies import Policy
+from coordinator.policies.slurm_gang import SlurmGang
 from coordinator.workload import Node, ParallelJob
 from harness import document, hosts, overrides, submission
 from harness.document import Document
@@ -64,6 +65,11 @@ class Scheduler:
         if self.mechanism == "realtime" and self.local == "rr":
             rule = "the realtime mechanism sets the scheduling class itself"
             raise InputError("local", self.local, rule, "leave local out, or choose another mechanism")
+
+    @property
+    def of_slurm(self) -> bool:
+        """Whether Slurm's controller does the scheduling."""
+        return isinstance(self.policy, SlurmGang)
 
     @property
     def table(self) -> dict[str, Any]:

@@ -17,6 +17,8 @@ def policy_name(table: Mapping[str, Any]) -> str:
     name = str(table["policy"])
     if "quantum_ms" in table:
         name += f" {table['quantum_ms']:g} ms"
+    if not table.get("retry", True):
+        name += ", srun waits"
     if table["mechanism"] != "auto":
         name += f" {table['mechanism']}"
     return name if table["local"] == "other" else f"{name}, {table['local']}"

@@ -33,6 +33,7 @@ class Submission:
         container: the command that runs Lockstep in a container, without Lockstep itself.
         requeue: whether a job that reaches its time limit is put into the queue again.
         signal_s: how long before the time limit the run is ended.
+        gang_partition: where jobs run under the policy slurm-gang.
     """
 
     nodes: int = 1
@@ -51,12 +52,13 @@ class Submission:
     container: str = ""
     requeue: bool = False
     signal_s: int = 60
+    gang_partition: str | None = None
 
     def __post_init__(self) -> None:
         whole("nodes", self.nodes, least=1)
         if self.ntasks_per_node is not None:
             whole("ntasks-per-node", self.ntasks_per_node, least=1)
-        for name in TEXTS:
+        for name in (*TEXTS, "gang_partition"):
             if getattr(self, name) is not None:
                 _line(name, getattr(self, name))
         for name in LINES:

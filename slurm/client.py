@@ -29,6 +29,16 @@ def submit(script: Path, *, after: str | None = None) -> str:
     return found[1]
 
 
+def cancel(jobs: Sequence[str]) -> None:
+    """End jobs; those that are over stay as they are.
+
+    Raises:
+        SlurmError: if Slurm does not answer.
+    """
+    if jobs:
+        ask("scancel", *jobs)
+
+
 def states(jobs: Sequence[str], directory: str) -> dict[str, tuple[State, Ending | None]]:
     """State and ending of each job, or task of an array, of scripts that write to ``directory``.
 

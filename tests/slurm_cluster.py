@@ -93,7 +93,7 @@ class SlurmCluster:
         self._on(hosts.head, "slurmctld")
         for node in hosts.nodes:
             self._on(node, "slurmd", "-N", node.name)
-        self._wait_for_nodes()
+        self.wait_for_nodes()
 
     def _start_munge(self) -> None:
         key = self.root / "munge" / "key"
@@ -112,10 +112,11 @@ class SlurmCluster:
         )
         assert done.returncode == 0, f"{argv[0]}: {done.stderr}\n{self.logs()}"
 
-    def _wait_for_nodes(self) -> None:
+    def wait_for_nodes(self) -> None:
+        """Until all nodes are idle."""
         wanted = str(len(self.hosts.nodes))
         idle = ("sinfo", "-h", "-p", "whole", "-t", "idle", "-o", "%D")
-        assert eventually(lambda: self.call(*idle).strip() == wanted, 30), self.logs()
+        assert eventually(lambda: self.call(*idle).strip() == wanted, 60), self.logs()
 
     def call(self, *argv: str) -> str:
         """What a command on the head prints; its status must be 0."""

@@ -149,6 +149,46 @@ def test_a_sweep_is_shared_out_and_collected(cluster: SlurmCluster, tmp_path: Pa
     assert (tmp_path / "report.html").exists()
 
 
+def test_slurms_gang_scheduling_stands_beside_ours(cluster: SlurmCluster, tmp_path: Path) -> None:
+    both = "schedulers=[{policy='gang'}, {policy='slurm-gang', quantum_ms=5000}]"
+    settings = ("repeats=1", "program.granularity_us=20000", "program.dedicated_s=0.3", both)
+    options = ("--nodes=2", "--wait", "--set=slurm.gang_partition=gang")
+    done = submit(cluster, tmp_path, *options, settings=settings)
+    assert done["exit"] == 0, done["notes"] + log(done)
+    ours, slurms = (row["measured"] for row in done["result"]["rows"])
+    assert [side["workload_slowdown"]["n"] for side in (ours, slurms)] == [1, 1]
+    assert slurms["slowdown"]["mean"] > ours["slowdown"]["mean"], "a slot takes seconds"
+    frames = store.load(tmp_path)
+    (run,) = frames.runs[frames.runs.mechanism == "slurm"].id
+    ranks = frames.ranks[frames.ranks.run == run]
+    assert len(ranks) == 6 and set(ranks.host) == {"node1", "node2"}
+    jobs = frames.jobs[frames.jobs.run == run].sort_values("start_ns")
+    assert (jobs.finish_ns > jobs.start_ns).all() and (jobs.start_ns > jobs.arrival_ns).all()
+    assert nothing_is_left(cluster)
+
+
+def test_a_partition_without_gang_scheduling_is_refused(cluster: SlurmCluster, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "harness.cli", "submit", "slurm-gang", "--wait"]
+    run = cluster.hosts.start(
+        [*command, "--set=slurm.gang_partition=whole", "--results", str(tmp_path / "r")]
+    )
+    out, err = run.communicate(timeout=60)
+    assert (run.returncode, out) == (2, "") and "OverSubscribe=NO, not FORCE" in err
+    assert not (tmp_path / "r").exists()
+
+
+def test_a_job_whose_node_goes_down_lost_it(cluster: SlurmCluster, tmp_path: Path) -> None:
+    job = submit(cluster, tmp_path, "--nodes=2", settings=LONG)
+    number = job["jobs"]["three-jobs.sbatch"]
+    assert eventually(lambda: state(cluster, number) == "RUNNING", 60), cluster.logs()
+    cluster.call("scontrol", "update", "NodeName=node2", "State=DOWN", "Reason=test")
+    question = f"from slurm.client import states; print(states(['{number}'], '{job['folder']}'))"
+    asked = (sys.executable, "-c", question)
+    assert eventually(lambda: "State.NODE_FAIL" in cluster.call(*asked), 60), state(cluster, number)
+    assert nothing_is_left(cluster)
+    cluster.wait_for_nodes()  # which come back by themselves: ReturnToService=2
+
+
 def test_a_script_that_fails_before_the_run_has_failed(cluster: SlurmCluster, tmp_path: Path) -> None:
     done = submit(cluster, tmp_path, "--nodes=2", "--wait", "--set=slurm.setup=['cd /nonexistent || exit 4']")
     (ended,) = done["states"].values()

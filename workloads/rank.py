@@ -17,6 +17,7 @@ from typing import Any
 from mpi4py import MPI
 
 from workloads.agent import VERSION, Agent
+from workloads.alone import Alone
 from workloads.blocking import Waiting, waiting
 from workloads.compute import unit_ns
 from workloads.execute import Execution
@@ -71,7 +72,11 @@ def main(spec: dict[str, Any]) -> None:
     comm = world()
     program = Program(**spec["program"])
     rule = waiting(**spec["waiting"], imbalance_us=program.imbalance_us)
-    agent = Agent(spec["socket"], spec["job"], comm.rank)
+    agent: Agent | Alone = (
+        Alone(spec["folder"], spec["job"], comm.rank)
+        if "folder" in spec
+        else Agent(spec["socket"], spec["job"], comm.rank)
+    )
     seed, repeat, job = spec["key"]
     timeline = Timeline() if spec.get("timeline") and not program.malleable else None
     execution = prepare(comm, program, rule, (seed, repeat, job), spec["unit_ns"], timeline, agent.wish)

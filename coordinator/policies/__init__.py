@@ -1,6 +1,17 @@
 """Scheduling policies by name: one file per family, each a pure ``decide(view, why)``."""
 
-from coordinator.policies import adaptive, dqt, dynamic, easy, gang, queueing, scan, sharing, space
+from coordinator.policies import (
+    adaptive,
+    dqt,
+    dynamic,
+    easy,
+    gang,
+    queueing,
+    scan,
+    sharing,
+    slurm_gang,
+    space,
+)
 from coordinator.policies.registry import Policy, create, known, parameters
 
 __all__ = [
@@ -16,5 +27,6 @@ __all__ = [
     "queueing",
     "scan",
     "sharing",
+    "slurm_gang",
     "space",
 ]

@@ -94,6 +94,8 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         seed=options.seed,
         here=True,
     )
+    if not options.allocation:
+        _refuse_slurm(wanted)
     cells = _part(options.part, wanted)
     tools = real_tools(wanted.nodes)
     with Store(options.results) as store:
@@ -123,6 +125,19 @@ def _where(options: argparse.Namespace) -> list[str]:
     return [f"hosts={json.dumps(entries)}"] if any(entries) else []
 
 
+def _refuse_slurm(wanted: Experiment) -> None:
+    """Raises InputError for a scheduler that takes jobs by submission only."""
+    for index, scheduler in enumerate(wanted.schedulers):
+        if scheduler.of_slurm:
+            rule = "Slurm's controller schedules jobs that are submitted to it"
+            raise InputError(
+                f"schedulers[{index}].policy",
+                scheduler.name,
+                rule,
+                "use lockstep submit --wait, or remove it",
+            )
+
+
 def _part(text: str | None, wanted: Experiment) -> set[int]:
     """Numbers of the cells to measure: all, or those of a part K/N, dealt out in turn.
 
@@ -148,7 +163,8 @@ def _measure(
 ) -> list[RunRecord]:
     """Make the runs of these cells that ``before`` lacks."""
     done = run.recorded(before)
-    tasks = [task for task in run.plan(wanted) if task.cell.index in cells and task.key not in done]
+    ours = [task for task in run.plan(wanted) if task.cell.index in cells and not task.scheduler.of_slurm]
+    tasks = [task for task in ours if task.key not in done]
     made: list[RunRecord] = []
     if not tasks:
         return made

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness import answer, document, experiment, overrides, results, submission, waiting
+from harness import answer, document, experiment, overrides, results, slurm_gang, submission, waiting
 from harness.commands import Answer, Interrupted
 from harness.commands.run import measuring_arguments, passed_on, results_argument
 from harness.commands.shared import experiment_arguments
@@ -77,6 +77,7 @@ class _Plan:
         folder: for the scripts, their logs and a copy of the file.
         results: where the records will be.
         scripts: by the names of their files, in the order in which they run.
+        how: the [slurm] table.
     """
 
     wanted: Experiment
@@ -84,6 +85,7 @@ class _Plan:
     folder: Path
     results: Path
     scripts: Mapping[str, Script]
+    how: Submission
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
@@ -104,7 +106,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     said = [f"job {job}: {plan.folder / name}" for name, job in jobs.items()]
     if not options.wait:
         return Answer(found, said, notes=(f"results will be in {plan.results}",))
-    return _awaited(plan, jobs, found, watcher)
+    return _awaited(plan, jobs, found, watcher, resume=options.resume)
 
 
 def _plan(options: argparse.Namespace) -> _Plan:
@@ -124,10 +126,18 @@ def _plan(options: argparse.Namespace) -> _Plan:
         quick=options.quick,
         seed=options.seed,
     )
+    if slurm_gang.needed(wanted) and not options.dry_run:
+        if not options.wait:
+            rule = "the jobs of slurm-gang are submitted when the others are over"
+            raise InputError("--wait", False, rule, "give --wait, or leave slurm-gang out")
+        try:
+            slurm_gang.check(wanted, how)
+        except InputError as error:
+            raise written.located(error) from None
     results = options.results.resolve()
     folder = results / "submissions" / session_name()
     scripts = _scripts(options, wanted, how, folder, results)
-    return _Plan(wanted, written.source, folder, results, scripts)
+    return _Plan(wanted, written.source, folder, results, scripts, how)
 
 
 def _scripts(
@@ -172,7 +182,9 @@ def _submit(plan: _Plan) -> dict[str, str]:
     return jobs
 
 
-def _awaited(plan: _Plan, jobs: Mapping[str, str], found: dict[str, Any], watcher: Watcher) -> Answer:
+def _awaited(
+    plan: _Plan, jobs: Mapping[str, str], found: dict[str, Any], watcher: Watcher, *, resume: bool
+) -> Answer:
     ids = [
         f"{job}_{task}" if plan.scripts[file].tasks else job
         for file, job in jobs.items()
@@ -193,11 +205,26 @@ def _awaited(plan: _Plan, jobs: Mapping[str, str], found: dict[str, Any], watche
         if state is not State.COMPLETED
     ]
     try:
+        bad += _measured_by_slurm(plan, watcher, resume) if slurm_gang.needed(plan.wanted) else []
         read = results.read(plan.results, plan.wanted.digest, watcher)[-1]
     except InputError as error:
         return Answer(found | {"result": None}, [f"no results: {error}"], status=1, notes=tuple(bad))
     result = answer.document(read.experiment, read.records, TAU_S)
     return Answer(found | {"result": result}, text.render(result), status=1 if bad else 0, notes=tuple(bad))
+
+
+def _measured_by_slurm(plan: _Plan, watcher: Watcher, resume: bool) -> list[str]:
+    """Make the runs under Slurm's gang scheduling; returns what has failed.
+
+    Raises:
+        InputError: if the others have left nothing to compare with.
+        Interrupted: with all jobs cancelled.
+    """
+    try:
+        made = slurm_gang.measure(plan.wanted, plan.how, plan.results, plan.folder, watcher, resume=resume)
+    except KeyboardInterrupt:
+        raise Interrupted("interrupted: the jobs are cancelled; go on with --resume --wait") from None
+    return [f"slurm-gang, repeat {record.repeat + 1}: {record.failure}" for record in made if record.failure]
 
 
 def _file_name(name: str) -> str:

@@ -1,0 +1,45 @@
+"""Slurm's own gang scheduling, to be measured beside ours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from coordinator.policies.gang import Gang
+from coordinator.policies.registry import register
+from coordinator.view import Decision, Job, Reason, View
+from workloads.validation import flag, number
+
+LEAST_MS = 5000.0
+
+
+@register("slurm-gang")
+@dataclass(frozen=True)
+class SlurmGang:
+    """Gang scheduling by Slurm: each job is one of Slurm's, whose controller suspends and resumes it.
+
+    What is decided here is what the controller means to do, for the simulator; real jobs are left
+    to the controller.
+
+    Attributes:
+        quantum_ms: length of a slot, the cluster's SchedulerTimeSlice, at least 5 s.
+        retry: whether a job's script asks again at once where Slurm refuses to start the ranks
+            because the job is suspended, instead of leaving that to srun, which asks ever more rarely.
+    """
+
+    quantum_ms: float = 30_000.0
+    retry: bool = True
+    source: ClassVar[str] = "Slurm, slurm.conf(5): PreemptMode=GANG, SchedulerTimeSlice"
+    needs_mechanism: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        number("quantum_ms", self.quantum_ms, least=LEAST_MS)
+        flag("retry", self.retry)
+
+    def processes(self, job: Job, view: View) -> int | None:
+        """As many as the job asks for."""
+        return job.processes
+
+    def decide(self, view: View, why: Reason) -> Decision:
+        """As ``gang`` with slots as long."""
+        return Gang(self.quantum_ms).decide(view, why)

@@ -1,0 +1,56 @@
+"""Slurm's gang scheduling: whether a partition has it, and how a job that it suspends starts its ranks."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+from slurm.command import ask
+
+PAUSE_S = 0.2
+"""Before a refused step is asked for again."""
+
+
+def time_slice_s(partition: str) -> tuple[int, str]:
+    """The length of a slot of gang scheduling in a partition, and why there is none: one of them is empty.
+
+    Raises:
+        SlurmError: if Slurm does not answer, or does not know the partition.
+    """
+    return judged(ask("scontrol", "show", "partition", partition), ask("scontrol", "show", "config"))
+
+
+def judged(partition: str, configuration: str) -> tuple[int, str]:
+    """The same of what scontrol says of the partition and of the configuration."""
+    share = _value("OverSubscribe", partition)
+    mode = _value("PreemptMode", configuration)
+    if not share.startswith("FORCE"):
+        return 0, f"the partition has OverSubscribe={share or 'unknown'}, not FORCE"
+    if "GANG" not in mode.split(","):
+        return 0, f"slurm.conf has PreemptMode={mode or 'unknown'}, without GANG"
+    return int(_value("SchedulerTimeSlice", configuration)), ""
+
+
+def _value(name: str, text: str) -> str:
+    found = re.search(rf"\b{name}\s*=\s*(\S+)", text)
+    return found[1] if found else ""
+
+
+def step(tasks: int, plugin: str, *, retry: bool, begun: str) -> list[str]:
+    """Lines of shell that define ``step``, which runs its arguments as the ranks of a job.
+
+    A suspended job may not create steps, and srun asks again after ever longer pauses, of up to a
+    minute. With ``retry`` it is started anew instead, until the file ``begun`` tells that it was let.
+    """
+    srun = f"srun --mpi={plugin} --ntasks={tasks} --kill-on-bad-exit=1 --quiet"
+    if not retry:
+        return [f'step() {{ {srun} "$@"; }}']
+    file = shlex.quote(begun)
+    return [
+        f"rm -f {file}",
+        "step() {",
+        f"""    until {srun} --immediate=1 sh -c ': > "$0"; exec "$@"' {file} "$@"; do""",
+        f"        status=$?; [ -e {file} ] && return $status; sleep {PAUSE_S}",
+        "    done",
+        "}",
+    ]

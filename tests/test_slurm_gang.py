@@ -1,0 +1,197 @@
+"""Slurm's gang scheduling as a policy, without any Slurm: what is checked, submitted and read back."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coordinator import policies
+from coordinator.session import Session
+from coordinator.view import Job, Machine
+from coordinator.workload import ParallelJob, Workload
+from harness import cli, compare, slurm_gang
+from harness.submission import Submission
+from slurm import gang
+from workloads.alone import Alone, record_file
+from workloads.program import Program
+
+PARTITION = "PartitionName=g\n   Hidden=NO MaxNodes=1\n   State=UP OverSubscribe={share} PreemptMode=GANG\n"
+CONFIGURATION = "PreemptMode             = {mode}\nPriorityType = x\nSchedulerTimeSlice      = 5 sec\n"
+
+FILE = """
+processors = 2
+[[jobs]]
+program = { processes = 2, phases = 1 }
+[[schedulers]]
+policy = "gang"
+[[schedulers]]
+policy = "slurm-gang"
+quantum_ms = 5000
+[slurm]
+gang_partition = "g"
+"""
+
+
+def commands(folder: Path, **scripts: str) -> str:
+    """Shell scripts in place of Slurm's commands; returns the PATH that finds them."""
+    for name, text in scripts.items():
+        (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+        (folder / name).chmod(0o755)
+    return f"{folder}:{os.environ['PATH']}"
+
+
+def scontrol(share: str = "FORCE:4", mode: str = "GANG") -> str:
+    partition, configuration = PARTITION.format(share=share), CONFIGURATION.format(mode=mode)
+    return f'case "$2" in partition) printf "{partition}";; *) printf "{configuration}";; esac'
+
+
+@pytest.mark.parametrize(
+    ("share", "mode", "found"),
+    [
+        ("FORCE:4", "GANG", (5, "")),
+        ("FORCE", "GANG,SUSPEND", (5, "")),
+        ("NO", "GANG", (0, "the partition has OverSubscribe=NO, not FORCE")),
+        ("YES:4", "GANG", (0, "the partition has OverSubscribe=YES:4, not FORCE")),
+        ("FORCE:4", "OFF", (0, "slurm.conf has PreemptMode=OFF, without GANG")),
+    ],
+)
+def test_a_partition_has_gang_scheduling_or_is_told_what_it_lacks(
+    share: str, mode: str, found: tuple[int, str]
+) -> None:
+    assert gang.judged(PARTITION.format(share=share), CONFIGURATION.format(mode=mode)) == found
+
+
+def stepped(folder: Path, srun: str, *command: str, retry: bool) -> subprocess.CompletedProcess[str]:
+    """The lines of a step, and one step, with a program in place of srun that takes no options."""
+    skip = 'while [ "${1#--}" != "$1" ]; do shift; done'
+    path = commands(folder, srun=f"echo x >> {folder}/tries; {skip}; {srun}")
+    lines = gang.step(1, "pmi2", retry=retry, begun=str(folder / "begun"))
+    script = "\n".join([*lines, f'step {" ".join(command)}; echo "status $?"'])
+    return subprocess.run(
+        ["bash", "-c", script], env={"PATH": path}, capture_output=True, text=True, check=True
+    )
+
+
+@pytest.mark.slow
+def test_a_refused_step_is_tried_again(tmp_path: Path) -> None:
+    refuse = f'[ $(wc -l < {tmp_path}/tries) -gt 2 ] || exit 1; exec "$@"'
+    done = stepped(tmp_path, refuse, "echo", "'a b'", retry=True)
+    assert done.stdout == "a b\nstatus 0\n" and (tmp_path / "tries").read_text() == "x\n" * 3
+
+
+@pytest.mark.parametrize("retry", [True, False])
+def test_a_program_that_fails_is_not_tried_again(tmp_path: Path, retry: bool) -> None:
+    (tmp_path / "begun").write_text("of an earlier start")
+    done = stepped(tmp_path, 'exec "$@"', "sh", "-c", "'exit 3'", retry=retry)
+    assert done.stdout == "status 3\n" and (tmp_path / "tries").read_text() == "x\n"
+
+
+def test_a_rank_alone_leaves_its_record_by_the_wall_clock(tmp_path: Path) -> None:
+    mine = os.sched_getaffinity(0)
+    try:
+        alone = Alone(str(tmp_path), 3, 1)
+        core = alone.begin()
+        assert os.sched_getaffinity(0) == {core}
+    finally:
+        os.sched_setaffinity(0, mine)
+    now_ns = time.monotonic_ns()
+    alone.leave({"job": 3, "start_ns": now_ns - 5, "finish_ns": now_ns})
+    record = json.loads(record_file(str(tmp_path), 3, 1).read_text())
+    assert record["finish_ns"] - record["start_ns"] == 5 and record["job"] == 3
+    assert abs(record["finish_ns"] - time.time_ns()) < 1e9
+    assert [path.name for path in tmp_path.iterdir()] == ["3-1.json"]
+
+
+def test_it_is_simulated_as_gang_with_such_slots() -> None:
+    plans = []
+    for name in ("gang", "slurm-gang"):
+        run = Session(
+            policies.create(name, {"quantum_ms": 5000}), Machine(2), [Job(n, 2, 0, False) for n in (0, 1)]
+        )
+        plans.append([run.arrive(n, 0).decision for n in (0, 1)])
+    assert plans[0] == plans[1] and plans[0][-1].slots[0].length_ns == 5_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("change", "tools", "complaint"),
+    [
+        (("", ""), scontrol(share="NO"), "slurm.gang_partition = 'g': the partition has OverSubscribe=NO"),
+        (("", ""), scontrol(mode="OFF"), "the administrator sets"),
+        (("", ""), "echo 'invalid partition' >&2; exit 1", "scontrol: invalid partition"),
+        (("= 5000", "= 30000"), scontrol(), "quantum_ms = 30000: slurm.conf has SchedulerTimeSlice=5"),
+        (("= 5000", "= 100"), scontrol(), "quantum_ms = 100: must be a number of at least 5000"),
+        (('gang_partition = "g"', ""), scontrol(), "slurm-gang needs a partition"),
+        (("processes = 2,", "processes = 1,"), scontrol(), "a process on each processor"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_had_is_refused_before_anything_is_submitted(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    change: tuple[str, str],
+    tools: str,
+    complaint: str,
+) -> None:
+    (tmp_path / "x.toml").write_text(FILE.replace(*change))
+    monkeypatch.setenv("PATH", commands(tmp_path, scontrol=tools))
+    status = cli.main(["submit", str(tmp_path / "x.toml"), "--wait", "--results", str(tmp_path / "r")])
+    said = capsys.readouterr()
+    assert status == 2 and complaint in said.err and not (tmp_path / "r").exists()
+
+
+@pytest.mark.parametrize("command", ["run", "submit"])
+def test_it_takes_a_submission_that_waits(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    (tmp_path / "x.toml").write_text(FILE)
+    assert cli.main([command, str(tmp_path / "x.toml"), "--results", str(tmp_path / "r")]) == 2
+    assert "--wait" in capsys.readouterr().err
+
+
+def test_it_is_not_compared_with_a_simulation() -> None:
+    table = {"policy": "slurm-gang", "quantum_ms": 5000}
+    row: dict[str, Any] = {"settings": {}, "scheduler": table, "simulated": None, "program": {}}
+    verdict = compare.verdict(row, [], 0.1)
+    assert verdict.verdict == compare.NOT_COMPARABLE and "Slurm" in verdict.reason
+
+
+RECORD = {"start_ns": 2_000_000_000, "finish_ns": 3_000_000_000, "processor": 5}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("breaks", [False, True])
+def test_what_jobs_leave_becomes_a_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, breaks: bool
+) -> None:
+    """A sbatch that runs the script at once, and an srun that leaves the record of every rank."""
+    begin_ns = time.time_ns()
+    record = {key: value + begin_ns if key.endswith("_ns") else value for key, value in RECORD.items()}
+    leave = (
+        "exit 7"
+        if breaks
+        else "; ".join(
+            f"echo '{json.dumps(record | {'job': 0, 'rank': rank})}' > $folder/0-{rank}.json"
+            for rank in (0, 1)
+        )
+    )
+    sbatch = 'for file; do :; done; SLURM_JOB_ID=12 bash "$file" > /dev/null 2>&1; echo 12'
+    srun = f"folder=$(dirname {tmp_path}/gang-*/0.sbatch); : > $folder/0.begun; {leave}"
+    tools = {"sbatch": sbatch, "srun": srun, "squeue": "exit 0", "sacct": "exit 1", "scancel": "exit 0"}
+    monkeypatch.setenv("PATH", commands(tmp_path, **tools))
+    cluster = slurm_gang.Cluster(Submission(gang_partition="g"), tmp_path, "pmi2")
+    job = ParallelJob(0, Program(processes=2, phases=1))
+    workload = Workload((job,), policies.create("slurm-gang", {}), (8, 9))
+    result = cluster.run_workload(workload, lambda text: None)
+    (ended,) = result.jobs
+    if breaks:
+        assert ended.failure == "ended with status 7" and result.failure == "job 0: ended with status 7"
+        return
+    assert not result.failure and ended.start_ns == pytest.approx(2e9, abs=1e9)
+    assert (ended.finish_ns or 0) - (ended.start_ns or 0) == 1e9
+    assert [(rank["processor"], rank["core"]) for rank in result.ranks] == [(8, 5), (9, 5)]

@@ -1,0 +1,40 @@
+"""A rank whose job nobody of ours coordinates: it begins at once, and leaves its record in a file."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+
+class Alone:
+    """In place of ``workloads.agent.Agent``, for one rank of a job that another scheduler runs."""
+
+    def __init__(self, folder: str, job: int, rank: int) -> None:
+        self._file = record_file(folder, job, rank)
+        self._rank = rank
+
+    def begin(self) -> int:
+        """Begin now, on a core that no other rank of the job has on this node; returns the core."""
+        cores = sorted(os.sched_getaffinity(0))
+        core = cores[int(os.environ.get("SLURM_LOCALID", self._rank)) % len(cores)]
+        os.sched_setaffinity(0, {core})
+        return core
+
+    def wish(self) -> None:
+        """There is nobody to have wishes."""
+
+    def leave(self, record: dict[str, Any]) -> None:
+        """Write the record, whole or not at all, with the times of the wall clock that all nodes share."""
+        ahead_ns = time.time_ns() - time.monotonic_ns()
+        times = {name: record[name] + ahead_ns for name in ("start_ns", "finish_ns")}
+        new = self._file.with_suffix(".new")
+        new.write_text(json.dumps(record | times), encoding="utf-8")
+        new.rename(self._file)
+
+
+def record_file(folder: str, job: int, rank: int) -> Path:
+    """Where a rank leaves its record."""
+    return Path(folder) / f"{job}-{rank}.json"
