@@ -86,23 +86,26 @@ PROCESS = np.dtype(
 
 PROCESSOR = np.dtype(
     [
+        # The first 128 bytes, two cache lines, are all that most events touch.
         ("activity_ns", np.int64),  # when the switch or the current process's activity ends
         ("since_ns", np.int64),
         ("tick_ns", np.int64),
         ("alarm_ns", np.int64),
         ("first_order", np.int64),
         ("last_order", np.int64),
-        ("slot_cost_ns", np.int64),  # what it loses by a change of slot
-        ("charged_ns", np.int64),  # until when the running process's virtual time is counted
-        ("random", np.int64),  # state of its random numbers
-        ("detour_ns", np.int64),  # when the operating system takes it next: noise.py
-        ("average_ns", np.int64),  # of virtual times, when last asked for
         ("current", np.int32),
         ("residents", np.int32),
         ("category", np.int8),
         ("switching", np.int8),
         ("ticks_to_update", np.int16),
         ("switches", np.uint32),
+        ("spent_ns", np.int64, (len(CATEGORIES),)),
+        ("slot_cost_ns", np.int64),  # what it loses by a change of slot
+        ("charged_ns", np.int64),  # until when the running process's virtual time is counted
+        ("random", np.int64),  # state of its random numbers
+        ("detour_ns", np.int64),  # when the operating system takes it next: noise.py
+        ("average_ns", np.int64),  # of virtual times, when last asked for
+        ("padding", np.int64, (6,)),
     ],
     align=True,
 )
@@ -207,7 +210,6 @@ class State(NamedTuple):
         compute_ns, gap_ns: (phases at hand, N) drawn times; phase k is in row k mod rows.
         samples: (N + J, ...) waits that the adaptive rules remember: of each process, and
             after those of each job's root.
-        spent_ns: (P, 8) by category, a cache line a row; the last three columns are unused.
         waits: (J, kind, outcome, [count, nanoseconds]).
         lateness_ns: how late slots end, one value as likely as the other.
         slots: (slots, N) who may run in each slot; ``slot_ns`` their lengths.
@@ -227,7 +229,6 @@ class State(NamedTuple):
     compute_ns: NDArray[np.int64]
     gap_ns: NDArray[np.int64]
     samples: NDArray[np.int64]
-    spent_ns: NDArray[np.int64]
     waits: NDArray[np.int64]
     lateness_ns: NDArray[np.int64]
     slots: NDArray[np.int8]

@@ -119,7 +119,7 @@ def summarize(
 ) -> Outcome:
     """The outcome that ``state`` holds; ``jobs`` in the order of their records."""
     clock = state.clock[0]
-    spent_ns = state.spent_ns[:, : len(CATEGORIES)].copy()
+    spent_ns = state.processors.spent_ns.copy()
     for p, processor in enumerate(state.processors):
         spent_ns[p, processor.category] += clock.now_ns - processor.since_ns
     outcomes = [

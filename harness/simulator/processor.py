@@ -32,7 +32,7 @@ def charge(state: State, p: int, category: int) -> None:
     """From now on processor ``p``'s time belongs to ``category``."""
     processor = state.processors[p]
     clock = state.clock[0]
-    state.spent_ns[p, processor.category] += clock.now_ns - processor.since_ns
+    processor.spent_ns[processor.category] += clock.now_ns - processor.since_ns
     processor.since_ns = clock.now_ns
     processor.category = category
     if clock.recording:

@@ -49,7 +49,8 @@ def start_phase(state: State, p: int, q: int) -> None:
         state.clock[0].status = REFILL
         state.clock[0].subject = process.job
     process.activity = COMPUTE
-    process.gap_ns = state.gap_ns[row, q]
+    if job.reads > 0:
+        process.gap_ns = state.gap_ns[row, q]
     process.remaining_ns = state.compute_ns[row, q]
     charge(state, p, COMPUTING)
     set_activity(state, p, process.remaining_ns)

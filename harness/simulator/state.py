@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,7 +56,6 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
         compute_ns=np.zeros((rows, processes), dtype=np.int64),
         gap_ns=np.zeros((rows, processes), dtype=np.int64),
         samples=np.zeros((processes + len(jobs), len(blocking.new_sample(0))), dtype=np.int64),
-        spent_ns=_aligned((machine.processors, 8), np.dtype(np.int64)),
         waits=np.zeros((len(jobs), 3, 2, 2), dtype=np.int64),
         lateness_ns=np.array([round(late_us * 1e3) for late_us in machine.lateness_us or (0.0,)]),
         slots=np.zeros((1, processes), dtype=np.int8),
@@ -203,15 +200,11 @@ def _machine_record(machine: SimulatedMachine) -> Records:
 
 
 def _records(count: int, dtype: np.dtype[np.void]) -> Records:
-    return _aligned((count,), dtype).view(np.recarray)
-
-
-def _aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
     """Zeros that begin at a cache line."""
-    size = math.prod(shape) * dtype.itemsize
+    size = count * dtype.itemsize
     memory = np.zeros(size + CACHE_LINE_BYTES, dtype=np.uint8)
     begin = -memory.ctypes.data % CACHE_LINE_BYTES
-    return memory[begin : begin + size].view(dtype).reshape(shape)
+    return memory[begin : begin + size].view(dtype).view(np.recarray)
 
 
 def _power_of_two(least: int) -> int:
