@@ -68,6 +68,22 @@ def test_a_kernel_decides_as_its_policy(run):
     np.testing.assert_allclose(fast.size, slow.size)
 
 
+@given(st.sampled_from(["dqt", "fair-dqt"]), st.integers(0, 2**32 - 1))
+@settings(max_examples=25, deadline=None)
+def test_branches_of_a_queue_tree_taken_for_one_task_decide_as_their_tasks(name, seed):
+    """Long jobs, most of them small: units grow, nest, are cut by arrivals and put together again."""
+    random = np.random.default_rng(seed)
+    count, processors = 40, 32
+    size = 2 ** np.minimum(random.geometric(0.5, count) - 1, 5)
+    jobs = rigid(np.cumsum(random.integers(0, 7, count)) * S, size, random.geometric(0.04, count) * S)
+    policy = policies.create(name, {"quantum_ms": 1000})
+    fast = kernel(policy, jobs, processors, None)()
+    slow, _ = exact.simulate(jobs, processors, policy)
+    np.testing.assert_array_equal(fast.finish_ns, slow.finish_ns)
+    np.testing.assert_array_equal(fast.start_ns, slow.start_ns)
+    np.testing.assert_array_equal(fast.first, slow.first)
+
+
 @st.composite
 def any_runs(draw):
     name = draw(st.sampled_from(SCHEDULING))

@@ -52,17 +52,17 @@ class Tree:
     def running(self) -> list[int]:
         """The jobs that the front runs."""
         found = []
-        for node in self._reached():
-            position = self.position[node]
-            if 0 <= position < self.count[node] and node not in self.left:
-                found.append(self.queues[node][position])
+        for node in self._reached()[0]:
+            if self.position[node] >= 0 and node not in self.left:
+                found.append(self.queues[node][self.position[node]])
         return found
 
     def advance(self) -> bool:
         """Go on by one quantum; returns whether a new round of the whole tree begins."""
         self.left.clear()
         arrays = (self.count, self.tasks, self.position, self.done)
-        for node in reversed(self._reached()):
+        queued, below = self._reached()
+        for node in (*queued, *reversed(below)):
             status = front.over(node, *arrays)
             if status == 2:
                 for half in (2 * node, 2 * node + 1):
@@ -97,11 +97,12 @@ class Tree:
         if self.tasks[1] == 0:
             self.left.clear()
 
-    def _reached(self) -> list[int]:
-        nodes = [0] * len(self.count)
+    def _reached(self) -> tuple[list[int], list[int]]:
+        """Nodes in their queues, and nodes below them, each before its halves."""
+        stack, queued, below = ([0] * len(self.count) for _ in range(3))
         arrays = (self.count, self.tasks, self.position, self.done)
-        found = front.reached(*arrays, self.fair, [0] * len(self.count), nodes)
-        return nodes[:found]
+        in_queue, deeper = front.reached(*arrays, self.fair, stack, queued, below)
+        return queued[:in_queue], below[:deeper]
 
     def _begin(self, node: int) -> None:
         front.begin(node, self.count, self.tasks, self.position, self.done, [0] * len(self.count))

@@ -29,25 +29,32 @@ def begin(node: int, count: Any, tasks: Any, position: Any, done: Any, stack: An
                 height += 1
 
 
-def reached(count: Any, tasks: Any, position: Any, done: Any, fair: bool, stack: Any, nodes: Any) -> int:
-    """How many nodes the front has reached; ``nodes`` holds them, each before its halves.
+def reached(
+    count: Any, tasks: Any, position: Any, done: Any, fair: bool, stack: Any, queued: Any, below: Any
+) -> tuple[int, int]:
+    """How many nodes in their queues and below them the front has reached.
 
-    Under the fair rule a half that is done rests until the other half is done as well.
+    ``queued`` and ``below`` hold them, the latter each before its halves. Under the fair rule
+    a half that is done rests until the other half is done as well.
     """
     stack[0] = 1
     height = 1 if tasks[1] > 0 else 0
-    found = 0
+    in_queue = 0
+    deeper = 0
     while height > 0:
         height -= 1
         node = stack[height]
-        nodes[found] = node
-        found += 1
-        if position[node] >= count[node]:
-            for half in (2 * node + 1, 2 * node):
-                if tasks[half] > 0 and not (fair and done[half] == 1):
-                    stack[height] = half
-                    height += 1
-    return found
+        if position[node] < count[node]:
+            queued[in_queue] = node
+            in_queue += 1
+            continue
+        below[deeper] = node
+        deeper += 1
+        for half in (2 * node + 1, 2 * node):
+            if tasks[half] > 0 and not (fair and done[half] == 1):
+                stack[height] = half
+                height += 1
+    return in_queue, deeper
 
 
 def over(node: int, count: Any, tasks: Any, position: Any, done: Any) -> int:

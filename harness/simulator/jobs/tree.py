@@ -5,50 +5,22 @@ Arrivals take effect at the next beginning of a quantum, and a job ends with a q
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
-from numpy.typing import NDArray
 
 from coordinator.policies import front
-from harness.simulator.compiled import entry, step
+from harness.simulator.compiled import entry, hot, step
 from harness.simulator.jobs.model import NEVER_NS, Integers, Jobs, Outcome
+from harness.simulator.jobs.units import Tree, close, empty, reopen, reopen_ended, serve
 
-_begin = step(front.begin)
-_reached = step(front.reached)
-_over = step(front.over)
+_begin = hot(front.begin)
+_reached = hot(front.reached)
+_over = hot(front.over)
 _enter = step(front.enter)
 _leave = step(front.leave)
 _lighter = step(front.lighter)
 
-
-Nodes = NDArray[np.int32]
-"""Half the memory of 64 bits, which the largest trees feel."""
-
 BEGUN = 3
 """Status of a node whose round begins anew, with all that lies below."""
-
-
-class Tree(NamedTuple):
-    """The tree by node, in heap order, and the queues as doubly linked lists of jobs."""
-
-    lengths: Nodes
-    tasks: Nodes
-    position: Nodes
-    done: Nodes
-    load: Nodes
-    head: Nodes
-    tail: Nodes
-    current: Nodes
-    """Job at ``position`` of each queue, -1 before the head."""
-    stack: Nodes
-    nodes: Nodes
-    finished: Nodes
-    status: Nodes
-    """What the last quantum did to each node that was reached."""
-    after: Integers
-    before: Integers
-    node: Integers
 
 
 def simulate(
@@ -60,25 +32,17 @@ def simulate(
     ``quanta`` the simulation ends after so many; else when all jobs have ended (and busy
     processors are not recorded).
     """
-    n = len(jobs)
-    leaves = processors
-    per_node = [np.zeros(4 * leaves, dtype=np.int32) for _ in range(5)]
-    links = [np.full(4 * leaves, -1, dtype=np.int32) for _ in range(3)]
-    scratch = [np.zeros(4 * leaves, dtype=np.int32) for _ in range(4)]
-    per_job = [np.full(n, -1) for _ in range(3)]
-    tree = Tree._make([*per_node, *links, *scratch, *per_job])
     arrival = -(-jobs.submit_ns // quantum_ns)
-    left = -(-jobs.times_ns(jobs.most) // quantum_ns)
     depth = processors.bit_length() - 1 - np.ceil(np.log2(jobs.most)).astype(np.int64)
-    start = np.full(n, -1)
-    finish = np.full(n, -1)
+    tree = empty(processors, -(-jobs.times_ns(jobs.most) // quantum_ns))
+    finish = np.full(len(jobs), -1)
     busy = np.zeros(quanta or 0, dtype=np.int64)
-    _run(tree, fair, leaves, quanta or NEVER_NS, arrival, left, depth, start, finish, busy)
+    _run(tree, fair, processors, quanta or NEVER_NS, arrival, depth, finish, busy)
     size = 1 << (processors.bit_length() - 1 - depth)
     outcome = Outcome(
         jobs,
         processors,
-        np.where(start >= 0, start * quantum_ns, NEVER_NS),
+        np.where(tree.start >= 0, tree.start * quantum_ns, NEVER_NS),
         np.where(finish >= 0, finish * quantum_ns, NEVER_NS),
         jobs.most.astype(float),
         np.where(tree.node >= 0, (tree.node - (1 << depth)) * size, -1),
@@ -91,15 +55,20 @@ def whole(jobs: Jobs, processors: int, fair: bool, quantum_ns: int) -> Outcome:
     return simulate(jobs, processors, fair, quantum_ns)[0]
 
 
-@step
+@hot
 def _admit(tree: Tree, fair: bool, leaves: int, job: int, depth: int) -> None:
     """Send a new job down the lighter branches to its node and into the queue there."""
     node = 1
     size = leaves >> depth
-    for _ in range(depth):
+    top = 0
+    while True:
         tree.load[node] += size
+        if tree.unit[node] == 1:
+            reopen(tree, node)
+            top = node if top == 0 else top
+        if node >> depth > 0:
+            break
         node = _lighter(node, tree.load)
-    tree.load[node] += size
     tree.node[job] = node
     tree.before[job] = tree.tail[node]
     if tree.tail[node] >= 0:
@@ -110,9 +79,12 @@ def _admit(tree: Tree, fair: bool, leaves: int, job: int, depth: int) -> None:
     first = _enter(node, fair, tree.lengths, tree.tasks, tree.position, tree.done)
     if first > 0:
         _begin(first, tree.lengths, tree.tasks, tree.position, tree.done, tree.stack)
+    top = first if top == 0 else top
+    while top > 0 and node >= top and close(tree, node):
+        node >>= 1
 
 
-@step
+@hot
 def _remove(tree: Tree, leaves: int, job: int) -> None:
     """Take a job that is running out of its queue."""
     node = tree.node[job]
@@ -137,34 +109,84 @@ def _remove(tree: Tree, leaves: int, job: int) -> None:
         node >>= 1
 
 
-@step
-def _advance(tree: Tree, fair: bool, found: int) -> None:
+@hot
+def _advance(tree: Tree, fair: bool, queued: int, below: int) -> None:
     """Move the front on by one quantum.
 
     From the bottom up to see whose rounds are over, then from the top down to begin new
     ones: only the topmost of nodes that are all through, or every level would begin anew
-    all that lies below it.
+    all that lies below it. A unit's round is a quantum and begins anew by itself.
     """
-    for i in range(found - 1, -1, -1):
-        node = tree.nodes[i]
-        status = _over(node, tree.lengths, tree.tasks, tree.position, tree.done)
-        tree.status[node] = status
-        if status == 1:
-            tree.done[node] = 1
-        elif status == 0 and tree.position[node] < tree.lengths[node]:
-            job = tree.current[node]
-            tree.current[node] = tree.head[node] if job < 0 else tree.after[job]
-    for i in range(found):
-        node = tree.nodes[i]
-        if node > 1 and tree.status[node >> 1] == BEGUN:
-            tree.status[node] = BEGUN
-        elif tree.status[node] == 1 and (node == 1 or not fair):
-            tree.status[node] = BEGUN
-            _begin(node, tree.lengths, tree.tasks, tree.position, tree.done, tree.stack)
-        elif tree.status[node] == 2:
+    _end_quantum(tree, queued, below)
+    for i in range(below):
+        _begin_anew(tree, fair, tree.below[i])
+    for i in range(queued):
+        node = tree.queued[i]
+        if tree.unit[node] == 1:
+            continue
+        _begin_anew(tree, fair, node)
+        if tree.status[node] == 2:
             for half in range(2 * node, 2 * node + 2):
                 tree.done[half] = 0 if tree.tasks[half] > 0 else 1
                 _begin(half, tree.lengths, tree.tasks, tree.position, tree.done, tree.stack)
+
+
+@hot
+def _end_quantum(tree: Tree, queued: int, below: int) -> None:
+    """See whose rounds are over, from the bottom up; whose are not goes on to the next job."""
+    for i in range(queued):
+        node = tree.queued[i]
+        if tree.unit[node] == 1:
+            tree.done[node] = 1
+            continue
+        tree.status[node] = _over(node, tree.lengths, tree.tasks, tree.position, tree.done)
+        if tree.status[node] == 1:
+            tree.done[node] = 1
+        elif tree.status[node] == 0:
+            job = tree.current[node]
+            tree.current[node] = tree.head[node] if job < 0 else tree.after[job]
+    for i in range(below - 1, -1, -1):
+        node = tree.below[i]
+        tree.status[node] = _over(node, tree.lengths, tree.tasks, tree.position, tree.done)
+        if tree.status[node] == 1:
+            tree.done[node] = 1
+
+
+@hot
+def _begin_anew(tree: Tree, fair: bool, node: int) -> None:
+    """Begin the next round of a node if its own round is over, or that of a node above."""
+    if tree.status[node >> 1] == BEGUN:
+        tree.status[node] = BEGUN
+    elif tree.status[node] != 1:
+        return
+    elif node == 1 or not fair:
+        tree.status[node] = BEGUN
+        _begin(node, tree.lengths, tree.tasks, tree.position, tree.done, tree.stack)
+    close(tree, node)
+
+
+@hot
+def _run_reached(tree: Tree, queued: int, now: int) -> tuple[int, int, int]:
+    """Run what the front has reached: processors in use, jobs that end, and units reopened for them."""
+    used = gone = opened = 0
+    for i in range(queued):
+        node = tree.queued[i]
+        if tree.unit[node] == 1:
+            used += tree.load[node]
+            if serve(tree, node, now, 1):
+                gone, opened = reopen_ended(tree, node, gone, opened)
+            continue
+        if tree.position[node] == 0:
+            tree.current[node] = tree.head[node]
+        job = tree.current[node]
+        if tree.start[job] < 0:
+            tree.start[job] = now
+        tree.left[job] -= 1
+        used += tree.size[node]
+        if tree.left[job] == 0:
+            tree.finished[gone] = job
+            gone += 1
+    return used, gone, opened
 
 
 @entry
@@ -174,9 +196,7 @@ def _run(
     leaves: int,
     quanta: int,
     arrival: Integers,
-    left: Integers,
     depth: Integers,
-    start: Integers,
     finish: Integers,
     busy: Integers,
 ) -> None:
@@ -195,28 +215,24 @@ def _run(
             arrived += 1
         if now >= quanta:
             break
-        found = _reached(tree.lengths, tree.tasks, tree.position, tree.done, fair, tree.stack, tree.nodes)
-        used = 0
-        gone = 0
-        for i in range(found):
-            node = tree.nodes[i]
-            position = tree.position[node]
-            if 0 <= position < tree.lengths[node]:
-                if position == 0:
-                    tree.current[node] = tree.head[node]
-                job = tree.current[node]
-                if start[job] < 0:
-                    start[job] = now
-                left[job] -= 1
-                used += leaves >> depth[job]
-                if left[job] == 0:
-                    finish[job] = now + 1
-                    tree.finished[gone] = job
-                    gone += 1
+        if tree.unit[1] == 1:
+            until = arrival[arrived] if arrived < n else quanta
+            alike = min(tree.least[1], min(until, quanta) - now) - 1
+            if alike > 0:
+                serve(tree, 1, now, alike)
+                busy[now : now + alike] = tree.load[1]
+                now += alike
+        queued, below = _reached(
+            tree.lengths, tree.tasks, tree.position, tree.done, fair, tree.stack, tree.queued, tree.below
+        )
+        used, gone, opened = _run_reached(tree, queued, now)
         if now < len(busy):
             busy[now] = used
         for i in range(gone):
+            finish[tree.finished[i]] = now + 1
             _remove(tree, leaves, tree.finished[i])
         unfinished -= gone
-        _advance(tree, fair, found)
+        for i in range(opened - 1, -1, -1):
+            close(tree, tree.opened[i])
+        _advance(tree, fair, queued, below)
         now += 1

@@ -1,0 +1,183 @@
+"""Branches of a queue tree all of whose tasks run in every quantum, each taken for one task.
+
+Such a branch, a *unit*, repeats itself until a task comes or ends, and nothing below its top need
+be looked at: what it was served is noted there and handed down, along one path, when it changes.
+To the rules of :mod:`coordinator.policies.front` it is a queue of one task. Units lie within units.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.simulator.compiled import hot
+from harness.simulator.jobs.model import Integers
+
+Nodes = NDArray[np.int32]
+"""Half the memory of 64 bits, which the largest trees feel."""
+
+
+class Tree(NamedTuple):
+    """The tree by node, in heap order, and the queues as doubly linked lists of jobs."""
+
+    lengths: Nodes
+    tasks: Nodes
+    position: Nodes
+    done: Nodes
+    load: Nodes
+    """Processors of all jobs in the branch."""
+    unit: Nodes
+    """Whether the node is one: then it has a queue of one task."""
+    members: Nodes
+    """Jobs in a unit."""
+    own: Nodes
+    """Those of them in the queue of its top: all, that is one, or none."""
+    waiting: Nodes
+    """Whether one of them has not started yet."""
+    size: Nodes
+    """Processors of each node."""
+    stack: Nodes
+    queued: Nodes
+    below: Nodes
+    finished: Nodes
+    opened: Nodes
+    status: Nodes
+    """What the last quantum did to each node that was reached."""
+    head: Nodes
+    tail: Nodes
+    current: Nodes
+    """Job at ``position`` of each queue, -1 before the head."""
+    least: Integers
+    """Quanta until the first job of a unit ends."""
+    lag: Integers
+    """Quanta of a unit that have not been handed down yet."""
+    after: Integers
+    before: Integers
+    node: Integers
+    left: Integers
+    """Quanta that each job still needs; those in a unit when it was made."""
+    start: Integers
+    """First quantum of each job, -1 before it."""
+
+
+def empty(leaves: int, left: Integers) -> Tree:
+    """A tree without jobs for so many processors; ``left``: what the jobs to come will need."""
+    nodes = 4 * leaves  # halves of leaves, too, which are always empty
+    narrow = [np.zeros(nodes, dtype=np.int32) for _ in range(9)]
+    depths = np.log2(np.maximum(1, np.arange(nodes))).astype(np.int32)
+    size = (leaves >> depths).astype(np.int32)
+    scratch = [np.zeros(nodes, dtype=np.int32) for _ in range(6)]
+    links = [np.full(nodes, -1, dtype=np.int32) for _ in range(3)]
+    wide = [np.zeros(nodes, dtype=np.int64) for _ in range(2)]
+    jobs = [np.full(len(left), -1) for _ in range(4)]
+    return Tree._make([*narrow, size, *scratch, *links, *wide, *jobs[:3], left, jobs[3]])
+
+
+@hot
+def close(tree: Tree, node: int) -> bool:
+    """Make a unit of a branch if it can be one; returns whether it is one.
+
+    The front must be about to begin the branch, or bound to before it comes there.
+    """
+    if tree.unit[node] == 1 or tree.tasks[node] == 0 or tree.load[node] > tree.size[node]:
+        return bool(tree.unit[node] == 1)
+    if tree.lengths[node] == 0:
+        least = -1
+        waiting = 0
+        for half in range(2 * node, 2 * node + 2):
+            if tree.tasks[half] > 0:
+                if tree.unit[half] == 0:
+                    return False
+                least = tree.least[half] if least < 0 else min(least, tree.least[half])
+                waiting |= tree.waiting[half]
+        tree.least[node] = least
+        tree.waiting[node] = waiting
+    elif tree.tasks[node] == 1:
+        tree.least[node] = tree.left[tree.head[node]]
+        tree.waiting[node] = 1 if tree.start[tree.head[node]] < 0 else 0
+    else:
+        return False
+    tree.unit[node] = 1
+    tree.own[node] = tree.lengths[node]
+    tree.members[node] = tree.tasks[node]
+    tree.lag[node] = 0
+    tree.lengths[node] = 1
+    tree.tasks[node] = 1
+    tree.position[node] = 0
+    return True
+
+
+@hot
+def reopen(tree: Tree, node: int) -> None:
+    """Make a branch of a unit again, as it is when its round begins."""
+    tree.unit[node] = 0
+    tree.lengths[node] = tree.own[node]
+    tree.tasks[node] = tree.members[node]
+    tree.position[node] = 0
+    if tree.own[node] == 1:
+        tree.left[tree.head[node]] = tree.least[node]
+        return
+    for half in range(2 * node, 2 * node + 2):
+        tree.done[half] = 1
+        if tree.tasks[half] > 0:
+            tree.done[half] = 0
+            tree.position[half] = 0
+            tree.least[half] -= tree.lag[node]
+            tree.lag[half] += tree.lag[node]
+
+
+@hot
+def serve(tree: Tree, node: int, now: int, quanta: int) -> bool:
+    """So many quanta from ``now`` on for all jobs of a unit; returns whether one has ended."""
+    if tree.waiting[node] == 1:
+        _start(tree, node, now)
+    tree.lag[node] += quanta
+    tree.least[node] -= quanta
+    return bool(tree.least[node] == 0)
+
+
+@hot
+def _start(tree: Tree, node: int, now: int) -> None:
+    """Note that the jobs of a unit that were waiting start now."""
+    tree.stack[0] = node
+    height = 1
+    while height > 0:
+        height -= 1
+        at = tree.stack[height]
+        tree.waiting[at] = 0
+        if tree.own[at] == 1:
+            tree.start[tree.head[at]] = now
+            continue
+        for half in range(2 * at, 2 * at + 2):
+            if tree.tasks[half] > 0 and tree.waiting[half] == 1:
+                tree.stack[height] = half
+                height += 1
+
+
+@hot
+def reopen_ended(tree: Tree, node: int, gone: int, opened: int) -> tuple[int, int]:
+    """Reopen a unit on the way to all its jobs that have ended.
+
+    They are added to ``finished`` behind ``gone`` others, and what was reopened to ``opened``, a top before
+    what lies below it; returns the new lengths of both.
+    """
+    tree.stack[0] = node
+    height = 1
+    while height > 0:
+        height -= 1
+        at = tree.stack[height]
+        reopen(tree, at)
+        tree.opened[opened] = at
+        opened += 1
+        if tree.lengths[at] == 1:
+            tree.current[at] = tree.head[at]
+            tree.finished[gone] = tree.head[at]
+            gone += 1
+            continue
+        for half in range(2 * at, 2 * at + 2):
+            if tree.tasks[half] > 0 and tree.least[half] == 0:
+                tree.stack[height] = half
+                height += 1
+    return gone, opened
