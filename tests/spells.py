@@ -39,9 +39,10 @@ class Spell:
 
 
 class Watch:
-    """Looks every SAMPLE_S at all ranks of benchmark programs, from entering to leaving."""
+    """Looks every SAMPLE_S at all ranks of benchmark programs under one Slurm, from entering to leaving."""
 
-    def __init__(self) -> None:
+    def __init__(self, configuration: Path) -> None:
+        self._configuration = str(configuration)
         self.spells: list[Spell] = []
         self._begun: dict[int, float] = {}
         self._ranks: dict[int, tuple[Rank, int]] = {}
@@ -77,7 +78,7 @@ class Watch:
             if process.name.isdigit() and self._seen[process.name] < SEARCHES:
                 self._seen[process.name] += 1
                 with suppress(OSError):
-                    if (rank := identify(process)) is not None:
+                    if (rank := identify(process, self._configuration)) is not None:
                         self._seen[process.name] = SEARCHES
                         self._ranks[int(process.name)] = rank, os.open(process / "stat", os.O_RDONLY)
 
@@ -96,13 +97,15 @@ class Watch:
             del self._ranks[pid]
 
 
-def identify(process: Path) -> Rank | None:
-    """The rank that a process is; None for any other process."""
+def identify(process: Path, configuration: str) -> Rank | None:
+    """The rank that a process is; None for any other process, and under another slurm.conf."""
     words = (process / "cmdline").read_bytes().split(b"\0")
     if b"workloads.rank" not in words or not Path(os.fsdecode(words[0])).name.startswith("python"):
         return None
     pairs = (pair.partition(b"=") for pair in (process / "environ").read_bytes().split(b"\0"))
     variables = {name.decode(): value.decode() for name, _, value in pairs}
+    if variables.get("SLURM_CONF") != configuration:
+        return None
     job = variables.get(JOB) or variables.get("SLURM_JOB_ID", "")
     return Rank(job, variables.get("SLURMD_NODENAME", ""))
 

@@ -132,7 +132,7 @@ def main() -> int:
     with (
         tempfile.TemporaryDirectory(prefix="ls-slurm-") as name,
         slurm_cluster(2, SLOT_S) as cluster,
-        Watch() as watch,
+        Watch(cluster.configuration) as watch,
     ):
         free_s = start_up_s(submit(cluster, Path(name) / "alone", ALONE))
         settings = [f"repeats={options.repeats}", *options.settings]
