@@ -161,6 +161,9 @@ def test_it_is_not_compared_with_a_simulation() -> None:
     assert verdict.verdict == compare.NOT_COMPARABLE and "Slurm" in verdict.reason
 
 
+WORKLOAD = Workload(
+    (ParallelJob(0, Program(processes=2, phases=1)),), policies.create("slurm-gang", {}), (8, 9)
+)
 RECORD = {"start_ns": 2_000_000_000, "finish_ns": 3_000_000_000, "processor": 5}
 
 
@@ -185,9 +188,7 @@ def test_what_jobs_leave_becomes_a_result(
     tools = {"sbatch": sbatch, "srun": srun, "squeue": "exit 0", "sacct": "exit 1", "scancel": "exit 0"}
     monkeypatch.setenv("PATH", commands(tmp_path, **tools))
     cluster = slurm_gang.Cluster(Submission(gang_partition="g"), tmp_path, "pmi2")
-    job = ParallelJob(0, Program(processes=2, phases=1))
-    workload = Workload((job,), policies.create("slurm-gang", {}), (8, 9))
-    result = cluster.run_workload(workload, lambda text: None)
+    result = cluster.run_workload(WORKLOAD, lambda text: None)
     (ended,) = result.jobs
     if breaks:
         assert ended.failure == "ended with status 7" and result.failure == "job 0: ended with status 7"
@@ -195,3 +196,15 @@ def test_what_jobs_leave_becomes_a_result(
     assert not result.failure and ended.start_ns == pytest.approx(2e9, abs=1e9)
     assert (ended.finish_ns or 0) - (ended.start_ns or 0) == 1e9
     assert [(rank["processor"], rank["core"]) for rank in result.ranks] == [(8, 5), (9, 5)]
+
+
+@pytest.mark.slow
+def test_an_interrupt_ends_the_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(text: str) -> None:
+        raise KeyboardInterrupt
+
+    tools = {"sbatch": "echo 12", "squeue": "echo '12|RUNNING'", "scancel": f'echo "$@" > {tmp_path}/ended'}
+    monkeypatch.setenv("PATH", commands(tmp_path, **tools))
+    with pytest.raises(KeyboardInterrupt):
+        slurm_gang.Cluster(Submission(gang_partition="g"), tmp_path, "pmi2").run_workload(WORKLOAD, interrupt)
+    assert (tmp_path / "ended").read_text() == "12\n"
