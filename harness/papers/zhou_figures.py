@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.figure import Figure
 
+from harness.papers.zhou_mixes import LENGTHS, SYSTEMS, mean
 from harness.simulator.jobs.model import WHOLE_NS, Outcome
 
 if TYPE_CHECKING:
-    from harness.papers.zhou97 import Mix
+    from harness.papers.zhou_mixes import Found
 
 SHOWN = 24
 
@@ -30,18 +30,18 @@ def threads(outcome: Outcome) -> Figure:
     return picture
 
 
-def mixes(found: Mapping[str, Mix]) -> Figure:
+def mixes(found: Found) -> Figure:
     """Mean turnaround of short and long jobs under each system."""
-    picture = Figure(figsize=(10, 4.5), layout="constrained")
-    axes = picture.add_subplot(ylabel="mean turnaround (s)", yscale="log")
-    places = np.arange(len(found))
-    for shift, (name, color) in enumerate(
-        (("short_s", "#4878a8"), ("long_s", "#d9802e"), ("all_s", "#888888"))
-    ):
-        values = [getattr(mix, name) for mix in found.values()]
-        axes.bar(
-            places + 0.27 * (shift - 1), values, 0.25, color=color, label=name.removesuffix("_s") + " jobs"
-        )
-    axes.set_xticks(places, [name.replace(", ", ",\n") for name in found], fontsize=8)
-    axes.legend()
+    picture = Figure(figsize=(10, 8), layout="constrained")
+    places = np.arange(len(SYSTEMS))
+    for axes, lengths in zip(picture.subplots(len(LENGTHS), sharex=True), LENGTHS, strict=True):
+        axes.set(ylabel="mean turnaround (s)", yscale="log", title=f"lengths {lengths}")
+        for shift, (name, color) in enumerate(
+            (("short_s", "#4878a8"), ("long_s", "#d9802e"), ("all_s", "#888888"))
+        ):
+            values = [getattr(mean(found, system, lengths), name) for system in SYSTEMS]
+            label = name.removesuffix("_s") + " jobs"
+            axes.bar(places + 0.27 * (shift - 1), values, 0.25, color=color, label=label)
+        axes.set_xticks(places, [name.replace(", ", ",\n") for name in SYSTEMS], fontsize=8)
+        axes.legend()
     return picture

@@ -1,0 +1,196 @@
+"""Zhou, Brent, Qu 1997, sections 3 to 5: short and long jobs in arbitrary order.
+
+The paper argues but simulates nothing, so the workload is ours: jobs that each need the whole
+machine, most of them short, most of the work in long ones.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from coordinator import policies
+from coordinator.session import Plan
+from harness.papers import Claim, explained, verdict
+from harness.simulator.jobs import exact
+from harness.simulator.jobs.arrivals import gaps_s, in_ns
+from harness.simulator.jobs.model import Integers, Jobs, Outcome, rigid
+from harness.simulator.jobs.replicate import mean_of
+
+EXPLANATIONS = "docs/zhou97.md"
+
+LEVELS = {"slots": (1, 8, 7), "quanta_ms": (5_000.0, 15_000.0, 25_000.0)}
+"""The paper's example: f_0 = 1, q_0 = 5 s; f_1 = 8, q_1 = 15 s; f_2 = 7, q_2 = 25 s."""
+
+SYSTEMS: Mapping[str, tuple[str, dict[str, Any]]] = {
+    "round robin": ("two-queue", {"service": 0, "quantum_ms": 5_000.0}),
+    "two-queue, N = 3": ("two-queue", {"service": 3, "quantum_ms": 5_000.0}),
+    "modified, N = 3": (
+        "modified-two-queue",
+        {"service": 3, "quantum_ms": 5_000.0, "long_quantum_ms": 15_000.0},
+    ),
+    "multilevel, N = 4": ("multilevel-two-queue", {"service": 4, **LEVELS}),
+    "multilevel, N = 4, inserting": ("multilevel-two-queue", {"service": 4, "insert": True, **LEVELS}),
+    "batch": ("two-queue", {"service": 1, "quantum_ms": 5_000.0}),
+}
+SHORT_S, LONG_S, LONG_SHARE, LOAD = 4.0, 300.0, 0.125, 0.8
+REPEATS = 5
+LENGTHS = ("alike", "exponential")
+"""Short jobs alike and long ones alike, as in the paper's examples, or exponential about the same means."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One replication of a system with jobs of such lengths."""
+
+    system: str
+    lengths: str
+    repeat: int
+
+
+@dataclass(frozen=True)
+class Mix:
+    """Mean turnaround in seconds of the short, the long and all jobs, and preemptions a job."""
+
+    short_s: float
+    long_s: float
+    all_s: float
+    preemptions: float
+
+
+Found = Mapping[Cell, Mix]
+
+
+def cells() -> list[Cell]:
+    """All that Figure 5 needs."""
+    return [Cell(s, lengths, n) for s in SYSTEMS for lengths in LENGTHS for n in range(REPEATS)]
+
+
+def simulate(cell: Cell, count: int, seed: int) -> Mix:
+    """Simulate ``count`` jobs; all systems see the same ones in a replication."""
+    key = (LENGTHS.index(cell.lengths), cell.repeat)
+    random = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
+    long_ = random.random(count) < LONG_SHARE
+    times_s = np.where(long_, LONG_S, SHORT_S)
+    if cell.lengths == "exponential":
+        times_s = np.maximum(random.exponential(times_s), 0.001)
+    mean_s = LONG_SHARE * LONG_S + (1 - LONG_SHARE) * SHORT_S
+    submit_ns = in_ns(np.cumsum(gaps_s("exponential", count, mean_s / LOAD, random)))
+    outcome, preempted = run_and_count(whole_machine(times_s, submit_ns), *SYSTEMS[cell.system])
+    response_s = outcome.response_s
+    return Mix(
+        float(response_s[~long_].mean()),
+        float(response_s[long_].mean()),
+        float(response_s.mean()),
+        preempted.sum() / count,
+    )
+
+
+def mean(found: Found, system: str, lengths: str) -> Mix:
+    """The mean of the replications."""
+    runs = _runs(found, system, lengths)
+    return Mix(*(statistics.fmean(getattr(mix, name) for mix in runs) for name in vars(runs[0])))
+
+
+def _runs(found: Found, system: str, lengths: str) -> list[Mix]:
+    return [mix for cell, mix in found.items() if (cell.system, cell.lengths) == (system, lengths)]
+
+
+def whole_machine(times_s: np.ndarray, submit_ns: Integers | None = None) -> Jobs:
+    """Jobs that need the whole machine, which is one processor here."""
+    none = np.zeros(len(times_s), dtype=np.int64)
+    return rigid(none if submit_ns is None else submit_ns, none + 1, in_ns(times_s))
+
+
+def run_and_count(
+    jobs: Jobs, name: str, options: Mapping[str, Any], *, same: bool = False
+) -> tuple[Outcome, Integers]:
+    """Simulate on one processor; also how often each job had to give way to another one.
+
+    ``same``: count every end of a slot, also those after which the same job goes on.
+    """
+    order: list[tuple[int, int]] = []
+    """Which job runs from when on."""
+
+    def watch(plan: Plan, now_ns: int) -> None:
+        begin_ns = plan.start_ns
+        while order and order[-1][0] >= now_ns:
+            order.pop()
+        for slot in plan.decision.slots:
+            for job in slot.runs[0]:
+                order.append((max(begin_ns, now_ns), job))
+            begin_ns += slot.length_ns or 0
+
+    outcome, _ = exact.simulate(jobs, 1, policies.create(name, options), watch=watch)
+    preempted = np.zeros(len(jobs), dtype=np.int64)
+    for (_, job), (end_ns, following) in pairwise(order):
+        if (same or following != job) and outcome.finish_ns[job] > end_ns:
+            preempted[job] += 1
+    return outcome, preempted
+
+
+def claims(found: Found) -> list[Claim]:
+    """What the paper says of arbitrary order; systems are compared in pairs of replications."""
+    robin, multi, insert = "round robin", "multilevel, N = 4", "multilevel, N = 4, inserting"
+    made = []
+    for lengths in LENGTHS:
+        beats = "the multilevel two-queue system beats round robin where short and long jobs mix, lengths "
+        made += [
+            _below(found, f"{beats}{lengths} (mean turnaround)", lengths, "all_s", multi, robin),
+            _below(found, f"{beats}{lengths}, inserting", lengths, "all_s", insert, robin),
+            _below(
+                found,
+                f"in arbitrary order the simple two-queue system is worse for short jobs, lengths {lengths}",
+                lengths,
+                "short_s",
+                robin,
+                "two-queue, N = 3",
+            ),
+            _below(
+                found,
+                f"inserting new arrivals serves short jobs sooner, lengths {lengths}",
+                lengths,
+                "short_s",
+                insert,
+                multi,
+            ),
+            _below(
+                found,
+                "long jobs get longer slots, so there are fewer context switches than under round robin, "
+                f"lengths {lengths}",
+                lengths,
+                "preemptions",
+                multi,
+                robin,
+            ),
+        ]
+    return [explained(claim, EXPLANATIONS) for claim in [*made, *_examples()]]
+
+
+def _below(found: Found, text: str, lengths: str, value: str, lower: str, upper: str) -> Claim:
+    """That a value is smaller under one system than under another."""
+    low, high = ([getattr(mix, value) for mix in _runs(found, system, lengths)] for system in (lower, upper))
+    more = mean_of([b - a for a, b in zip(low, high, strict=True)])
+    unit = " a job" if value == "preemptions" else " s"
+    words = f"{statistics.fmean(low):.1f}{unit} ({lower}) against {statistics.fmean(high):.1f} ({upper})"
+    return Claim("5", text, words, verdict(more.mean > 0, abs(more.mean) > (more.half or 0)))
+
+
+def _examples() -> Sequence[Claim]:
+    """The paper's two jobs, each beside a very long one."""
+    made = []
+    for minutes, (name, options), expected, least, how in (
+        (5, ("multilevel-two-queue", {"service": 2, **LEVELS}), "15", 15, "multilevel"),
+        (2, SYSTEMS["round robin"], "up to 24", 23, "fixed slots of 5 s"),
+    ):
+        jobs = whole_machine(np.array([minutes * 60.0, 100_000.0]))
+        _, preempted = run_and_count(jobs, name, options, same=True)
+        text = f"a job of {minutes} minutes is preempted {expected} times ({how})"
+        holds = least <= int(preempted[0]) <= int(expected.split()[-1])
+        made.append(Claim("5", text, f"{preempted[0]} times", verdict(holds)))
+    return made
