@@ -241,8 +241,8 @@ def _rank(job: JobOutcome, rank: int, spans: _Spans, host: Host, timeline: bool)
             "read": _waits(job.reads if rank == 0 else None),
         },
     }
-    if job.thoughts:
-        record["responses"] = {"n": job.thoughts, "sum_ns": job.bursts_ns, "max_ns": job.longest_burst_ns}
+    if job.bursts_ns:
+        record["responses_ns"] = list(job.bursts_ns)
     if timeline:
         kept = rows[: timelines.ROWS]
         packed = timelines.pack(

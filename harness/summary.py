@@ -22,7 +22,7 @@ from harness.records import (
     quantile,
     switch_summary,
 )
-from harness.statistics import bounded_slowdown, estimate
+from harness.statistics import bounded_slowdown, estimate, response_times
 
 TAU_S = 1.0
 """Default bound of the bounded slowdown."""
@@ -169,20 +169,9 @@ def _breakdown(repeats: Sequence[_Repeat]) -> dict[str, Any] | None:
 
 
 def _responses(runs: Sequence[RunRecord]) -> dict[str, Any] | None:
-    """Response times of the bursts of interactive jobs in all repeats; None without any.
-
-    Simulated ranks have no single times, so that only the longest is known beside the mean.
-    """
+    """Response times of the bursts of interactive jobs in all repeats; None without any."""
     ranks = [rank for run in runs for rank in run.ranks]
-    every = sorted(time for rank in ranks for time in rank.get("responses_ns", ()))
-    if every:
-        mean_ms, p99_ms = statistics.fmean(every) / 1e6, quantile(every, 0.99) / 1e6
-        return {"n": len(every), "mean_ms": mean_ms, "p99_ms": p99_ms}
-    sums = [rank["responses"] for rank in ranks if "responses" in rank]
-    if not sums:
-        return None
-    n, longest_ns = sum(one["n"] for one in sums), max(one["max_ns"] for one in sums)
-    return {"n": n, "mean_ms": sum(one["sum_ns"] for one in sums) / n / 1e6, "max_ms": longest_ns / 1e6}
+    return response_times([time_ns for rank in ranks for time_ns in rank.get("responses_ns", ())])
 
 
 def _switches(runs: Sequence[RunRecord]) -> dict[str, Any] | None:

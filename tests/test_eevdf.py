@@ -61,8 +61,8 @@ def test_an_interactive_process_waits_for_no_more_than_a_turn_of_each_other():
     """It is eligible when it wakes, and its deadline is among the first."""
     thinker = SimulatedJob(2, Program(processes=1, granularity_us=200, phases=100), think_us=20_000)
     outcome = run([*computing(2, phases=4000), thinker], machine())
-    assert outcome.jobs[2].longest_burst_ns < 200_000 + 2 * eevdf.TICK_NS + 4 * 5_000
-    assert outcome.jobs[2].bursts_ns / 100 < eevdf.TICK_NS
+    assert max(outcome.jobs[2].bursts_ns) < 200_000 + 2 * eevdf.TICK_NS + 4 * 5_000
+    assert sum(outcome.jobs[2].bursts_ns) / 100 < eevdf.TICK_NS
 
 
 @takes_minutes

@@ -22,6 +22,7 @@ COLUMNS = (
     "response_mean_ms",
     "response_p99_ms",
     "simulated_response_mean_ms",
+    "simulated_response_p99_ms",
     "verdict",
     "reason",
 )
@@ -68,6 +69,7 @@ def _cells(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             "response_mean_ms": (measured.get("responses") or {}).get("mean_ms"),
             "response_p99_ms": (measured.get("responses") or {}).get("p99_ms"),
             "simulated_response_mean_ms": (simulated.get("responses") or {}).get("mean_ms"),
+            "simulated_response_p99_ms": (simulated.get("responses") or {}).get("p99_ms"),
             "verdict": row["verdict"],
             "reason": row["reason"],
         }

@@ -26,9 +26,7 @@ _SHARES: Headings = ("comp\n%", "comm\n%", "sync\n%", "switch\n%", "idle\n%")
 _SLOTS: Headings = ("late\nus", "skew\nus")
 _RESPONSES: Headings = ("burst\nms",)
 _SIMULATED_RESPONSES: Headings = ("burst ms\nsimulated",)
-LEGEND_RESPONSES = (
-    "Burst: mean/99th percentile of the response times of interactive jobs' bursts; simulated: their mean."
-)
+LEGEND_RESPONSES = "Burst: mean/99th percentile of the response times of interactive jobs' bursts."
 LEGEND = (
     "Workload slowdown: makespan / sum of dedicated times; job: response time / dedicated time. "
     "Late, skew: median/99th percentile of slot switches."
@@ -113,11 +111,10 @@ def _slowdowns(row: Mapping[str, Any], headings: Headings) -> Iterator[str]:
 
 
 def _responses(row: Mapping[str, Any], headings: Headings) -> Iterator[str]:
-    found, predicted = (row[side] and row[side]["responses"] for side in ("measured", "simulated"))
-    if _RESPONSES[0] in headings:
-        yield f"{found['mean_ms']:.1f}/{found['p99_ms']:.1f}" if found else UNKNOWN
-    if _SIMULATED_RESPONSES[0] in headings:
-        yield f"{predicted['mean_ms']:.1f}" if predicted else UNKNOWN
+    for heading, side in (*_RESPONSES, "measured"), (*_SIMULATED_RESPONSES, "simulated"):
+        if heading in headings:
+            found = row[side] and row[side]["responses"]
+            yield f"{found['mean_ms']:.1f}/{found['p99_ms']:.1f}" if found else UNKNOWN
 
 
 def _shares(measured: Mapping[str, Any]) -> Iterator[str]:

@@ -16,7 +16,7 @@ from harness.simulator.machine import SimulatedMachine
 from harness.simulator.outcome import Outcome
 from harness.simulator.simulate import simulate
 from harness.simulator.work import simulated_job
-from harness.statistics import bounded_slowdown, estimate
+from harness.statistics import bounded_slowdown, estimate, response_times
 
 Compute = Callable[[Sequence[Any], Callable[[Any], Any], Progress], dict[Any, Any]]
 """Does independent parts of a piece of work (``harness.papers.parallel.compute``)."""
@@ -135,20 +135,7 @@ def _summary(repeats: Sequence[tuple[Outcome, list[float]]], tau_s: float) -> di
         "dedicated_s": statistics.median(sum(alone_s) for _, alone_s in repeats),
         "switches": None,
         "waits": {"barrier": _waits(outcomes, "barriers"), "read": _waits(outcomes, "reads")},
-        "responses": _responses(outcomes),
-    }
-
-
-def _responses(outcomes: Sequence[Outcome]) -> dict[str, Any] | None:
-    """Of all bursts of the interactive jobs, from the ends of the thinking before them."""
-    thinking = [job for outcome in outcomes for job in outcome.jobs if job.thoughts]
-    if not thinking:
-        return None
-    bursts = sum(job.thoughts for job in thinking)
-    return {
-        "n": bursts,
-        "mean_ms": sum(job.bursts_ns for job in thinking) / bursts / 1e6,
-        "max_ms": max(job.longest_burst_ns for job in thinking) / 1e6,
+        "responses": response_times([time for one in outcomes for job in one.jobs for time in job.bursts_ns]),
     }
 
 

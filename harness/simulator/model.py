@@ -133,8 +133,7 @@ JOB = np.dtype(
         ("fixed_ns", np.int64),
         ("imbalance_ns", np.int64),
         ("finish_ns", np.int64),
-        ("bursts_ns", np.int64),  # sum and maximum of the responses to an interactive user
-        ("longest_burst_ns", np.int64),
+        ("bursts_at", np.int64),  # where the responses to its interactive user begin
     ],
     align=True,
 )
@@ -206,6 +205,7 @@ class State(NamedTuple):
         timers: a tournament tree: the root, entry 1, is the least of the leaves; leaf p is
             processor p's next timer, as time << shift | p.
         messages: a ring of messages under way, each time << shift | message.
+        bursts_ns: response time of each burst, of one interactive job after the other.
         targets: whom to read from, one row of P' ranks per read of the phase, per job.
         compute_ns, gap_ns: (phases at hand, N) drawn times; phase k is in row k mod rows.
         samples: (N + J, ...) waits that the adaptive rules remember: of each process, and
@@ -225,6 +225,7 @@ class State(NamedTuple):
     residents: NDArray[np.int32]
     timers: NDArray[np.int64]
     messages: NDArray[np.int64]
+    bursts_ns: NDArray[np.int64]
     targets: NDArray[np.int32]
     compute_ns: NDArray[np.int64]
     gap_ns: NDArray[np.int64]

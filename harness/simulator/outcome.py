@@ -33,9 +33,8 @@ class JobOutcome:
 
     ``finish_ns`` is None for a job that did not finish, ``placement`` empty for one that
     was never placed. ``barriers`` counts opening and closing ones. ``cpu_ns`` is the
-    processor time of each process. ``bursts_ns`` and ``longest_burst_ns`` are the sum and
-    the maximum of the times that the bursts of a job of one process took, from its waking up
-    where it thinks; ``thoughts`` is how often it thought.
+    processor time of each process. ``bursts_ns`` are the times that the bursts of an interactive
+    job took, from the end of the thinking before each; none for other jobs.
     """
 
     number: int
@@ -46,9 +45,7 @@ class JobOutcome:
     reads: Waits
     barriers: Waits
     opening_barriers: Waits
-    bursts_ns: int
-    longest_burst_ns: int
-    thoughts: int
+    bursts_ns: tuple[int, ...]
 
     @property
     def response_ns(self) -> int | None:
@@ -141,6 +138,8 @@ def _job_outcome(state: State, index: int, job: SimulatedJob, placement: tuple[i
     record = state.jobs[index]
     processes = state.processes[record.first : record.first + len(placement)]
     finished = placement and record.unfinished == 0
+    bursts = record.phases if record.think_ns > 0 else 0
+    bursts_ns = state.bursts_ns[record.bursts_at : record.bursts_at + bursts]
     return JobOutcome(
         number=job.number,
         placement=placement,
@@ -150,9 +149,7 @@ def _job_outcome(state: State, index: int, job: SimulatedJob, placement: tuple[i
         reads=_waits(state.waits[index, READS]),
         barriers=_waits(state.waits[index, OPENING_BARRIERS:].sum(axis=0)),
         opening_barriers=_waits(state.waits[index, OPENING_BARRIERS]),
-        bursts_ns=int(record.bursts_ns),
-        longest_burst_ns=int(record.longest_burst_ns),
-        thoughts=int(record.phases) if record.think_ns > 0 else 0,
+        bursts_ns=tuple(bursts_ns[bursts_ns > 0].tolist()),
     )
 
 

@@ -271,9 +271,7 @@ def end_burst(state: State, p: int, q: int) -> None:
     """A burst of a job of one process has ended: think before the next one, if it thinks."""
     process = state.processes[q]
     job = state.jobs[process.job]
-    burst_ns = state.clock[0].now_ns - process.wait_began_ns
-    job.bursts_ns += burst_ns
-    job.longest_burst_ns = max(job.longest_burst_ns, burst_ns)
+    state.bursts_ns[job.bursts_at + process.phase] = state.clock[0].now_ns - process.wait_began_ns
     process.wait_began_ns = state.clock[0].now_ns
     if job.think_ns == 0 or process.phase + 1 == job.phases:
         finish_phase(state, p, q)

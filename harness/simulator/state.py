@@ -41,6 +41,7 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
     """An idle machine with room for ``jobs``, at time 0."""
     processes = sum(job.program.processes for job in jobs)
     sizes = [job.program.processes * job.program.reads_per_phase for job in jobs]
+    bursts = [0 if job.think_us is None else job.program.phase_count() for job in jobs]
     leaves = _power_of_two(machine.processors)
     rows = min(MOST_DRAWN, max(2, _power_of_two(max(job.program.phase_count() for job in jobs))))
     state = State(
@@ -52,6 +53,7 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
         residents=np.zeros((machine.processors, len(jobs)), dtype=np.int32),
         timers=np.full(2 * leaves, NEVER_NS, dtype=np.int64),
         messages=np.full(_power_of_two(processes + 2), NEVER_NS, dtype=np.int64),
+        bursts_ns=np.zeros(sum(bursts), dtype=np.int64),
         targets=np.zeros(sum(sizes), dtype=np.int32),
         compute_ns=np.zeros((rows, processes), dtype=np.int64),
         gap_ns=np.zeros((rows, processes), dtype=np.int64),
@@ -71,6 +73,7 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
     for index, record in enumerate(state.jobs):
         record.first = firsts[index]
         record.targets_at = sum(sizes[:index])
+        record.bursts_at = sum(bursts[:index])
     return state
 
 

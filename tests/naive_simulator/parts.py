@@ -57,7 +57,7 @@ class Job:
         self.longest = self.estimate = -1
         self.sample = blocking.new_sample(0)
         self.waits = {(k, b): [0, 0] for k in ("read", "barrier") for b in (False, True)}
-        self.bursts = self.longest_burst = 0
+        self.bursts_ns = []
 
     def now(self):
         return self.simulation.now

@@ -51,8 +51,7 @@ class Programs(Processors):
     def end_burst(self, processor, process):
         job = process.job
         burst = self.now - process.wait_began
-        job.bursts += burst
-        job.longest_burst = max(job.longest_burst, burst)
+        job.bursts_ns.append(burst)
         process.wait_began = self.now
         if job.think_us == 0 or process.phase + 1 == job.phases:
             self.finish_phase(processor, process)
