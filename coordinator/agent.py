@@ -66,6 +66,7 @@ class Agent:
         self._watch(self._alarm, self._alarm.acknowledge)
         self._watch(self._line, lambda: None)  # heard in every turn of the loop
         self._switches: list[tuple[int, ...]] = []
+        self._told: list[protocol.Ready | protocol.Finished | protocol.Gone] = []
         self._exchanges = 0 if not setup.same_clock else FIRST_EXCHANGES - 1
         self._beat_ns = self._clock.read_ns()
         self._lease_ns = self._beat_ns + round(JOIN_S * 1e9)
@@ -215,20 +216,27 @@ class Agent:
                 if root := self._roster.find(job, 0):
                     self._roster.send(root, protocol.RankResize(cores))
             case protocol.Discard(job):
-                for peer in self._roster:
-                    if peer.job == job:
-                        peer.process.send(signal.SIGKILL)
+                self._discard(job)
+            case protocol.Retell():
+                for told in self._told:
+                    self._tell(told)
             case protocol.Leave():
                 for peer in self._roster:
                     self._roster.send(peer, protocol.RankLeave())
             case protocol.End():
                 self._over = True
 
+    def _discard(self, job: int) -> None:
+        for peer in self._roster:
+            if peer.job == job:
+                peer.process.send(signal.SIGKILL)
+
     def _start(self, start: protocol.Start) -> None:
         for rank, core in start.cores:
             peer = self._roster.find(start.job, rank)
-            if peer is None:
+            if peer is None or peer.begun:  # another driver does not know what the first has said
                 continue
+            peer.begun = True
             if self._setup.local == "rr":
                 mechanisms.set_class(peer.process, "rr")
             at_ns = self._clock.local_ns(start.at_ns)
@@ -245,6 +253,7 @@ class Agent:
 
     def admitted(self, peer: Peer) -> None:
         """Take over a rank's process."""
+        self._told = [told for told in self._told if (told.job, told.rank) != (peer.job, peer.rank)]
         try:
             self._switcher.adopt(peer.job, peer.rank, peer.process)
         except OSError as error:
@@ -255,14 +264,14 @@ class Agent:
         """Pass on what a rank says, its times in the run's clock."""
         match message:
             case protocol.RankReady():
-                self._tell(protocol.Ready(peer.job, peer.rank, peer.process.pid))
+                self._tell_of_rank(protocol.Ready(peer.job, peer.rank, peer.process.pid))
             case protocol.RankRecord(record):
                 times = {
                     key: self._clock.run_ns(record[key])
                     for key in ("start_ns", "finish_ns")
                     if isinstance(record.get(key), int)
                 }
-                self._tell(protocol.Finished(peer.job, peer.rank, {**record, **times}))
+                self._tell_of_rank(protocol.Finished(peer.job, peer.rank, {**record, **times}))
 
     def ended(self, peer: Peer) -> None:
         """Make the record of a program: when it ran, and where, and what it has left of its waits."""
@@ -287,7 +296,12 @@ class Agent:
     def gone(self, peer: Peer) -> None:
         """A rank is no longer there."""
         self._switcher.drop(peer.job, peer.rank)
-        self._tell(protocol.Gone(peer.job, peer.rank))
+        self._tell_of_rank(protocol.Gone(peer.job, peer.rank))
+
+    def _tell_of_rank(self, message: protocol.Ready | protocol.Finished | protocol.Gone) -> None:
+        """Tell the driver, and remember it: it may be gone before it has heard."""
+        self._told.append(message)
+        self._tell(message)
 
     def refused(self, why: str) -> None:
         """Somebody was turned away."""

@@ -66,7 +66,7 @@ class Conductor:
     Args:
         session: a new session over ``jobs``.
         jobs: the workload.
-        crew: carries out.
+        crew: carries out; another one may take its place.
         lead_ns: how long ahead foreseeable events (arrivals, ends of tables) are decided, so
             that the agents know before it is time.
         node_of: the node of each processor; by default they all share one.
@@ -84,7 +84,7 @@ class Conductor:
         self._node_of = node_of or [0] * session.machine.processors
         self._launched: dict[int, tuple[int, ...]] = {}
         self._session = session
-        self._crew = crew
+        self.crew = crew
         self._lead_ns = lead_ns
         self._arrivals = sorted(jobs, key=lambda job: (job.arrival_ns, job.number))
         self._stages = {job.number: Stage.ABSENT for job in jobs}
@@ -152,6 +152,14 @@ class Conductor:
         self._last_ns = max(now_ns, self._last_ns)
         self._decided(Reason.NODE_LOST, None, self._session.replan(self._last_ns))
 
+    def repeat(self) -> None:
+        """Have the crew publish the plan in force and begin the jobs that have begun, once more."""
+        if self._session.plan is not None:
+            self.crew.publish(self._session.plan, self._last_ns)
+        for job, stage in self._stages.items():
+            if stage is Stage.BEGUN:
+                self.crew.begin(job, self._last_ns, self.placements[job])
+
     def due_ns(self) -> int | None:
         """When ``advance`` must be called next; None if nothing is foreseeable."""
         dues = [due for due in (self._arrival_ns(), self._table_end_ns()) if due is not None]
@@ -177,9 +185,9 @@ class Conductor:
         for number, placement in plan.decision.placements.items():
             changed = placement != self.placements.get(number)
             if changed and number in self._malleable and self._stages[number] is Stage.BEGUN:
-                self._crew.resize(number, placement)
+                self.crew.resize(number, placement)
         self.placements.update(plan.decision.placements)
-        self._crew.publish(plan, self._last_ns)
+        self.crew.publish(plan, self._last_ns)
         self._begin_placed(self._last_ns)
 
     def _begin_placed(self, at_ns: int) -> None:
@@ -190,8 +198,6 @@ class Conductor:
         decision = plan.decision
         scheduled = {job for slot in range(len(decision.slots)) for job in decision.running(slot)}
         for job, placement in decision.placements.items():
-            if self._session.plan is not plan:
-                return  # a job has failed meanwhile, and what follows has been decided and done
             displaced = self._stages[job] is Stage.READY and self._on(self._launched[job]) != self._on(
                 placement
             )
@@ -199,12 +205,12 @@ class Conductor:
                 self._launch(job, placement)
             elif self._stages[job] is Stage.READY and job in scheduled:
                 self._stages[job] = Stage.BEGUN
-                self._crew.begin(job, at_ns, placement)
+                self.crew.begin(job, at_ns, placement)
 
     def _launch(self, job: int, placement: tuple[int, ...]) -> None:
         self._stages[job] = Stage.LAUNCHED
         self._launched[job] = placement
-        self._crew.launch(job, placement)
+        self.crew.launch(job, placement)
 
     def _on(self, placement: tuple[int, ...]) -> list[int]:
         return [self._node_of[processor] for processor in placement]

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import selectors
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
-from coordinator import cleanup, feasible, guardian, launch, processes, protocol, ranks
+from coordinator import cleanup, feasible, guardian, history, launch, processes, protocol, ranks
 from coordinator.conductor import Conductor
+from coordinator.feasible import Means
+from coordinator.history import Beginning, Event, History
 from coordinator.interrupt import Interrupt
-from coordinator.launch import Launcher
-from coordinator.nodes import SILENCE_NS, Nodes
+from coordinator.launch import Started
+from coordinator.nodes import SILENCE, Contacts, Nodes
 from coordinator.outcome import Part, outcome
 from coordinator.priority import prompt
 from coordinator.processes import JOB, Process
@@ -40,9 +42,6 @@ EXIT_S = 1.0
 REPORT_S = 5.0
 """How long the agents may take to report the end of a program after its launcher has ended."""
 
-LOSS_S = SILENCE_NS / 1e9 + 1.0
-"""How long a job that has not begun waits whether its node is lost, which then costs it nothing."""
-
 FINALIZE_S = 30.0
 """How long all launchers may take to end after the end of the workload."""
 
@@ -64,48 +63,45 @@ def run_workload(workload: Workload, progress: Progress | None = None) -> Result
         KeyboardInterrupt: on SIGINT, once everything is released.
         SystemExit: on SIGTERM, once everything is released.
     """
-    mechanism, why = feasible.mechanism(workload)
-    launcher = launch.find_launcher(hosts=[node.host for node in workload.nodes])
-    own = feasible.own_launchers(workload)
+    means = feasible.means(workload)
     session, jobs = feasible.session(workload)
     with Interrupt() as interrupt:
-        driver = Driver(workload, mechanism, launcher, own, interrupt, progress or (lambda text: None))
-        failure = driver.play(session, jobs)
-        return driver.result(mechanism or "none", why, failure)
+        driver = Driver(RunDirectory.create(), workload, means, interrupt, progress or (lambda text: None))
+        return driver.result(driver.play(session, jobs))
 
 
 class Driver:
-    """One run: the crew of the conductor, and the loop that tells it what happens.
+    """One run: the crew of the conductor, and the loop that tells it what happens."""
 
-    ``own`` are the launchers of the jobs that do not take the common one.
-    """
+    contacts: Contacts | None = None
 
     def __init__(
         self,
+        directory: RunDirectory,
         workload: Workload,
-        mechanism: str | None,
-        launcher: Launcher,
-        own: Mapping[int, Launcher],
+        means: Means,
         interrupt: Interrupt,
         progress: Progress,
     ) -> None:
+        self._directory = directory
         self._workload = workload
-        self._mechanism = mechanism
-        self._launcher = launcher
-        self._own = own
+        self._means = means
         self._interrupt = interrupt
         self._progress = progress
         self._parts = {job.number: Part() for job in workload.jobs}
         self._jobs = {job.number: job for job in workload.jobs}
         self._switches: list[Switch] = []
+        self._history = History(directory.history)
         self._nodes: Nodes
         self._origin_ns: int | None = None
+        self._under_way = False
+        # So long a job that has not begun waits whether its node is lost, which then costs it nothing.
+        self._loss_s = SILENCE * workload.lease_s + 1.0
         self._give_up_ns = time.monotonic_ns() + round(workload.timeout_s * 1e9)
         self._give_up_why = f"timed out: the run may take {workload.timeout_s:g} s"
 
     def play(self, session: Session, jobs: list[Job]) -> str:
         """Run it all; returns what made the run fail, or nothing."""
-        self._directory = RunDirectory.create()
         try:
             with ExitStack() as stack:
                 stack.enter_context(prompt())
@@ -115,11 +111,12 @@ class Driver:
                 self._watch(self._alarm, self._alarm.acknowledge)
                 self._watch(self._interrupt, self._interrupt.acknowledge)
                 self._start_nodes(stack)
-                self._conductor = Conductor(session, jobs, self, LEAD_NS, self._nodes.node_of)
+                self._prepare(session, jobs)
                 self._perform()
         except RunFailed as failed:
             return str(failed)
         finally:
+            self._history.end()
             # Again, in case the guardian was killed.
             cleanup.release(self._directory)
             self._directory.unlock()
@@ -128,7 +125,7 @@ class Driver:
                     part.mpiexec.wait()
         return ""
 
-    def result(self, mechanism: str, why: str, failure: str) -> Result:
+    def result(self, failure: str) -> Result:
         """What came of it, all times relative to the start of the run."""
         return outcome(
             self._workload,
@@ -136,9 +133,9 @@ class Driver:
             self._conductor.placements,
             self._switches,
             self._origin_ns or 0,
-            mechanism=mechanism,
-            mechanism_reason=why,
-            launcher=str(self._launcher),
+            mechanism=self._means.mechanism or "none",
+            mechanism_reason=self._means.reason,
+            launcher=str(self._means.launcher),
             nodes=self._nodes.results(),
             failure=failure,
         )
@@ -152,19 +149,23 @@ class Driver:
         if part.mpiexec is not None:
             part.mpiexec = None
             self._discard(job)
-        if not self._nodes.alive(placement):
-            self._fail(job, "it is placed on processors that are lost")
+        if self._refused(part, placement):
             return
         part.ready.clear()
         count = part.processes
-        launcher = self._own.get(job, self._launcher)
+        launcher = self._means.own.get(job, self._means.launcher)
         hosts = self._nodes.hosts(part.placement)
         rank = ranks.argv(self._workload, self._jobs[job], count, self._directory)
         argv = launcher.argv(count, rank, hosts)
         environment = launcher.environment({**self._directory.marks, JOB: str(job)}, hosts=hosts)
         out, err = (self._directory.log(f"job-{job}-{stream}") for stream in ("out", "err"))
-        part.mpiexec = mpiexec = launch.start(argv, environment, out, err)
-        handle = Process(mpiexec.pid)
+        status = self._directory.status(job) if self._workload.nodes else None
+        part.mpiexec = launch.start(argv, environment, out, err, status)
+        self._note(history.Launched(job, part.mpiexec.pid))
+        self._watch_launcher(job, part.mpiexec)
+
+    def _watch_launcher(self, job: int, mpiexec: Started) -> None:
+        handle = launch.handle(mpiexec)
         self._watch(handle, lambda: self._on_exit(job, mpiexec, handle))
 
     def publish(self, plan: Plan, from_ns: int) -> None:
@@ -175,20 +176,28 @@ class Driver:
     def begin(self, job: int, at_ns: int, placement: tuple[int, ...]) -> None:
         """Have the agents tell a job's ranks to begin."""
         assert self._origin_ns is not None
-        if not self._nodes.alive(placement):
-            self._fail(job, "it is placed on processors that are lost")
-            return
         part = self._parts[job]
+        if self._refused(part, placement):
+            return
+        first = not part.begun
         part.placement, part.begun = self._ranks(job, placement), True
         if feasible.malleable(self._jobs[job].program):
             self._nodes.resize(job, placement)
         self._nodes.begin(job, self._origin_ns + at_ns, part.placement)
-        self._progress(f"job {job} starts")
+        if first:
+            self._progress(f"job {job} starts")
 
     def resize(self, job: int, placement: tuple[int, ...]) -> None:
         """Have a malleable job go on on other processors."""
         self._nodes.resize(job, placement)
         self._progress(f"job {job} goes on with {len(placement)} processes")
+
+    def _refused(self, part: Part, placement: tuple[int, ...]) -> bool:
+        """Whether a job cannot be where the policy places it; it fails as soon as the conductor is done."""
+        if self._nodes.alive(placement):
+            return False
+        part.failure, part.give_up_ns = "it is placed on processors that are lost", time.monotonic_ns()
+        return True
 
     def _ranks(self, job: int, placement: tuple[int, ...]) -> tuple[int, ...]:
         """Where each rank begins: of a malleable job there are more than active ones."""
@@ -199,10 +208,28 @@ class Driver:
 
     # What happens.
 
-    def _perform(self) -> None:
+    def _prepare(self, session: Session, jobs: list[Job]) -> None:
+        """Launch what can be launched ahead of time."""
+        self._conductor = Conductor(session, jobs, self, LEAD_NS, self._nodes.node_of)
         self._conductor.prepare()
-        self._progress(f"starting {len(self._parts)} jobs with {self._launcher}")
-        while not self._conductor.over:
+        self._progress(f"starting {len(self._parts)} jobs with {self._means.launcher}")
+
+    def _set_off(self, now_ns: int) -> bool:
+        """Begin the run if all are there; from then on another driver can take it over."""
+        if not (self._conductor.prepared and self._nodes.joined):
+            return False
+        self._origin_ns = now_ns + HEAD_START_NS
+        if self._workload.nodes:
+            past = self._workload, self._means, self._nodes.contacts, self._origin_ns, self._give_up_ns
+            self._history.begin(Beginning(*past))
+        return True
+
+    @property
+    def _over(self) -> bool:
+        return self._conductor.over
+
+    def _perform(self) -> None:
+        while not self._over:
             self._wait()
         self._nodes.send(protocol.Leave())
         self._give_up_ns = time.monotonic_ns() + round(FINALIZE_S * 1e9)
@@ -233,16 +260,28 @@ class Driver:
         for job, part in self._parts.items():
             if part.give_up_ns is not None and now_ns >= part.give_up_ns:
                 self._fail(job, part.failure)
-        if self._origin_ns is None and self._conductor.prepared and self._nodes.joined:
-            self._origin_ns = now_ns + HEAD_START_NS
+        self._under_way = self._under_way or self._set_off(now_ns)
         if self._origin_ns is not None:
-            self._conductor.advance(now_ns - self._origin_ns)
+            due_ns = self._conductor.due_ns()
+            if due_ns is not None and due_ns <= now_ns - self._origin_ns:
+                self._happened(history.Advanced(now_ns - self._origin_ns))
+
+    def _note(self, event: Event) -> None:
+        if self._workload.nodes:
+            self._history.add(event)
+
+    def _happened(self, event: Event) -> None:
+        """Have the conductor decide what follows from an event."""
+        self._note(event)
+        history.tell(self._conductor, event)
 
     def _on_message(self, node: int, message: Any) -> None:
         """An agent says something; what it says of ranks that it cannot have is left out of account."""
         match message:
             case protocol.Switched(switches):
-                self._switches += [Switch(*switch, node=node) for switch in switches]
+                told = tuple(Switch(*switch, node=node) for switch in switches)
+                self._note(history.Switched(told))
+                self._switches += told
             case protocol.Trouble(text, fatal):
                 if fatal:
                     raise RunFailed(text)
@@ -257,13 +296,13 @@ class Driver:
             case protocol.Ready():
                 part.ready.add(rank)
                 if len(part.ready) == part.processes:
-                    self._conductor.ready(job, self._now_ns())
+                    self._happened(history.Ready(job, self._now_ns()))
             case protocol.Finished(_, _, record):
                 part.records[rank] = record
-                if len(part.records) == part.processes:
+                if len(part.records) == part.processes and not self._conductor.is_over(job):
                     if part.give_up_ns is not None:  # it was given up too soon
                         part.failure, part.give_up_ns = "", None
-                    self._conductor.leave(job, self._now_ns())
+                    self._leave(job, part)
                     self._progress(f"job {job} has finished")
             case protocol.Gone() if rank in part.ready:
                 if not self._conductor.is_over(job) and part.give_up_ns is None:
@@ -281,10 +320,12 @@ class Driver:
         concerned = [job for job, part in self._parts.items() if set(part.placement) & set(lost)]
         open_jobs = [job for job in concerned if not self._conductor.is_over(job)]
         failed = [job for job in open_jobs if self._parts[job].begun]
-        for job in set(open_jobs) - set(failed):
+        displaced = [job for job in open_jobs if job not in failed]
+        for job in displaced:
             self._parts[job] = Part()
             self._discard(job)
-        self._conductor.lose(lost, self._now_ns(), failed)
+        node = self._nodes.node_of[lost[0]]
+        self._happened(history.Lost(node, lost, why, self._now_ns(), tuple(failed), tuple(displaced)))
         for job in failed:
             self._fail(job, why)
 
@@ -307,7 +348,7 @@ class Driver:
         said = next(filter(None, map(launch.tail, logs)), "")
         why = "\n".join(filter(None, [part.failure, f"its launcher {launch.describe(status)}", said]))
         if self._workload.nodes and not part.begun:
-            self._give_up(job, why, LOSS_S)
+            self._give_up(job, why, self._loss_s)
         else:
             self._fail(job, why)
 
@@ -315,7 +356,7 @@ class Driver:
         """Fail a job after a while, or when more is known. One that has not begun may have lost its node."""
         part = self._parts[job]
         if self._workload.nodes and not part.begun:
-            patience_s = max(patience_s, LOSS_S)
+            patience_s = max(patience_s, self._loss_s)
         part.failure, part.give_up_ns = why, time.monotonic_ns() + round(patience_s * 1e9)
 
     def _fail(self, job: int, why: str) -> None:
@@ -324,7 +365,10 @@ class Driver:
         part.failure, part.give_up_ns = part.failure or why, None
         self._discard(job)
         self._progress(f"job {job} has failed: {why.splitlines()[0]}")
-        self._conductor.leave(job, self._now_ns())
+        self._leave(job, part)
+
+    def _leave(self, job: int, part: Part) -> None:
+        self._happened(history.Left(job, self._now_ns(), part.failure, part.records))
 
     def _discard(self, job: int) -> None:
         self._nodes.send(protocol.Discard(job))
@@ -339,14 +383,15 @@ class Driver:
         self._selector.register(file, selectors.EVENT_READ, on_input)
 
     def _start_nodes(self, stack: ExitStack) -> None:
-        workload = self._workload
+        workload, means = self._workload, self._means
         if workload.nodes:
             # The agents' guardians are elsewhere; who ends the launchers here if we cannot?
-            keeper, hold = guardian.start(self._directory)
+            keeper, hold = guardian.start(self._directory, patience_s=workload.lease_s)
+            self._note(history.Guarded(keeper.pid))
             stack.callback(keeper.wait, guardian.RELEASE_S)
             stack.callback(hold.close)
-        self._nodes = Nodes(
-            workload, self._mechanism, self._directory, self._launcher, self._on_message, self._on_loss
-        )
+        tell = (self._on_message, self._on_loss)
+        self._nodes = Nodes(workload, means.mechanism, self._directory, means.launcher, *tell, self.contacts)
         stack.callback(self._nodes.end)
+        stack.callback(self._history.end)
         self._nodes.start(self._selector)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from coordinator import mechanisms
-from coordinator.launch import Launcher, launcher_at
+from coordinator.launch import Launcher, find_launcher, launcher_at
 from coordinator.session import Session
 from coordinator.view import Job, Machine
 from coordinator.workload import Work, Workload
@@ -14,33 +16,48 @@ from workloads.program import Program
 from workloads.validation import InputError
 
 
-def own_launchers(workload: Workload) -> dict[int, Launcher]:
-    """The launchers of the jobs that do not take the common one.
+@dataclass(frozen=True)
+class Means:
+    """What a workload is run with.
+
+    Attributes:
+        mechanism: its name; None if the policy stops nothing.
+        reason: why that one.
+        launcher: of the jobs that ask for no other.
+        own: the launchers of those that do.
+    """
+
+    mechanism: str | None
+    reason: str
+    launcher: Launcher
+    own: Mapping[int, Launcher]
+
+
+def means(workload: Workload) -> Means:
+    """What there is here to run a workload with.
 
     Raises:
-        InputError: if there is no such launcher.
+        InputError: if something that it asks for cannot be had.
     """
+    mechanism, reason = _mechanism(workload)
+    launcher = find_launcher(hosts=[node.host for node in workload.nodes])
     programs = {job.number: job.program for job in workload.jobs}
-    return {
+    own = {
         number: launcher_at(program.launcher)
         for number, program in programs.items()
         if isinstance(program, Command) and program.launcher
     }
+    return Means(mechanism, reason, launcher, own)
 
 
-def mechanism(workload: Workload) -> tuple[str | None, str]:
-    """The mechanism to use, None if the policy needs none, and why.
-
-    Raises:
-        InputError: if it cannot be used here.
-    """
+def _mechanism(workload: Workload) -> tuple[str | None, str]:
     mechanisms.check_local(workload.local)
     if not workload.policy.needs_mechanism:
         return None, "the policy stops nothing"
-    chosen, why = mechanisms.choose(workload.mechanism)
-    if chosen == "realtime" and workload.local == "rr":
+    mechanism, why = mechanisms.choose(workload.mechanism)
+    if mechanism == "realtime" and workload.local == "rr":
         raise InputError("local", "rr", "the realtime mechanism sets the class itself", "leave local out")
-    return chosen, why
+    return mechanism, why
 
 
 def session(workload: Workload) -> tuple[Session, list[Job]]:

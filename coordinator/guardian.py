@@ -1,6 +1,6 @@
 """The guardian: outlives the agent, and undoes the run when the agent is gone.
 
-``python -m coordinator.guardian DIRECTORY FD LEASE`` waits until its end of a socket pair
+``python -m coordinator.guardian DIRECTORY FD TIMES`` waits until its end of a socket pair
 closes, however the agent ended, and releases the run. There is no other way to end a run, so
 the way that matters when all goes wrong is exercised every time. An agent that is stopped
 itself says nothing either: if it owes a sign of life, the guardian waits no longer than the
@@ -15,6 +15,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -32,18 +33,21 @@ RELEASE_S = 2 * (GRACE_S + STUBBORN_S)
 
 
 def start(
-    directory: RunDirectory, lease_s: float | None = None
+    directory: RunDirectory, lease_s: float | None = None, patience_s: float = 0.0
 ) -> tuple[subprocess.Popen[bytes], socket.socket]:
     """Start a guardian in a session of its own; returns it and the socket that holds it back.
 
     The guardian releases the run when the socket is closed here, or by the kernel, and with
     a lease also when nothing is sent on it for so long. Its own end shows as the end of
     file on that socket. It has begun to watch when this returns.
+
+    A driver's guardian has patience: if the driver has left its history, another one may take
+    the run over for so long, and has a guardian of its own.
     """
     ours, its = socket.socketpair()
     with its, directory.log("guardian").open("ab") as log:
         guardian = subprocess.Popen(
-            [*COMMAND, str(directory.path), str(its.fileno()), json.dumps(lease_s)],
+            [*COMMAND, str(directory.path), str(its.fileno()), json.dumps([lease_s, patience_s])],
             env=passed_on(directory.marks),
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -73,17 +77,23 @@ def guarded() -> Iterator[RunDirectory]:
         directory.unlock()
 
 
-def main(path: str, descriptor: str, lease: str) -> None:
+def main(path: str, descriptor: str, times: str) -> None:
     """Watch, then release."""
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(signum, signal.SIG_IGN)
     with prompt(), socket.socket(fileno=int(descriptor)) as watched:
         watched.send(b"\n")
-        watched.settimeout(json.loads(lease))
+        lease_s, patience_s = json.loads(times)
+        watched.settimeout(lease_s)
         with suppress(OSError):  # the end of the lease among them
             while watched.recv(64):
                 pass
-        cleanup.release(RunDirectory(Path(path)), spare={os.getpid()})
+        directory = RunDirectory(Path(path))
+        if patience_s and directory.history.exists():
+            time.sleep(patience_s)
+            if not directory.take():
+                return
+        cleanup.release(directory, spare={os.getpid()})
 
 
 if __name__ == "__main__":

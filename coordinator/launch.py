@@ -6,6 +6,7 @@ import functools
 import itertools
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from coordinator import guardian
 from coordinator.environment import passed_on
+from coordinator.processes import RUN, Process, environment_of
 from workloads.validation import InputError, one_of
 
 KINDS = {"mpich": ("HYDRA",), "openmpi": ("Open MPI", "OpenRTE")}
@@ -35,6 +37,10 @@ PLUGINS = ("pmi2", "pmix")
 TRIAL_S = 60.0
 
 REMEDY = "pip install 'lockstep-scheduling[mpich]'"
+
+
+KEEPING_STATUS = ("/bin/sh", "-c", '"$@"; status=$?; echo $status > "$0"; exit $status')
+"""Runs a program and leaves its exit status in a file, for those who are not its parent."""
 
 
 class LaunchError(Exception):
@@ -216,12 +222,14 @@ def recognize(path: str, answer: str) -> Launcher | None:
 
 
 def start(
-    argv: Sequence[str], environment: Mapping[str, str], out: Path, err: Path
+    argv: Sequence[str], environment: Mapping[str, str], out: Path, err: Path, status: Path | None = None
 ) -> subprocess.Popen[bytes]:
-    """Start a program in a session of its own, its output going to files.
+    """Start a program in a session of its own, its output and, if asked for, its exit status going to files.
 
     Files, not pipes: nobody has to wake up and read while a measurement runs.
     """
+    if status is not None:
+        argv = [*KEEPING_STATUS, str(status), *argv]
     with out.open("wb") as stdout, err.open("wb") as stderr:
         return subprocess.Popen(
             argv,
@@ -231,6 +239,58 @@ def start(
             stderr=stderr,
             start_new_session=True,
         )
+
+
+class Adopted:
+    """A program that another driver started for a run; it may have ended, or not be there any more.
+
+    Args:
+        pid: its pid.
+        run: id of the run.
+        status: where its exit status is left; without one it counts as killed.
+    """
+
+    def __init__(self, pid: int, run: str, status: Path | None = None) -> None:
+        self.pid = pid
+        self._status = status
+        try:
+            self._process = Process(pid)
+            if environment_of(pid).get(RUN) == run:
+                return
+            self._process.close()
+        except ProcessLookupError:
+            pass
+        self._process = Process(pid, os.eventfd(1))  # readable like that of a process that has ended
+
+    def handle(self) -> Process:
+        """Another handle on it, to watch for its end."""
+        return Process(self.pid, os.dup(self._process.fileno()))
+
+    def poll(self) -> int | None:
+        """Its exit status; None while it runs."""
+        return self.wait() if self._process.wait(0) else None
+
+    def wait(self) -> int:
+        """Its exit status, once it has ended."""
+        self._process.wait(None)
+        try:
+            return int(self._status.read_text()) if self._status else -signal.SIGKILL
+        except (OSError, ValueError):
+            return -signal.SIGKILL
+
+    def kill(self) -> None:
+        """Send it SIGKILL if it runs."""
+        if self.poll() is None:
+            self._process.send(signal.SIGKILL)
+
+
+Started = subprocess.Popen[bytes] | Adopted
+"""A program that was started by us, or by a driver before us."""
+
+
+def handle(program: Started) -> Process:
+    """A handle on a program, to watch for its end."""
+    return program.handle() if isinstance(program, Adopted) else Process(program.pid)
 
 
 def run_session(argv: Sequence[str], environment: Mapping[str, str], timeout_s: float) -> str:

@@ -73,7 +73,7 @@ class Hub:
         Raises:
             InputError: if ``host`` is not known or there is no way to it.
         """
-        port = str(self._socket.getsockopt_string(zmq.LAST_ENDPOINT)).rstrip("\0").rpartition(":")[2]
+        port = self.endpoint.rpartition(":")[2]
         try:
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
                 probe.connect((host, 9))  # sends nothing
@@ -81,6 +81,15 @@ class Hub:
         except OSError as error:
             rule = f"cannot be reached: {error}"
             raise InputError("hosts", host, rule, "name hosts as ssh knows them") from error
+
+    @property
+    def endpoint(self) -> str:
+        """Where this end listens; another one with the same keys can do so after it."""
+        return str(self._socket.getsockopt_string(zmq.LAST_ENDPOINT)).rstrip("\0")
+
+    def heard(self, node: int) -> bool:
+        """Whether a node has been heard, so that it can be sent something."""
+        return node in self._routes
 
     def filenos(self) -> tuple[int, int]:
         """Descriptors that turn readable when ``receive`` may have something to do."""

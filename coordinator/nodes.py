@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import selectors
 import socket
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,20 +18,35 @@ from typing import Any
 from coordinator import launch, processes, protocol
 from coordinator.environment import passed_on
 from coordinator.guardian import RELEASE_S
-from coordinator.launch import Launcher
+from coordinator.launch import Adopted, Launcher, Started
 from coordinator.link import Hub, Keys
 from coordinator.processes import Process
 from coordinator.protocol import TO_AGENT, TO_DRIVER, ProtocolError
 from coordinator.rundir import RunDirectory
 from coordinator.session import Plan
-from coordinator.setup import LEASE_S, VARIABLE, Setup
+from coordinator.setup import VARIABLE, Setup
 from coordinator.workload import NodeResult, Workload
 
-SILENCE_NS = round(1.5 * LEASE_S * 1e9)
-"""A node is lost after this: by then its agent's lease has ended, and it has released everything."""
+SILENCE = 1.5
+"""A node is lost after so many leases: by then its agent's has ended, and it has released everything."""
 
 JOIN_NS = 30_000_000_000
 """How long a node may take to join."""
+
+
+@dataclass(frozen=True)
+class Contacts:
+    """What it takes to speak to the agents of a run in the place of the driver that started them.
+
+    Attributes:
+        endpoint: where it listens.
+        keys: its own.
+        agents: of each node its keys, what it said when it joined, and the pid of what started it.
+    """
+
+    endpoint: str
+    keys: Keys
+    agents: tuple[tuple[Keys, protocol.Join, int], ...]
 
 
 @dataclass
@@ -43,7 +57,7 @@ class _Node:
     first: int
     count: int
     keys: Keys = field(default_factory=Keys.make)
-    starter: subprocess.Popen[bytes] | None = None
+    starter: Started | None = None
     join: protocol.Join | None = None
     beat: protocol.Beat | None = None
     heard_ns: int = 0
@@ -67,6 +81,7 @@ class Nodes:
         mechanism: for the agents.
         directory: of the run, on this host.
         launcher: starts agents on other hosts.
+        contacts: of the agents that another driver has started.
     """
 
     def __init__(
@@ -77,12 +92,14 @@ class Nodes:
         launcher: Launcher,
         on_message: Callable[[int, Any], None],
         on_loss: Callable[[tuple[int, ...], str], None],
+        contacts: Contacts | None = None,
     ) -> None:
         self._directory = directory
         self._launcher = launcher
         self._on_message = on_message
         self._on_loss = on_loss
         self._cores = workload.processors
+        self._silence_ns = round(SILENCE * workload.lease_s * 1e9)
         self._remote = bool(workload.nodes)
         self._nodes: list[_Node] = []
         for node in workload.nodes:
@@ -90,19 +107,23 @@ class Nodes:
         if not self._remote:
             self._nodes.append(_Node("", 0, len(workload.processors)))
         self.node_of = [number for number, node in enumerate(self._nodes) for _ in range(node.count)]
-        keys = Keys.make()
+        self._keys = contacts.keys if contacts else Keys.make()
         local = f"ipc://{directory.hub}"
+        endpoint = contacts.endpoint if contacts else "tcp://*:0" if self._remote else local
+        for known, (keys, join, pid) in zip(self._nodes, contacts.agents if contacts else (), strict=False):
+            known.keys, known.join, known.starter = keys, join, Adopted(pid, directory.run)
         admitted = {node.keys.public: number for number, node in enumerate(self._nodes)}
-        self._hub = Hub("tcp://*:0" if self._remote else local, keys, admitted)
+        self._hub = Hub(endpoint, self._keys, admitted)
         self.setups = [
             Setup(
                 directory=str(directory.path),
                 endpoint=self._hub.endpoint_for(node.host) if self._remote else local,
-                driver_key=keys.public,
+                driver_key=self._keys.public,
                 keys=node.keys,
                 mechanism=mechanism,
                 local=workload.local,
                 same_clock=not self._remote,
+                lease_s=workload.lease_s,
             )
             for node in self._nodes
         ]
@@ -112,20 +133,36 @@ class Nodes:
         return self._nodes[-1].first + self._nodes[-1].count if self._nodes else 0
 
     def start(self, selector: selectors.BaseSelector) -> None:
-        """Start all agents and listen to them."""
-        for number, (node, setup) in enumerate(zip(self._nodes, self.setups, strict=True)):
-            argv = [sys.executable, "-m", "coordinator.agent"]
-            marks = {**self._directory.marks, VARIABLE: setup.encode()}
-            environment = passed_on(marks)
-            if self._remote:
-                argv = self._launcher.argv(1, argv, [node.host])
-                environment = self._launcher.environment(marks, hosts=[node.host])
-            log = self._directory.log(f"agent-{number}")
-            node.starter = launch.start(argv, environment, log, log)
+        """Start the agents that are not there yet, and listen to all."""
+        for number, node in enumerate(self._nodes):
+            if node.starter is None:
+                node.starter = self._start(number)
             node.heard_ns = time.monotonic_ns()
-            self._watch_starter(selector, number, Process(node.starter.pid))
+            self._watch_starter(selector, number, launch.handle(node.starter))
         for descriptor in self._hub.filenos():
             selector.register(descriptor, selectors.EVENT_READ, lambda: None)
+
+    def _start(self, number: int) -> Started:
+        """Start the agent of a node."""
+        argv = [sys.executable, "-m", "coordinator.agent"]
+        marks = {**self._directory.marks, VARIABLE: self.setups[number].encode()}
+        environment = passed_on(marks)
+        if self._remote:
+            hosts = [self._nodes[number].host]
+            argv = self._launcher.argv(1, argv, hosts)
+            environment = self._launcher.environment(marks, hosts=hosts)
+        log = self._directory.log(f"agent-{number}")
+        return launch.start(argv, environment, log, log)
+
+    @property
+    def contacts(self) -> Contacts:
+        """What another driver must know to take our place, once all have joined."""
+        agents = [
+            (node.keys, node.join, node.starter.pid)
+            for node in self._nodes
+            if node.join is not None and node.starter is not None
+        ]
+        return Contacts(self._hub.endpoint, self._keys, tuple(agents))
 
     def _watch_starter(self, selector: selectors.BaseSelector, number: int, handle: Process) -> None:
         def ended() -> None:
@@ -147,8 +184,12 @@ class Nodes:
 
     @property
     def joined(self) -> bool:
-        """Whether every node that is not lost has joined: ranks may be ready before their node is."""
-        return all(node.join is not None for node in self._nodes if not node.lost)
+        """Whether every node that is not lost has joined, and been heard by this driver.
+
+        Ranks may be ready before their node is.
+        """
+        nodes = [(number, node) for number, node in enumerate(self._nodes) if not node.lost]
+        return all(node.join is not None and self._hub.heard(number) for number, node in nodes)
 
     # To the agents.
 
@@ -242,9 +283,13 @@ class Nodes:
                 said = launch.tail(self._directory.log(f"agent-{number}"))
                 self.lose(number, f"{what} for {silence_s:.1f} s\n{said}".rstrip())
 
-    @staticmethod
-    def _patience_ns(node: _Node) -> int:
-        return node.heard_ns + (SILENCE_NS if node.join else JOIN_NS)
+    def _patience_ns(self, node: _Node) -> int:
+        return node.heard_ns + (self._silence_ns if node.join else JOIN_NS)
+
+    def give_up(self, lost: Mapping[int, str]) -> None:
+        """Take note of nodes that another driver has lost, and why."""
+        for number, why in lost.items():
+            self._nodes[number].lost = why
 
     def lose(self, number: int, why: str) -> None:
         """Give a node up: whatever runs there is released by its own agent or guardian."""

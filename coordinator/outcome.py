@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from coordinator.launch import Started
 from coordinator.workload import JobResult, NodeResult, Result, Switch, Workload
 
 
@@ -15,7 +15,7 @@ class Part:
     """What the driver knows about one launched job."""
 
     placement: tuple[int, ...] = ()
-    mpiexec: subprocess.Popen[bytes] | None = None
+    mpiexec: Started | None = None
     ready: set[int] = field(default_factory=set)
     begun: bool = False
     records: dict[int, Mapping[str, Any]] = field(default_factory=dict)

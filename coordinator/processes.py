@@ -29,7 +29,7 @@ STUBBORN_S = 5.0
 
 
 class Process:
-    """A handle on one process, which a reused pid cannot turn to another one.
+    """A handle on one process, which a reused pid cannot turn to another one; it may be at hand already.
 
     ``family`` says that what is done to it is meant for its descendants as well.
 
@@ -37,10 +37,10 @@ class Process:
         ProcessLookupError: if there is no such process.
     """
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, descriptor: int | None = None) -> None:
         self.pid = pid
         self.family = False
-        self._fd = os.pidfd_open(pid)
+        self._fd = os.pidfd_open(pid) if descriptor is None else descriptor
 
     def fileno(self) -> int:
         """A descriptor that turns readable when the process ends."""
@@ -54,11 +54,11 @@ class Process:
             return False
         return True
 
-    def wait(self, timeout_s: float) -> bool:
-        """Wait until the process has ended; returns whether it has."""
+    def wait(self, timeout_s: float | None) -> bool:
+        """Wait until the process has ended, at most so long; returns whether it has."""
         poll = select.poll()
         poll.register(self._fd, select.POLLIN)
-        return bool(poll.poll(max(0.0, timeout_s) * 1e3))
+        return bool(poll.poll(None if timeout_s is None else max(0.0, timeout_s) * 1e3))
 
     def close(self) -> None:
         """Give the handle back; the process goes on."""

@@ -81,6 +81,11 @@ class Echo:
 
 
 @dataclass(frozen=True)
+class Retell:
+    """Another driver has taken the run over: tell it again what has become of the ranks."""
+
+
+@dataclass(frozen=True)
 class Leave:
     """The workload is over: ranks finalize and exit."""
 
@@ -301,6 +306,7 @@ TO_AGENT = Vocabulary(
         "start": Start,
         "resize": Resize,
         "discard": Discard,
+        "retell": Retell,
         "leave": Leave,
         "end": End,
         "echo": Echo,

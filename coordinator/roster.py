@@ -53,13 +53,15 @@ class Listener(Protocol):
 class Peer:
     """A rank's connection; ``job`` and ``rank`` are known from its first line on.
 
-    ``program`` is set once the process becomes a program of its own, which has no connection.
+    ``begun`` is set once it is told to begin, ``program`` once the process becomes a program of its
+    own, which has no connection.
     """
 
     channel: Channel
     process: Process
     job: int = -1
     rank: int = -1
+    begun: bool = False
     program: protocol.RankBecoming | None = None
 
 

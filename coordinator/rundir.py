@@ -100,6 +100,11 @@ class RunDirectory:
         return self.path / "hub"
 
     @property
+    def history(self) -> Path:
+        """What a driver of several nodes leaves for another one (``coordinator.history``)."""
+        return self.path / "history"
+
+    @property
     def temporary(self) -> Path:
         """TMPDIR of everything that the run starts."""
         return self.path / "tmp"
@@ -112,6 +117,10 @@ class RunDirectory:
     def log(self, name: str) -> Path:
         """Where the output of the part called ``name`` goes."""
         return self.path / f"{name}.log"
+
+    def status(self, job: int) -> Path:
+        """Where the exit status of a job's launcher goes, if another driver may want to know it."""
+        return self.path / f"job-{job}.status"
 
     def records(self, job: int) -> Path:
         """Where the program of a job that counts its waits itself leaves a record of each rank."""
@@ -151,8 +160,22 @@ class RunDirectory:
             os.close(descriptor)
         return False
 
+    def take(self) -> bool:
+        """Take the lock of a driver that has ended; returns whether nobody had been faster."""
+        try:
+            descriptor = os.open(self.path, os.O_RDONLY)
+        except FileNotFoundError:
+            return False
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            return False
+        self._lock = descriptor
+        return True
+
     def unlock(self) -> None:
-        """Give up the lock that ``create`` took."""
+        """Give up the lock that ``create`` or ``take`` took."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None

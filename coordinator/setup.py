@@ -16,12 +16,10 @@ from typing import Any
 from coordinator import protocol
 from coordinator.link import Keys
 from coordinator.protocol import ProtocolError
+from coordinator.workload import LEASE_S
 from workloads.validation import InputError
 
 VARIABLE = "LOCKSTEP_AGENT"
-
-LEASE_S = 2.0
-"""How long an agent goes on without the driver."""
 
 
 @dataclass(frozen=True)

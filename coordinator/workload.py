@@ -15,6 +15,9 @@ from coordinator.view import ExecutionTime
 from workloads.other import Command, InteractiveWork, SequentialWork
 from workloads.program import Program
 
+LEASE_S = 2.0
+"""How long the agents go on without a driver, unless another time is asked for."""
+
 Work = Program | Command | SequentialWork | InteractiveWork
 """What a job can run; all say with how many ``processes``."""
 
@@ -62,6 +65,9 @@ class Workload:
         timeline: whether the ranks record what they do when (``workloads.timeline``).
         nodes: the hosts to run on, whose processors are numbered node by node; empty for this
             host alone.
+        lease_s: how long the agents go on without the driver, so that another one can take the run over.
+        purpose: of the caller, who finds it again with a run that is taken over
+            (``coordinator.takeover``).
     """
 
     jobs: tuple[ParallelJob, ...]
@@ -79,6 +85,8 @@ class Workload:
     timeout_s: float = 600.0
     timeline: bool = False
     nodes: tuple[Node, ...] = ()
+    lease_s: float = LEASE_S
+    purpose: Any = None
 
     @property
     def processor_count(self) -> int:

@@ -21,7 +21,7 @@ from typing import Any
 from coordinator import mechanisms, policies
 from coordinator.policies import Policy
 from coordinator.policies.slurm_gang import SlurmGang
-from coordinator.workload import Node, ParallelJob
+from coordinator.workload import LEASE_S, Node, ParallelJob
 from harness import document, hosts, overrides, submission
 from harness.document import Document
 from harness.jobs import JobGroup, job_group
@@ -106,6 +106,7 @@ class Experiment:
         schedulers: in file order, no two alike.
         cells: the points of the sweep, the last key varying fastest; one without a sweep.
         nodes: the hosts to run on; empty for this one.
+        lease_s: how long the agents go on without the driver.
     """
 
     name: str
@@ -115,6 +116,7 @@ class Experiment:
     schedulers: tuple[Scheduler, ...]
     cells: tuple[Cell, ...] = field(repr=False)
     nodes: tuple[Node, ...] = ()
+    lease_s: float = LEASE_S
 
     @property
     def measured_cells(self) -> tuple[Cell, ...]:
@@ -128,8 +130,8 @@ class Experiment:
     def digest(self) -> str:
         """SHA-256 over all that says what one repeat means.
 
-        Left out are the name and the number of repeats, so that a longer series continues
-        a shorter one. A number is the same however it is written (100, 100.0). What a [machine]
+        Left out are the name, the lease and the number of repeats, so that a longer series
+        continues a shorter one. A number is the same however it is written (100, 100.0). What a [machine]
         table leaves open is left out, too.
         """
         content = {
@@ -207,7 +209,7 @@ def _quick(written: Document) -> Iterable[overrides.Override]:
 
 
 def _experiment(data: Mapping[str, Any], file: Path, here: bool) -> Experiment:
-    known = ("name", "processors", "hosts", "repeats", "seed", "machine", "jobs", "schedulers")
+    known = ("name", "processors", "hosts", "lease_s", "repeats", "seed", "machine", "jobs", "schedulers")
     known_keys(data, (*known, "sweep", "quick", "slurm"), "")
     name = data.get("name", file.stem)
     if not isinstance(name, str) or not name.strip() or not name.isprintable():
@@ -215,6 +217,7 @@ def _experiment(data: Mapping[str, Any], file: Path, here: bool) -> Experiment:
             "name", name, "must be text of at least one character", 'write name = "my-experiment"'
         )
     whole("repeats", data.get("repeats", 5), least=1)
+    number("lease_s", data.get("lease_s", LEASE_S), least=LEASE_S)
     whole("seed", data.get("seed", 1), least=0)
     as_table(data.get("quick", {}), "quick")
     submission.parse(data.get("slurm", {}))
@@ -231,6 +234,7 @@ def _experiment(data: Mapping[str, Any], file: Path, here: bool) -> Experiment:
         schedulers=_schedulers(data.get("schedulers", []), here),
         cells=cells,
         nodes=nodes,
+        lease_s=data.get("lease_s", LEASE_S),
     )
 
 

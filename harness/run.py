@@ -9,6 +9,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from coordinator.policies import create
@@ -30,6 +31,27 @@ Key = tuple[int, int, str, str, int]
 """Cell, repeat, kind, scheduler, first job: what tells a run from the others of its experiment."""
 
 ALONE = Scheduler("batch", create("batch", {}))
+
+
+@dataclass(frozen=True)
+class Purpose:
+    """What a run is made for, so that it can be recorded if another invocation takes it over.
+
+    Attributes:
+        store: path of the store that gets its record.
+        digest: of the experiment.
+        key: of the task.
+        constants: that the run goes by.
+        before: the state of the host when it began.
+        begin_s: when that was, of time.monotonic().
+    """
+
+    store: Path
+    digest: str
+    key: Key
+    constants: Constants
+    before: conditions.Moment
+    begin_s: float
 
 
 @dataclass(frozen=True)
@@ -167,11 +189,36 @@ def _measure(
         unit_ns=constants.unit_ns(jobs.working_sets(task.jobs)),
         timeout_s=60 + 20 * task.guess_s,
         timeline=timeline,
+        lease_s=experiment.lease_s,
+        purpose=Purpose(
+            site.store.path.resolve(),
+            experiment.digest,
+            task.key,
+            constants,
+            conditions.Moment.now(site.processors),
+            time.monotonic(),
+        ),
     )
-    before = conditions.Moment.now(site.processors)
-    begin = time.monotonic()
     result = site.tools.run_workload(workload, watcher.note)
-    wall_s = time.monotonic() - begin
+    return _record(experiment, task, site, workload, result)
+
+
+def record_taken_over(experiment: Experiment, site: Site, workload: Workload, result: Result) -> RunRecord:
+    """The record of a run that another invocation has begun, once it is stored.
+
+    Raises:
+        StoreError: if it cannot be written.
+    """
+    (task,) = (task for task in plan(experiment) if task.key == workload.purpose.key)
+    record = _record(experiment, task, site, workload, result)
+    site.store.add_run(record)
+    return record
+
+
+def _record(experiment: Experiment, task: Task, site: Site, workload: Workload, result: Result) -> RunRecord:
+    """What came of a run that has just ended."""
+    purpose: Purpose = workload.purpose
+    wall_s = time.monotonic() - purpose.begin_s
     after = conditions.Moment.now(site.processors)
     return RunRecord(
         session=site.session,
@@ -181,17 +228,17 @@ def _measure(
         cell=task.cell.index,
         settings=task.cell.settings,
         kind=task.kind,
-        scheduler=scheduler.table,
+        scheduler=task.scheduler.table,
         repeat=task.repeat,
         seed=experiment.seed,
         processors=site.processors,
-        constants=constants.of_run(result.mechanism) | {"unit_ns": workload.unit_ns},
+        constants=purpose.constants.of_run(result.mechanism) | {"unit_ns": workload.unit_ns},
         mechanism=result.mechanism,
         mechanism_reason=result.mechanism_reason,
         launcher=result.launcher,
         wall_s=wall_s,
         failure=result.failure,
-        conditions=conditions.of_run(site.conditions, before, after) | _nodes(result),
+        conditions=conditions.of_run(site.conditions, purpose.before, after) | _nodes(result),
         jobs=records.job_records(workload, result),
         ranks=result.ranks,
         switches=result.switches,

@@ -28,11 +28,15 @@ PHASES = 9000
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault: what is done, and which jobs must finish all the same."""
+    """A fault: what is done, and which jobs must finish all the same.
+
+    With a ``lease_s`` of its own, another driver stands by to take the run over.
+    """
 
     what: str
     do: Callable[[Cluster, subprocess.Popen[str]], None]
     survivors: tuple[int, ...]
+    lease_s: float | None = None
     undo: Callable[[Cluster], None] = lambda cluster: None
 
 
@@ -63,7 +67,7 @@ def send(sign: str, signum: signal.Signals) -> Callable[[Cluster, subprocess.Pop
 
 def kill_driver(cluster: Cluster, run: subprocess.Popen[str]) -> None:
     """The driver, without warning."""
-    os.kill(part(cluster.head, "runs.py"), signal.SIGKILL)
+    os.kill(part(cluster.head, '"hosts"'), signal.SIGKILL)
 
 
 def stop_driver(cluster: Cluster, run: subprocess.Popen[str]) -> None:
@@ -92,11 +96,17 @@ FAULTS = {
         "a node's network cut off",
         lambda cluster, run: cluster.nodes[1].plug(False),
         (0, 2),
-        lambda cluster: cluster.nodes[1].plug(True),
+        undo=lambda cluster: cluster.nodes[1].plug(True),
     ),
     "node lost": Fault("a node's power cut off", lambda cluster, run: cluster.nodes[1].end(), (0, 2)),
     "driver killed": Fault("SIGKILL to the driver", kill_driver, ()),
-    "driver stopped": Fault("SIGSTOP to the driver", stop_driver, (), continue_driver),
+    "driver killed, restarted": Fault(
+        "SIGKILL to the driver, another one standing by (lease of 10 s)",
+        kill_driver,
+        (0, 1, 2, 3),
+        lease_s=10.0,
+    ),
+    "driver stopped": Fault("SIGSTOP to the driver", stop_driver, (), undo=continue_driver),
     "disk full": Fault(
         "a node's disk filled up", lambda cluster, run: fill_disk(cluster.nodes[1]), (0, 1, 2, 3)
     ),
@@ -109,9 +119,19 @@ def start(cluster: Cluster, **options: Any) -> subprocess.Popen[str]:
     return cluster.start([sys.executable, str(script), json.dumps({"hosts": cluster.hosts, **options})])
 
 
+def follow(cluster: Cluster, name: str = "next") -> subprocess.Popen[str]:
+    """Have another driver stand by on the head; its command line contains ``name``."""
+    script = Path(__file__).with_name("runs.py")
+    driver = cluster.start([sys.executable, str(script), json.dumps({"follow": name})])
+    assert driver.stderr is not None and driver.stderr.readline() == "waiting\n"
+    return driver
+
+
 def inject(cluster: Cluster, fault: Fault, seed: int, phases: int = PHASES) -> Outcome:
     """Do a fault at a random moment of a run, and watch what comes of it."""
-    run = start(cluster, policy="gang", mechanism="signals", jobs=4, processes=1, phases=phases)
+    options = {"lease_s": fault.lease_s} if fault.lease_s else {}
+    run = start(cluster, policy="gang", mechanism="signals", jobs=4, processes=1, phases=phases, **options)
+    driver = follow(cluster) if fault.lease_s else run
     node = cluster.nodes[1]
     assert eventually(lambda: any(state(pid) == "T" for pid in node.processes()), 20), "nothing is held"
     time.sleep(random.Random(seed).uniform(0, 0.3))
@@ -124,8 +144,10 @@ def inject(cluster: Cluster, fault: Fault, seed: int, phases: int = PHASES) -> O
     released_s = time.monotonic() - begin_s
     fault.undo(cluster)
     try:
-        out, _ = run.communicate(timeout=40)
+        out, _ = driver.communicate(timeout=40)
+        run.communicate(timeout=40)
     except subprocess.TimeoutExpired:
+        driver.kill()
         run.kill()
         raise
     told = json.loads(out) if out else None

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,11 +17,12 @@ from typing import Any
 
 import pytest
 
-from coordinator import policies
+from coordinator import policies, takeover
 from coordinator.driver import run_workload
 from coordinator.mechanisms import cgroups_of_runs, known
 from coordinator.processes import DIRECTORY, marked
-from coordinator.workload import Node, ParallelJob, Switch, Workload
+from coordinator.workload import Node, ParallelJob, Result, Switch, Work, Workload
+from workloads.other import Command
 from workloads.program import Program
 
 HERE = Path(__file__).parent
@@ -33,12 +34,14 @@ def workload(
     """Two-process BARRIER jobs of about 0.1 ms a phase, on the first two cores or one of each host."""
     options = changes.pop("options", {"quantum_ms": 10} if policy == "gang" else {})
     arrival_s = changes.pop("arrival_s", 0.0)
-    program = Program(
+    program: Work = Program(
         granularity_us=changes.pop("granularity_us", 100),
         imbalance=0.25,
         phases=phases,
         processes=changes.pop("processes", 2),
     )
+    if argv := changes.pop("command", None):
+        program = Command(tuple(argv), program.processes)
     return Workload(
         tuple(ParallelJob(number, program, number * arrival_s) for number in range(jobs)),
         policies.create(policy, options),
@@ -185,8 +188,24 @@ def between_nodes_ns(switches: Sequence[Switch]) -> list[int]:
     return sorted(max(times) - min(times) for times in done.values() if len(times) > 1)
 
 
+def say(text: str) -> None:
+    """Report progress."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def follow() -> Result:
+    """Wait for the driver of a run here to end, and take its run over."""
+    say("waiting")
+    while True:
+        for path, _ in takeover.runs():
+            with suppress(takeover.NotAbandoned):
+                return takeover.resume_workload(path, say)
+        time.sleep(0.02)
+
+
 if __name__ == "__main__":
-    result = run_workload(workload(**json.loads(sys.argv[1])), lambda text: print(text, file=sys.stderr))
+    options = json.loads(sys.argv[1])
+    result = follow() if options.get("follow") else run_workload(workload(**options), say)
     told = {
         "failure": result.failure,
         "jobs": [job.failure for job in result.jobs],

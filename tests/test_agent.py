@@ -24,8 +24,9 @@ from coordinator.link import Keys
 from coordinator.processes import Process
 from coordinator.protocol import FROM_RANK, TO_AGENT, TO_DRIVER, ProtocolError, Table
 from coordinator.rundir import RunDirectory
-from coordinator.setup import LEASE_S, VARIABLE, Setup, find
+from coordinator.setup import VARIABLE, Setup, find
 from coordinator.slots import Switcher
+from coordinator.workload import LEASE_S
 from workloads.validation import InputError
 
 MS = 1_000_000

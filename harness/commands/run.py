@@ -8,10 +8,10 @@ import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from coordinator import mechanisms
+from coordinator import mechanisms, takeover
 from coordinator.driver import run_workload
 from coordinator.launch import find_launcher
-from coordinator.workload import Node
+from coordinator.workload import Node, Result, Workload
 from harness import answer, conditions, counterpart, experiment, hosts, jobs, run, site, summary
 from harness.calibrate import mpi_probe, mpi_probe_between
 from harness.commands import Answer, Interrupted
@@ -20,7 +20,7 @@ from harness.experiment import Experiment
 from harness.records import MEASURED_KINDS, RunRecord
 from harness.report import text
 from harness.site import Site, Tools, Watcher
-from harness.store import Store
+from harness.store import FILE_NAME, Store
 from workloads.validation import InputError, number
 
 
@@ -45,7 +45,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def measuring_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what says how it is measured."""
     add = parser.add_argument
-    add("--resume", action="store_true", help="skip the runs that are recorded already")
+    add(
+        "--resume",
+        action="store_true",
+        help="skip the runs that are recorded, take over one that was abandoned",
+    )
     add("--no-simulate", dest="simulate", action="store_false", help="measure only")
     add("--timeline", action="store_true", help="record what every rank did when, for trace and report")
 
@@ -97,11 +101,13 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     if not options.allocation:
         _refuse_slurm(wanted)
     cells = _part(options.part, wanted)
+    taken = _take_over(wanted, options.results, watcher) if options.resume else None
     tools = real_tools(wanted.nodes)
     with Store(options.results) as store:
         here = Site.here(experiment.usable_processors()[: wanted.processors], tools, store, wanted.nodes)
         before = _comparable(store.runs(wanted.digest), here) if options.resume else []
-        made = _measure(wanted, cells, here, before, options.timeline, watcher)
+        made = [run.record_taken_over(wanted, here, *taken)] if taken else []
+        made += _measure(wanted, cells, here, [*before, *made], options.timeline, watcher)
         path, simulated = store.path, []
         if options.simulate:
             simulated = _simulate(wanted, here, [*before, *made], options.timeline, watcher)
@@ -115,6 +121,34 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     if failed:
         notes += [f"  {failure}" for failure in document["failures"]]
     return Answer(document, text.render(document), status=1 if failed else 0, notes=tuple(notes))
+
+
+def _take_over(wanted: Experiment, results: Path, watcher: Watcher) -> tuple[Workload, Result] | None:
+    """The run for this store whose driver was killed less than a lease ago, carried on to its end.
+
+    Raises:
+        InputError: if the driver is alive.
+        Interrupted: on SIGINT or SIGTERM, with everything released.
+    """
+    store = (results / FILE_NAME).resolve()
+    for path, workload in takeover.runs():
+        purpose = workload.purpose
+        if not isinstance(purpose, run.Purpose) or (purpose.store, purpose.digest) != (store, wanted.digest):
+            continue
+        try:
+            result = takeover.resume_workload(path, watcher.note)
+            watcher.warn("took over the run in progress, whose driver had been killed")
+            return workload, result
+        except takeover.NotAbandoned as found:
+            rule = f"{found} and records in {results}"
+            raise InputError(
+                "--resume", True, rule, "wait for its end, or choose another --results"
+            ) from None
+        except takeover.Over as found:
+            watcher.warn(f"{found}; it is made again")
+        except (KeyboardInterrupt, SystemExit):
+            raise Interrupted("interrupted: everything is released, go on with --resume") from None
+    return None
 
 
 def _where(options: argparse.Namespace) -> list[str]:

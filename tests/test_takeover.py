@@ -1,0 +1,343 @@
+"""A driver that takes the place of one that was killed: what it decides again, and real runs it saves."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from emulated import Cluster, cluster, unavailable
+from faults import follow, kill_driver, part, start
+from hypothesis import given
+from hypothesis import strategies as st
+from runs import eventually, state, workload
+
+from coordinator import feasible, history, launch, policies
+from coordinator.conductor import Conductor
+from coordinator.environment import passed_on
+from coordinator.history import Beginning, Event, History, Replay
+from coordinator.link import Keys
+from coordinator.nodes import Contacts
+from coordinator.processes import environment_of
+from coordinator.rundir import RunDirectory
+from coordinator.session import Plan, Session
+from coordinator.view import Job, Machine
+from coordinator.workload import Switch
+from harness.store import Store
+
+MS = 1_000_000
+
+
+@dataclass
+class Crew:
+    """Writes down where jobs are."""
+
+    places: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    begun: set[int] = field(default_factory=set)
+    published: list[tuple[Plan, int]] = field(default_factory=list)
+
+    def launch(self, job: int, placement: tuple[int, ...]) -> None:
+        self.places[job] = placement
+
+    def publish(self, plan: Plan, from_ns: int) -> None:
+        self.published.append((plan, from_ns))
+
+    def begin(self, job: int, at_ns: int, placement: tuple[int, ...]) -> None:
+        self.places[job] = placement
+        self.begun.add(job)
+
+    def resize(self, job: int, placement: tuple[int, ...]) -> None:
+        raise AssertionError("no job is malleable")
+
+
+def happen(conductor: Conductor, crew: Crew, jobs: list[Job], choices: Any) -> Iterator[Event]:
+    """A course of events; what the conductor makes of each is done before the next."""
+    now_ns = -5 * MS
+    lost: set[int] = set()
+    while not conductor.over:
+        now_ns += choices.randrange(4) * MS
+        due_ns = conductor.due_ns()
+        if due_ns is not None and due_ns <= now_ns:
+            yield history.Advanced(now_ns)
+        job = choices.choice(jobs).number
+        if conductor.is_over(job):
+            continue
+        if job in crew.places and job not in crew.begun:
+            yield history.Ready(job, now_ns)
+        elif job in crew.begun and choices.random() < 0.5:
+            yield history.Left(job, now_ns, "", {0: {"rank": 0}})
+        elif not lost and choices.random() < 0.1:
+            lost = {choices.randrange(2)}
+            here = [job for job, place in crew.places.items() if lost & set(place)]
+            here = [job for job in here if not conductor.is_over(job)]
+            failed = tuple(job for job in here if job in crew.begun)
+            displaced = tuple(job for job in here if job not in crew.begun)
+            for job in displaced:
+                del crew.places[job]
+            yield history.Lost(min(lost), tuple(lost), "lost", now_ns, failed, displaced)
+
+
+@given(
+    policy=st.sampled_from(["none", "gang", "partitioned", "batch", "two-queue", "easy"]),
+    arrivals=st.lists(st.integers(0, 30), min_size=1, max_size=5),
+    choices=st.randoms(use_true_random=False),
+)
+def test_the_same_events_bring_a_new_conductor_to_the_same_decisions(
+    policy: str, arrivals: list[int], choices: Any
+) -> None:
+    jobs = [Job(number, 1, at * MS, moldable=True) for number, at in enumerate(arrivals)]
+
+    def session() -> Session:
+        return Session(policies.create(policy, {}), Machine(2), jobs)
+
+    crew = Crew()
+    conductor = Conductor(session(), jobs, crew, 5 * MS, [0, 1])
+    conductor.prepare()
+    seen: list[Event] = []
+    for event in happen(conductor, crew, jobs, choices):
+        seen.append(event)
+        history.tell(conductor, event)
+        if len(seen) > 60:
+            break
+    cut = choices.randrange(len(seen) + 1)
+    replay = Replay(session(), jobs, 5 * MS, [0, 1], seen[:cut])
+    again = Crew()
+    replay.conductor.crew = again
+    for event in seen[cut:]:
+        history.tell(replay.conductor, event)
+    assert replay.conductor.log == conductor.log
+    assert replay.conductor.placements == conductor.placements
+    assert replay.conductor.due_ns() == conductor.due_ns()
+    assert again.published == crew.published[len(crew.published) - len(again.published) :]
+    whole = Replay(session(), jobs, 5 * MS, [0, 1], seen)
+    places = {job: known.placement for job, known in whole.parts.items() if known.placement}
+    assert places == crew.places
+    assert {job for job, known in whole.parts.items() if known.begun} == crew.begun
+    repeated = Crew()
+    whole.conductor.crew = repeated
+    whole.conductor.repeat()
+    assert repeated.published == crew.published[-1:]
+    assert repeated.begun == {job for job in crew.begun if not conductor.is_over(job)}
+
+
+def beginning() -> Beginning:
+    launcher = launch.Launcher("mpich", "/bin/mpiexec", "5")
+    contacts = Contacts("tcp://0.0.0.0:1", Keys("public", "secret"), ())
+    return Beginning(workload("gang"), feasible.Means("signals", "", launcher, {}), contacts, 5, 7)
+
+
+def test_a_history_is_there_from_the_beginning_and_ends_with_its_last_whole_event(tmp_path: Path) -> None:
+    path = tmp_path / "history"
+    written = History(path)
+    events: list[Event] = [history.Launched(0, 11), history.Ready(0, 0)]
+    for event in events:
+        written.add(event)
+    assert not path.exists()
+    written.begin(beginning())
+    events += [history.Switched((Switch(0, 1, 2, 3),)), history.Left(0, 4, "why", {})]
+    for event in events[2:]:
+        written.add(event)
+    assert history.beginning(path) == beginning()
+    assert (path.stat().st_mode & 0o077) == 0
+    assert history.events(path) == (events, path.stat().st_size)
+    with path.open("ab") as file:
+        file.write(b"\x80\x04torn")
+    found, size = history.events(path)
+    assert found == events
+    following = History(path)
+    following.go_on(size)
+    following.add(history.Ready(1, 9))
+    assert history.events(path)[0] == [*events, history.Ready(1, 9)]
+    following.end()
+    assert not path.exists()
+
+
+def test_without_room_there_is_no_history_and_nothing_fails(tmp_path: Path) -> None:
+    written = History(tmp_path / "history")
+    written.begin(beginning())
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, ((tmp_path / "history").stat().st_size + 10, limits[1]))
+    try:
+        written.add(history.Ready(0, 0))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert not (tmp_path / "history").exists()
+    nowhere = History(tmp_path / "nowhere" / "history")
+    nowhere.begin(beginning())
+    nowhere.add(history.Ready(0, 0))
+
+
+@pytest.mark.slow
+def test_a_program_is_watched_and_its_status_known_without_being_its_parent(tmp_path: Path) -> None:
+    marks = passed_on(RunDirectory(tmp_path / "run").marks)
+    out, status = tmp_path / "out", tmp_path / "status"
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    child = launch.start(["/bin/sh", "-c", f"read line < {gate}; exit 3"], marks, out, out, status)
+    adopted = launch.Adopted(child.pid, "run", status)
+    assert adopted.poll() is None and launch.Adopted(child.pid, "another", status).poll() is not None
+    gate.write_text("go\n")
+    assert (adopted.wait(), child.wait(), adopted.poll()) == (3, 3, 3)
+    killed = launch.start(["sleep", "60"], marks, out, out)
+    assert eventually(lambda: environment_of(killed.pid))  # not yet at the very beginning of a program
+    adopted = launch.Adopted(killed.pid, "run", tmp_path / "none")
+    adopted.kill()
+    assert adopted.wait() == killed.wait() == -signal.SIGKILL
+    assert launch.Adopted(killed.pid, "run").poll() == -signal.SIGKILL
+
+
+@pytest.fixture
+def hosts() -> Iterator[Cluster]:
+    if why := unavailable():
+        pytest.skip(why)
+    with cluster(2) as made:
+        yield made
+
+
+def begun(hosts: Cluster, **options: Any) -> subprocess.Popen[str]:
+    """A run of four jobs under way on two nodes."""
+    options = {"phases": 9000, "lease_s": 20.0, **options}
+    run = start(hosts, policy="gang", mechanism="signals", jobs=4, processes=1, **options)
+    assert eventually(lambda: any(state(pid) == "T" for pid in hosts.nodes[1].processes()), 60)
+    return run
+
+
+def resume(hosts: Cluster, path: str) -> subprocess.CompletedProcess[str]:
+    """Have another driver take the run in a directory over."""
+    script = (
+        "import sys; from pathlib import Path; from coordinator.takeover import resume_workload; "
+        "print(resume_workload(Path(sys.argv[1])).failure)"
+    )
+    process = hosts.start([sys.executable, "-c", script, path])
+    out, err = process.communicate(timeout=60)
+    return subprocess.CompletedProcess([], process.returncode, out, err)
+
+
+def directory_of(hosts: Cluster) -> str:
+    """The run directory on the head, as the head sees it."""
+    files = [name for name in hosts.head.files() if name.endswith("/history")]
+    return str(Path(files[0].partition("/root")[2]).parent)
+
+
+def nothing_is_left(hosts: Cluster) -> bool:
+    return bool(eventually(lambda: not hosts.processes() and not hosts.files()))
+
+
+@pytest.mark.slow
+def test_a_run_goes_from_driver_to_driver(hosts: Cluster) -> None:
+    run = begun(hosts, phases=20_000, arrival_s=0.5)
+    second, third = follow(hosts, "second"), follow(hosts, "third")
+    os.kill(part(hosts.head, "third"), signal.SIGSTOP)
+    kill_driver(hosts, run)
+    run.communicate(timeout=40)
+    assert second.stderr is not None
+    assert any("taking over run" in line for line in second.stderr)
+    os.kill(part(hosts.head, "third"), signal.SIGCONT)
+    time.sleep(1)
+    os.kill(part(hosts.head, "second"), signal.SIGKILL)
+    second.communicate(timeout=40)
+    told = json.loads(third.communicate(timeout=90)[0])
+    assert told["failure"] == "" and told["jobs"] == [""] * 4
+    assert [place for (place,) in told["placements"]] == [0, 1, 0, 1]
+    assert [start_ns >= job * 500 * MS for job, (start_ns, _) in enumerate(told["spans_ns"])] == [True] * 4
+    assert told["hosts"] == ["node1", "node2"]
+    assert nothing_is_left(hosts)
+
+
+@pytest.mark.slow
+def test_the_exit_status_of_a_program_is_known_to_another_driver(hosts: Cluster) -> None:
+    """It ends at once for the first rank to write to the common folder, and with 3 for the others."""
+    gate = hosts.root / "gate"
+    script = f"until [ -e {gate} ]; do :; done; mkdir {gate}/first 2>/dev/null || exit 3"
+    run = begun(hosts, command=["sh", "-c", script])
+    following = follow(hosts)
+    kill_driver(hosts, run)
+    run.communicate(timeout=40)
+    gate.mkdir()
+    told = json.loads(following.communicate(timeout=90)[0])
+    assert sorted(told["jobs"], key=len)[0] == ""
+    assert sum("exited with status 3" in failure for failure in told["jobs"]) == 3, told["jobs"]
+    assert nothing_is_left(hosts)
+
+
+@pytest.mark.slow
+def test_a_run_whose_driver_lives_is_not_taken_over(hosts: Cluster) -> None:
+    run = begun(hosts)
+    refused = resume(hosts, directory_of(hosts))
+    assert refused.returncode != 0 and "has a driver, which is alive" in refused.stderr
+    told = json.loads(run.communicate(timeout=60)[0])
+    assert told["failure"] == "" and nothing_is_left(hosts)
+
+
+@pytest.mark.slow
+def test_a_driver_that_comes_after_the_lease_finds_nothing(hosts: Cluster) -> None:
+    run = begun(hosts, lease_s=2.0)
+    path = directory_of(hosts)
+    kill_driver(hosts, run)
+    run.communicate(timeout=40)
+    assert nothing_is_left(hosts)
+    late = resume(hosts, path)
+    assert late.returncode != 0 and "is over, or its lease is and it has been released" in late.stderr
+
+
+@pytest.mark.slow
+def test_a_driver_that_finds_the_agents_gone_ends_the_run(hosts: Cluster) -> None:
+    """The guardian of the first driver is gone as well, so that the run's directory is still there."""
+    run = begun(hosts, lease_s=2.0)
+    path = directory_of(hosts)
+    os.kill(part(hosts.head, "coordinator.guardian"), signal.SIGKILL)
+    kill_driver(hosts, run)
+    run.communicate(timeout=40)
+    assert eventually(lambda: not any(node.processes() for node in hosts.nodes))
+    late = resume(hosts, path)
+    assert late.returncode == 0 and "the run cannot go on" in late.stdout, late.stderr
+    assert nothing_is_left(hosts)
+
+
+EXPERIMENT = """
+name = "taken-over"
+repeats = 1
+lease_s = 20.0
+
+[[jobs]]
+count = 2
+program = { processes = 2, granularity_us = 500, phases = 3000 }
+
+[[schedulers]]
+policy = "gang"
+quantum_ms = 50
+mechanism = "signals"
+"""
+
+
+@pytest.mark.slow
+def test_resume_takes_over_the_run_of_an_invocation_that_was_killed(hosts: Cluster, tmp_path: Path) -> None:
+    file, results = tmp_path / "taken-over.toml", tmp_path / "results"
+    file.write_text(EXPERIMENT)
+    words = [sys.executable, "-m", "harness.cli", "run", str(file), "--hosts", ",".join(hosts.hosts)]
+    words += ["--no-simulate", "--json", "--results", str(results)]
+    killed = hosts.start(words)
+    assert eventually(lambda: any(state(pid) == "T" for pid in hosts.nodes[1].processes()), 120)
+    refused = hosts.start([*words, "--resume"])
+    assert "has a driver, which is alive" in refused.communicate(timeout=60)[1]
+    assert refused.returncode == 2
+    os.kill(part(hosts.head, "harness.cli"), signal.SIGKILL)
+    killed.communicate(timeout=40)
+    out, err = hosts.start([*words, "--resume"]).communicate(timeout=240)
+    (row,) = json.loads(out)["rows"]
+    assert "took over the run in progress" in err
+    assert row["measured"]["workload_slowdown"]["n"] == 1, err
+    with Store(results, existing=True) as store:
+        runs = store.runs(json.loads(out)["digest"])
+    taken = [run for run in runs if run.kind == "policy"]
+    assert len(taken) == 1 and not taken[0].failure and len(taken[0].jobs) == 2
+    assert nothing_is_left(hosts)
