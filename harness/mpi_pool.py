@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import as_completed
-from functools import partial
 from typing import TypeVar
 
 from mpi4py import MPI
@@ -16,6 +15,10 @@ from workloads.validation import InputError
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
+
+SHARES = 16
+"""Into so many shares for each worker the work is divided: a message with each part alone takes
+longer than a short simulation, and with few shares some worker would be left with the longest."""
 
 START = "mpiexec -n N python -m mpi4py.futures -m harness.cli simulate EXPERIMENT --mpi"
 
@@ -45,13 +48,15 @@ class MpiPool:
         """``work`` of every part, by part, in their order; ``work`` must be picklable."""
         begin_s = time.monotonic()
         found: dict[Key, Value] = {}
+        shares = min(len(parts), SHARES * self.workers)
         with MPIPoolExecutor() as pool:
-            tasks = {pool.submit(partial(_timed, work), part): part for part in parts}
+            tasks = [pool.submit(_timed, work, parts[first::shares]) for first in range(shares)]
             try:
-                for done, task in enumerate(as_completed(tasks), 1):
-                    found[tasks[task]], busy_s = task.result()
+                for task in as_completed(tasks):
+                    values, busy_s = task.result()
+                    found |= values
                     self.busy_s += busy_s
-                    progress(done, len(parts))
+                    progress(len(found), len(parts))
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
@@ -64,7 +69,7 @@ class MpiPool:
         return f"simulated by {self.workers} workers: {times}, speed-up {speed_up:.1f}"
 
 
-def _timed(work: Callable[[Key], Value], part: Key) -> tuple[Value, float]:
+def _timed(work: Callable[[Key], Value], parts: Sequence[Key]) -> tuple[dict[Key, Value], float]:
     begin_s = time.process_time()
-    value = work(part)
-    return value, time.process_time() - begin_s
+    values = {part: work(part) for part in parts}
+    return values, time.process_time() - begin_s
