@@ -148,17 +148,10 @@ class RunDirectory:
 
     def in_use(self) -> bool:
         """Whether the driver of the run is alive."""
-        try:
-            descriptor = os.open(self.path, os.O_RDONLY)
-        except FileNotFoundError:
-            return False
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        finally:
-            os.close(descriptor)
-        return False
+        trial = RunDirectory(self.path)
+        taken = trial.take()
+        trial.unlock()
+        return not taken and self.path.exists()
 
     def take(self) -> bool:
         """Take the lock of a driver that has ended; returns whether nobody had been faster."""
