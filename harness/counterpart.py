@@ -33,9 +33,8 @@ def imitates(simulated: RunRecord, measured: RunRecord) -> bool:
 def missing(experiment: Experiment, records: Sequence[RunRecord]) -> list[tuple[Task, RunRecord]]:
     """The tasks that were measured and not simulated since, each with its last measured record.
 
-    Left out are cells with a job that the simulator does not know, and what Slurm has scheduled. A
-    counterpart counts if it
-    was simulated with the constants of the measured run.
+    Left out are cells with a job that the simulator does not know, and what Slurm has scheduled.
+    A counterpart counts if it was simulated with the constants of the measured run.
     """
     done = run.recorded(records)
     found = []
