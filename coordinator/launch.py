@@ -36,6 +36,9 @@ PLUGINS = ("pmi2", "pmix")
 
 TRIAL_S = 60.0
 
+TAIL_BYTES = 1 << 16
+"""So much of the end of an output file is looked at for its last lines."""
+
 REMEDY = "pip install 'lockstep-scheduling[mpich]'"
 
 
@@ -331,8 +334,11 @@ def head(path: Path, most_bytes: int = 1 << 20) -> str:
 
 
 def tail(path: Path, lines: int = 12) -> str:
-    """The last lines of an output file."""
+    """The last lines of an output file; only its end is read, however long it is."""
     try:
-        return "\n".join(path.read_text(errors="replace").splitlines()[-lines:])
+        with path.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL_BYTES))
+            end = file.read(TAIL_BYTES)
     except OSError:
         return ""
+    return "\n".join(end.decode(errors="replace").splitlines()[-lines:])

@@ -113,3 +113,10 @@ def test_the_end_of_a_file_is_told(tmp_path: Path) -> None:
     assert launch.tail(tmp_path / "log", 2) == "28\n29"
     assert launch.tail(tmp_path / "none") == ""
     assert launch.describe(-9) == "was killed by signal 9"
+
+
+def test_of_an_endless_file_only_the_end_is_read(tmp_path: Path) -> None:
+    with (tmp_path / "log").open("wb") as file:
+        file.seek(1 << 40)  # sparse
+        file.write(b"\nthe last\nwords\n")
+    assert launch.tail(tmp_path / "log", 2) == "the last\nwords"
