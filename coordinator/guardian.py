@@ -82,10 +82,10 @@ def main(path: str, descriptor: str, times: str) -> None:
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(signum, signal.SIG_IGN)
     with prompt(), socket.socket(fileno=int(descriptor)) as watched:
-        watched.send(b"\n")
         lease_s, patience_s = json.loads(times)
         watched.settimeout(lease_s)
-        with suppress(OSError):  # the end of the lease among them
+        with suppress(OSError):  # the end of the lease among them, and of whom it watches before it is up
+            watched.send(b"\n")
             while watched.recv(64):
                 pass
         directory = RunDirectory(Path(path))
