@@ -10,11 +10,11 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from coordinator import mechanisms, processes
-from coordinator.rundir import RunDirectory, home, locked_home
+from coordinator.rundir import RUN_ID, RunDirectory, home, locked_home
 
 SHARED_MEMORY = Path("/dev/shm")
 SEGMENT = re.compile(r"mpich_sh|sm_segment\.|vader_segment\.|psm2_shm\.|ucx_shm_")
@@ -57,19 +57,17 @@ def release(directory: RunDirectory, spare: Collection[int] = ()) -> list[str]:
 def clean(everything: bool = False) -> list[str]:
     """Find what runs have left behind and release it; returns what was done, in sentences.
 
-    A run whose driver is alive is left alone unless ``everything`` is true.
+    A run whose driver is alive is left alone unless ``everything`` is true. Only processes and
+    directories of this user count, whatever the environment of a process says.
     """
     found = {}
     with locked_home() as parent:
-        for path in parent.iterdir():
-            if path.is_dir() and (everything or not RunDirectory(path).in_use()):
-                found[path.name] = RunDirectory(path)
-        for variables in processes.marked().values():
-            # The path that a process carries tells of runs made under another runtime directory.
-            name = variables[processes.RUN]
-            directory = RunDirectory(Path(variables.get(processes.DIRECTORY, home() / name)))
+        known = [RunDirectory(path) for path in parent.iterdir()]
+        known = [directory for directory in known if directory.ours]
+        known += filter(None, map(_directory_of, processes.marked().values()))
+        for directory in known:
             if everything or not directory.in_use():
-                found[name] = directory
+                found[directory.run] = directory
     did = []
     for directory in found.values():
         did += release(directory, spare={os.getpid()})
@@ -81,6 +79,16 @@ def clean(everything: bool = False) -> list[str]:
     if home_directory.is_dir() and not any(home_directory.iterdir()):
         home_directory.rmdir()
     return did
+
+
+def _directory_of(variables: Mapping[str, str]) -> RunDirectory | None:
+    """The run directory of a process with these variables; None if they are not the mark of a run."""
+    run = variables[processes.RUN]
+    if not RUN_ID.fullmatch(run):
+        return None
+    # The path that a process carries tells of runs made under another runtime directory.
+    named = RunDirectory(Path(variables.get(processes.DIRECTORY, "")))
+    return named if named.run == run and named.ours else RunDirectory(home() / run)
 
 
 def remove_segments(since_s: float, patience_s: float = PATIENCE_S) -> list[Path]:

@@ -95,10 +95,19 @@ def environment_of(pid: int) -> dict[str, str]:
 
 
 def marked() -> dict[int, dict[str, str]]:
-    """Pid and environment of every living process that carries the mark of some run."""
+    """Pid and environment of every living process of this user that carries the mark of some run."""
     pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208 - a third of the time
     found = {pid: environment_of(pid) for pid in pids}
-    return {pid: variables for pid, variables in found.items() if RUN in variables}
+    return {pid: variables for pid, variables in found.items() if RUN in variables and _is_ours(pid)}
+
+
+def _is_ours(pid: int) -> bool:
+    """Whether all user ids of a process are ours; a set-uid program keeps the environment of another user."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_bytes().splitlines()
+    except OSError:
+        return False
+    return [b"Uid:", *[b"%d" % os.getuid()] * 4] in [line.split() for line in lines]
 
 
 def find(run: str, job: int | None = None, spare: Collection[int] = ()) -> list[Process]:
@@ -113,7 +122,7 @@ def find(run: str, job: int | None = None, spare: Collection[int] = ()) -> list[
             continue
         # Read again: the pid may have been reused before the handle held it.
         variables = environment_of(pid)
-        if variables.get(RUN) == run and job in (None, _number(variables.get(JOB))):
+        if variables.get(RUN) == run and job in (None, _number(variables.get(JOB))) and _is_ours(pid):
             found.append(process)
         else:
             process.close()

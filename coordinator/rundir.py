@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import secrets
 import shutil
 import stat
@@ -25,6 +26,9 @@ from workloads.validation import InputError
 
 HEAD_START_S = 30.0
 """By how much ranks may be ahead of the agent of their node."""
+
+RUN_ID = re.compile("[0-9a-f]{8}")
+"""How runs are named."""
 
 SOCKET_PATH_BYTES = 107
 """The longest path of a UNIX socket (sun_path less its final zero)."""
@@ -67,7 +71,7 @@ class RunDirectory:
             directory.path.mkdir(mode=0o700)
             directory._lock = os.open(directory.path, os.O_RDONLY)
             fcntl.flock(directory._lock, fcntl.LOCK_EX)
-        directory.note(made_s=time.time())
+        directory.note(run=directory.run, made_s=time.time())
         directory.temporary.mkdir()
         return directory
 
@@ -85,7 +89,7 @@ class RunDirectory:
             directory._lock = os.open(path, os.O_RDONLY)
             fcntl.flock(directory._lock, fcntl.LOCK_EX)
             # Ranks may have come before their agent.
-            directory.note(made_s=time.time() - HEAD_START_S)
+            directory.note(run=directory.run, made_s=time.time() - HEAD_START_S)
             directory.temporary.mkdir()
         return directory
 
@@ -144,7 +148,23 @@ class RunDirectory:
         for line in lines:
             with suppress(ValueError):
                 entries.append(json.loads(line))
-        return entries
+        return [entry for entry in entries if isinstance(entry, dict)]
+
+    @property
+    def ours(self) -> bool:
+        """Whether this is a run's directory, made by this user and open to nobody else."""
+        parent = self.path.parent
+        if not RUN_ID.fullmatch(self.run) or parent.name != f"lockstep-{os.getuid()}":
+            return False
+        if not (self.path.is_absolute() and _is_private(parent) and _is_private(self.path)):
+            return False
+        if notes := self.notes():
+            return "made_s" in notes[0] and notes[0].get("run") == self.run
+        try:
+            names = {path.name for path in self.path.iterdir()}
+        except OSError:
+            return False
+        return names <= {"journal"}  # its driver did not get any further
 
     def in_use(self) -> bool:
         """Whether the driver of the run is alive."""
@@ -156,7 +176,7 @@ class RunDirectory:
     def take(self) -> bool:
         """Take the lock of a driver that has ended; returns whether nobody had been faster."""
         try:
-            descriptor = os.open(self.path, os.O_RDONLY)
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         except FileNotFoundError:
             return False
         try:
@@ -180,6 +200,15 @@ class RunDirectory:
         with suppress(OSError):
             self.path.parent.rmdir()
         return there
+
+
+def _is_private(path: Path) -> bool:
+    """Whether ``path`` is a directory of this user, and of nobody else."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
 
 
 @contextmanager
