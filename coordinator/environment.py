@@ -7,10 +7,14 @@ would tell our own launchers that they are part of it.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import workloads
+
+PYTHON = (sys.executable, "-P")
+"""How our own processes are started: no module of the current directory takes the place of another one."""
 
 NAMES = frozenset(
     (

@@ -1,6 +1,6 @@
 """The guardian: outlives the agent, and undoes the run when the agent is gone.
 
-``python -m coordinator.guardian DIRECTORY FD TIMES`` waits until its end of a socket pair
+``python -P -m coordinator.guardian DIRECTORY FD TIMES`` waits until its end of a socket pair
 closes, however the agent ended, and releases the run. There is no other way to end a run, so
 the way that matters when all goes wrong is exercised every time. An agent that is stopped
 itself says nothing either: if it owes a sign of life, the guardian waits no longer than the
@@ -21,12 +21,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from coordinator import cleanup
-from coordinator.environment import passed_on
+from coordinator.environment import PYTHON, passed_on
 from coordinator.priority import prompt
 from coordinator.processes import GRACE_S, STUBBORN_S
 from coordinator.rundir import RunDirectory
 
-COMMAND = (sys.executable, "-m", "coordinator.guardian")
+COMMAND = (*PYTHON, "-m", "coordinator.guardian")
 
 RELEASE_S = 2 * (GRACE_S + STUBBORN_S)
 """A release takes no longer than this unless something is wrong with its guardian."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coordinator import guardian
-from coordinator.environment import passed_on
+from coordinator.environment import PYTHON, passed_on
 from coordinator.processes import RUN, Process, environment_of
 from workloads.validation import InputError, one_of
 
@@ -166,7 +166,7 @@ def _tried(hosts: tuple[str, ...]) -> Launcher:
     """
     srun = shutil.which("srun")
     steps = [Launcher(SRUN, srun, "of Slurm", plugin) for plugin in PLUGINS] if srun else []
-    command = [sys.executable, "-m", "mpi4py.bench", "helloworld"]
+    command = [*PYTHON, "-m", "mpi4py.bench", "helloworld"]
     failures = []
     for launcher in (*steps, *filter(None, map(_identify, _candidates()))):
         try:

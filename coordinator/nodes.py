@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import selectors
 import socket
-import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -16,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coordinator import launch, processes, protocol
-from coordinator.environment import passed_on
+from coordinator.environment import PYTHON, passed_on
 from coordinator.guardian import RELEASE_S
 from coordinator.launch import Adopted, Launcher, Started
 from coordinator.link import Hub, Keys
@@ -144,7 +143,7 @@ class Nodes:
 
     def _start(self, number: int) -> Started:
         """Start the agent of a node."""
-        argv = [sys.executable, "-m", "coordinator.agent"]
+        argv = [*PYTHON, "-m", "coordinator.agent"]
         marks = {**self._directory.marks, VARIABLE: self.setups[number].encode()}
         environment = passed_on(marks)
         if self._remote:

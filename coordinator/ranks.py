@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from coordinator import protocol
+from coordinator.environment import PYTHON
 from coordinator.rundir import RunDirectory
 from coordinator.workload import ParallelJob, Workload
 from workloads.other import Command
@@ -23,14 +23,14 @@ def argv(workload: Workload, job: ParallelJob, count: int, directory: RunDirecto
         words = program.argv
         if program.waits == "two-phase":
             words = _two_phase(workload, program.argv, directory.records(number))
-        return [sys.executable, "-S", "-m", "coordinator.wrap", socket, str(number), *words]
+        return [*PYTHON, "-S", "-m", "coordinator.wrap", socket, str(number), *words]
     spec: dict[str, Any] = {"version": protocol.VERSION, "socket": socket, "job": number}
     if isinstance(program, Program):
         spec |= parallel(workload, number, program.on(count))
-        return [sys.executable, "-m", "mpi4py", "-m", "workloads.rank", json.dumps(spec)]
+        return [*PYTHON, "-m", "mpi4py", "-m", "workloads.rank", json.dumps(spec)]
     kind = next(kind for kind, work in KINDS.items() if isinstance(program, work))
     spec |= {"kind": kind, "work": asdict(program)}
-    return [sys.executable, "-m", "workloads.single", json.dumps(spec)]
+    return [*PYTHON, "-m", "workloads.single", json.dumps(spec)]
 
 
 def _two_phase(workload: Workload, argv: tuple[str, ...], records: Path) -> tuple[str, ...]:
@@ -38,7 +38,7 @@ def _two_phase(workload: Workload, argv: tuple[str, ...], records: Path) -> tupl
     numbers = {"switch-us": workload.switch_us, "latency-us": workload.latency_us}
     numbers["spin-switches"] = workload.spin_switches
     options = [f"--{name}={number}" for name, number in numbers.items()]
-    module = ("-m", "workloads.twophase", f"--blocking={workload.blocking}", f"--record={records}")
+    module = ("-P", "-m", "workloads.twophase", f"--blocking={workload.blocking}", f"--record={records}")
     return (argv[0], *module, *options, "--", *argv[1:])
 
 

@@ -1,4 +1,4 @@
-"""Start any program as a rank of a job: ``python -S -m coordinator.wrap SOCKET JOB COMMAND...``.
+"""Start any program as a rank of a job: ``python -P -S -m coordinator.wrap SOCKET JOB COMMAND...``.
 
 It tells the node's agent who it is, waits for its start without using the processor, binds
 itself, and becomes the program, which knows nothing of it. Only the standard library is

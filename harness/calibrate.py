@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import statistics
-import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -13,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from coordinator.environment import PYTHON
 from coordinator.launch import Launcher, LaunchError, run_session
 from coordinator.priority import own_slice_ns
 from harness import slot_costs
@@ -120,7 +120,7 @@ def mpi_probe_between(launcher: Launcher, hosts: Sequence[str]) -> ProbeBetween 
 
 
 def _probed(launcher: Launcher, options: Sequence[str], hosts: Sequence[str]) -> Mapping[str, list[float]]:
-    command = [sys.executable, "-m", "mpi4py", "-m", "workloads.probe", *options]
+    command = [*PYTHON, "-m", "mpi4py", "-m", "workloads.probe", *options]
     argv = launcher.argv(PROBE_RANKS, command, hosts)
     said = run_session(argv, launcher.environment({}, hosts=hosts), PROBE_TIMEOUT_S)
     try:

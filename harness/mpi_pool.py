@@ -20,11 +20,11 @@ SHARES = 16
 """Into so many shares for each worker the work is divided: a message with each part alone takes
 longer than a short simulation, and with few shares some worker would be left with the longest."""
 
-START = "mpiexec -n N python -m mpi4py.futures -m harness.cli simulate EXPERIMENT --mpi"
+START = "mpiexec -n N python -P -m mpi4py.futures -m harness.cli simulate EXPERIMENT --mpi"
 
 
 class MpiPool:
-    """The workers: all ranks but the first, as ``python -m mpi4py.futures`` makes them.
+    """The workers: all ranks but the first, as ``python -P -m mpi4py.futures`` makes them.
 
     Attributes:
         workers: how many.

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import socket
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from coordinator import protocol, ranks
+from coordinator.environment import PYTHON
 from coordinator.launch import find_launcher
 from coordinator.policies.slurm_gang import SlurmGang
 from coordinator.workload import JobResult, ParallelJob, Result, Workload
@@ -200,7 +200,7 @@ class Cluster:
         processes = job.program.processes
         spec = {"version": protocol.VERSION, "folder": str(folder), "job": job.number}
         spec |= ranks.parallel(workload, job.number, job.program)
-        python = [*self.how.container.split(), "python3"] if self.how.container else [sys.executable]
+        python = [*self.how.container.split(), "python3", "-P"] if self.how.container else list(PYTHON)
         begun = str(folder / f"{job.number}.begun")
         step = gang.step(processes, self.plugin, retry=workload.policy.retry, begun=begun)
         how = dataclasses.replace(self.how, setup=(*self.how.setup, *step))

@@ -41,7 +41,7 @@ def workload(
         processes=changes.pop("processes", 2),
     )
     if argv := changes.pop("command", None):
-        program = Command(tuple(argv), program.processes)
+        program = Command(tuple(argv), program.processes, waits=changes.pop("waits", "mpi"))
     return Workload(
         tuple(ParallelJob(number, program, number * arrival_s) for number in range(jobs)),
         policies.create(policy, options),
@@ -78,7 +78,7 @@ class Run:
         for pid in self.processes():
             words = command(pid)
             if (name == "mpiexec" and words and Path(words[0]).name in ("mpiexec", "prterun", "mpirun")) or (
-                name in signs and words[1:2] == ["-m"] and signs[name] in words[:5]
+                name in signs and "-m" in words[1:3] and signs[name] in words[:6]
             ):
                 return pid
         return None

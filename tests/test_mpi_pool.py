@@ -52,4 +52,4 @@ def test_the_ranks_change_nothing_but_the_time(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_without_workers_the_message_says_how_to_start_them(tmp_path: Path) -> None:
     done = simulate(tmp_path, options=("--mpi",))
-    assert done.returncode == 2 and "mpiexec -n N python -m mpi4py.futures" in done.stderr
+    assert done.returncode == 2 and "mpiexec -n N python -P -m mpi4py.futures" in done.stderr

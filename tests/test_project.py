@@ -50,6 +50,10 @@ def calls(tree):
             yield ast.unparse(node.func)
 
 
+MAY_NAME_PYTHON = ("coordinator/environment.py", "coordinator/launch.py")
+"""Others start our processes by ``environment.PYTHON``, which ignores the current directory."""
+
+
 @pytest.fixture(params=sources(), ids=lambda path: str(path.relative_to(ROOT)))
 def source(request):
     path = request.param
@@ -93,3 +97,9 @@ def test_files_stay_readable(source):
 
 def test_tests_are_not_installed():
     assert not list((ROOT / "tests").rglob("__init__.py"))
+
+
+def test_our_processes_are_started_in_one_way(source):
+    name, tree = source
+    named = [ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+    assert name in MAY_NAME_PYTHON or "sys.executable" not in named

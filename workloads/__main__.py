@@ -1,4 +1,4 @@
-"""One job by hand, without a coordinator: ``mpirun -n 4 python -m workloads news ...``.
+"""One job by hand, without a coordinator: ``mpirun -n 4 python -P -m workloads news ...``.
 
 Runs under any launcher, on any number of nodes, and prints its record.
 """

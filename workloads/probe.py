@@ -1,6 +1,6 @@
 """Constants of this host that waiting rules and simulator go by, measured with the messages they govern.
 
-``mpiexec -n 3 python -m mpi4py -m workloads.probe --processors A,B`` prints one JSON
+``mpiexec -n 3 python -P -m mpi4py -m workloads.probe --processors A,B`` prints one JSON
 document with lists of samples in nanoseconds:
 
 - ``latency_ns``: one-way message latency between two processors, both ends spinning;

@@ -1,4 +1,4 @@
-"""One MPI rank of a job: ``mpiexec -n P python -m mpi4py -m workloads.rank SPEC``.
+"""One MPI rank of a job: ``mpiexec -n P python -P -m mpi4py -m workloads.rank SPEC``.
 
 Under a coordinator the rank announces itself on the agent's socket, waits there without
 using the processor until it may start, runs, hands in its record and waits again, so that

@@ -1,4 +1,4 @@
-"""A job of one process without messages, sequential or interactive: ``python -m workloads.single SPEC``.
+"""A job of one process without messages, sequential or interactive: ``python -P -m workloads.single SPEC``.
 
 It begins and ends under a coordinator like a rank of a parallel job (``workloads.rank``).
 """

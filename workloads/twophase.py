@@ -1,4 +1,4 @@
-"""Two-phase waits for any mpi4py program: ``mpiexec -n P python -m workloads.twophase [OPTIONS] APP.py ...``.
+"""Two-phase waits for any mpi4py program: ``mpiexec -n P python -P -m workloads.twophase [OPTIONS] APP.py``.
 
 The program is not changed. It finds a communicator in ``MPI.COMM_WORLD`` whose blocking calls
 spin and then block, by the rules of ``workloads.blocking``:
@@ -249,6 +249,8 @@ def main(arguments: Sequence[str]) -> None:
     recorder = Recorder()
     world = TwoPhase.of(MPI.COMM_WORLD, rule, recorder)
     MPI.COMM_WORLD = world  # type: ignore[misc]  # what the program will find there
+    if sys.flags.safe_path:
+        sys.path.insert(0, str(Path.cwd()))  # what is ours is imported; the program has the place as always
     recorder.start()
     try:
         run.run_command_line(program)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from coordinator.environment import PYTHON
 from harness import answer, document, experiment, overrides, results, slurm_gang, submission, waiting
 from harness.commands import Answer, Interrupted
 from harness.commands.run import measuring_arguments, passed_on, results_argument
@@ -145,9 +145,7 @@ def _scripts(
 ) -> dict[str, Script]:
     """The script of the run; with --array that of its parts, and the one that collects their results."""
     name = _file_name(wanted.name)
-    lockstep = (
-        [*how.container.split(), "lockstep"] if how.container else [sys.executable, "-m", "harness.cli"]
-    )
+    lockstep = [*how.container.split(), "lockstep"] if how.container else [*PYTHON, "-m", "harness.cli"]
     run = [*lockstep, "run", str(folder / f"{name}.toml"), "--allocation", *passed_on(options)]
     parts = options.array
     if parts is None:

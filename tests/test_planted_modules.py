@@ -1,0 +1,57 @@
+"""Modules that somebody has planted in the current directory are not executed by what a run starts."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from runs import running
+
+from coordinator.launch import find_launcher
+from harness.calibrate import mpi_probe
+
+PLANTED = ("socket", "json", "signal", "struct", "zmq", "numpy", "mpi4py", "coordinator", "workloads")
+TWO_PHASE = "import beside, workloads; print('done', workloads.__file__)"
+
+
+@pytest.fixture
+def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current directory: whoever imports a module from it leaves a trace there."""
+    monkeypatch.chdir(tmp_path)
+    for name in PLANTED:
+        text = f"open({str(tmp_path / 'executed')!r}, 'a').write({name!r}); raise SystemExit({name!r})\n"
+        (tmp_path / f"{name}.py").write_text(text)
+    return tmp_path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "options",
+    [{"policy": "gang"}, {"command": ["/bin/true"]}],
+    ids=["programs", "commands"],
+)
+def test_a_run_executes_none_of_them(planted: Path, options: dict[str, Any]) -> None:
+    with running(phases=20, jobs=1, **options) as run:
+        assert run.result()["failure"] == ""
+    assert not (planted / "executed").exists()
+
+
+@pytest.mark.slow
+def test_the_calibration_executes_none_of_them(planted: Path) -> None:
+    assert mpi_probe(find_launcher())((0, 1), 0)
+    assert not (planted / "executed").exists()
+
+
+@pytest.mark.slow
+def test_a_program_with_two_phase_waits_imports_from_its_own_directory_and_ours(
+    planted: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("program")
+    (folder / "beside.py").write_text("")
+    (folder / "app.py").write_text("import beside, workloads.program\n")
+    command = [sys.executable, str(folder / "app.py")]
+    with running(phases=20, jobs=1, command=command, waits="two-phase") as run:
+        assert run.result()["failure"] == ""
+    assert not (planted / "executed").exists()
