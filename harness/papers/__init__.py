@@ -1,7 +1,12 @@
 """The papers whose results Lockstep reproduces: ``harness.papers.NAME`` for each.
 
-Such a module has ``FIGURES``, a caption for each figure by its number, and
-``reproduce(figures, quick, seed, progress)``, which returns a :class:`Reproduction`.
+Such a package has three modules:
+
+- ``model``: ``FIGURES``, a caption for each figure by its number; ``QUICK``, what quick mode shortens;
+  ``simulate_figures(figures, quick, seed, progress)``, which simulates what the figures need; and
+  ``rows(results, figures)``, one row of plain values for every point.
+- ``claims``: ``claims(results, figures)``, the paper's sentences checked.
+- ``figures``: ``draw(figure, results)``, a picture.
 """
 
 from __future__ import annotations
@@ -9,6 +14,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -115,9 +121,21 @@ def reproduce(
     """
     one_of("paper", paper, PAPERS)
     whole("seed", seed, least=0)
-    module: Any = importlib.import_module(f"harness.papers.{paper}")
-    wanted = list(module.FIGURES if figures is None else figures)
+    model = _module(paper, "model")
+    wanted = list(model.FIGURES if figures is None else figures)
     for figure in wanted:
-        one_of("figure", figure, module.FIGURES)
-    made: Reproduction = module.reproduce(wanted, quick, seed, progress)
-    return made
+        one_of("figure", figure, model.FIGURES)
+    results = model.simulate_figures(wanted, quick, seed, progress)
+    draw = _module(paper, "figures").draw  # after the simulations: matplotlib is slow to load
+    return Reproduction(
+        paper,
+        wanted,
+        list(model.rows(results, wanted)),
+        [explained(claim, f"docs/{paper}.md") for claim in _module(paper, "claims").claims(results, wanted)],
+        {figure: partial(draw, figure, results) for figure in wanted},
+        f"quick: {model.QUICK}" if quick else "",
+    )
+
+
+def _module(paper: str, name: str) -> Any:
+    return importlib.import_module(f"harness.papers.{paper}.{name}")

@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 
 from coordinator import policies
-from harness.papers import Claim, Progress, Reproduction, toronto
+from harness.papers import Progress
+from harness.papers.anastasiadis97 import workload
+from harness.papers.anastasiadis97.workload import MU, WaitingRatio, ratio_rows, waiting_ratios
 from harness.papers.parallel import compute
 from harness.simulator.jobs.metrics import Metrics, measure
 from harness.simulator.jobs.replicate import Mean, Plan, Replications, mean_of, replicate
@@ -66,10 +68,12 @@ class Cell:
     column: Column
 
 
-class Found:
-    """The replications of every cell."""
+class Results:
+    """The replications of every cell, and the ratios of Figure 1."""
 
-    def __init__(self, cells: Mapping[Cell, Replications]) -> None:
+    def __init__(self, cells: Mapping[Cell, Replications], ratios: Sequence[WaitingRatio] = ()) -> None:
+        self.cells = tuple(cells)
+        self.ratios = ratios
         self._cells = {(cell.workload, cell.load, cell.column[0]): runs for cell, runs in cells.items()}
 
     def __contains__(self, key: tuple[str, float, str]) -> bool:
@@ -110,32 +114,30 @@ def _apart(ours: Replications, theirs: Replications) -> Mean:
     return Mean(a.mean / b.mean, half, min(a.n, b.n))
 
 
-def reproduce(figures: Sequence[str], quick: bool, seed: int, progress: Progress) -> Reproduction:
+def simulate_figures(figures: Sequence[str], quick: bool, seed: int, progress: Progress) -> Results:
     """Simulate what ``figures`` need; quick mode stops at twice the paper's interval."""
     columns = dict.fromkeys(column for figure in figures for column in COLUMNS.get(figure, ()))
     cells = [
-        Cell(workload, load, column)
-        for workload in toronto.MU
+        Cell(name, load, column)
+        for name in MU
         for load in LOADS
         for column in (REFERENCE, *columns)
         if columns
     ]
-    found = Found(compute(cells, partial(_simulate, quick=quick, seed=seed), progress))
-    ratios = toronto.waiting_ratios(LOADS, seed, quick) if "1" in figures else ()
-    rows = [*toronto.ratio_rows(ratios), *(_row(found, cell) for cell in cells)]
-    from harness.papers import toronto_claims, toronto_figures  # noqa: PLC0415 - matplotlib is slow to load
+    results = compute(cells, partial(_simulate, quick=quick, seed=seed), progress)
+    return Results(results, waiting_ratios(LOADS, seed, quick) if "1" in figures else ())
 
-    claims: list[Claim] = toronto_claims.claims(found, figures, ratios)
-    drawings = {figure: partial(toronto_figures.draw, figure, found, ratios) for figure in figures}
-    note = "quick: intervals of 10 % where the paper has 5 %, at most 20 replications" if quick else ""
-    return Reproduction("anastasiadis97", list(figures), rows, claims, drawings, note)
+
+def rows(results: Results, figures: Sequence[str]) -> list[dict[str, Any]]:
+    """A row for each ratio of Figure 1 and for each cell of the others."""
+    return [*ratio_rows(results.ratios), *(_row(results, cell) for cell in results.cells)]
 
 
 def _simulate(cell: Cell, quick: bool, seed: int) -> Replications:
     policy = policies.create(cell.column[1], dict(cell.column[2]))
 
     def one(random: np.random.Generator) -> Metrics | None:
-        jobs = toronto.jobs(cell.workload, cell.load, GENERATED, random)
+        jobs = workload.jobs(cell.workload, cell.load, GENERATED, random)
         outcome = simulate(jobs, PROCESSORS, policy, Watched(LAST))
         if outcome.saturated:
             return None
@@ -144,9 +146,9 @@ def _simulate(cell: Cell, quick: bool, seed: int) -> Replications:
     return replicate(one, seed, Plan(0.1, 3, 20) if quick else Plan(0.05, 10, 400))
 
 
-def _row(found: Found, cell: Cell) -> dict[str, Any]:
-    runs = found.runs(cell.workload, cell.load, cell.column[0])
-    ratio = found.ratio(cell.workload, cell.load, cell.column[0], REFERENCE[0])
+def _row(results: Results, cell: Cell) -> dict[str, Any]:
+    runs = results.runs(cell.workload, cell.load, cell.column[0])
+    ratio = results.ratio(cell.workload, cell.load, cell.column[0], REFERENCE[0])
     row: dict[str, Any] = {"workload": cell.workload, "load": cell.load, "policy": cell.column[0]}
     row |= {"saturated": runs.stuck, "replications": len(runs.metrics)}
     for name in ("response_s", "wait_s", "processors"):

@@ -1,4 +1,4 @@
-"""What Dusseau, Arpaci, Culler 1996 say, checked against what was found."""
+"""What Dusseau, Arpaci, Culler 1996 say, checked against the simulations."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from harness.papers import Claim, dusseau96, explained, verdict
-from harness.papers.dusseau96 import WIDE_US, Found, Point
-from harness.papers.dusseau96_published import IMMEDIATE
+from harness.papers import Claim, verdict
+from harness.papers.dusseau96 import model
+from harness.papers.dusseau96.model import WIDE_US, Point, Results
+from harness.papers.dusseau96.published import IMMEDIATE
 
-EXPLANATIONS = "docs/dusseau96.md"
 ABOUT = 0.15
 """A value that the paper rounds or reads off a graph is met within this factor."""
 
 
-def claims(found: Found, figures: Sequence[str]) -> list[Claim]:
+def claims(results: Results, figures: Sequence[str]) -> list[Claim]:
     """The claims about ``figures``."""
-    check = _Check(found)
+    check = _Check(results)
     parts: dict[str, Callable[[], list[Claim]]] = {
         "2": check.coscheduled,
         "3": check.immediate,
@@ -33,17 +33,17 @@ def claims(found: Found, figures: Sequence[str]) -> list[Claim]:
         "12": check.round_robin,
         "13": check.final,
     }
-    return [explained(claim, EXPLANATIONS) for figure in figures for claim in parts[figure]()]
+    return [claim for figure in figures for claim in parts[figure]()]
 
 
 class _Check:
     """The claims of each figure."""
 
-    def __init__(self, found: Found) -> None:
-        self._found = found
+    def __init__(self, results: Results) -> None:
+        self._results = results
 
     def coscheduled(self) -> list[Claim]:
-        parts = {point: self._found.at(point).breakdown for point in dusseau96.bars("2")}
+        parts = {point: self._results.at(point).breakdown for point in model.bars("2")}
         grows = [
             parts[replace(point, imbalance=2.0)]["synchronizing"] - part["synchronizing"]
             for point, part in parts.items()
@@ -82,7 +82,7 @@ class _Check:
         ]
 
     def immediate(self) -> list[Claim]:
-        points = dusseau96.bars("3")
+        points = model.bars("3")
         coarse = [p for p in points if p.granularity_us >= 5000 and p.imbalance >= 1]
         fine = [p for p in points if p.granularity_us == 100]
         return [
@@ -96,10 +96,10 @@ class _Check:
         ]
 
     def parameters(self) -> list[Claim]:
-        points = dusseau96.table("4")
+        points = model.table("4")
         known = [p for p in points if p.pattern in IMMEDIATE]
         errors = [
-            abs(math.log(self._found.slowdown(p).value / IMMEDIATE[p.pattern][dusseau96.table_place(p)]))
+            abs(math.log(self._results.slowdown(p).value / IMMEDIATE[p.pattern][model.table_place(p)]))
             for p in known
         ]
         mean = sum(errors) / len(errors)
@@ -120,9 +120,9 @@ class _Check:
         ]
 
     def one_switch(self) -> list[Claim]:
-        points = dusseau96.bars("5")
+        points = model.bars("5")
         fine = [p for p in points if p.granularity_us == 100]
-        shares = [self._found.at(p).spun_reads for p in fine if p.pattern != "BARRIER"]
+        shares = [self._results.at(p).spun_reads for p in fine if p.pattern != "BARRIER"]
         reads = sum(shares) / len(shares)
         transpose = [p for p in points if p.pattern == "TRANSPOSE"]
         return [
@@ -137,9 +137,9 @@ class _Check:
         ]
 
     def longer_spins(self) -> list[Claim]:
-        points = dusseau96.bars("6")
+        points = model.bars("6")
         two, four, eight = ([p for p in points if p.spin_switches == k] for k in (2.0, 4.0, 8.0))
-        at = {p.imbalance: self._found.at(p).spun_opening_barriers for p in two if p.granularity_us == 400}
+        at = {p.imbalance: self._results.at(p).spun_opening_barriers for p in two if p.granularity_us == 400}
         low = [[self._mean([p for p in some if p.imbalance <= 0.25])] for some in (two, four, eight)]
         rising = [row[0] for row in low]
         return [
@@ -161,12 +161,12 @@ class _Check:
         ]
 
     def oracle(self) -> list[Claim]:
-        news = [p for p in dusseau96.bars("8") if p.pattern == "NEWS"]
+        news = [p for p in model.bars("8") if p.pattern == "NEWS"]
         fine = [p for p in news if p.granularity_us <= 1000]
-        near = sum(self._found.slowdown(p).value <= 1.10 for p in fine)
+        near = sum(self._results.slowdown(p).value <= 1.10 for p in fine)
         middle = [p for p in fine if 450 <= p.imbalance * p.granularity_us <= 1500]
         worst = self._worst(news)
-        beyond = [p for p in dusseau96.bars("8") if p.imbalance * p.granularity_us > 10 * p.context_switch_us]
+        beyond = [p for p in model.bars("8") if p.imbalance * p.granularity_us > 10 * p.context_switch_us]
         return [
             Claim(
                 "8",
@@ -183,8 +183,8 @@ class _Check:
 
     def local(self) -> list[Claim]:
         pairs = [
-            (self._found.slowdown(p).value, self._found.slowdown(replace(p, blocking="oracle")).value)
-            for p in dusseau96.bars("9")
+            (self._results.slowdown(p).value, self._results.slowdown(replace(p, blocking="oracle")).value)
+            for p in model.bars("9")
             if p.granularity_us <= 1000
         ]
         worse = sum(local > oracle * 1.05 for local, oracle in pairs)
@@ -199,11 +199,11 @@ class _Check:
         ]
 
     def global_(self) -> list[Claim]:
-        points = dusseau96.bars("10")
+        points = model.bars("10")
         news = [p for p in points if p.pattern == "NEWS"]
         coarse = [p for p in points if p.granularity_us >= 50_000 and p.imbalance >= 1]
         ratios = [
-            self._found.slowdown(p).value / self._found.slowdown(replace(p, blocking="oracle")).value
+            self._results.slowdown(p).value / self._results.slowdown(replace(p, blocking="oracle")).value
             for p in news
         ]
         return [
@@ -226,7 +226,7 @@ class _Check:
         ]
 
     def timers(self) -> list[Claim]:
-        points = dusseau96.bars("11")
+        points = model.bars("11")
         finest = [p for p in points if p.granularity_us == 100]
         gains = [self._mean([replace(p, timers="independent") for p in points]) - self._mean(points)]
         return [
@@ -241,7 +241,7 @@ class _Check:
         ]
 
     def round_robin(self) -> list[Claim]:
-        points = dusseau96.bars("12")
+        points = model.bars("12")
         svr4 = [replace(p, local="svr4") for p in points]
         return [
             self._worst_about("12", "up to 3.4 times worse than coscheduling", points, 3.4),
@@ -255,7 +255,7 @@ class _Check:
         ]
 
     def final(self) -> list[Claim]:
-        points = dusseau96.table("13")
+        points = model.table("13")
         coarse = [p for p in points if p.granularity_us == 500_000 and p.imbalance == 1.5]
         best = min(self._value(p) for p in coarse)
         return [
@@ -271,7 +271,7 @@ class _Check:
         ]
 
     def _value(self, point: Point) -> float:
-        return self._found.slowdown(point).value
+        return self._results.slowdown(point).value
 
     def _mean(self, points: Iterable[Point]) -> float:
         values = [self._value(point) for point in points]
@@ -297,10 +297,10 @@ class _Check:
         return Claim(figure, text, self._said(worst), verdict(place == (1000.0, 2.0)))
 
     def _verdict(self, holds: bool, point: Point, bound: float) -> str:
-        return verdict(holds, self._found.slowdown(point).differs(bound))
+        return verdict(holds, self._results.slowdown(point).differs(bound))
 
     def _said(self, point: Point) -> str:
-        slowdown = self._found.slowdown(point)
+        slowdown = self._results.slowdown(point)
         half = f" +- {slowdown.half:.2f}" if slowdown.half is not None else ""
         grain = point.granularity_us
         return f"{slowdown.value:.2f}{half} ({point.pattern}, g = {grain:g} us, v = {point.imbalance:g} g)"

@@ -7,17 +7,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.figure import Figure
 
-from harness.papers.zhou_mixes import LENGTHS, SYSTEMS, mean
+from harness.papers.zhou97.mixes import LENGTHS, SYSTEMS, mean
 from harness.simulator.jobs.model import WHOLE_NS, Outcome
 
 if TYPE_CHECKING:
-    from harness.papers.zhou_mixes import Found
+    from harness.papers.zhou97.mixes import Mixes
+    from harness.papers.zhou97.model import Results
 
 SHOWN = 24
 
 
-def threads(outcome: Outcome) -> Figure:
-    """Figure 3: the time of each job in the waiting queue (dashed) and in the service queue (solid)."""
+def draw(figure: str, results: Results) -> Figure:
+    """The figure of that number."""
+    return _threads(results.ordered[3][0]) if figure == "3" else _mixes(results.mixes)
+
+
+def _threads(outcome: Outcome) -> Figure:
+    """The time of each job in the waiting queue (dashed) and in the service queue (solid)."""
     picture = Figure(figsize=(9, 5), layout="constrained")
     axes = picture.add_subplot(xlabel="time (s)", ylabel="job", title="M = 6 and N = 3")
     for job in range(SHOWN):
@@ -30,7 +36,7 @@ def threads(outcome: Outcome) -> Figure:
     return picture
 
 
-def mixes(found: Found) -> Figure:
+def _mixes(results: Mixes) -> Figure:
     """Mean turnaround of short and long jobs under each system."""
     picture = Figure(figsize=(10, 8), layout="constrained")
     places = np.arange(len(SYSTEMS))
@@ -39,7 +45,7 @@ def mixes(found: Found) -> Figure:
         for shift, (name, color) in enumerate(
             (("short_s", "#4878a8"), ("long_s", "#d9802e"), ("all_s", "#888888"))
         ):
-            values = [getattr(mean(found, system, lengths), name) for system in SYSTEMS]
+            values = [getattr(mean(results, system, lengths), name) for system in SYSTEMS]
             label = name.removesuffix("_s") + " jobs"
             axes.bar(places + 0.27 * (shift - 1), values, 0.25, color=color, label=label)
         axes.set_xticks(places, [name.replace(", ", ",\n") for name in SYSTEMS], fontsize=8)

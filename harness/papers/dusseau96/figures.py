@@ -9,9 +9,17 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from coordinator import policies
-from harness.papers import dusseau96
-from harness.papers.dusseau96 import CHARTS, IMBALANCES, PATTERNS, TABLE_MACHINES, TABLES, Found, Point
-from harness.papers.dusseau96_published import IMMEDIATE
+from harness.papers.dusseau96 import model
+from harness.papers.dusseau96.model import (
+    CHARTS,
+    IMBALANCES,
+    PATTERNS,
+    TABLE_MACHINES,
+    TABLES,
+    Point,
+    Results,
+)
+from harness.papers.dusseau96.published import IMMEDIATE
 from harness.simulator.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.model import CATEGORIES, IDLE, SWITCHING
 from harness.simulator.simulate import simulate
@@ -26,38 +34,38 @@ BLACK, GRAY = 1.15, 0.85
 """Cells beyond these are black (coscheduling is 15 % better) or gray (15 % worse)."""
 
 
-def draw(figure: str, found: Found, seed: int) -> Figure:
+def draw(figure: str, results: Results) -> Figure:
     """The figure of that number."""
     if figure in TABLES:
-        return _tables(figure, found)
-    return _charts(figure, found) if figure in CHARTS else _coordination(seed)
+        return _tables(figure, results)
+    return _charts(figure, results) if figure in CHARTS else _coordination(results.seed)
 
 
-def _charts(figure: str, found: Found) -> Figure:
+def _charts(figure: str, results: Results) -> Figure:
     patterns, grains, variants = CHARTS[figure]
     panels = [(pattern, variant) for variant in variants for pattern in patterns]
     picture = Figure(figsize=(5 * len(panels), 4), layout="constrained")
     row = picture.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-    every = dusseau96.bars(figure)
+    every = model.bars(figure)
     size = len(grains) * len(IMBALANCES)
     for index, (axes, (pattern, variant)) in enumerate(zip(row, panels, strict=True)):
         spin = f", spin {variant.spin_switches:g} switches" if variant.blocking == "fixed" else ""
         axes.set(title=pattern + spin, xlabel="granularity (in each group v = 0 to 2 g)")
-        _stacks(axes, every[index * size : (index + 1) * size], found, relative=figure != "2")
+        _stacks(axes, every[index * size : (index + 1) * size], results, relative=figure != "2")
     row[0].set_ylabel("fraction of execution time" if figure == "2" else "slowdown")
     picture.legend(*row[-1].get_legend_handles_labels(), loc="outside right upper", fontsize=8)
-    picture.suptitle(f"Figure {figure}. {dusseau96.FIGURES[figure]}")
+    picture.suptitle(f"Figure {figure}. {model.FIGURES[figure]}")
     return picture
 
 
-def _stacks(axes: Axes, points: Sequence[Point], found: Found, relative: bool) -> None:
+def _stacks(axes: Axes, points: Sequence[Point], results: Results, relative: bool) -> None:
     """Bars as high as the slowdown, divided like the processors' time."""
     group = len(IMBALANCES)
     places = np.array([i + 1.5 * (i // group) for i in range(len(points))])
-    heights = np.array([found.slowdown(point).value if relative else 1.0 for point in points])
+    heights = np.array([results.slowdown(point).value if relative else 1.0 for point in points])
     bottom = np.zeros(len(points))
     for part, shade in zip(CATEGORIES, SHADES, strict=True):
-        shares = heights * [found.at(point).breakdown[part] for point in points]
+        shares = heights * [results.at(point).breakdown[part] for point in points]
         axes.bar(places, shares, 0.9, bottom, color=shade, label=part)
         bottom += shares
     grains = [points[i].granularity_us for i in range(0, len(points), group)]
@@ -70,20 +78,20 @@ def _grain(grain_us: float) -> str:
     return f"{grain_us / 1e3:g} ms" if grain_us >= 1000 else f"{grain_us:g} us"
 
 
-def _tables(figure: str, found: Found) -> Figure:
+def _tables(figure: str, results: Results) -> Figure:
     picture = Figure(figsize=(9, 8), layout="constrained")
     for axes, pattern in zip(picture.subplots(len(PATTERNS), 1), PATTERNS, strict=True):
-        _table(axes, figure, pattern, found)
-    picture.suptitle(f"Figure {figure}. {dusseau96.FIGURES[figure]} (in brackets: published)")
+        _table(axes, figure, pattern, results)
+    picture.suptitle(f"Figure {figure}. {model.FIGURES[figure]} (in brackets: published)")
     return picture
 
 
-def _table(axes: Axes, figure: str, pattern: str, found: Found) -> None:
+def _table(axes: Axes, figure: str, pattern: str, results: Results) -> None:
     """Slowdowns, black where coscheduling is 15 % better, gray where it is 15 % worse."""
     values = np.zeros((len(TABLE_MACHINES), 6))
-    for point in dusseau96.table(figure):
+    for point in model.table(figure):
         if point.pattern == pattern:
-            values[dusseau96.table_place(point)] = found.slowdown(point).value
+            values[model.table_place(point)] = results.slowdown(point).value
     shade = np.where(values >= BLACK, 0.0, np.where(values <= GRAY, 0.7, 1.0))
     axes.imshow(shade, cmap="gray", vmin=0, vmax=1, aspect="auto")
     published = IMMEDIATE.get(pattern) if figure == "4" else None
@@ -91,7 +99,7 @@ def _table(axes: Axes, figure: str, pattern: str, found: Found) -> None:
         text = f"{value:.2f}" + (f"\n({published[place]:.2f})" if published is not None else "")
         color = "white" if value >= BLACK else "black"
         axes.text(place[1], place[0], text, ha="center", va="center", color=color, fontsize=8)
-    columns = [f"{_grain(g)}\nv = {v:g} g" for g in dusseau96.TABLE_US for v in dusseau96.TABLE_IMBALANCES]
+    columns = [f"{_grain(g)}\nv = {v:g} g" for g in model.TABLE_US for v in model.TABLE_IMBALANCES]
     axes.set_xticks(range(6), columns, fontsize=8)
     rows = [f"switch {switch_us:g} us\nlatency {latency_us:g} us" for switch_us, latency_us in TABLE_MACHINES]
     axes.set_yticks(range(len(rows)), rows, fontsize=8)

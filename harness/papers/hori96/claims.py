@@ -1,4 +1,4 @@
-"""What Hori et al. 1996 say, checked against what was found."""
+"""What Hori et al. 1996 say, checked against the simulations."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness.papers import Claim, explained, verdict
-from harness.papers.hori96 import SIZES
+from harness.papers import Claim, verdict
+from harness.papers.hori96.model import SIZES
 
 if TYPE_CHECKING:
-    from harness.papers.hori96 import Cell, Found, Point
+    from harness.papers.hori96.model import Cell, Point, Results
 
 LINEAR = 0.03
 """Utilisation within this of the load is linear in it; of DQT's, close to it."""
@@ -22,25 +22,23 @@ SMALL = 0.05
 COMPARED_LOAD = 0.9
 """The actual load at which systems of different sizes are compared."""
 
-EXPLANATIONS = "docs/hori96.md"
-
 SIGNIFICANT_LOADS = (0.8, 0.9, 0.95, 0.97, 0.99)
 
 
-def claims(found: Found, figures: Sequence[str]) -> list[Claim]:
+def claims(results: Results, figures: Sequence[str]) -> list[Claim]:
     """The claims about ``figures``. Where more arrived than the machine can do, a point is left out."""
-    points = {cell: point for cell, point in found.items() if point.load <= 1}
+    points = {cell: point for cell, point in results.items() if point.load <= 1}
     parts: dict[str, Callable[[], list[Claim]]] = {
         "5": lambda: _linear(points),
         "6": lambda: _batch(points),
         "7": lambda: _retr(points),
         "8": lambda: _fair(points),
     }
-    return [explained(claim, EXPLANATIONS) for figure in figures for claim in parts[figure]()]
+    return [claim for figure in figures for claim in parts[figure]()]
 
 
 def _of(
-    points: Found, policy: str, distribution: str, processors: int | None = 1024
+    points: Results, policy: str, distribution: str, processors: int | None = 1024
 ) -> list[tuple[Cell, Point]]:
     return [
         (cell, point)
@@ -51,7 +49,7 @@ def _of(
     ]
 
 
-def _linear(points: Found) -> list[Claim]:
+def _linear(points: Results) -> list[Claim]:
     made = []
     for distribution in ("proportional", "uniform", "inverse"):
         cells = _of(points, "dqt", distribution, None)
@@ -63,7 +61,7 @@ def _linear(points: Found) -> list[Claim]:
     return [*made, _independent(points)]
 
 
-def _independent(points: Found) -> Claim:
+def _independent(points: Results) -> Claim:
     """RETR at one actual load, which chance makes another in every simulation."""
     spread: dict[str, list[float]] = {}
     for distribution in ("proportional", "uniform", "inverse"):
@@ -79,16 +77,16 @@ def _independent(points: Found) -> Claim:
 
 def _retr_at(load: float, curve: Sequence[tuple[Cell, Point]]) -> float:
     """Mean RETR at an actual load, between the points beside it; its inverse is about linear there."""
-    found = sorted((point.load, point.retr) for _, point in curve)
-    loads, retrs = np.array(found).T
+    results = sorted((point.load, point.retr) for _, point in curve)
+    loads, retrs = np.array(results).T
     return float(1 / np.interp(load, loads, 1 / retrs))
 
 
-def _limit(points: Found, policy: str, distribution: str) -> float:
+def _limit(points: Results, policy: str, distribution: str) -> float:
     return max((point.utilisation for _, point in _of(points, policy, distribution)), default=np.nan)
 
 
-def _batch(points: Found) -> list[Claim]:
+def _batch(points: Results) -> list[Claim]:
     made = []
     for distribution in ("proportional", "uniform", "inverse"):
         limits = {
@@ -122,14 +120,14 @@ def _batch(points: Found) -> list[Claim]:
     return made
 
 
-def _gap(points: Found, policy: str, distribution: str) -> float:
+def _gap(points: Results, policy: str, distribution: str) -> float:
     """How far the utilisation of a policy lies below DQT's, at most."""
     ours = {cell.target: point.utilisation for cell, point in _of(points, policy, distribution)}
     theirs = {cell.target: point.utilisation for cell, point in _of(points, "dqt", distribution)}
     return max(theirs[target] - ours[target] for target in ours if target in theirs)
 
 
-def _pairs(points: Found, policy: str) -> Iterable[tuple[Cell, Point, Point]]:
+def _pairs(points: Results, policy: str) -> Iterable[tuple[Cell, Point, Point]]:
     for distribution in ("proportional", "uniform", "inverse"):
         ours = {cell.target: (cell, point) for cell, point in _of(points, policy, distribution)}
         theirs = {cell.target: point for cell, point in _of(points, "dqt", distribution)}
@@ -138,7 +136,7 @@ def _pairs(points: Found, policy: str) -> Iterable[tuple[Cell, Point, Point]]:
                 yield cell, point, theirs[target]
 
 
-def _retr(points: Found) -> list[Claim]:
+def _retr(points: Results) -> list[Claim]:
     pairs = list(_pairs(points, "fair-dqt"))
     shorter = [f"{cell.distribution} {cell.target}" for cell, fair, dqt in pairs if fair.retr < dqt.retr]
     ratios = [fair.retr / dqt.retr for _, fair, dqt in pairs]
@@ -147,7 +145,7 @@ def _retr(points: Found) -> list[Claim]:
     return [Claim("7", "DQT always has a shorter mean RETR than Fair-DQT", words, verdict(not shorter))]
 
 
-def _fair(points: Found) -> list[Claim]:
+def _fair(points: Results) -> list[Claim]:
     made = []
     values = [
         point.fairness

@@ -7,7 +7,7 @@ machine, most of them short, most of the work in long ones.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -16,13 +16,9 @@ import numpy as np
 
 from coordinator import policies
 from coordinator.session import Plan
-from harness.papers import Claim, explained, verdict
 from harness.simulator.jobs import exact
 from harness.simulator.jobs.arrivals import gaps_s, in_ns
 from harness.simulator.jobs.model import Integers, Jobs, Outcome, rigid
-from harness.simulator.jobs.replicate import mean_of
-
-EXPLANATIONS = "docs/zhou97.md"
 
 LEVELS = {"slots": (1, 8, 7), "quanta_ms": (5_000.0, 15_000.0, 25_000.0)}
 """The paper's example: f_0 = 1, q_0 = 5 s; f_1 = 8, q_1 = 15 s; f_2 = 7, q_2 = 25 s."""
@@ -63,7 +59,7 @@ class Mix:
     preemptions: float
 
 
-Found = Mapping[Cell, Mix]
+Mixes = Mapping[Cell, Mix]
 
 
 def cells() -> list[Cell]:
@@ -91,14 +87,15 @@ def simulate(cell: Cell, count: int, seed: int) -> Mix:
     )
 
 
-def mean(found: Found, system: str, lengths: str) -> Mix:
+def mean(results: Mixes, system: str, lengths: str) -> Mix:
     """The mean of the replications."""
-    runs = _runs(found, system, lengths)
-    return Mix(*(statistics.fmean(getattr(mix, name) for mix in runs) for name in vars(runs[0])))
+    every = runs(results, system, lengths)
+    return Mix(*(statistics.fmean(getattr(mix, name) for mix in every) for name in vars(every[0])))
 
 
-def _runs(found: Found, system: str, lengths: str) -> list[Mix]:
-    return [mix for cell, mix in found.items() if (cell.system, cell.lengths) == (system, lengths)]
+def runs(results: Mixes, system: str, lengths: str) -> list[Mix]:
+    """The replications of a system."""
+    return [mix for cell, mix in results.items() if (cell.system, cell.lengths) == (system, lengths)]
 
 
 def whole_machine(times_s: np.ndarray, submit_ns: Integers | None = None) -> Jobs:
@@ -132,65 +129,3 @@ def run_and_count(
         if (same or following != job) and outcome.finish_ns[job] > end_ns:
             preempted[job] += 1
     return outcome, preempted
-
-
-def claims(found: Found) -> list[Claim]:
-    """What the paper says of arbitrary order; systems are compared in pairs of replications."""
-    robin, multi, insert = "round robin", "multilevel, N = 4", "multilevel, N = 4, inserting"
-    made = []
-    for lengths in LENGTHS:
-        beats = "the multilevel two-queue system beats round robin where short and long jobs mix, lengths "
-        made += [
-            _below(found, f"{beats}{lengths} (mean turnaround)", lengths, "all_s", multi, robin),
-            _below(found, f"{beats}{lengths}, inserting", lengths, "all_s", insert, robin),
-            _below(
-                found,
-                f"in arbitrary order the simple two-queue system is worse for short jobs, lengths {lengths}",
-                lengths,
-                "short_s",
-                robin,
-                "two-queue, N = 3",
-            ),
-            _below(
-                found,
-                f"inserting new arrivals serves short jobs sooner, lengths {lengths}",
-                lengths,
-                "short_s",
-                insert,
-                multi,
-            ),
-            _below(
-                found,
-                "long jobs get longer slots, so there are fewer context switches than under round robin, "
-                f"lengths {lengths}",
-                lengths,
-                "preemptions",
-                multi,
-                robin,
-            ),
-        ]
-    return [explained(claim, EXPLANATIONS) for claim in [*made, *_examples()]]
-
-
-def _below(found: Found, text: str, lengths: str, value: str, lower: str, upper: str) -> Claim:
-    """That a value is smaller under one system than under another."""
-    low, high = ([getattr(mix, value) for mix in _runs(found, system, lengths)] for system in (lower, upper))
-    more = mean_of([b - a for a, b in zip(low, high, strict=True)])
-    unit = " a job" if value == "preemptions" else " s"
-    words = f"{statistics.fmean(low):.1f}{unit} ({lower}) against {statistics.fmean(high):.1f} ({upper})"
-    return Claim("5", text, words, verdict(more.mean > 0, abs(more.mean) > (more.half or 0)))
-
-
-def _examples() -> Sequence[Claim]:
-    """The paper's two jobs, each beside a very long one."""
-    made = []
-    for minutes, (name, options), expected, least, how in (
-        (5, ("multilevel-two-queue", {"service": 2, **LEVELS}), "15", 15, "multilevel"),
-        (2, SYSTEMS["round robin"], "up to 24", 23, "fixed slots of 5 s"),
-    ):
-        jobs = whole_machine(np.array([minutes * 60.0, 100_000.0]))
-        _, preempted = run_and_count(jobs, name, options, same=True)
-        text = f"a job of {minutes} minutes is preempted {expected} times ({how})"
-        holds = least <= int(preempted[0]) <= int(expected.split()[-1])
-        made.append(Claim("5", text, f"{preempted[0]} times", verdict(holds)))
-    return made

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from harness.papers.hori96 import Cell, Found
+    from harness.papers.hori96.model import Cell, Results
 
 TITLES = ("proportional", "uniform", "inverse")
 MARKS = "os^Dvx"
@@ -18,24 +18,24 @@ NAMES = {"dqt": "DQT", "fair-dqt": "Fair-DQT", "fcfs-bb": "FCFS-BB", "scan-up": 
 RETR_TOP = 60.0
 
 
-def draw(figure: str, found: Found) -> Figure:
+def draw(figure: str, results: Results) -> Figure:
     """The figure of that number."""
     picture = Figure(figsize=(12, 7 if figure in "56" else 4), layout="constrained")
     rows = ("utilisation", "retr") if figure in "56" else ("retr",) if figure == "7" else ("fairness",)
     axes = picture.subplots(len(rows), len(TITLES), squeeze=False, sharey="row")
     for column, distribution in enumerate(TITLES):
         for row, value in enumerate(rows):
-            _curves(axes[row, column], figure, value, distribution, found)
+            _curves(axes[row, column], figure, value, distribution, results)
         axes[0, column].set_title(f"{distribution} to task size" if distribution != "uniform" else "uniform")
     axes[0, 0].legend(fontsize=8)
     return picture
 
 
-def _curves(axes: Axes, figure: str, value: str, distribution: str, found: Found) -> None:
+def _curves(axes: Axes, figure: str, value: str, distribution: str, results: Results) -> None:
     by_size = figure == "5"
     labels: Sequence[int | str]
     if by_size:
-        labels = sorted({cell.processors for cell in found if cell.policy == "dqt"})
+        labels = sorted({cell.processors for cell in results if cell.policy == "dqt"})
     else:
         drawn = {"6": tuple(NAMES), "7": ("dqt", "fair-dqt"), "8": ("dqt", "fair-dqt", "scan-up")}
         labels = drawn[figure]
@@ -50,7 +50,7 @@ def _curves(axes: Axes, figure: str, value: str, distribution: str, found: Found
     for label, mark in zip(labels, MARKS, strict=False):
         points = sorted(
             (point.load, getattr(point, value))
-            for cell, point in found.items()
+            for cell, point in results.items()
             if belongs(cell, label) and point.load <= 1
         )
         name = f"P = {label}" if by_size else NAMES[str(label)]

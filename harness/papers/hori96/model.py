@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.papers import Claim, Progress, Reproduction
+from harness.papers import Progress
 from harness.papers.parallel import compute
 from harness.simulator.jobs import blocks, tree
 from harness.simulator.jobs.arrivals import gaps_s
@@ -68,7 +68,8 @@ class Point:
     backlog: float
 
 
-Found = Mapping[Cell, Point]
+Results = Mapping[Cell, Point]
+QUICK = f"{QUANTA // 10} quanta instead of {QUANTA}"
 
 
 def tasks(
@@ -87,9 +88,8 @@ def tasks(
     return rigid(arrival[here] * QUANTUM_NS, size[here], length[here] * QUANTUM_NS)
 
 
-def reproduce(figures: Sequence[str], quick: bool, seed: int, progress: Progress) -> Reproduction:
-    """Simulate what ``figures`` need; quick mode a tenth of the quanta."""
-    quanta = QUANTA // 10 if quick else QUANTA
+def simulate_figures(figures: Sequence[str], quick: bool, seed: int, progress: Progress) -> Results:
+    """Simulate what ``figures`` need."""
     policies = set(COMPARED if "6" in figures else ())
     policies |= {"dqt", "fair-dqt"} if "7" in figures else set()
     policies |= {"dqt", "fair-dqt", "scan-up"} if "8" in figures else set()
@@ -101,15 +101,13 @@ def reproduce(figures: Sequence[str], quick: bool, seed: int, progress: Progress
         for distribution in DISTRIBUTIONS
         for target in LOADS
     ]
-    found = compute(cells, partial(_simulate, quanta=quanta, seed=seed), progress)
-    from harness.papers import hori_claims, hori_figures  # noqa: PLC0415 - matplotlib is slow to load
+    quanta = QUANTA // 10 if quick else QUANTA
+    return compute(cells, partial(_simulate, quanta=quanta, seed=seed), progress)
 
-    claims: list[Claim] = hori_claims.claims(found, figures)
-    drawings = {figure: partial(hori_figures.draw, figure, found) for figure in figures}
-    note = f"quick: {quanta} quanta instead of {QUANTA}" if quick else ""
-    return Reproduction(
-        "hori96", list(figures), [_row(c, p) for c, p in found.items()], claims, drawings, note
-    )
+
+def rows(results: Results, figures: Sequence[str]) -> list[dict[str, Any]]:
+    """A row for each cell."""
+    return [_row(cell, point) for cell, point in results.items()]
 
 
 def _simulate(cell: Cell, quanta: int, seed: int) -> Point:

@@ -10,8 +10,8 @@ from functools import partial
 from typing import Any
 
 from coordinator import policies
-from harness.papers import Claim, Progress, Reproduction
-from harness.papers.dusseau96_published import IMMEDIATE
+from harness.papers import Progress
+from harness.papers.dusseau96.published import IMMEDIATE
 from harness.papers.parallel import compute
 from harness.simulator.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.outcome import Outcome
@@ -53,6 +53,11 @@ GANG_QUANTUM_MS = 500.0
 DEDICATED_S, QUICK_S = 10.0, 2.0
 COARSE_US = 20_000.0
 """From here on a job has so few phases that chance shows: more repeats, and never shortened."""
+
+QUICK = (
+    f"jobs of {QUICK_S:g} s instead of {DEDICATED_S:g} s up to a granularity of {COARSE_US / 1e3:g} ms, "
+    "and one repeat of them instead of three"
+)
 
 
 @dataclass(frozen=True)
@@ -100,11 +105,12 @@ class Slowdown:
         return self.half is None or abs(self.value - other) > self.half
 
 
-class Found:
-    """The points that were simulated."""
+class Results:
+    """The points that were simulated, with which seed."""
 
-    def __init__(self, measured: Mapping[Point, Measured]) -> None:
+    def __init__(self, measured: Mapping[Point, Measured], seed: int) -> None:
         self._measured = measured
+        self.seed = seed
 
     def at(self, point: Point) -> Measured:
         """What the point gave."""
@@ -173,25 +179,14 @@ def points(figure: str) -> list[Point]:
     return bars(figure) if figure in CHARTS else []
 
 
-def reproduce(figures: Sequence[str], quick: bool, seed: int, progress: Progress) -> Reproduction:
-    """Simulate what ``figures`` and the claims about them need; quick mode has shorter jobs."""
+def simulate_figures(figures: Sequence[str], quick: bool, seed: int, progress: Progress) -> Results:
+    """Simulate what ``figures`` and the claims about them need."""
     shown = [point for figure in figures for point in points(figure)]
     compared = [point for figure in figures for other in COMPARED.get(figure, ()) for point in points(other)]
     wanted = dict.fromkeys([*shown, *compared, *(point.coscheduled() for point in (*shown, *compared))])
     # The longest first, so that no processor is left with them at the end.
     ordered = sorted(wanted, key=lambda point: (point.granularity_us, PATTERNS[::-1].index(point.pattern)))
-    found = Found(compute(ordered, partial(measure, quick=quick, seed=seed), progress))
-    from harness.papers import dusseau96_claims, dusseau96_figures  # noqa: PLC0415 - matplotlib is slow to load
-
-    claims: list[Claim] = dusseau96_claims.claims(found, figures)
-    drawings = {figure: partial(dusseau96_figures.draw, figure, found, seed) for figure in figures}
-    note = ""
-    if quick:
-        note = (
-            f"quick: jobs of {QUICK_S:g} s instead of {DEDICATED_S:g} s up to a granularity of "
-            f"{COARSE_US / 1e3:g} ms, and one repeat of them instead of three"
-        )
-    return Reproduction("dusseau96", list(figures), list(_rows(found, figures)), claims, drawings, note)
+    return Results(compute(ordered, partial(measure, quick=quick, seed=seed), progress), seed)
 
 
 def measure(point: Point, quick: bool, seed: int) -> Measured:
@@ -246,10 +241,11 @@ def _spun(outcomes: Iterable[Outcome], kind: str) -> float:
     return spun / every if every else 1.0
 
 
-def _rows(found: Found, figures: Sequence[str]) -> Iterable[dict[str, Any]]:
+def rows(results: Results, figures: Sequence[str]) -> Iterable[dict[str, Any]]:
+    """A row for each point of each figure."""
     for figure in figures:
         for point in points(figure):
-            measured, slowdown = found.at(point), found.slowdown(point)
+            measured, slowdown = results.at(point), results.slowdown(point)
             published = IMMEDIATE.get(point.pattern) if figure == "4" else None
             yield {
                 "figure": figure,

@@ -1,37 +1,31 @@
-"""What Anastasiadis and Sevcik 1997 say, checked against what was found."""
+"""What Anastasiadis and Sevcik 1997 say, checked against the simulations."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
 
-from harness.papers import FAILS, HOLDS, OPEN, Claim, explained, verdict
-from harness.papers.toronto import MU, WaitingRatio
+from harness.papers import FAILS, HOLDS, OPEN, Claim, verdict
+from harness.papers.anastasiadis97.model import LOADS, Results
+from harness.papers.anastasiadis97.workload import MU, WaitingRatio
 from harness.simulator.jobs.replicate import Mean
 
-if TYPE_CHECKING:
-    from harness.papers.anastasiadis97 import Found
-
-LOADS = (0.1, 0.3, 0.5, 0.7, 0.9)
 RESOLUTION = 0.05
 """Relative half-width of the paper's intervals: a policy that is worse by less could not be seen to be."""
 
 ALIKE = 2 * RESOLUTION
 """Two means that are each known within that could not be told apart in the paper if nearer than this."""
 
-EXPLANATIONS = "docs/anastasiadis97.md"
 
-
-def claims(found: Found, figures: Sequence[str], ratios: Sequence[WaitingRatio]) -> list[Claim]:
+def claims(results: Results, figures: Sequence[str]) -> list[Claim]:
     """The claims about ``figures``."""
     parts: dict[str, Callable[[], list[Claim]]] = {
-        "1": lambda: _ratios(ratios),
-        "3": lambda: _saturation(found),
-        "4": lambda: [_alike(found), *_below(found, "", "4")],
-        "5": lambda: _order(found),
-        "6": lambda: [*_below(found, "(2)", "6"), _little(found), *_reference(found)],
+        "1": lambda: _ratios(results.ratios),
+        "3": lambda: _saturation(results),
+        "4": lambda: [_alike(results), *_below(results, "", "4")],
+        "5": lambda: _order(results),
+        "6": lambda: [*_below(results, "(2)", "6"), _little(results), *_reference(results)],
     }
-    return [explained(claim, EXPLANATIONS) for figure in figures for claim in parts[figure]()]
+    return [claim for figure in figures for claim in parts[figure]()]
 
 
 def _below_bound(ratio: Mean, bound: float) -> str:
@@ -41,8 +35,8 @@ def _below_bound(ratio: Mean, bound: float) -> str:
 
 def _all_of(verdicts: Iterable[str]) -> str:
     """The verdict of a claim about several cells: it fails if it does in one."""
-    found = set(verdicts)
-    return next(one for one in (FAILS, OPEN, HOLDS) if one in found)
+    every = set(verdicts)
+    return next(one for one in (FAILS, OPEN, HOLDS) if one in every)
 
 
 def _ratios(ratios: Sequence[WaitingRatio]) -> list[Claim]:
@@ -71,28 +65,28 @@ def _ratios(ratios: Sequence[WaitingRatio]) -> list[Claim]:
     ]
 
 
-def _saturation(found: Found) -> list[Claim]:
+def _saturation(results: Results) -> list[Claim]:
     expected = [("WK1", 0.9, "SDF"), ("WK1", 0.9, "SDF-Max 2"), ("WK1", 0.9, "SDF-Max 6")]
     expected += [("WK3", 0.5, "SDF"), ("WK3", 0.5, "SDF-Max 6")]
     made = []
     for workload, load, policy in expected:
-        runs = found.runs(workload, load, policy)
+        runs = results.runs(workload, load, policy)
         what = f"in {runs.stuck} of {runs.stuck + len(runs.metrics)} replications"
         text = f"{policy} saturates at {load:.0%} on {workload}"
         made.append(Claim("3", text, what, verdict(runs.saturated)))
-    hit = [f"{w} {load:.0%}" for w in MU for load in LOADS if found.runs(w, load, "SDF-Max 1").saturated]
+    hit = [f"{w} {load:.0%}" for w in MU for load in LOADS if results.runs(w, load, "SDF-Max 1").saturated]
     made.append(
         Claim("3", "SDF-Max 1 never saturates", ", ".join(hit) or "in none of 20 cells", verdict(not hit))
     )
     return made
 
 
-def _cells(found: Found, policy: str, other: str) -> list[tuple[str, float, Mean]]:
-    return [(w, load, found.ratio(w, load, policy, other)) for w in MU for load in LOADS]
+def _cells(results: Results, policy: str, other: str) -> list[tuple[str, float, Mean]]:
+    return [(w, load, results.ratio(w, load, policy, other)) for w in MU for load in LOADS]
 
 
-def _alike(found: Found) -> Claim:
-    cells = _cells(found, "AP1", "ASP")
+def _alike(results: Results) -> Claim:
+    cells = _cells(results, "AP1", "ASP")
     w, load, worst = max(cells, key=lambda cell: abs(cell[2].mean - 1))
     text = "ASP and AP1 have almost the same response time everywhere"
     words = f"at most {abs(worst.mean - 1):.0%} apart ({w}, {load:.0%})"
@@ -100,10 +94,10 @@ def _alike(found: Found) -> Claim:
     return Claim("4", text, words, _all_of(_below_bound(one, ALIKE) for one in apart))
 
 
-def _below(found: Found, suffix: str, figure: str) -> list[Claim]:
+def _below(results: Results, suffix: str, figure: str) -> list[Claim]:
     made = []
     for other in ("ASP", "AP1"):
-        cells = _cells(found, f"AEP{suffix}", f"{other}{suffix}")
+        cells = _cells(results, f"AEP{suffix}", f"{other}{suffix}")
         above = [(w, load, ratio) for w, load, ratio in cells if ratio.mean - (ratio.half or 0) > 1]
         seen = any(ratio.mean > 1 + RESOLUTION for _, _, ratio in above)
         below = sum(ratio.mean + (ratio.half or 0) < 1 for _, _, ratio in cells)
@@ -116,11 +110,11 @@ def _below(found: Found, suffix: str, figure: str) -> list[Claim]:
     return made
 
 
-def _order(found: Found) -> list[Claim]:
+def _order(results: Results) -> list[Claim]:
     made = []
     least: list[Mean] = []
     for name in ("ASP", "AP1", "AEP"):
-        cells = [(w, load, found.ratio(w, load, f"{name}(1)", name)) for w in MU for load in (0.7, 0.9)]
+        cells = [(w, load, results.ratio(w, load, f"{name}(1)", name)) for w in MU for load in (0.7, 0.9)]
         better = sum(ratio.mean + (ratio.half or 0) < 1 for _, _, ratio in cells)
         worse = [f"{w} {load:.0%}" for w, load, ratio in cells if ratio.mean - (ratio.half or 0) > 1]
         least += [ratio for _, _, ratio in cells]
@@ -138,11 +132,11 @@ def _shown(ratio: Mean) -> str:
     return f"{ratio.mean:.2f} +- {ratio.half or 0:.2f}"
 
 
-def _little(found: Found) -> Claim:
+def _little(results: Results) -> Claim:
     changes = [
         (ratio.mean, w, load, name)
         for name in ("ASP", "AP1")
-        for w, load, ratio in _cells(found, f"{name}(2)", f"{name}(1)")
+        for w, load, ratio in _cells(results, f"{name}(2)", f"{name}(1)")
     ]
     most = min(changes)
     text = "differential allocation hardly changes ASP(1) and AP1(1)"
@@ -150,11 +144,11 @@ def _little(found: Found) -> Claim:
     return Claim("6", text, words, verdict(1 - most[0] <= ALIKE))
 
 
-def _reference(found: Found) -> list[Claim]:
-    within = [found.ratio("WK4", load, "AEP(2)", "DYN-EQUI") for load in LOADS]
-    half = found.ratio("WK4", 0.5, "ASP(2)", "DYN-EQUI")
+def _reference(results: Results) -> list[Claim]:
+    within = [results.ratio("WK4", load, "AEP(2)", "DYN-EQUI") for load in LOADS]
+    half = results.ratio("WK4", 0.5, "ASP(2)", "DYN-EQUI")
     high = {
-        (name, workload): found.ratio(workload, 0.9, name, "DYN-EQUI")
+        (name, workload): results.ratio(workload, 0.9, name, "DYN-EQUI")
         for name in ("ASP(2)", "AP1(2)", "AEP(2)")
         for workload in MU
     }

@@ -8,14 +8,14 @@ import numpy as np
 from matplotlib.figure import Figure
 
 if TYPE_CHECKING:
-    from harness.papers.ousterhout82 import Found
+    from harness.papers.ousterhout82.model import Results
 
 
-def draw(found: Found) -> Figure:
+def draw(figure: str, results: Results) -> Figure:
     """Share of the processors that run coscheduled processes, by packing, sizes and number of jobs."""
-    systems = list(dict.fromkeys(cell.system for cell in found))
-    distributions = list(dict.fromkeys(cell.distribution for cell in found))
-    populations = sorted({cell.population for cell in found})
+    systems = list(dict.fromkeys(cell.system for cell in results))
+    distributions = list(dict.fromkeys(cell.distribution for cell in results))
+    populations = sorted({cell.population for cell in results})
     picture = Figure(figsize=(12, 4.5), layout="constrained")
     for axes, distribution in zip(
         picture.subplots(1, len(distributions), sharey=True), distributions, strict=True
@@ -25,7 +25,7 @@ def draw(found: Found) -> Figure:
             heights = [
                 next(
                     mean.mean
-                    for cell, mean in found.items()
+                    for cell, mean in results.items()
                     if (cell.system, cell.distribution, cell.population) == (system, distribution, population)
                 )
                 for population in populations

@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.figure import Figure
 
-from harness.papers.toronto import MU, WaitingRatio
+from harness.papers.anastasiadis97.model import LOADS, Results
+from harness.papers.anastasiadis97.workload import MU, WaitingRatio
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from harness.papers.anastasiadis97 import Found
-
-LOADS = (0.1, 0.3, 0.5, 0.7, 0.9)
 BARS = {
     "3": ("SDF-Max 1", "SDF-Max 2", "SDF-Max 6", "SDF"),
     "4": ("ASP", "AP1", "AEP"),
@@ -27,9 +25,9 @@ TOP = 5.0
 """Where the axis of normalised response times ends; bars of saturated policies reach it."""
 
 
-def draw(figure: str, found: Found, ratios: Sequence[WaitingRatio]) -> Figure:
+def draw(figure: str, results: Results) -> Figure:
     """The figure of that number."""
-    return _ratios(ratios) if figure == "1" else _bars(BARS[figure], found)
+    return _ratios(results.ratios) if figure == "1" else _bars(BARS[figure], results)
 
 
 def _ratios(ratios: Sequence[WaitingRatio]) -> Figure:
@@ -51,41 +49,41 @@ def _ratios(ratios: Sequence[WaitingRatio]) -> Figure:
     return picture
 
 
-def _bars(names: Sequence[str], found: Found) -> Figure:
+def _bars(names: Sequence[str], results: Results) -> Figure:
     picture = Figure(figsize=(12, 7), layout="constrained")
     rows = picture.subplots(2, len(MU), sharey="row", squeeze=False)
     for column, workload in enumerate(MU):
-        _responses(rows[0, column], names, workload, found)
-        _partitions(rows[1, column], names, workload, found)
+        _responses(rows[0, column], names, workload, results)
+        _partitions(rows[1, column], names, workload, results)
     rows[0, 0].set_ylabel("response time / DYN-EQUI's\n(dark: running, light: waiting)")
     rows[1, 0].set_ylabel("mean partition size")
     rows[0, -1].legend(fontsize=8)
     return picture
 
 
-def _responses(axes: Axes, names: Sequence[str], workload: str, found: Found) -> None:
+def _responses(axes: Axes, names: Sequence[str], workload: str, results: Results) -> None:
     axes.set(title=workload, ylim=(0, TOP), xticks=range(len(LOADS)), xticklabels=[f"{x:.0%}" for x in LOADS])
     width = 0.8 / len(names)
     for index, name in enumerate(names):
         for place, load in enumerate(LOADS):
             left = place - 0.4 + width * (index + 0.5)
-            runs = found.runs(workload, load, name)
+            runs = results.runs(workload, load, name)
             label = name if place == 0 else None
             if runs.saturated:
                 axes.bar(left, TOP, width, color=SHADES[index], alpha=0.35, hatch="//", label=label)
                 continue
-            unit_s = found.runs(workload, load, "DYN-EQUI").mean("response_s").mean
+            unit_s = results.runs(workload, load, "DYN-EQUI").mean("response_s").mean
             wait, response = (runs.mean(key).mean / unit_s for key in ("wait_s", "response_s"))
             axes.bar(left, response - wait, width, color=SHADES[index], label=label)
             axes.bar(left, wait, width, bottom=response - wait, color=SHADES[index], alpha=0.45)
     axes.axhline(1, color="black", linewidth=0.6)
 
 
-def _partitions(axes: Axes, names: Sequence[str], workload: str, found: Found) -> None:
+def _partitions(axes: Axes, names: Sequence[str], workload: str, results: Results) -> None:
     axes.set(xlabel="load", xticks=range(len(LOADS)), xticklabels=[f"{x:.0%}" for x in LOADS])
     width = 0.8 / len(names)
     for index, name in enumerate(names):
-        sizes = [found.runs(workload, load, name) for load in LOADS]
+        sizes = [results.runs(workload, load, name) for load in LOADS]
         heights = [0.0 if runs.saturated else runs.mean("processors").mean for runs in sizes]
         places = np.arange(len(LOADS)) - 0.4 + width * (index + 0.5)
         axes.bar(places, heights, width, color=SHADES[index])

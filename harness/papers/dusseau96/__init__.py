@@ -1,0 +1,1 @@
+"""Dusseau, Arpaci, Culler 1996: implicit scheduling against coscheduling."""

@@ -1,0 +1,1 @@
+"""Ousterhout 1982, as the survey tells it: packings of gangs."""

@@ -1,0 +1,76 @@
+"""Zhou, Brent, Qu 1997: gang scheduling with a service queue and a waiting queue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from coordinator import policies
+from harness.papers import Progress
+from harness.papers.parallel import compute
+from harness.papers.zhou97 import mixes
+from harness.papers.zhou97.mixes import Mixes
+from harness.simulator.jobs import exact
+from harness.simulator.jobs.model import Outcome
+
+SLOT_S = 5.0
+POPULATION = 6
+SERVICE = (1, 2, 3, 6)
+
+FIGURES = {
+    "3": "turnaround of ordered jobs in the simple two-queue system",
+    "5": "short and long jobs in arbitrary order under all queueing systems",
+}
+
+
+@dataclass(frozen=True)
+class Results:
+    """What was simulated.
+
+    Attributes:
+        ordered: of each number of jobs in service the outcome, and the turnarounds by formula (3).
+        mixes: short and long jobs in arbitrary order.
+    """
+
+    ordered: Mapping[int, tuple[Outcome, np.ndarray]]
+    mixes: Mixes
+
+
+QUICK = "300 jobs a replication instead of 1500"
+
+
+def simulate_figures(figures: Sequence[str], quick: bool, seed: int, progress: Progress) -> Results:
+    """Simulate what ``figures`` need."""
+    count = 300 if quick else 1_500
+    return Results(
+        compute(SERVICE, _ordered, progress) if "3" in figures else {},
+        compute(mixes.cells(), partial(mixes.simulate, count=count, seed=seed), progress)
+        if "5" in figures
+        else {},
+    )
+
+
+def rows(results: Results, figures: Sequence[str]) -> list[dict[str, Any]]:
+    """A row for each system."""
+    ordered = [
+        {"figure": "3", "service": service, "turnaround_s": float(outcome.response_s.mean())}
+        for service, (outcome, _) in results.ordered.items()
+    ]
+    return ordered + [{"figure": "5", **vars(cell), **vars(mix)} for cell, mix in results.mixes.items()]
+
+
+def _ordered(service: int) -> tuple[Outcome, np.ndarray]:
+    """A closed system of M jobs whose times increase; and what formula (3) says of each."""
+    times_s = SLOT_S * np.arange(2, 62, dtype=float)
+    policy = policies.create("two-queue", {"service": service, "quantum_ms": SLOT_S * 1000})
+    outcome, _ = exact.simulate(mixes.whole_machine(times_s), 1, policy, population=POPULATION)
+    # T(i) = N sum over k < L of T_{i - kN}, for M = L N.
+    terms = np.arange(POPULATION // service) * service
+    formula = np.full(len(times_s), np.nan)
+    for i in range(POPULATION, len(times_s) - POPULATION):
+        formula[i] = service * times_s[i - terms].sum()
+    return outcome, formula
