@@ -220,11 +220,4 @@ class Conductor:
 
     def _table_end_ns(self) -> int | None:
         plan = self._session.plan
-        if plan is None or plan.decision.cyclic:
-            return None
-        total_ns = plan.start_ns
-        for slot in plan.decision.slots:
-            if slot.length_ns is None:
-                return None
-            total_ns += slot.length_ns
-        return total_ns
+        return plan.cycle.end_ns if plan else None

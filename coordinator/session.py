@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
+from coordinator.cycle import Cycle
 from coordinator.policies.registry import Policy
 from coordinator.view import Decision, Job, Machine, Reason, View
 
@@ -20,34 +22,11 @@ class Plan:
     decision: Decision
     start_ns: int
 
-    def slot_at(self, now_ns: int) -> tuple[int, int | None]:
-        """Which slot covers ``now_ns`` and when it ends (None: at the next decision).
-
-        At a boundary the slot that begins there counts. Past the end of a table that is
-        not cyclic the last slot goes on and its end lies in the past.
-        """
-        index, begin = self._find(now_ns)
-        length = self.decision.slots[index].length_ns
-        return index, None if length is None else begin + length
-
-    def position(self, now_ns: int) -> tuple[int, int]:
-        """Which slot covers ``now_ns`` and for how long it has been in force."""
-        index, begin = self._find(now_ns)
-        return index, now_ns - begin
-
-    def _find(self, now_ns: int) -> tuple[int, int]:
-        """Index and beginning of the slot that covers ``now_ns``."""
-        begin = self.start_ns
-        lengths = [slot.length_ns for slot in self.decision.slots]
-        finite = [length for length in lengths if length is not None]
-        if self.decision.cyclic and len(finite) == len(lengths):
-            cycle = sum(finite)
-            begin += (now_ns - begin) // cycle * cycle
-        for index, length in enumerate(lengths[:-1]):
-            if length is None or now_ns < begin + length:
-                return index, begin
-            begin += length
-        return len(lengths) - 1, begin
+    @cached_property
+    def cycle(self) -> Cycle:
+        """The slots on the clock."""
+        lengths_ns = tuple(slot.length_ns for slot in self.decision.slots)
+        return Cycle(self.start_ns, lengths_ns, self.decision.cyclic)
 
 
 class Session:
@@ -105,7 +84,7 @@ class Session:
         return self._decide(Reason.NODE_LOST, now_ns, None)
 
     def _decide(self, why: Reason, now_ns: int, subject: int | None) -> Plan:
-        slot, elapsed_ns = self.plan.position(now_ns) if self.plan else (0, 0)
+        slot, elapsed_ns = self.plan.cycle.position(now_ns) if self.plan else (0, 0)
         view = View(
             machine=self.machine,
             now_ns=now_ns,

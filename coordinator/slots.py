@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from coordinator.cycle import Cycle
 from coordinator.mechanisms import Mechanism
 from coordinator.processes import Process
 from coordinator.protocol import Table
-from coordinator.session import Plan
-from coordinator.view import Decision, Slot
 from coordinator.workload import Switch
 
 FREE, RUN, HOLD = range(3)
@@ -41,7 +40,7 @@ class Switcher:
         self._clock = clock
         self._ranks: dict[tuple[int, int], _Rank] = {}
         self._table: Table | None = None
-        self._plan: Plan | None = None
+        self._cycle: Cycle | None = None
         self._places: dict[tuple[int, int], int] = {}
         self._coming: list[Table] = []
         self._due_ns: int | None = None
@@ -52,8 +51,8 @@ class Switcher:
         self._ranks[job, rank] = adopted
         if self._mechanism is not None:
             self._mechanism.adopt(process, job, rank)
-            if self._table is not None and self._plan is not None:
-                self._apply([adopted], self._plan.slot_at(self._clock())[0])
+            if self._cycle is not None:
+                self._apply([adopted], self._cycle.slot_at(self._clock())[0])
 
     def drop(self, job: int, rank: int) -> None:
         """The rank is no longer there."""
@@ -75,11 +74,11 @@ class Switcher:
         due_ns = self.due_ns()
         while self._coming and self._coming[0].from_ns <= now_ns:
             self._table = self._coming.pop(0)
-            self._plan = _plan(self._table)
+            self._cycle = Cycle(self._table.start_ns, self._table.lengths_ns, self._table.cyclic)
             self._places = {(job, rank): p for job, ranks in self._table.placements for rank, p in ranks}
-        if self._plan is None or self._mechanism is None:
+        if self._cycle is None or self._mechanism is None:
             return None
-        slot, end_ns = self._plan.slot_at(now_ns)
+        slot, end_ns = self._cycle.slot_at(now_ns)
         # Past the end of a table that is not cyclic there is nothing to wait for.
         self._due_ns = end_ns if end_ns is not None and end_ns > now_ns else None
         if due_ns is None or due_ns > now_ns:
@@ -119,8 +118,3 @@ class Switcher:
                 rank.state = wanted
             times.append(self._clock())
         return times
-
-
-def _plan(table: Table) -> Plan:
-    slots = tuple(Slot(runs, length) for runs, length in zip(table.runs, table.lengths_ns, strict=True))
-    return Plan(Decision({}, slots, cyclic=table.cyclic), table.start_ns)

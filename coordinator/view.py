@@ -102,6 +102,14 @@ class View:
     subject: int | None = None
     lost: frozenset[int] = frozenset()
 
+    def slots_over(self, why: Reason) -> int:
+        """How many slots of the last table are over, if the policy is asked for this reason."""
+        if self.previous is None:
+            return 0
+        length_ns = self.previous.slots[self.slot].length_ns
+        used_up = length_ns is not None and self.elapsed_ns >= length_ns
+        return len(self.previous.slots) if used_up or why is Reason.SLOT_END else self.slot
+
 
 @dataclass(frozen=True)
 class Slot:

@@ -157,7 +157,7 @@ def check(name: str, jobs: Sequence[SimulatedJob]) -> None:
             if process >= 0 and until_ns > from_ns:
                 at_ns = (from_ns + until_ns) // 2
                 plan = plans[bisect_right([at_ns for _, at_ns, _ in decided], at_ns) - 1]
-                allowed = plan.decision.slots[plan.slot_at(at_ns)[0]].runs[processor]
+                allowed = plan.decision.slots[plan.cycle.slot_at(at_ns)[0]].runs[processor]
                 assert numbers[process] in allowed
                 for job, on in plan.decision.placements.items():
                     if processor in on:

@@ -53,8 +53,8 @@ def test_gang_rotates_over_one_row_a_job():
     jobs = identical(3)
     plan = arrive_all(session("gang", jobs, quantum_ms=10), jobs)
     assert runs(plan) == [((0,), (0,)), ((1,), (1,)), ((2,), (2,))]
-    assert [plan.slot_at(t * MS)[0] for t in (0, 9, 10, 20, 29, 30, 65)] == [0, 0, 1, 2, 2, 0, 0]
-    assert plan.slot_at(25 * MS) == (2, 30 * MS)
+    assert [plan.cycle.slot_at(t * MS)[0] for t in (0, 9, 10, 20, 29, 30, 65)] == [0, 0, 1, 2, 2, 0, 0]
+    assert plan.cycle.slot_at(25 * MS) == (2, 30 * MS)
 
 
 def test_gang_packs_small_jobs_into_one_row():
@@ -66,7 +66,7 @@ def test_gang_packs_small_jobs_into_one_row():
 def test_a_lone_gang_is_never_interrupted():
     jobs = identical(1)
     plan = arrive_all(session("gang", jobs), jobs)
-    assert plan.slot_at(10**12) == (0, None)
+    assert plan.cycle.slot_at(10**12) == (0, None)
 
 
 def test_gang_goes_on_in_the_middle_of_the_interrupted_slot():
@@ -75,7 +75,7 @@ def test_gang_goes_on_in_the_middle_of_the_interrupted_slot():
     arrive_all(run, jobs[:3])
     plan = run.arrive(3, 14 * MS)  # job 1 is 4 ms into its slot
     assert plan.decision.running(0) == {1}
-    assert plan.slot_at(14 * MS) == (0, 20 * MS)
+    assert plan.cycle.slot_at(14 * MS) == (0, 20 * MS)
     assert [sorted(plan.decision.running(i)) for i in range(4)] == [[1], [2], [0], [3]]
 
 
@@ -85,7 +85,7 @@ def test_gang_passes_to_the_next_row_when_the_running_one_leaves():
     arrive_all(run, jobs)
     plan = run.depart(1, 14 * MS)
     assert plan.decision.running(0) == {2}
-    assert plan.slot_at(14 * MS) == (0, 24 * MS)
+    assert plan.cycle.slot_at(14 * MS) == (0, 24 * MS)
 
 
 def test_a_busy_stream_of_arrivals_starves_no_row():
@@ -96,7 +96,7 @@ def test_a_busy_stream_of_arrivals_starves_no_row():
     for number in range(2, 12):
         now_ns = (number - 1) * 4 * MS  # faster than a slot
         plan = run.arrive(number, now_ns)
-        ran |= plan.decision.running(plan.slot_at(now_ns)[0])
+        ran |= plan.decision.running(plan.cycle.slot_at(now_ns)[0])
     assert {0, 1} <= ran
 
 
@@ -170,7 +170,7 @@ def test_no_policy_ever_breaks_these_rules(history):
             assert waits_for_next_round or any(
                 number in decision.running(i) for i in range(len(decision.slots))
             )
-        index, end_ns = plan.slot_at(now_ns)
+        index, end_ns = plan.cycle.slot_at(now_ns)
         assert index == 0, "a decision begins with its first slot"
         assert end_ns is None or end_ns > now_ns
 

@@ -72,7 +72,7 @@ def play(policy, jobs, lengths, ends):
         plan = session.arrive(job, 0)
     left, ran, now_ns = dict(lengths), [], 0
     while left and len(ran) < ends:
-        slot, end_ns = plan.slot_at(now_ns)
+        slot, end_ns = plan.cycle.slot_at(now_ns)
         (job,) = plan.decision.slots[slot].runs[0]
         length_ns = end_ns - now_ns
         ran.append((job, length_ns // MS))
@@ -81,7 +81,7 @@ def play(policy, jobs, lengths, ends):
         if left[job] == 0:
             del left[job]
             plan = session.depart(job, now_ns)
-        elif plan.slot_at(now_ns)[1] <= now_ns:
+        elif plan.cycle.slot_at(now_ns)[1] <= now_ns:
             plan = session.slot_end(now_ns)
     return ran
 
@@ -155,7 +155,7 @@ def test_an_inserted_arrival_has_the_next_slot_and_the_round_goes_on():
     plan = session.arrive(2, 4 * MS)
     order = [slot.runs[0][0] for slot in plan.decision.slots]
     assert order == [0, 2, 1], "after it the round goes on"
-    assert plan.slot_at(4 * MS) == (0, 10 * MS), "the slot that is running is not lengthened"
+    assert plan.cycle.slot_at(4 * MS) == (0, 10 * MS), "the slot that is running is not lengthened"
 
 
 def test_a_full_service_queue_lets_an_arrival_wait_for_the_next_round():

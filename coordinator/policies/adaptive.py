@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from coordinator.policies import allocation, places
-from coordinator.policies.registry import register
+from coordinator.policies.registry import Policy, register
 from coordinator.view import Decision, ExecutionTime, Job, Reason, View
 from workloads.validation import whole
 
@@ -20,7 +20,7 @@ UNKNOWN = ExecutionTime(work_s=1.0)
 """What differential allocation takes for granted where nothing is known."""
 
 
-class RunToCompletion:
+class RunToCompletion(Policy):
     """Jobs start in the order of a queue and run on their processors to their ends.
 
     ``rule`` is one of :mod:`coordinator.policies.allocation`; order 0 queues jobs as
@@ -31,7 +31,6 @@ class RunToCompletion:
 
     rule: ClassVar[int]
     fixed_order: ClassVar[int] = 0
-    needs_mechanism: ClassVar[bool] = False
 
     def queue_order(self) -> int:
         """The order of the queue."""

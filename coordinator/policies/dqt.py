@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 from coordinator.policies import front, places
-from coordinator.policies.registry import register
+from coordinator.policies.registry import Policy, register
 from coordinator.policies.scan import width
 from coordinator.view import Decision, Job, Reason, Slot, View
 from workloads.validation import number
@@ -125,7 +124,7 @@ class _Memory:
 
 
 @dataclass(frozen=True)
-class _QueueTree:
+class _QueueTree(Policy):
     """The queue tree, fair or not.
 
     Attributes:
@@ -138,10 +137,6 @@ class _QueueTree:
 
     def __post_init__(self) -> None:
         number("quantum_ms", self.quantum_ms, above=0)
-
-    def processes(self, job: Job, view: View) -> int | None:
-        """As many as the job asks for."""
-        return job.processes
 
     def decide(self, view: View, why: Reason) -> Decision:
         """A table up to the end of the round, then whole rounds until something changes.
@@ -200,8 +195,8 @@ def _at(memory: _Memory, view: View, why: Reason) -> tuple[Tree, Tree | None]:
     assert view.previous is not None
     slots = view.previous.slots
     lone = slots[0].length_ns is None
-    used_up = why is Reason.SLOT_END or view.elapsed_ns >= (slots[view.slot].length_ns or math.inf)
-    passed = 0 if lone else len(slots) if used_up else view.slot
+    passed = view.slots_over(why)
+    used_up = passed == len(slots)
     if passed == 0 and view.elapsed_ns == 0 and not lone:
         if view.now_ns > memory.since_ns:
             passed = len(slots)  # a whole cycle

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from coordinator.policies import allocation, places
-from coordinator.policies.registry import register
+from coordinator.policies.registry import Policy, register
 from coordinator.view import Decision, Job, Reason, View
 
 
 @register("dyn-equi")
 @dataclass(frozen=True)
-class DynamicEquipartition:
+class DynamicEquipartition(Policy):
     """Processors are divided anew, as equally as possible, at every arrival and departure.
 
     Only malleable jobs gain and lose processors while they run; others keep what they
@@ -20,7 +20,6 @@ class DynamicEquipartition:
     """
 
     source: ClassVar[str] = "Tucker and Gupta 1989; Anastasiadis and Sevcik 1997, section 3.1"
-    needs_mechanism: ClassVar[bool] = False
 
     def processes(self, job: Job, view: View) -> int | None:
         """What a rigid job asks for; of others only their admission tells."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from coordinator.policies import backfill, places
-from coordinator.policies.registry import register
+from coordinator.policies.registry import Policy, register
 from coordinator.view import Decision, Job, Reason, View
 
 FOREVER_NS = 2**61
@@ -15,15 +15,10 @@ FOREVER_NS = 2**61
 
 @register("easy")
 @dataclass(frozen=True)
-class Easy:
+class Easy(Policy):
     """First come, first served, but later jobs may start where they do not delay the first waiting one."""
 
     source: ClassVar[str] = "Lifka 1995; Mu'alem and Feitelson 2001"
-    needs_mechanism: ClassVar[bool] = False
-
-    def processes(self, job: Job, view: View) -> int | None:
-        """As many as the job asks for."""
-        return job.processes
 
     def decide(self, view: View, why: Reason) -> Decision:
         """Start what fits in order, reserve for the first that does not, and backfill.

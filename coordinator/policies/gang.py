@@ -8,8 +8,8 @@ from typing import ClassVar
 
 from coordinator.policies import packing, places
 from coordinator.policies.packing import LINEAR, PACKINGS, Seats
-from coordinator.policies.registry import register
-from coordinator.view import Decision, Job, Reason, Slot, View
+from coordinator.policies.registry import Policy, register
+from coordinator.view import Decision, Reason, Slot, View
 from workloads.validation import flag, number, one_of
 
 FILLS = ("none", "jobs", "processes")
@@ -24,7 +24,7 @@ class _Memory:
 
 @register("gang")
 @dataclass(frozen=True)
-class Gang:
+class Gang(Policy):
     """Rotating slots over an array of time slots by processors.
 
     Attributes:
@@ -53,10 +53,6 @@ class Gang:
         one_of("packing", self.packing, PACKINGS)
         one_of("fill", self.fill, FILLS)
         flag("unify", self.unify)
-
-    def processes(self, job: Job, view: View) -> int | None:
-        """As many as the job asks for."""
-        return job.processes
 
     def decide(self, view: View, why: Reason) -> Decision:
         """One slot of a quantum per window, in turn; a lone window is never interrupted.

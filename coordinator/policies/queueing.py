@@ -6,15 +6,14 @@ pointer's move in the registration office (:mod:`coordinator.policies.office`).
 
 from __future__ import annotations
 
-import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
 from coordinator.policies import office, places
 from coordinator.policies.office import Office, Rules
-from coordinator.policies.registry import register
-from coordinator.view import Decision, Job, Reason, Slot, View
+from coordinator.policies.registry import Policy, register
+from coordinator.view import Decision, Reason, Slot, View
 from workloads.validation import InputError, flag, number, whole
 
 PAPER = "Zhou, Brent, Qu 1997"
@@ -32,7 +31,7 @@ class _Memory:
     """The jobs that have begun."""
 
 
-class _Queueing(ABC):
+class _Queueing(Policy):
     """Slots of one job each; a table is what is left of a round."""
 
     needs_mechanism: ClassVar[bool] = True
@@ -46,10 +45,6 @@ class _Queueing(ABC):
     def quantum_ns(self, level: int) -> int:
         """Length of a slot for a job at ``level``."""
 
-    def processes(self, job: Job, view: View) -> int | None:
-        """As many as the job asks for."""
-        return job.processes
-
     def decide(self, view: View, why: Reason) -> Decision:
         """The rest of the round, or a new one if that is over.
 
@@ -61,7 +56,7 @@ class _Queueing(ABC):
         memory = view.previous.memory if view.previous else _Memory((), (), 0, {})
         here = {job.number: job for job in view.jobs}
         rules = self.rules()
-        passed = _passed(view, why)
+        passed = view.slots_over(why)
         register_ = memory.office
         for job in memory.order[:passed]:
             register_ = office.visited(register_, job, rules)
@@ -208,15 +203,6 @@ class MultilevelTwoQueue(_Queueing):
     def quantum_ns(self, level: int) -> int:
         """Of a job at ``level``."""
         return round(self.quanta_ms[min(level, len(self.quanta_ms) - 1)] * 1e6)
-
-
-def _passed(view: View, why: Reason) -> int:
-    """How many slots of the last table are over."""
-    if view.previous is None:
-        return 0
-    slots = view.previous.slots
-    over = why is Reason.SLOT_END or view.elapsed_ns >= (slots[view.slot].length_ns or math.inf)
-    return len(slots) if over else view.slot
 
 
 def _entries(key: str, value: object) -> tuple[object, ...]:

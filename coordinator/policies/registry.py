@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from coordinator.view import Decision, Job, Reason, View
 from workloads.validation import InputError, one_of
 
 
-class Policy(Protocol):
+class Policy(ABC):
     """A pure scheduling policy: a frozen dataclass whose fields are its parameters.
 
     A policy holds no clock, process, socket, random generator or logger; the same view and
@@ -20,20 +21,21 @@ class Policy(Protocol):
 
     source: ClassVar[str]
     """The paper and section, or the system, that the policy is taken from."""
-    needs_mechanism: ClassVar[bool]
+    needs_mechanism: ClassVar[bool] = False
     """Whether slots exclude arrived jobs, so that something must hold their processes."""
 
     def processes(self, job: Job, view: View) -> int | None:
         """Processes that ``job`` will be started with; None if only its admission tells.
 
-        ``view.jobs`` holds every job of the workload here: it is asked before the start,
-        so that programs can be launched, and wait at their first line, ahead of time.
+        By default as many as the job asks for. ``view.jobs`` holds every job of the workload
+        here: it is asked before the start, so that programs can be launched, and wait at their
+        first line, ahead of time.
         """
-        ...
+        return job.processes
 
+    @abstractmethod
     def decide(self, view: View, why: Reason) -> Decision:
         """Who may run where from now on."""
-        ...
 
 
 _known: dict[str, type[Any]] = {}

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from coordinator.policies import buddy, places
-from coordinator.policies.registry import register
+from coordinator.policies.registry import Policy, register
 from coordinator.view import Decision, Job, Reason, View
 
 
@@ -61,13 +61,7 @@ class _Blocks:
         return self.taken.get(job.number, ())[: job.processes]
 
 
-class _OnBlocks:
-    needs_mechanism: ClassVar[bool] = False
-
-    def processes(self, job: Job, view: View) -> int | None:
-        """As many as the job asks for."""
-        return job.processes
-
+class _OnBlocks(Policy):
     def _start(self, view: View) -> tuple[places.Placements, _Blocks, int]:
         """What is running, the blocks, and the current queue."""
         placements = places.still_running(view)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from coordinator.policies.registry import register
+from coordinator.policies.registry import Policy, register
 from coordinator.view import Decision, Job, Reason, Slot, View
 
 
@@ -21,15 +21,10 @@ def stacked(job: Job) -> tuple[int, ...]:
 
 @register("none")
 @dataclass(frozen=True)
-class Uncoordinated:
+class Uncoordinated(Policy):
     """All arrived jobs share the processors under the local scheduler."""
 
     source: ClassVar[str] = "the local scheduler alone; Dusseau et al. 1996, section 4"
-    needs_mechanism: ClassVar[bool] = False
-
-    def processes(self, job: Job, view: View) -> int | None:
-        """As many as the job asks for."""
-        return job.processes
 
     def decide(self, view: View, why: Reason) -> Decision:
         """One endless slot in which each processor may run every process placed on it."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from coordinator.policies.gang import Gang
-from coordinator.policies.registry import register
-from coordinator.view import Decision, Job, Reason, View
+from coordinator.policies.registry import Policy, register
+from coordinator.view import Decision, Reason, View
 from workloads.validation import flag, number
 
 LEAST_MS = 5000.0
@@ -15,7 +15,7 @@ LEAST_MS = 5000.0
 
 @register("slurm-gang")
 @dataclass(frozen=True)
-class SlurmGang:
+class SlurmGang(Policy):
     """Gang scheduling by Slurm: each job is one of Slurm's, whose controller suspends and resumes it.
 
     What is decided here is what the controller means to do, for the simulator; real jobs are left
@@ -30,15 +30,10 @@ class SlurmGang:
     quantum_ms: float = 30_000.0
     retry: bool = True
     source: ClassVar[str] = "Slurm, slurm.conf(5): PreemptMode=GANG, SchedulerTimeSlice"
-    needs_mechanism: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         number("quantum_ms", self.quantum_ms, least=LEAST_MS)
         flag("retry", self.retry)
-
-    def processes(self, job: Job, view: View) -> int | None:
-        """As many as the job asks for."""
-        return job.processes
 
     def decide(self, view: View, why: Reason) -> Decision:
         """As ``gang`` with slots as long."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from coordinator.policies import places
-from coordinator.policies.registry import register
+from coordinator.policies.registry import Policy, register
 from coordinator.view import Decision, Job, Reason, View
 from workloads.validation import one_of
 
@@ -15,7 +15,7 @@ ALLOCATIONS = ("equipartition",)
 
 @register("partitioned")
 @dataclass(frozen=True)
-class Partitioned:
+class Partitioned(Policy):
     """Disjoint sets of processors; a job runs to completion on its own.
 
     Attributes:
@@ -26,7 +26,6 @@ class Partitioned:
 
     allocation: str = "equipartition"
     source: ClassVar[str] = "static equipartition; Anastasiadis and Sevcik 1997, section 2"
-    needs_mechanism: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         one_of("allocation", self.allocation, ALLOCATIONS)
@@ -54,15 +53,10 @@ class Partitioned:
 
 @register("batch")
 @dataclass(frozen=True)
-class Batch:
+class Batch(Policy):
     """One job at a time, first come, first served: what a queue without sharing does."""
 
     source: ClassVar[str] = "FCFS batch"
-    needs_mechanism: ClassVar[bool] = False
-
-    def processes(self, job: Job, view: View) -> int | None:
-        """As many as the job asks for."""
-        return job.processes
 
     def decide(self, view: View, why: Reason) -> Decision:
         """The running job goes on; if there is none, the first in the queue starts."""

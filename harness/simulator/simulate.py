@@ -189,7 +189,7 @@ class _Run:
         slots, slot_ns = slot_arrays(self.state, plan.decision, self._index)
         self.state = self.state._replace(slots=slots, slot_ns=slot_ns)
         clock = self.state.clock[0]
-        clock.slot, end_ns = plan.slot_at(int(clock.now_ns))
+        clock.slot, end_ns = plan.cycle.slot_at(int(clock.now_ns))
         clock.slot_end_ns = clock.never_ns if end_ns is None else end_ns
         clock.cyclic = plan.decision.cyclic
         clock.late_ns = self.state.lateness_ns[0]

@@ -136,7 +136,7 @@ class NaiveSimulation(Messages):
                 processor.last_order += 1
                 numbers[number].order = processor.last_order
                 processor.residents.append(numbers[number])
-        slot, _ = plan.slot_at(self.now)
+        slot, _ = plan.cycle.slot_at(self.now)
         begin = self.now - plan.position(self.now)[1]
         self.enter_slot(slot, begin, self.lateness[0])
 

@@ -151,10 +151,8 @@ class _Run:
 
     def table_end_ns(self) -> int:
         """When the table is used up, NEVER_NS if it goes on."""
-        if self.plan is None or self.plan.decision.cyclic:
-            return NEVER_NS
-        lengths = [slot.length_ns for slot in self.plan.decision.slots]
-        return NEVER_NS if None in lengths else self.plan.start_ns + sum(n for n in lengths if n is not None)
+        end_ns = self.plan.cycle.end_ns if self.plan else None
+        return NEVER_NS if end_ns is None else end_ns
 
     def go_to(self, time_ns: int) -> None:
         """Let time pass, without a decision."""

@@ -1,0 +1,55 @@
+"""Slots one after the other on a clock: the one place for their arithmetic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Cycle:
+    """A table of slots in time.
+
+    Attributes:
+        start_ns: when the first slot begins, or counts as begun.
+        lengths_ns: of each slot; None for an endless one.
+        cyclic: whether the table starts over at its end.
+    """
+
+    start_ns: int
+    lengths_ns: tuple[int | None, ...]
+    cyclic: bool
+
+    @property
+    def total_ns(self) -> int | None:
+        """Length of one pass; None if a slot is endless."""
+        finite = [length for length in self.lengths_ns if length is not None]
+        return sum(finite) if len(finite) == len(self.lengths_ns) else None
+
+    @property
+    def end_ns(self) -> int | None:
+        """When the table is used up; None if it starts over or a slot is endless."""
+        total_ns = self.total_ns
+        return None if self.cyclic or total_ns is None else self.start_ns + total_ns
+
+    def slot_at(self, now_ns: int) -> tuple[int, int | None]:
+        """Which slot covers ``now_ns`` and when it ends (None: at the next decision).
+
+        At a boundary the slot that begins there counts. Past the end of a table that is
+        not cyclic the last slot goes on and its end lies in the past.
+        """
+        index, elapsed_ns = self.position(now_ns)
+        length_ns = self.lengths_ns[index]
+        return index, None if length_ns is None else now_ns - elapsed_ns + length_ns
+
+    def position(self, now_ns: int) -> tuple[int, int]:
+        """Which slot covers ``now_ns`` and for how long it has been in force."""
+        elapsed_ns = now_ns - self.start_ns
+        total_ns = self.total_ns
+        if self.cyclic and total_ns is not None:
+            elapsed_ns %= total_ns
+        last = len(self.lengths_ns) - 1
+        for index, length_ns in enumerate(self.lengths_ns):
+            if index == last or length_ns is None or elapsed_ns < length_ns:
+                return index, elapsed_ns
+            elapsed_ns -= length_ns
+        raise ValueError("a table has at least one slot")
