@@ -2,13 +2,14 @@
 
 Policies are pure, so the same events bring a new conductor to the same decisions. The file lies
 in the run directory, where its user alone can write, and is there from the start of the run to
-its end; it is read by the same version on the same host.
+its end; it is read by the same version on the same host. It holds data only: a line becomes one of
+the dataclasses below, or is refused.
 """
 
 from __future__ import annotations
 
 import os
-import pickle
+import stat
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,9 +21,14 @@ from coordinator.conductor import Conductor
 from coordinator.feasible import Means
 from coordinator.nodes import Contacts
 from coordinator.outcome import Part
+from coordinator.plain import NotPlain, Plain
+from coordinator.policies import Policy, known
 from coordinator.session import Plan, Session
 from coordinator.view import Job
 from coordinator.workload import Switch, Workload
+
+VERSION = 1
+"""Of the file."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +103,9 @@ class Switched:
 
 Event = Guarded | Launched | Ready | Left | Lost | Advanced | Switched
 
+BEGINNING = Plain(Beginning, VERSION, {Policy: known().values()})
+EVENT = Plain(Event, VERSION)
+
 
 def tell(conductor: Conductor, event: Event) -> None:
     """Have the conductor draw the consequences of an event, if it has any for what is decided."""
@@ -124,7 +133,7 @@ class History:
         coming = self._path.with_suffix(".new")
         with suppress(OSError):
             self._file = FileIO(coming, "w", opener=_private)
-            self._write(beginning, *self._events)
+            self._write(BEGINNING.encode(beginning), *map(EVENT.encode, self._events))
             coming.rename(self._path)
         self._events = []
 
@@ -133,7 +142,7 @@ class History:
         with suppress(OSError):
             os.truncate(self._path, size)
             self._file = FileIO(self._path, "a")
-            self._write(*self._events)
+            self._write(*map(EVENT.encode, self._events))
 
     def add(self, event: Event) -> None:
         """Note an event before anything is done about it."""
@@ -141,13 +150,13 @@ class History:
             self._events.append(event)
             return
         try:
-            self._write(event)
+            self._write(EVENT.encode(event))
         except OSError:
             self.end()
 
-    def _write(self, *entries: Any) -> None:
+    def _write(self, *lines: bytes) -> None:
         assert self._file is not None
-        text = b"".join(map(pickle.dumps, entries))
+        text = b"".join(lines)
         if self._file.write(text) < len(text):
             raise OSError("no room for all of it")
 
@@ -165,14 +174,11 @@ def beginning(path: Path) -> Beginning:
     """How a run began.
 
     Raises:
-        OSError: if that cannot be read, for example because the run has not begun or is over.
+        OSError: if that cannot be read, for example because the run has not begun or is over, or
+            if somebody else may have written it.
     """
-    with path.open("rb") as file:
-        try:
-            found: Beginning = pickle.load(file)
-        except (AttributeError, ImportError, EOFError, TypeError, pickle.UnpicklingError) as error:
-            raise OSError(f"{path} is not of this version") from error
-        return found
+    found: Beginning = _past(path, 1)[0]
+    return found
 
 
 def events(path: Path) -> tuple[list[Event], int]:
@@ -181,14 +187,26 @@ def events(path: Path) -> tuple[list[Event], int]:
     Raises:
         OSError: as ``beginning``.
     """
-    with path.open("rb") as file:
-        pickle.load(file)
-        found, whole = [], file.tell()
-        with suppress(EOFError, pickle.UnpicklingError):
-            while True:
-                found.append(pickle.load(file))
-                whole = file.tell()
-    return found, whole
+    _, *found, size = _past(path)
+    return found, size
+
+
+def _past(path: Path, most: int | None = None) -> list[Any]:
+    """The first ``most`` whole lines of the file, and their size; at least the beginning."""
+    whole = [line for line in _read(path).splitlines(keepends=True) if line.endswith(b"\n")][:most]
+    try:
+        found = [(EVENT if number else BEGINNING).decode(line) for number, line in enumerate(whole or [b""])]
+    except NotPlain as error:
+        raise OSError(f"{path} is not the history of a run of this version: {error}") from error
+    return [*found, sum(map(len, whole))]
+
+
+def _read(path: Path) -> bytes:
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+            raise PermissionError(f"{path} is not a file that belongs to you alone")
+        return file.read()
 
 
 class Replay:

@@ -66,7 +66,7 @@ class Workload:
         nodes: the hosts to run on, whose processors are numbered node by node; empty for this
             host alone.
         lease_s: how long the agents go on without the driver, so that another one can take the run over.
-        purpose: of the caller, who finds it again with a run that is taken over
+        purpose: text of the caller, who finds it again with a run that is taken over
             (``coordinator.takeover``).
     """
 
@@ -86,7 +86,7 @@ class Workload:
     timeline: bool = False
     nodes: tuple[Node, ...] = ()
     lease_s: float = LEASE_S
-    purpose: Any = None
+    purpose: str = ""
 
     @property
     def processor_count(self) -> int:

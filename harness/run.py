@@ -8,10 +8,12 @@ import statistics
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from coordinator.plain import NotPlain, Plain
 from coordinator.policies import create
 from coordinator.workload import ParallelJob, Result, Workload
 from harness import conditions, jobs, records, speedup
@@ -52,6 +54,10 @@ class Purpose:
     constants: Constants
     before: conditions.Moment
     begin_s: float
+
+
+PURPOSE = Plain(Purpose, version=1)
+"""As the text that goes with a workload."""
 
 
 @dataclass(frozen=True)
@@ -173,6 +179,14 @@ def _measure(
 ) -> RunRecord:
     scheduler = task.scheduler
     known = speedup.estimates(site.store.runs(experiment.digest)) if task.kind == POLICY else {}
+    purpose = Purpose(
+        site.store.path.resolve(),
+        experiment.digest,
+        task.key,
+        constants,
+        conditions.Moment.now(site.processors),
+        time.monotonic(),
+    )
     workload = Workload(
         jobs=tuple(replace(job, estimate=known.get(speedup.key(job.program))) for job in task.jobs),
         policy=scheduler.policy,
@@ -190,17 +204,10 @@ def _measure(
         timeout_s=60 + 20 * task.guess_s,
         timeline=timeline,
         lease_s=experiment.lease_s,
-        purpose=Purpose(
-            site.store.path.resolve(),
-            experiment.digest,
-            task.key,
-            constants,
-            conditions.Moment.now(site.processors),
-            time.monotonic(),
-        ),
+        purpose=PURPOSE.encode(purpose).decode(),
     )
     result = site.tools.run_workload(workload, watcher.note)
-    return _record(experiment, task, site, workload, result)
+    return _record(experiment, task, site, workload, purpose, result)
 
 
 def record_taken_over(experiment: Experiment, site: Site, workload: Workload, result: Result) -> RunRecord:
@@ -209,15 +216,26 @@ def record_taken_over(experiment: Experiment, site: Site, workload: Workload, re
     Raises:
         StoreError: if it cannot be written.
     """
-    (task,) = (task for task in plan(experiment) if task.key == workload.purpose.key)
-    record = _record(experiment, task, site, workload, result)
+    purpose = purpose_of(workload)
+    assert purpose is not None
+    (task,) = (task for task in plan(experiment) if task.key == purpose.key)
+    record = _record(experiment, task, site, workload, purpose, result)
     site.store.add_run(record)
     return record
 
 
-def _record(experiment: Experiment, task: Task, site: Site, workload: Workload, result: Result) -> RunRecord:
+def purpose_of(workload: Workload) -> Purpose | None:
+    """What a workload is run for; None if it is not for an experiment, or for another version's."""
+    with suppress(NotPlain):
+        purpose: Purpose = PURPOSE.decode(workload.purpose)
+        return purpose
+    return None
+
+
+def _record(
+    experiment: Experiment, task: Task, site: Site, workload: Workload, purpose: Purpose, result: Result
+) -> RunRecord:
     """What came of a run that has just ended."""
-    purpose: Purpose = workload.purpose
     wall_s = time.monotonic() - purpose.begin_s
     after = conditions.Moment.now(site.processors)
     return RunRecord(

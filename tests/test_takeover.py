@@ -150,7 +150,7 @@ def test_a_history_is_there_from_the_beginning_and_ends_with_its_last_whole_even
     assert (path.stat().st_mode & 0o077) == 0
     assert history.events(path) == (events, path.stat().st_size)
     with path.open("ab") as file:
-        file.write(b"\x80\x04torn")
+        file.write(b'{"version":1,"class":"Rea')
     found, size = history.events(path)
     assert found == events
     following = History(path)

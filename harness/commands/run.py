@@ -132,8 +132,8 @@ def _take_over(wanted: Experiment, results: Path, watcher: Watcher) -> tuple[Wor
     """
     store = (results / FILE_NAME).resolve()
     for path, workload in takeover.runs():
-        purpose = workload.purpose
-        if not isinstance(purpose, run.Purpose) or (purpose.store, purpose.digest) != (store, wanted.digest):
+        purpose = run.purpose_of(workload)
+        if purpose is None or (purpose.store, purpose.digest) != (store, wanted.digest):
             continue
         try:
             result = takeover.resume_workload(path, watcher.note)
