@@ -7,20 +7,21 @@ trusting a pid. The journal is written ahead: what has to be undone is noted bef
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
 import re
 import secrets
 import shutil
-import stat
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from coordinator.ownership import check_own, check_way
 from coordinator.processes import DIRECTORY, RUN
 from workloads.validation import InputError
 
@@ -35,10 +36,19 @@ SOCKET_PATH_BYTES = 107
 
 
 def home() -> Path:
-    """The directory of all runs of this user; it may not exist yet."""
+    """The directory of all runs of this user; it may not exist yet.
+
+    Raises:
+        InputError: if there is no directory for temporary files.
+    """
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     if not (runtime and Path(runtime).is_dir() and os.access(runtime, os.W_OK)):
-        runtime = tempfile.gettempdir()
+        try:
+            runtime = tempfile.gettempdir()
+        except FileNotFoundError as error:
+            raise InputError(
+                "TMPDIR", os.environ.get("TMPDIR"), str(error), "name one that you can write to"
+            ) from error
     return Path(runtime) / f"lockstep-{os.getuid()}"
 
 
@@ -67,12 +77,8 @@ class RunDirectory:
                 f"a socket below it must have a path of at most {SOCKET_PATH_BYTES} bytes",
                 "set XDG_RUNTIME_DIR or TMPDIR to a directory with a shorter path",
             )
-        with locked_home():
-            directory.path.mkdir(mode=0o700)
-            directory._lock = os.open(directory.path, os.O_RDONLY)
-            fcntl.flock(directory._lock, fcntl.LOCK_EX)
-        directory.note(run=directory.run, made_s=time.time())
-        directory.temporary.mkdir()
+        with locked_home(), _as_input(parent):
+            directory._make(time.time())
         return directory
 
     @classmethod
@@ -80,18 +86,28 @@ class RunDirectory:
         """The directory at ``path``: the driver's, or on another host one made and locked here.
 
         Raises:
-            OSError: if it can be neither used nor made.
+            OSError: if it can be neither used nor made, or somebody else could change it.
         """
         directory = cls(path)
-        path.parent.mkdir(mode=0o700, exist_ok=True)
-        if not path.exists():
-            path.mkdir(mode=0o700)
-            directory._lock = os.open(path, os.O_RDONLY)
-            fcntl.flock(directory._lock, fcntl.LOCK_EX)
-            # Ranks may have come before their agent.
-            directory.note(run=directory.run, made_s=time.time() - HEAD_START_S)
-            directory.temporary.mkdir()
+        with _locked(path.parent):
+            if path.exists():
+                check_own(path)
+            else:  # and ranks may have come before their agent
+                directory._make(time.time() - HEAD_START_S)
         return directory
+
+    def _make(self, made_s: float) -> None:
+        """Make it, and lock it. The directory of all runs is locked meanwhile."""
+        self.path.mkdir(mode=0o700)
+        try:
+            self._lock = os.open(self.path, os.O_RDONLY)
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
+            self.note(run=self.run, made_s=made_s)
+            self.temporary.mkdir()
+        except OSError:
+            self.remove()
+            self.unlock()
+            raise
 
     @property
     def socket(self) -> Path:
@@ -131,10 +147,16 @@ class RunDirectory:
         return self.path / f"records-{job}"
 
     def note(self, **entry: Any) -> None:
-        """Add a line to the journal. One write, so that a reader sees all of it or nothing."""
+        """Add a line to the journal. One write, so that a reader sees all of it or nothing.
+
+        Raises:
+            OSError: if there is no room for all of it.
+        """
+        line = json.dumps(entry).encode() + b"\n"
         descriptor = os.open(self.path / "journal", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
-            os.write(descriptor, json.dumps(entry).encode() + b"\n")
+            if os.write(descriptor, line) < len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path / "journal"))
         finally:
             os.close(descriptor)
 
@@ -150,21 +172,33 @@ class RunDirectory:
                 entries.append(json.loads(line))
         return [entry for entry in entries if isinstance(entry, dict)]
 
-    @property
-    def ours(self) -> bool:
-        """Whether this is a run's directory, made by this user and open to nobody else."""
+    def check(self) -> None:
+        """See to it that this is a run's directory, which nobody but us can have made or changed.
+
+        Raises:
+            OSError: if it is not, or not there; the message says why.
+        """
         parent = self.path.parent
         if not RUN_ID.fullmatch(self.run) or parent.name != f"lockstep-{os.getuid()}":
-            return False
-        if not (self.path.is_absolute() and _is_private(parent) and _is_private(self.path)):
-            return False
+            raise OSError(f"{self.path} is not where a run of yours would be")
+        check_way(parent.parent)
+        check_own(parent)
+        check_own(self.path)
         if notes := self.notes():
-            return "made_s" in notes[0] and notes[0].get("run") == self.run
+            fits = "made_s" in notes[0] and notes[0].get("run") == self.run
+        else:  # its driver did not get any further
+            fits = {path.name for path in self.path.iterdir()} <= {"journal"}
+        if not fits:
+            raise OSError(f"{self.path} has no journal of run {self.run}")
+
+    @property
+    def ours(self) -> bool:
+        """Whether ``check`` finds nothing."""
         try:
-            names = {path.name for path in self.path.iterdir()}
+            self.check()
         except OSError:
             return False
-        return names <= {"journal"}  # its driver did not get any further
+        return True
 
     def in_use(self) -> bool:
         """Whether the driver of the run is alive."""
@@ -202,39 +236,50 @@ class RunDirectory:
         return there
 
 
-def _is_private(path: Path) -> bool:
-    """Whether ``path`` is a directory of this user, and of nobody else."""
-    try:
-        found = path.lstat()
-    except OSError:
-        return False
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
-
-
 @contextmanager
 def locked_home() -> Iterator[Path]:
     """Keep others from creating runs, so that a directory just made is not taken for a leftover.
 
     Raises:
-        InputError: if the directory of all runs is not ours alone.
+        InputError: if the directory of all runs cannot be made, or is not ours alone.
     """
     parent = home()
+    with ExitStack() as stack:
+        with _as_input(parent):
+            stack.enter_context(_locked(parent))
+        yield parent
+
+
+@contextmanager
+def _locked(parent: Path) -> Iterator[None]:
+    """As ``locked_home``, for a directory of all runs wherever it is; raises OSErrors."""
     while True:
-        parent.mkdir(mode=0o700, exist_ok=True)
-        descriptor = os.open(parent, os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY)
+        check_way(parent.parent)
+        with suppress(FileExistsError):
+            parent.mkdir(mode=0o700)
+        try:
+            check_own(parent)
+            descriptor = os.open(parent, os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY)
+        except FileNotFoundError:  # the last run of another process has removed it
+            continue
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-            found = os.fstat(descriptor)
-            if found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
-                raise InputError(
-                    "XDG_RUNTIME_DIR",
-                    str(parent.parent),
-                    f"{parent} must belong to you alone (mode 0700)",
-                    "remove it, or set XDG_RUNTIME_DIR or TMPDIR to a directory of your own",
-                )
-            # The last run of another process may have removed the directory meanwhile.
-            if parent.exists() and os.path.samestat(found, parent.stat()):
-                yield parent
+            if parent.exists() and os.path.samestat(os.fstat(descriptor), parent.stat()):
+                yield
                 return
         finally:
             os.close(descriptor)
+
+
+@contextmanager
+def _as_input(parent: Path) -> Iterator[None]:
+    """Say of what goes wrong with the directory of all runs which variable can help."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(
+            "XDG_RUNTIME_DIR",
+            str(parent.parent),
+            f"no place for runs: {error}",
+            "set XDG_RUNTIME_DIR or TMPDIR to a directory of your own",
+        ) from error

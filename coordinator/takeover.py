@@ -8,14 +8,15 @@ On a single host there is nothing to take over: the agent is the driver's child,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from coordinator import feasible, history, launch, protocol
 from coordinator.driver import LEAD_NS, Driver, Progress
 from coordinator.history import Beginning, Replay
 from coordinator.interrupt import Interrupt
-from coordinator.rundir import RunDirectory, home
+from coordinator.rundir import RunDirectory, home, locked_home
 from coordinator.session import Session
 from coordinator.view import Job
 from coordinator.workload import Result, Workload
@@ -29,16 +30,29 @@ class Over(Exception):  # noqa: N818 - says what has become of it
     """A run is over, or has been released: there is nothing left to take over."""
 
 
-def runs() -> Iterator[tuple[Path, Workload]]:
+def runs(refused: Callable[[str], None] = lambda why: None) -> Iterator[tuple[Path, Workload]]:
     """The directory and the workload of every run of this user here that could be taken over.
 
-    Whether its driver has ended only ``resume_workload`` can tell.
+    Whether its driver has ended only ``resume_workload`` can tell. What is there and cannot be a
+    run of ours is not read; ``refused`` hears why.
+
+    Raises:
+        InputError: if the directory of all runs is not ours alone.
     """
-    for path in sorted(home().glob("*/")):
+    if not os.path.lexists(home()):
+        return
+    with locked_home() as parent:
+        found = [RunDirectory(path) for path in sorted(parent.iterdir())]
+    for directory in found:
         try:
-            yield path, history.beginning(RunDirectory(path).history).workload
-        except OSError:  # it is on a single host, has not begun, or has just been released
+            directory.check()
+            workload = history.beginning(directory.history).workload
+        except FileNotFoundError:  # it is on a single host, has not begun, or has just been released
             continue
+        except OSError as error:
+            refused(f"not taken over: {error}")
+            continue
+        yield directory.path, workload
 
 
 def resume_workload(path: Path, progress: Progress | None = None) -> Result:
@@ -55,10 +69,14 @@ def resume_workload(path: Path, progress: Progress | None = None) -> Result:
     directory = RunDirectory(path)
     taken = directory.take()
     try:
+        directory.check()
         begun = history.beginning(directory.history)
-    except OSError:
+    except FileNotFoundError:
         directory.unlock()
         raise Over(f"run {directory.run} is over, or its lease is and it has been released") from None
+    except OSError as error:
+        directory.unlock()
+        raise Over(f"run {directory.run} cannot be taken over: {error}") from error
     if not taken:
         raise NotAbandoned(f"run {directory.run} has a driver, which is alive")
     with Interrupt() as interrupt:

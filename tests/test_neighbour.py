@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import errno
+import json
 import os
+import pickle
+import re
 import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from runs import eventually
 
-from coordinator import cleanup
+from coordinator import cleanup, takeover
 from coordinator.processes import DIRECTORY, RUN, environment_of
 from coordinator.rundir import RunDirectory
+from harness.cli import main
+from workloads.validation import InputError
 
 NOBODY = 65534
 
@@ -121,3 +128,191 @@ def test_a_directory_is_a_runs_only_if_everything_fits(shared: Path, spoil: Call
     spoil(directory.path)
     assert not directory.ours
     assert not any(RunDirectory(path).ours for path in directory.path.parent.iterdir())
+
+
+class Malice:
+    """Writes down that it was executed, as soon as it is unpickled."""
+
+    def __init__(self, witness: Path) -> None:
+        self.witness = witness
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (str(self.witness),)
+
+
+def give_away(place: Path, mode: int) -> None:
+    """Make a directory, and all in it, another user's."""
+    for path in (place, *place.rglob("*")):
+        os.chown(path, NOBODY, NOBODY)
+    place.chmod(mode)
+
+
+def plant_pickle(shared: Path) -> Path:
+    """A home of ours that another user has made first, with a history that is a trap; returns its witness."""
+    run = shared / f"lockstep-{os.getuid()}" / RUN_OF_NOBODY
+    run.mkdir(parents=True)
+    (run / "journal").write_text(json.dumps({"run": run.name, "made_s": 0}) + "\n")
+    (run / "history").write_bytes(pickle.dumps(Malice(shared / "executed")))
+    (run / "history").chmod(0o600)
+    return shared / "executed"
+
+
+def squat(shared: Path, how: str) -> None:
+    """Another user takes the name of the directory of all our runs."""
+    place = shared / f"lockstep-{os.getuid()}"
+    elsewhere = shared / "elsewhere"
+    match how:
+        case "directory" | "open directory":
+            place.mkdir()
+            give_away(place, 0o777 if "open" in how else 0o700)
+        case "file":
+            place.touch()
+            os.chown(place, NOBODY, NOBODY)
+        case "link" | "dangling link":
+            if how == "link":
+                elsewhere.mkdir(mode=0o700)
+            place.symlink_to(elsewhere)
+            os.chown(place, NOBODY, NOBODY, follow_symlinks=False)
+
+
+SQUATS = ["directory", "open directory", "file", "link", "dangling link"]
+
+
+@needs_root
+@pytest.mark.parametrize("how", SQUATS)
+def test_a_squatted_home_is_bad_input_whatever_is_done_there(
+    shared: Path, how: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    squat(shared, how)
+    before = sorted(shared.rglob("*"))
+    for use in (RunDirectory.create, cleanup.clean, lambda: list(takeover.runs())):
+        with pytest.raises(InputError, match=f"{shared}/lockstep-0 .*; set XDG_RUNTIME_DIR or TMPDIR"):
+            use()
+    assert main(["clean"]) == 2
+    assert "lockstep: XDG_RUNTIME_DIR" in capsys.readouterr().err
+    with pytest.raises(OSError, match="lockstep-0 "):
+        RunDirectory.adopt(shared / "lockstep-0" / RUN_OF_NOBODY)
+    assert sorted(shared.rglob("*")) == before
+
+
+@needs_root
+def test_a_planted_history_is_not_read(shared: Path) -> None:
+    witness = plant_pickle(shared)
+    pickle.loads((shared / "lockstep-0" / RUN_OF_NOBODY / "history").read_bytes())
+    witness.rmdir()  # the trap works
+    run = shared / "lockstep-0" / RUN_OF_NOBODY
+    give_away(run.parent, 0o755)
+    with pytest.raises(InputError, match="lockstep-0 belongs to user 65534, not to you"):
+        list(takeover.runs())
+    with pytest.raises(takeover.Over, match=r"cannot be taken over: .*lockstep-0 belongs to user 65534"):
+        takeover.resume_workload(run)
+    assert not witness.exists()
+
+
+@pytest.mark.parametrize("foreign", [False, pytest.param(True, marks=needs_root)])
+def test_a_history_that_is_none_is_refused_and_told(shared: Path, foreign: bool) -> None:
+    """In a directory that is ours: somebody may have got hold of one of our files."""
+    witness = plant_pickle(shared)
+    run = shared / f"lockstep-{os.getuid()}" / RUN_OF_NOBODY
+    run.parent.chmod(0o700)
+    run.chmod(0o700)
+    if foreign:
+        os.chown(run / "history", NOBODY, NOBODY)
+    told: list[str] = []
+    assert list(takeover.runs(told.append)) == []
+    why = "belongs to you alone" if foreign else "not the history of a run of this version"
+    assert len(told) == 1 and why in told[0] and RUN_OF_NOBODY in told[0]
+    with pytest.raises(takeover.Over, match=why):
+        takeover.resume_workload(run)
+    assert not witness.exists()
+
+
+def lay_way(top: Path, how: str) -> Path:
+    """A way to the directory of all runs on which another user could put something else; returns its end."""
+    way = top / "way"
+    way.mkdir(mode=0o755)
+    inner = way / "inner"
+    match how:
+        case "open":
+            inner.mkdir()
+            way.chmod(0o777)
+        case "open to a group":
+            inner.mkdir()
+            way.chmod(0o770)
+        case "foreign":
+            inner.mkdir()
+            os.chown(way, NOBODY, NOBODY)
+        case "foreign link":
+            inner.symlink_to(top)
+            os.chown(inner, NOBODY, NOBODY, follow_symlinks=False)
+        case "link through an open directory":
+            (way / "inner").symlink_to("open/there")
+            (way / "open" / "there").mkdir(parents=True)
+            (way / "open").chmod(0o777)
+        case "circle":
+            inner.symlink_to(inner)
+    return inner
+
+
+@pytest.mark.parametrize(
+    ("how", "why"),
+    [
+        ("open", "way can be changed by others (mode 0777)"),
+        ("open to a group", "way can be changed by others (mode 0770)"),
+        pytest.param("foreign", "way belongs to user 65534", marks=needs_root),
+        pytest.param("foreign link", "inner belongs to user 65534", marks=needs_root),
+        ("link through an open directory", "open can be changed by others (mode 0777)"),
+        ("circle", "too many symbolic links"),
+    ],
+)
+def test_no_directory_on_the_way_may_be_anybodys(shared: Path, how: str, why: str) -> None:
+    inner = lay_way(shared, how)
+    with pytest.raises(OSError, match=re.escape(why)):
+        RunDirectory.adopt(inner / f"lockstep-{os.getuid()}" / RUN_OF_NOBODY)
+    assert not (inner / f"lockstep-{os.getuid()}").exists()
+
+
+def test_a_way_of_our_own_is_used_through_links(shared: Path) -> None:
+    real = shared / "real"
+    real.mkdir(mode=0o700)
+    (shared / "link").symlink_to("real/../real")
+    path = shared / "link" / f"lockstep-{os.getuid()}" / RUN_OF_NOBODY
+    directory = RunDirectory.adopt(path)
+    assert directory.ours and directory.in_use()
+    assert RunDirectory.adopt(path).ours  # there already: the driver's
+    directory.unlock()
+    assert directory.remove()
+
+
+@needs_root
+def test_an_agent_refuses_a_run_directory_that_another_user_has_made(shared: Path) -> None:
+    parent = shared / "lockstep-0"
+    (parent / RUN_OF_NOBODY).mkdir(parents=True)
+    parent.chmod(0o700)
+    give_away(parent / RUN_OF_NOBODY, 0o777)
+    with pytest.raises(PermissionError, match=f"{RUN_OF_NOBODY} belongs to user 65534"):
+        RunDirectory.adopt(parent / RUN_OF_NOBODY)
+    assert not any((parent / RUN_OF_NOBODY).iterdir())
+
+
+def test_without_a_directory_for_temporary_files_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none() -> str:
+        raise FileNotFoundError(2, "No usable temporary directory found in ['/x']")
+
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    monkeypatch.setattr(tempfile, "gettempdir", none)
+    with pytest.raises(InputError, match="No usable temporary directory found"):
+        RunDirectory.create()
+
+
+def test_without_room_for_a_run_directory_that_is_told_and_nothing_remains(
+    shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(descriptor: int, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        with pytest.raises(InputError, match=r"no place for runs: .*No space left"):
+            RunDirectory.create()
+    assert not any(shared.iterdir())

@@ -131,7 +131,7 @@ def _take_over(wanted: Experiment, results: Path, watcher: Watcher) -> tuple[Wor
         Interrupted: on SIGINT or SIGTERM, with everything released.
     """
     store = (results / FILE_NAME).resolve()
-    for path, workload in takeover.runs():
+    for path, workload in takeover.runs(watcher.warn):
         purpose = run.purpose_of(workload)
         if purpose is None or (purpose.store, purpose.digest) != (store, wanted.digest):
             continue

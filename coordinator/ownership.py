@@ -1,0 +1,60 @@
+"""Who else could change what lies at a path: nobody, or it is not used.
+
+A directory for temporary files is shared, and whoever is first there can take any name. So before
+anything is read or locked, each directory on the way is looked at, as ssh does for its keys.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+
+def check_way(path: Path) -> None:
+    """See to it that nobody but root and we can put anything else in the place of ``path``.
+
+    Symbolic links are followed, and every directory that they lead through is checked as well.
+
+    Raises:
+        OSError: if somebody can, or there is no such path; the message says where and why.
+    """
+    place, names, links = Path("/"), list(reversed(path.absolute().parts[1:])), 0
+    # Who owns the root directory need not ask; where root is not mapped that is how it shows.
+    trusted = {0, os.getuid(), place.stat().st_uid}
+    while True:
+        found = place.lstat()
+        _check_owner(place, found, trusted)
+        if stat.S_ISLNK(found.st_mode):
+            links += 1
+            if links > 40:
+                raise OSError(f"{path} leads through too many symbolic links")
+            target = place.readlink()
+            names += reversed(target.parts)
+            place = place.parent
+        elif found.st_mode & 0o022 and not found.st_mode & stat.S_ISVTX:
+            mode = stat.S_IMODE(found.st_mode)
+            raise PermissionError(f"{place} can be changed by others (mode {mode:04o})")
+        if not names:
+            return
+        name = names.pop()
+        place = place.parent if name == ".." else place / name
+
+
+def check_own(path: Path) -> None:
+    """See to it that ``path`` is a directory of ours, and open to nobody else.
+
+    Raises:
+        OSError: if it is not; the message says why.
+    """
+    found = path.lstat()
+    if not stat.S_ISDIR(found.st_mode):
+        raise NotADirectoryError(f"{path} is not a directory")
+    _check_owner(path, found, {os.getuid()})
+    if found.st_mode & 0o077:
+        raise PermissionError(f"{path} is open to others (mode {stat.S_IMODE(found.st_mode):04o})")
+
+
+def _check_owner(path: Path, found: os.stat_result, trusted: set[int]) -> None:
+    if found.st_uid not in trusted:
+        raise PermissionError(f"{path} belongs to user {found.st_uid}, not to you ({os.getuid()})")
