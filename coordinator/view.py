@@ -28,16 +28,24 @@ class Machine:
     processors: int
 
 
+def execution_time_s(processors: Any, work_s: Any, alpha_s: Any, beta_s: Any) -> Any:
+    """Seconds on ``processors`` processors: T(p) = work / p + alpha + beta p; numbers or arrays.
+
+    A leaf function, which the job-level simulator compiles. ``work_s`` is phi W.
+    Source: Sevcik 1994; Anastasiadis and Sevcik 1997, equation (5), with phi constant.
+    """
+    return work_s / processors + alpha_s + beta_s * processors
+
+
 @dataclass(frozen=True)
 class ExecutionTime:
-    """How long a job takes alone on p processors: T(p) = phi W / p + alpha + beta p.
+    """How long a job takes alone: ``execution_time_s`` with what is known of the job.
 
     Attributes:
         work_s: essential work W, in seconds on one processor.
         phi: uneven share of the work, 1 for none.
         alpha_s: work that every processor does again.
         beta_s: communication and congestion, per processor.
-    Source: Sevcik 1994; Anastasiadis and Sevcik 1997, equation (5), with phi constant.
     """
 
     work_s: float
@@ -47,7 +55,7 @@ class ExecutionTime:
 
     def on(self, processors: int) -> float:
         """Seconds on ``processors`` processors."""
-        return self.phi * self.work_s / processors + self.alpha_s + self.beta_s * processors
+        return float(execution_time_s(processors, self.phi * self.work_s, self.alpha_s, self.beta_s))
 
 
 @dataclass(frozen=True)

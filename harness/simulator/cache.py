@@ -17,7 +17,7 @@ import tempfile
 from importlib.metadata import version
 from pathlib import Path
 
-from coordinator import policies
+from coordinator import policies, view
 from workloads import blocking
 
 COMPILERS = ("numba", "llvmlite", "numpy")
@@ -63,7 +63,8 @@ def _digest() -> str:
     """SHA-256 of all compiled sources, the compilers' versions and Python's."""
     rooms = (Path(__file__).parent, Path(policies.__file__).parent)
     digest = hashlib.sha256()
-    for source in (*(file for room in rooms for file in sorted(room.rglob("*.py"))), Path(blocking.__file__)):
+    leaves = (Path(blocking.__file__), Path(view.__file__))
+    for source in (*(file for room in rooms for file in sorted(room.rglob("*.py"))), *leaves):
         digest.update(source.name.encode())
         digest.update(hashlib.sha256(source.read_bytes()).digest())
     versions = [f"{name} {version(name)}" for name in COMPILERS]

@@ -2,15 +2,40 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from coordinator.policies import buddy
 from harness.simulator.compiled import entry, step
 from harness.simulator.jobs.heap import pop, push
-from harness.simulator.jobs.model import NEVER_NS, Integers, Jobs, Outcome
+from harness.simulator.jobs.model import Integers, Jobs, Outcome, Times
 
 _take = step(buddy.take)
 _give = step(buddy.give)
+
+
+class Needs(NamedTuple):
+    """Arrival, size (its base-2 logarithm, rounded up) and execution time of each job."""
+
+    submit_ns: Integers
+    levels: Integers
+    times_ns: Integers
+
+
+class Blocks(NamedTuple):
+    """The free blocks (:mod:`coordinator.policies.buddy`)."""
+
+    free: Integers
+    counts: Integers
+
+
+class Queues(NamedTuple):
+    """Linked lists of waiting jobs, one for each size; -1 ends a list."""
+
+    heads: Integers
+    tails: Integers
+    following: Integers
 
 
 def simulate(jobs: Jobs, processors: int, direction: int) -> Outcome:
@@ -20,30 +45,15 @@ def simulate(jobs: Jobs, processors: int, direction: int) -> Outcome:
     """
     n = len(jobs)
     levels = processors.bit_length()
-    start_ns = np.full(n, NEVER_NS)
-    finish_ns = np.full(n, NEVER_NS)
+    times = Times.unknown(n)
     first = np.full(n, -1)
-    free = np.zeros(2 * processors, dtype=np.int64)
-    counts = np.zeros(levels, dtype=np.int64)
-    free[1] = counts[0] = 1
-    size_levels = np.ceil(np.log2(jobs.most)).astype(np.int64)
-    _run(
-        direction,
-        levels,
-        jobs.submit_ns,
-        size_levels,
-        jobs.times_ns(jobs.most),
-        free,
-        counts,
-        np.full((2, levels), -1),
-        np.full(n, -1),
-        np.zeros((2, processors + 1), dtype=np.int64),
-        np.zeros(n, dtype=np.int64),
-        start_ns,
-        finish_ns,
-        first,
-    )
-    return Outcome(jobs, processors, start_ns, finish_ns, jobs.most.astype(float), first)
+    blocks = Blocks(np.zeros(2 * processors, dtype=np.int64), np.zeros(levels, dtype=np.int64))
+    blocks.free[1] = blocks.counts[0] = 1
+    needs = Needs(jobs.submit_ns, np.ceil(np.log2(jobs.most)).astype(np.int64), jobs.times_ns(jobs.most))
+    queues = Queues(np.full(levels, -1), np.full(levels, -1), np.full(n, -1))
+    scratch = np.zeros((2, processors + 1), dtype=np.int64)
+    _run(direction, needs, blocks, queues, scratch, np.zeros(n, dtype=np.int64), times, first)
+    return Outcome(jobs, processors, *times, jobs.most.astype(float), first)
 
 
 @step
@@ -59,22 +69,18 @@ def _next(current: int, direction: int, levels: int, heads: Integers) -> int:
 @entry
 def _run(
     direction: int,
-    levels: int,
-    submit_ns: Integers,
-    size_levels: Integers,
-    times_ns: Integers,
-    free: Integers,
-    counts: Integers,
-    ends: Integers,
-    following: Integers,
+    needs: Needs,
+    blocks: Blocks,
+    queues: Queues,
     scratch: Integers,
     block: Integers,
-    start_ns: Integers,
-    finish_ns: Integers,
+    times: Times,
     first: Integers,
 ) -> None:
-    """The event loop; queues are linked lists, FCFS has only one. The last three are modified in place."""
-    heads, tails = ends[0], ends[1]
+    """The event loop; FCFS has only one queue. ``times`` and ``first`` are modified in place."""
+    heads, tails = queues.heads, queues.tails
+    submit_ns = needs.submit_ns
+    levels = len(heads)
     ends_ns, ending = scratch[0], scratch[1]
     n = len(submit_ns)
     running = 0
@@ -86,15 +92,15 @@ def _run(
             job = ending[0]
             pop(ends_ns, ending, running)
             running -= 1
-            finish_ns[job] = now_ns
-            _give(free, counts, block[job])
+            times.finish_ns[job] = now_ns
+            _give(blocks.free, blocks.counts, block[job])
         else:
             now_ns = submit_ns[arrived]
-            queue = size_levels[arrived] if direction != 0 else 0
+            queue = needs.levels[arrived] if direction != 0 else 0
             if heads[queue] < 0:
                 heads[queue] = arrived
             else:
-                following[tails[queue]] = arrived
+                queues.following[tails[queue]] = arrived
             tails[queue] = arrived
             arrived += 1
         while True:
@@ -103,13 +109,13 @@ def _run(
             job = heads[current]
             if job < 0:
                 break
-            depth = levels - 1 - size_levels[job]
-            place = _take(free, counts, depth)
+            depth = levels - 1 - needs.levels[job]
+            place = _take(blocks.free, blocks.counts, depth)
             if place == 0:
                 break
-            heads[current] = following[job]
+            heads[current] = queues.following[job]
             block[job] = place
-            first[job] = (place - (1 << depth)) << size_levels[job]
-            start_ns[job] = now_ns
-            push(ends_ns, ending, running, now_ns + times_ns[job], job)
+            first[job] = (place - (1 << depth)) << needs.levels[job]
+            times.start_ns[job] = now_ns
+            push(ends_ns, ending, running, now_ns + needs.times_ns[job], job)
             running += 1

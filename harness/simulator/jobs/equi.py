@@ -6,7 +6,8 @@ import numpy as np
 
 from coordinator.policies import allocation
 from harness.simulator.compiled import entry, step
-from harness.simulator.jobs.model import NEVER_NS, Floats, Integers, Jobs, Outcome
+from harness.simulator.jobs.execution import time_ns
+from harness.simulator.jobs.model import Columns, Floats, Integers, Jobs, Outcome, Times
 
 _share = step(allocation.share)
 
@@ -17,32 +18,20 @@ def simulate(jobs: Jobs, processors: int, watched: int | None = None) -> Outcome
     ``watched`` as in :func:`harness.simulator.jobs.space.simulate`.
     """
     n = len(jobs)
-    start_ns = np.full(n, NEVER_NS)
-    finish_ns = np.full(n, NEVER_NS)
+    times = Times.unknown(n)
     held_ns = np.zeros(n)
     saturated = _run(
         processors,
         n if watched is None else watched,
         watched is not None,
-        jobs.submit_ns,
-        jobs.most,
-        jobs.work_s,
-        jobs.alpha_s,
-        jobs.beta_s,
+        jobs.columns,
         np.zeros((2, n + 1), dtype=np.int64),
         np.zeros((3, processors + 1), dtype=np.int64),
-        start_ns,
-        finish_ns,
+        times,
         held_ns,
     )
-    size = held_ns / np.maximum(1, finish_ns - start_ns)
-    return Outcome(jobs, processors, start_ns, finish_ns, size, np.full(n, -1), bool(saturated), places={})
-
-
-@step
-def _time_ns(job: int, processors: int, work_s: Floats, alpha_s: Floats, beta_s: Floats) -> int:
-    time_s = work_s[job] / processors + alpha_s[job] + beta_s[job] * processors
-    return max(1, int(np.rint(time_s * 1e9)))
+    size = held_ns / np.maximum(1, times.finish_ns - times.start_ns)
+    return Outcome(jobs, processors, *times, size, np.full(n, -1), bool(saturated), places={})
 
 
 @step
@@ -53,26 +42,23 @@ def _divide(
     runs: int,
     here: Integers,
     left_ns: Integers,
-    most: Integers,
-    work_s: Floats,
-    alpha_s: Floats,
-    beta_s: Floats,
+    jobs: Columns,
     scratch: Integers,
     start_ns: Integers,
 ) -> None:
     """Give ``runs`` jobs, of which the first ``able`` have begun, their new parts."""
     parts, caps, sizes = scratch[0], scratch[1], scratch[2]
     for i in range(runs):
-        caps[i] = most[here[i]]
+        caps[i] = jobs.most[here[i]]
     _share(processors, runs, caps, parts)
     for i in range(runs):
         job = here[i]
         if i >= able:
             start_ns[job] = now_ns
-            left_ns[i] = _time_ns(job, parts[i], work_s, alpha_s, beta_s)
+            left_ns[i] = time_ns(jobs, job, parts[i])
         elif parts[i] != sizes[i]:
-            new_ns = _time_ns(job, parts[i], work_s, alpha_s, beta_s)
-            old_ns = _time_ns(job, sizes[i], work_s, alpha_s, beta_s)
+            new_ns = time_ns(jobs, job, parts[i])
+            old_ns = time_ns(jobs, job, sizes[i])
             left_ns[i] = max(0, int(np.rint(left_ns[i] * (new_ns / old_ns))))
         sizes[i] = parts[i]
 
@@ -104,24 +90,20 @@ def _run(
     processors: int,
     watched: int,
     until_last: bool,
-    submit_ns: Integers,
-    most: Integers,
-    work_s: Floats,
-    alpha_s: Floats,
-    beta_s: Floats,
+    jobs: Columns,
     queue: Integers,
     scratch: Integers,
-    start_ns: Integers,
-    finish_ns: Integers,
+    times: Times,
     held_ns: Floats,
 ) -> bool:
-    """The event loop; the last three arrays are modified in place. Returns whether it saturated.
+    """The event loop; ``times`` and ``held_ns`` are modified in place. Returns whether it saturated.
 
     ``here`` are the jobs present in order of arrival, ``left_ns`` what each still takes on
     its present processors; only the first ``processors`` of them have any.
     """
     here, left_ns = queue[0], queue[1]
     sizes = scratch[2]
+    submit_ns = jobs.submit_ns
     n = len(submit_ns)
     present = 0
     arrived = 0
@@ -142,7 +124,7 @@ def _run(
         now_ns = then_ns
         if departs:
             job = here[soonest]
-            finish_ns[job] = now_ns
+            times.finish_ns[job] = now_ns
             unfinished -= job < watched
             _remove(soonest, present, processors, here, left_ns, sizes)
             present -= 1
@@ -152,18 +134,6 @@ def _run(
             left_ns[present] = 0
             present += 1
             arrived += 1
-        _divide(
-            processors,
-            now_ns,
-            able,
-            min(present, processors),
-            here,
-            left_ns,
-            most,
-            work_s,
-            alpha_s,
-            beta_s,
-            scratch,
-            start_ns,
-        )
+        runs = min(present, processors)
+        _divide(processors, now_ns, able, runs, here, left_ns, jobs, scratch, times.start_ns)
     return False

@@ -17,7 +17,7 @@ import numpy as np
 from coordinator.policies import Policy
 from coordinator.session import Plan, Session
 from coordinator.view import Decision, Machine
-from harness.simulator.jobs.model import NEVER_NS, WHOLE_NS, Integers, Jobs, Outcome
+from harness.simulator.jobs.model import NEVER_NS, Integers, Jobs, Outcome
 from workloads.validation import InputError
 
 
@@ -132,9 +132,7 @@ class _Run:
         self.sizes[number] = size
 
     def _time_ns(self, number: int, size: int) -> int:
-        jobs = self.jobs
-        time_s = jobs.work_s[number] / size + jobs.alpha_s[number] + jobs.beta_s[number] * size
-        return max(1, int(np.rint(time_s * WHOLE_NS)))
+        return self.jobs.time_ns(number, size)
 
     def ending(self) -> tuple[int, int]:
         """When the next job ends, and which; NEVER_NS if none is running."""

@@ -65,8 +65,7 @@ def measure(outcome: Outcome, *, warm_up: int = 0, last: int | None = None, tau_
     jobs = outcome.jobs
     asked = np.minimum(jobs.most, outcome.processors)[part]
     alone_s = (jobs.times_s(np.minimum(jobs.most, outcome.processors)))[part]
-    held = np.maximum(size, 1)
-    own_s = jobs.work_s[part] / held + jobs.alpha_s[part] + jobs.beta_s[part] * held
+    own_s = outcome.alone_s[part]
     nonzero_s = np.maximum(alone_s, 1 / WHOLE_NS)
     retr = response_s / np.maximum(own_s, 1 / WHOLE_NS)
     return Metrics(
@@ -97,11 +96,7 @@ def _utilisation(outcome: Outcome, part: slice) -> float:
         return 0.0
     size = outcome.size[part][ended]
     jobs = outcome.jobs
-    own_s = (
-        jobs.work_s[part][ended] / np.maximum(size, 1)
-        + jobs.alpha_s[part][ended]
-        + jobs.beta_s[part][ended] * size
-    )
+    own_s = outcome.alone_s[part][ended]
     span_s = (outcome.finish_ns[part][ended].max() - jobs.submit_ns[part].min()) / WHOLE_NS
     return float((own_s * size).sum() / (outcome.processors * span_s))
 
@@ -117,7 +112,7 @@ def utilisation_over_time(outcome: Outcome, parts: int) -> tuple[Floats, Floats]
     finish = outcome.finish_ns[ended] / WHOLE_NS
     size = outcome.size[ended]
     jobs = outcome.jobs
-    own_s = jobs.work_s[ended] / np.maximum(size, 1) + jobs.alpha_s[ended] + jobs.beta_s[ended] * size
+    own_s = outcome.alone_s[ended]
     rate = size * own_s / np.maximum(finish - start, 1 / WHOLE_NS)
     edges = np.linspace(jobs.submit_ns[0] / WHOLE_NS, finish.max(), parts + 1)
     # Work done up to time t is a sum of ramps: those begun minus those ended.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from coordinator.view import ExecutionTime, Job
+from coordinator.view import ExecutionTime, Job, execution_time_s
 from workloads.validation import InputError
 
 Integers = NDArray[np.int64]
@@ -18,6 +19,29 @@ NEVER_NS = 2**62
 """Start or finish of a job that did not get so far."""
 
 WHOLE_NS = 1_000_000_000
+
+
+class Columns(NamedTuple):
+    """What kernels read of the jobs (:class:`Jobs`)."""
+
+    submit_ns: Integers
+    least: Integers
+    most: Integers
+    work_s: Floats
+    alpha_s: Floats
+    beta_s: Floats
+
+
+class Times(NamedTuple):
+    """What kernels write, an entry a job; NEVER_NS for what has not happened."""
+
+    start_ns: Integers
+    finish_ns: Integers
+
+    @classmethod
+    def unknown(cls, jobs: int) -> Times:
+        """Nothing has happened yet."""
+        return cls(np.full(jobs, NEVER_NS), np.full(jobs, NEVER_NS))
 
 
 @dataclass(frozen=True)
@@ -54,17 +78,29 @@ class Jobs:
     def __len__(self) -> int:
         return len(self.submit_ns)
 
+    @property
+    def columns(self) -> Columns:
+        """For a kernel."""
+        return Columns(*(getattr(self, name) for name in Columns._fields))
+
     def first(self, count: int) -> Jobs:
         """The first ``count`` of them."""
         return Jobs(*(getattr(self, item.name)[:count] for item in fields(self)))
 
-    def times_s(self, processors: Integers) -> Floats:
+    def times_s(self, processors: Integers | Floats) -> Floats:
         """Execution time of each job on its number of ``processors``, in seconds."""
-        return self.work_s / processors + self.alpha_s + self.beta_s * processors
+        times_s: Floats = execution_time_s(processors, self.work_s, self.alpha_s, self.beta_s)
+        return times_s
 
     def times_ns(self, processors: Integers) -> Integers:
         """The same in whole nanoseconds."""
         return np.maximum(1, np.rint(self.times_s(processors) * WHOLE_NS)).astype(np.int64)
+
+    def time_ns(self, job: int, processors: int) -> int:
+        """That of one job."""
+        columns = (self.work_s, self.alpha_s, self.beta_s)
+        time_s = execution_time_s(processors, *(column[job] for column in columns))
+        return max(1, int(np.rint(time_s * WHOLE_NS)))
 
     @property
     def demand_s(self) -> Floats:
@@ -150,6 +186,11 @@ class Outcome:
     def finished(self) -> NDArray[np.bool_]:
         """Which jobs ended."""
         return self.finish_ns < NEVER_NS
+
+    @property
+    def alone_s(self) -> Floats:
+        """Seconds that each job takes alone on as many processors as it had."""
+        return self.jobs.times_s(np.maximum(self.size, 1))
 
     @property
     def response_s(self) -> Floats:

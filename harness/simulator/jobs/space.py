@@ -6,15 +6,37 @@ before arrivals, jobs that depart at the same time by number.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from coordinator.policies import allocation
 from harness.simulator.compiled import entry, step
+from harness.simulator.jobs.execution import time_ns
 from harness.simulator.jobs.heap import pop, push
-from harness.simulator.jobs.model import NEVER_NS, Floats, Integers, Jobs, Outcome
+from harness.simulator.jobs.model import Columns, Floats, Integers, Jobs, Outcome, Times
 
 _grant = step(allocation.grant)
 _differ = step(allocation.differ)
+
+
+class Rule(NamedTuple):
+    """What ``simulate`` is asked for; ``until_last``: whether the last arrival ends it as saturated."""
+
+    processors: int
+    rule: int
+    order: int
+    limit: int
+    watched: int
+    until_last: bool
+
+
+class Known(NamedTuple):
+    """What users say of each job: its demand, phi W and beta."""
+
+    demand_s: Floats
+    work_s: Floats
+    beta_s: Floats
 
 
 def simulate(
@@ -37,32 +59,18 @@ def simulate(
             arrival of the last job, the outcome is saturated. None: go on to the end.
     """
     n = len(jobs)
-    start_ns = np.full(n, NEVER_NS)
-    finish_ns = np.full(n, NEVER_NS)
+    times = Times.unknown(n)
     size = np.zeros(n, dtype=np.int64)
     saturated = _run(
-        processors,
-        rule,
-        order,
-        limit,
-        n if watched is None else watched,
-        watched is not None,
-        jobs.submit_ns,
-        jobs.least,
-        jobs.most,
-        jobs.work_s,
-        jobs.alpha_s,
-        jobs.beta_s,
-        jobs.demand_s,
-        jobs.work_s * jobs.factor,
-        jobs.beta_s * jobs.factor,
+        Rule(processors, rule, order, limit, n if watched is None else watched, watched is not None),
+        jobs.columns,
+        Known(jobs.demand_s, jobs.work_s * jobs.factor, jobs.beta_s * jobs.factor),
         np.zeros(n + 1, dtype=np.int64),
         np.zeros((3, processors + 1), dtype=np.int64),
-        start_ns,
-        finish_ns,
+        times,
         size,
     )
-    return Outcome(jobs, processors, start_ns, finish_ns, size.astype(float), np.full(n, -1), bool(saturated))
+    return Outcome(jobs, processors, *times, size.astype(float), np.full(n, -1), bool(saturated))
 
 
 @step
@@ -92,38 +100,20 @@ def _queue(queue: Integers, first: int, last: int, job: int, demand_s: Floats, o
 
 @entry
 def _run(
-    processors: int,
-    rule: int,
-    order: int,
-    limit: int,
-    watched: int,
-    until_last: bool,
-    submit_ns: Integers,
-    least: Integers,
-    most: Integers,
-    work_s: Floats,
-    alpha_s: Floats,
-    beta_s: Floats,
-    demand_s: Floats,
-    known_work_s: Floats,
-    known_beta_s: Floats,
-    queue: Integers,
-    scratch: Integers,
-    start_ns: Integers,
-    finish_ns: Integers,
-    size: Integers,
+    rule: Rule, jobs: Columns, known: Known, queue: Integers, scratch: Integers, times: Times, size: Integers
 ) -> bool:
-    """The event loop; the last three arrays are modified in place. Returns whether it saturated."""
+    """The event loop; ``times`` and ``size`` are modified in place. Returns whether it saturated."""
     grants = scratch[0]
     ends_ns = scratch[1]
     ending = scratch[2]
+    submit_ns = jobs.submit_ns
     n = len(submit_ns)
-    free = processors
+    free = rule.processors
     running = 0
     first = 0
     last = 0
     arrived = 0
-    unfinished = watched
+    unfinished = rule.watched
     while unfinished > 0:
         if running > 0 and (arrived == n or ends_ns[0] <= submit_ns[arrived]):
             now_ns = ends_ns[0]
@@ -131,31 +121,40 @@ def _run(
             pop(ends_ns, ending, running)
             running -= 1
             free += size[job]
-            finish_ns[job] = now_ns
-            unfinished -= job < watched
+            times.finish_ns[job] = now_ns
+            unfinished -= job < rule.watched
         elif arrived < n:
-            if until_last and arrived == n - 1:
+            if rule.until_last and arrived == n - 1:
                 return True
             now_ns = submit_ns[arrived]
             before = first
-            first = _queue(queue, first, last, arrived, demand_s, order > 0)
+            first = _queue(queue, first, last, arrived, known.demand_s, rule.order > 0)
             last += first == before
             arrived += 1
         else:
             break
         started = _grant(
-            rule, limit, processors, running, free, queue, first, last - first, least, most, grants
+            rule.rule,
+            rule.limit,
+            rule.processors,
+            running,
+            free,
+            queue,
+            first,
+            last - first,
+            jobs.least,
+            jobs.most,
+            grants,
         )
-        if order == 2 and started > 1:
-            _differ(started, queue, first, least, most, known_work_s, known_beta_s, grants)
+        if rule.order == 2 and started > 1:
+            _differ(started, queue, first, jobs.least, jobs.most, known.work_s, known.beta_s, grants)
         for i in range(started):
             job = queue[first + i]
             given = grants[i]
-            time_s = work_s[job] / given + alpha_s[job] + beta_s[job] * given
-            start_ns[job] = now_ns
+            times.start_ns[job] = now_ns
             size[job] = given
             free -= given
-            push(ends_ns, ending, running, now_ns + max(1, int(np.rint(time_s * 1e9))), job)
+            push(ends_ns, ending, running, now_ns + time_ns(jobs, job, given), job)
             running += 1
         first += started
     return False
