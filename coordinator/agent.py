@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import astuple
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +28,13 @@ from coordinator.clock import Clock, Sample
 from coordinator.link import Line
 from coordinator.priority import prompt
 from coordinator.processes import Process
-from coordinator.protocol import TO_AGENT, TO_DRIVER, ProtocolError
+from coordinator.protocol import FLAW, TO_AGENT, TO_DRIVER, ProtocolError
 from coordinator.roster import Peer, Roster
 from coordinator.rundir import HEAD_START_S, RunDirectory
 from coordinator.setup import Setup
 from coordinator.slots import Switcher
 from coordinator.timer import Alarm
+from workloads.record import COUNTED, flaw
 
 REPORT_SWITCHES = 256
 """Switches per report: reporting each would wake the driver in the middle of the slots."""
@@ -46,8 +48,8 @@ QUIET_NS = 2_000_000
 FIRST_EXCHANGES = 16
 """Exchanges with the driver before a node joins, so that its clock is known."""
 
-OWN = ("cpu_ns", "voluntary_switches", "involuntary_switches", "run_queue_ns", "waits", "rechecks")
-"""What a program of somebody else's may tell of itself (``workloads.twophase``)."""
+OWN_BYTES = 1 << 20
+"""No record that a program leaves in a file is as long."""
 
 JOIN_S = 5.0
 """How long to look for the driver, which listens before it starts agents."""
@@ -266,12 +268,12 @@ class Agent:
             case protocol.RankReady():
                 self._tell_of_rank(protocol.Ready(peer.job, peer.rank, peer.process.pid))
             case protocol.RankRecord(record):
-                times = {
-                    key: self._clock.run_ns(record[key])
-                    for key in ("start_ns", "finish_ns")
-                    if isinstance(record.get(key), int)
-                }
-                self._tell_of_rank(protocol.Finished(peer.job, peer.rank, {**record, **times}))
+                if why := flaw(record):
+                    told: dict[str, Any] = {FLAW: why}
+                else:
+                    times = (key for key in ("start_ns", "finish_ns") if key in record)
+                    told = {**record, **{key: self._clock.run_ns(record[key]) for key in times}}
+                self._tell_of_rank(protocol.Finished(peer.job, peer.rank, told))
 
     def ended(self, peer: Peer) -> None:
         """Make the record of a program: when it ran, and where, and what it has left of its waits."""
@@ -287,11 +289,12 @@ class Agent:
             "start_ns": peer.program.start_ns,
             "finish_ns": now_ns,
         }
-        own = {}
-        with suppress(OSError, ValueError):
-            own = json.loads((self._directory.records(peer.job) / f"rank-{peer.rank}.json").read_bytes())
-        known = {key: own[key] for key in OWN if isinstance(own, dict) and key in own}
-        self.said(peer, protocol.RankRecord(known | record))
+        try:
+            own = _own(self._directory.records(peer.job) / f"rank-{peer.rank}.json")
+        except ValueError as error:
+            self._tell_of_rank(protocol.Finished(peer.job, peer.rank, {FLAW: str(error)}))
+        else:
+            self.said(peer, protocol.RankRecord(own | record))
 
     def gone(self, peer: Peer) -> None:
         """A rank is no longer there."""
@@ -307,6 +310,25 @@ class Agent:
         """Somebody was turned away."""
         self._dropped += 1
         self._tell(protocol.Trouble(why, fatal=False))
+
+
+def _own(path: Path) -> dict[str, Any]:
+    """What a program tells of itself in a file; nothing if there is none.
+
+    Raises:
+        ValueError: if it is not what such a file holds.
+    """
+    try:
+        # It may be a pipe, whose writer nobody waits for.
+        with FileIO(path, opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+            own = json.loads(file.read(OWN_BYTES) or b"")
+    except OSError:
+        return {}
+    except (ValueError, RecursionError):
+        own = None
+    if not isinstance(own, dict):
+        raise ValueError(f"{path.name} is no JSON object")
+    return {key: own[key] for key in COUNTED if key in own}
 
 
 def serve(found: Setup) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import selectors
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import Any
 
@@ -20,7 +20,7 @@ from coordinator.history import Beginning, Event, History
 from coordinator.interrupt import Interrupt
 from coordinator.launch import Started
 from coordinator.nodes import SILENCE, Contacts, Nodes
-from coordinator.outcome import Part, outcome
+from coordinator.outcome import Part, outcome, unfit
 from coordinator.priority import prompt
 from coordinator.processes import JOB, Process
 from coordinator.rundir import RunDirectory
@@ -297,17 +297,26 @@ class Driver:
                 part.ready.add(rank)
                 if len(part.ready) == part.processes:
                     self._happened(history.Ready(job, self._now_ns()))
-            case protocol.Finished(_, _, record):
-                part.records[rank] = record
-                if len(part.records) == part.processes and not self._conductor.is_over(job):
-                    if part.give_up_ns is not None:  # it was given up too soon
-                        part.failure, part.give_up_ns = "", None
-                    self._leave(job, part)
-                    self._progress(f"job {job} has finished")
+            case protocol.Finished(_, _, record) if rank not in part.records:
+                self._on_record(job, part, rank, record)
             case protocol.Gone() if rank in part.ready:
                 if not self._conductor.is_over(job) and part.give_up_ns is None:
                     # Its launcher knows more; it is given a moment to end and say it.
                     self._give_up(job, f"rank {rank} has gone", EXIT_S)
+
+    def _on_record(self, job: int, part: Part, rank: int, record: Mapping[str, Any]) -> None:
+        """A rank has handed in its record; what is none fails its job, and nothing of it is kept."""
+        over = self._conductor.is_over(job)
+        if why := unfit(self._workload, self._jobs[job], part, rank, record, self._origin_ns):
+            if not over:
+                self._fail(job, f"rank {rank} has handed in what is no record: {why}")
+            return
+        part.records[rank] = record
+        if len(part.records) == part.processes and not over:
+            if part.give_up_ns is not None:  # it was given up too soon
+                part.failure, part.give_up_ns = "", None
+            self._leave(job, part)
+            self._progress(f"job {job} has finished")
 
     def _on_loss(self, lost: tuple[int, ...], why: str) -> None:
         """The processors of a node are gone, and with them the jobs that have begun there.

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from coordinator.launch import Started
-from coordinator.workload import JobResult, NodeResult, Result, Switch, Workload
+from coordinator.protocol import FLAW
+from coordinator.workload import JobResult, NodeResult, ParallelJob, Result, Switch, Workload
+from workloads.other import Command
+from workloads.record import OURS, PLACE, flaw
+
+SLACK_NS = 1_000_000_000
+"""By so much a rank's times may lie outside of its run, if the clocks of nodes are not known well."""
 
 
 @dataclass
@@ -31,6 +38,36 @@ class Part:
     def ranks_on(self, node: int, node_of: Sequence[int]) -> set[int]:
         """The ranks that were launched on a node."""
         return {rank for rank, processor in enumerate(self.placement) if node_of[processor] == node}
+
+
+def unfit(
+    workload: Workload,
+    job: ParallelJob,
+    part: Part,
+    rank: int,
+    record: Mapping[str, Any],
+    origin_ns: int | None,
+) -> str:
+    """Why this cannot be the record of a rank of a job in a run that began then; empty if it can."""
+    if FLAW in record:
+        return str(record[FLAW])
+    if origin_ns is None or not part.begun:
+        return "it has not begun"
+    if why := flaw(record, PLACE if isinstance(job.program, Command) else OURS):
+        return why
+    for key, wanted in (("job", job.number), ("rank", rank), ("processes", part.processes)):
+        if record.get(key, wanted) != wanted:
+            return f"its {key} is {record[key]}, not {wanted}"
+    if workload.processors and record["processor"] not in workload.processors:
+        return f"its processor, {record['processor']}, is none of the run's"
+    return _untimely(record["start_ns"], record["finish_ns"], origin_ns + round(job.arrival_s * 1e9))
+
+
+def _untimely(start_ns: int, finish_ns: int, arrival_ns: int) -> str:
+    """Why a rank of a job that arrived then cannot have run from start to finish; empty if it can."""
+    if start_ns < arrival_ns - SLACK_NS or finish_ns <= arrival_ns:
+        return "it ran before its arrival"
+    return "it ended in the future" if finish_ns > time.monotonic_ns() + SLACK_NS else ""
 
 
 def outcome(

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
+import reprlib
 import types
 import typing
 from collections.abc import Mapping
@@ -15,6 +17,12 @@ from dataclasses import dataclass
 from typing import Any
 
 VERSION = 1
+
+FLAW = "flaw"
+"""In the place of a rank's record: why what it has handed in is none."""
+
+LARGEST = 1 << 63
+"""No whole number is as large, or its negative larger."""
 
 
 class ProtocolError(Exception):
@@ -147,7 +155,7 @@ class Ready:
 
 @dataclass(frozen=True)
 class Finished:
-    """A rank has carried out its program."""
+    """A rank has carried out its program; ``record`` is as ``workloads.record`` tells, or a FLAW."""
 
     job: int
     rank: int
@@ -266,17 +274,18 @@ class Vocabulary:
         if not isinstance(document, dict):
             raise ProtocolError(f"not an object: {line[:80]!r}")
         name = document.pop("type", None)
+        said = reprlib.repr(name)
         for key, wanted in self._marks.items():
             found = document.pop(key, None)
             if found != wanted:
-                raise ProtocolError(f"message {name!r} has {key} {found!r}, required {wanted!r}")
+                raise ProtocolError(f"message {said} has {key} {reprlib.repr(found)}, required {wanted!r}")
         message = self._classes.get(name) if isinstance(name, str) else None
         if message is None:
-            raise ProtocolError(f"unknown message {name!r}; known are {', '.join(self._classes)}")
+            raise ProtocolError(f"unknown message {said}; known are {', '.join(self._classes)}")
         hints = self._hints[message]
         if document.keys() != hints.keys():
-            wrong = ", ".join(sorted(document.keys() ^ hints.keys()))
-            raise ProtocolError(f"message {name!r} lacks or does not know: {wrong}")
+            wrong = reprlib.repr(sorted(document.keys() ^ hints.keys()))
+            raise ProtocolError(f"message {said} lacks or does not know {wrong}")
         return message(**{key: _fit(document[key], hint, f"{name}.{key}") for key, hint in hints.items()})
 
 
@@ -293,11 +302,19 @@ def _fit(value: Any, hint: Any, where: str) -> Any:
     elif origin is Mapping:
         if isinstance(value, dict):
             return value
-    elif hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    elif origin is None and isinstance(value, hint) and (hint is bool or not isinstance(value, bool)):
-        return value
-    raise ProtocolError(f"{where} is {value!r}")
+    elif origin is None and isinstance(value, bool) is (hint is bool) and _bounded(value):
+        if hint is float and isinstance(value, int):
+            return float(value)
+        if isinstance(value, hint):
+            return value
+    raise ProtocolError(f"{where} is {reprlib.repr(value)}")
+
+
+def _bounded(value: Any) -> bool:
+    """Whether a number is finite, and small enough for sums and differences that are written down."""
+    if isinstance(value, int):
+        return -LARGEST <= value < LARGEST
+    return not isinstance(value, float) or math.isfinite(value)
 
 
 TO_AGENT = Vocabulary(

@@ -32,6 +32,7 @@ from slurm.command import SlurmError
 from slurm.states import Ending, State, explain
 from workloads.alone import record_file
 from workloads.program import Program
+from workloads.record import OURS, flaw
 from workloads.validation import InputError
 
 PLUGINS = {"mpich": "pmi2", "openmpi": "pmix"}
@@ -221,12 +222,14 @@ def _outcome(
     places = workload.processors or range(processes)
     try:
         for rank in range(processes):
-            record = json.loads(record_file(str(folder), job.number, rank).read_text(encoding="utf-8"))
+            record = _record(record_file(str(folder), job.number, rank))
             times = {key: record[key] - begin_ns for key in ("start_ns", "finish_ns")}
             places_of = {"core": record["processor"], "processor": places[rank]}
             records.append(record | times | places_of)
     except OSError:
         failure = failure or "its ranks have left no records"
+    except ValueError as error:
+        failure = failure or str(error)
     whole = len(records) == processes
     result = JobResult(
         number=job.number,
@@ -238,3 +241,20 @@ def _outcome(
         failure=failure,
     )
     return result, records
+
+
+def _record(path: Path) -> dict[str, Any]:
+    """The record that a rank has left.
+
+    Raises:
+        OSError: if there is none.
+        ValueError: if it is no record.
+    """
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):
+        record = None
+    why = flaw(record, OURS) if isinstance(record, dict) else "it is no JSON object"
+    if why:
+        raise ValueError(f"what a rank has left in {path.name} is no record: {why}")
+    return dict(record)

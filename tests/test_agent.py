@@ -33,8 +33,8 @@ MS = 1_000_000
 
 
 @given(
-    number=st.integers(0),
-    lengths=st.lists(st.none() | st.integers(1), min_size=1, max_size=4).map(tuple),
+    number=st.integers(0, (1 << 63) - 1),
+    lengths=st.lists(st.none() | st.integers(1, (1 << 63) - 1), min_size=1, max_size=4).map(tuple),
     cyclic=st.booleans(),
 )
 def test_tables_survive_the_wire(number: int, lengths: tuple[int | None, ...], cyclic: bool) -> None:

@@ -18,6 +18,7 @@ from coordinator.workload import ParallelJob, Workload
 from harness import cli, compare, slurm_gang
 from harness.submission import Submission
 from slurm import gang
+from slurm.states import State
 from workloads.alone import Alone, record_file
 from workloads.program import Program
 
@@ -106,6 +107,23 @@ def test_a_rank_alone_leaves_its_record_by_the_wall_clock(tmp_path: Path) -> Non
     assert record["finish_ns"] - record["start_ns"] == 5 and record["job"] == 3
     assert abs(record["finish_ns"] - time.time_ns()) < 1e9
     assert [path.name for path in tmp_path.iterdir()] == ["3-1.json"]
+
+
+@pytest.mark.parametrize(
+    ("left", "told"),
+    [
+        ("{", "no JSON object"),
+        ("[" * 100_000, "no JSON object"),
+        ("[]", "no JSON object"),
+        ('{"start_ns": "noon"}', "it lacks job"),
+    ],
+)
+def test_a_record_that_is_none_fails_its_job(tmp_path: Path, left: str, told: str) -> None:
+    record_file(str(tmp_path), 0, 0).write_text(left)
+    job = ParallelJob(0, Program(phases=1, processes=1))
+    made = Workload((job,), policies.create("slurm-gang", {"quantum_ms": 5000}), ())
+    result, records = slurm_gang._outcome(made, job, tmp_path, (State.COMPLETED, None), 0)
+    assert told in result.failure and "0-0.json" in result.failure and not records
 
 
 def test_it_is_simulated_as_gang_with_such_slots() -> None:
