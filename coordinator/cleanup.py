@@ -10,11 +10,12 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from pathlib import Path
 
 from coordinator import mechanisms, processes
-from coordinator.rundir import RUN_ID, RunDirectory, home, locked_home
+from coordinator.leftovers import leftovers
+from coordinator.rundir import RunDirectory, home
 
 SHARED_MEMORY = Path("/dev/shm")
 SEGMENT = re.compile(r"mpich_sh|sm_segment\.|vader_segment\.|psm2_shm\.|ucx_shm_")
@@ -50,27 +51,18 @@ def release(directory: RunDirectory, spare: Collection[int] = ()) -> list[str]:
     for since_s in made_s:
         did += [f"run {run}: removed shared memory {path}" for path in remove_segments(since_s)]
     if directory.remove():
-        did.append(f"run {run}: removed directory {directory.path}")
+        did.append(f"run {run}: removed directory {directory}")
     return did
 
 
 def clean(everything: bool = False) -> list[str]:
     """Find what runs have left behind and release it; returns what was done, in sentences.
 
-    A run whose driver is alive is left alone unless ``everything`` is true. Only processes and
-    directories of this user count, whatever the environment of a process says.
+    A run whose driver is alive, or may be, is left alone unless ``everything`` is true. Only
+    processes and directories of this user count, whatever the environment of a process says.
     """
-    found = {}
-    with locked_home() as parent:
-        known = [RunDirectory(path) for path in parent.iterdir()]
-        known = [directory for directory in known if directory.ours]
-        known += filter(None, map(_directory_of, processes.marked().values()))
-        for directory in known:
-            if everything or not directory.in_use():
-                found[directory.run] = directory
-    did = []
-    for directory in found.values():
-        did += release(directory, spare={os.getpid()})
+    with leftovers(everything) as (found, unknown):
+        did = [line for directory in found for line in release(directory, spare={os.getpid()})] + unknown
     for group in mechanisms.cgroups_of_runs():
         # A group with a process in it belongs to a run that was left alone above.
         if not mechanisms.populated(group) and mechanisms.remove_cgroups(group, patience_s=0):
@@ -79,16 +71,6 @@ def clean(everything: bool = False) -> list[str]:
     if home_directory.is_dir() and not any(home_directory.iterdir()):
         home_directory.rmdir()
     return did
-
-
-def _directory_of(variables: Mapping[str, str]) -> RunDirectory | None:
-    """The run directory of a process with these variables; None if they are not the mark of a run."""
-    run = variables[processes.RUN]
-    if not RUN_ID.fullmatch(run):
-        return None
-    # The path that a process carries tells of runs made under another runtime directory.
-    named = RunDirectory(Path(variables.get(processes.DIRECTORY, "")))
-    return named if named.run == run and named.ours else RunDirectory(home() / run)
 
 
 def remove_segments(since_s: float, patience_s: float = PATIENCE_S) -> list[Path]:

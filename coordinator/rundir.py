@@ -21,6 +21,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from coordinator import keeper
 from coordinator.ownership import check_own, check_way
 from coordinator.processes import DIRECTORY, RUN
 from workloads.validation import InputError
@@ -55,10 +56,14 @@ def home() -> Path:
 class RunDirectory:
     """One run's directory. Its name is the run's id."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, shown: Path | None = None) -> None:
         self.path = path
         self.run = path.name
+        self._shown = shown or path
         self._lock: int | None = None
+
+    def __str__(self) -> str:
+        return str(self._shown)
 
     @classmethod
     def create(cls) -> RunDirectory:
@@ -132,7 +137,9 @@ class RunDirectory:
     @property
     def marks(self) -> dict[str, str]:
         """Variables that every process of the run carries."""
-        return {RUN: self.run, DIRECTORY: str(self.path), "TMPDIR": str(self.temporary)}
+        ours = {RUN: self.run, DIRECTORY: str(self.path), "TMPDIR": str(self.temporary)}
+        known = os.environ.get(keeper.KEEPER) if self._lock is None else keeper.name()
+        return ours | ({keeper.KEEPER: known} if known else {})
 
     def log(self, name: str) -> Path:
         """Where the output of the part called ``name`` goes."""
@@ -178,11 +185,16 @@ class RunDirectory:
         Raises:
             OSError: if it is not, or not there; the message says why.
         """
-        parent = self.path.parent
-        if not RUN_ID.fullmatch(self.run) or parent.name != f"lockstep-{os.getuid()}":
+        self._check_name()
+        check_way(self.path.parent.parent)
+        check_own(self.path.parent)
+        self._check_inside()
+
+    def _check_name(self) -> None:
+        if not (RUN_ID.fullmatch(self.run) and self.path.parent.name == f"lockstep-{os.getuid()}"):
             raise OSError(f"{self.path} is not where a run of yours would be")
-        check_way(parent.parent)
-        check_own(parent)
+
+    def _check_inside(self) -> None:
         check_own(self.path)
         if notes := self.notes():
             fits = "made_s" in notes[0] and notes[0].get("run") == self.run
@@ -190,6 +202,26 @@ class RunDirectory:
             fits = {path.name for path in self.path.iterdir()} <= {"journal"}
         if not fits:
             raise OSError(f"{self.path} has no journal of run {self.run}")
+
+    @contextmanager
+    def seen_by(self, pid: int) -> Iterator[RunDirectory]:
+        """The directory that a process of ours finds at this path, which here may be another one, or none.
+
+        It can be used as long as this lasts, also after the end of the process.
+
+        Raises:
+            OSError: as for ``check``; whether somebody could change the way is not looked at.
+        """
+        self._check_name()
+        *_, parent, run = self.path.parts
+        there = os.open(f"/proc/{pid}/root{self.path.parents[1]}", os.O_PATH | os.O_DIRECTORY)
+        try:
+            found = RunDirectory(Path(f"/proc/self/fd/{there}", parent, run), shown=self.path)
+            check_own(found.path.parent)
+            found._check_inside()
+            yield found
+        finally:
+            os.close(there)
 
     @property
     def ours(self) -> bool:

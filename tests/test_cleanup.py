@@ -61,15 +61,6 @@ def test_a_stopped_process_without_a_driver_is_ended_and_told(runtime: Path) -> 
     assert list(runtime.iterdir()) == []
 
 
-def test_a_process_is_found_by_its_mark_when_its_directory_is_gone(runtime: Path) -> None:
-    directory = RunDirectory.create()
-    process = sleeper(directory)
-    directory.unlock()
-    directory.remove()
-    assert any(directory.run in line for line in cleanup.clean())
-    assert process.wait(5) == -signal.SIGTERM
-
-
 def test_segments_in_use_and_those_of_others_stay() -> None:
     ours = Path("/dev/shm/mpich_shm_lockstep_test_0")
     other = Path("/dev/shm/lockstep_test_other")

@@ -1,0 +1,171 @@
+"""`lockstep clean` and runs that it cannot see: in another mount namespace, or without a directory."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from runs import eventually
+
+from coordinator import cleanup, keeper, processes
+from coordinator.processes import DIRECTORY, RUN
+from coordinator.rundir import RunDirectory
+
+KEEP = """
+import json, os, subprocess, sys
+from coordinator.rundir import RunDirectory
+if sys.argv[2:] == ["apart"]:
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=700", "tmpfs", sys.argv[1]], check=True)
+os.environ["XDG_RUNTIME_DIR"] = sys.argv[1]
+directory = RunDirectory.create()
+process = subprocess.Popen(["sleep", "60"], env={**os.environ, **directory.marks}, stdout=subprocess.DEVNULL)
+print(json.dumps([str(directory.path), process.pid]), flush=True)
+sys.stdin.read()
+"""
+
+
+class Keeper:
+    """A driver in a process of its own, with a directory and a process that carries the mark."""
+
+    def __init__(self, runtime: Path, apart: bool) -> None:
+        argv = [*(["unshare", "--mount"] if apart else []), sys.executable, "-c", KEEP, str(runtime)]
+        self.driver = subprocess.Popen(
+            argv + ["apart"] * apart, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        assert self.driver.stdout is not None
+        path, self.pid = json.loads(self.driver.stdout.readline())
+        self.path = Path(path)
+        assert eventually(lambda: RUN in processes.environment_of(self.pid))
+
+    @property
+    def lives(self) -> bool:
+        """Whether the process that it has started does."""
+        return Path(f"/proc/{self.pid}/environ").exists() and bool(processes.environment_of(self.pid))
+
+    def kill(self) -> None:
+        """The driver, without warning."""
+        self.driver.kill()
+        self.driver.wait()
+
+    def clean(self) -> list[str]:
+        """What is told of its run."""
+        return [line for line in cleanup.clean() if self.path.name in line]
+
+
+@contextmanager
+def kept(runtime: Path, apart: bool = False) -> Iterator[Keeper]:
+    run = Keeper(runtime, apart)
+    try:
+        yield run
+    finally:
+        run.kill()
+        if run.lives:
+            os.kill(run.pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def runtime(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A runtime directory of our own."""
+    path = tmp_path_factory.mktemp("r")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(path))
+    return path
+
+
+needs_namespaces = pytest.mark.skipif(
+    subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode != 0,
+    reason="only root can make mount namespaces",
+)
+
+
+@needs_namespaces
+def test_a_run_in_another_mount_namespace_is_left_alone_until_its_driver_has_ended(runtime: Path) -> None:
+    with kept(runtime, apart=True) as run:
+        assert not run.path.exists()
+        assert run.clean() == [] and run.lives
+        run.kill()
+        assert f"run {run.path.name}: ended 1 process" in run.clean()
+        assert eventually(lambda: not run.lives)
+
+
+@needs_namespaces
+def test_the_directory_in_another_mount_namespace_is_removed_with_its_run(runtime: Path) -> None:
+    with kept(runtime, apart=True) as run:
+        place = os.open(f"/proc/{run.pid}/root{run.path.parent.parent}", os.O_PATH)
+        run.kill()
+        assert f"run {run.path.name}: removed directory {run.path}" in run.clean()
+        assert not list(Path(f"/proc/self/fd/{place}").iterdir())
+        os.close(place)
+
+
+def test_a_run_whose_directory_was_removed_is_left_alone_until_its_driver_has_ended(runtime: Path) -> None:
+    with kept(runtime) as run:
+        shutil.rmtree(run.path.parent)
+        assert run.clean() == [] and run.lives
+        run.kill()
+        assert run.clean() == [f"run {run.path.name}: ended 1 process"]
+        assert eventually(lambda: not run.lives)
+
+
+def test_a_run_in_another_runtime_directory_is_known_by_its_lock(runtime: Path, tmp_path: Path) -> None:
+    with kept(tmp_path) as run:
+        assert run.clean() == [] and run.lives
+        run.kill()
+        assert f"run {run.path.name}: removed directory {run.path}" in run.clean()
+
+
+@pytest.mark.parametrize("elsewhere", ["", "another boot,1,2/1/1", keeper.name().replace(",", ",9", 1)])
+def test_a_run_of_which_too_little_is_known_is_left_alone_and_told(
+    runtime: Path, elsewhere: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = subprocess.Popen(["sleep", "60"])
+    variables = {RUN: "0badcafe", DIRECTORY: "/nowhere/lockstep-0/0badcafe", keeper.KEEPER: elsewhere}
+    monkeypatch.setattr(processes, "marked", lambda: {process.pid: variables})
+    monkeypatch.setattr(cleanup, "release", lambda directory, spare: [f"released {directory.run}"])
+    (said,) = (line for line in cleanup.clean() if "0badcafe" in line)
+    assert said.startswith("run 0badcafe: left alone 1 of its processes") and "with --all" in said
+    assert "released 0badcafe" in cleanup.clean(everything=True)
+    process.kill()
+    process.wait()
+
+
+def test_a_keeper_is_known_by_its_start_and_its_place() -> None:
+    ours = keeper.name()
+    place, pid, start = ours.split("/")
+    assert keeper.lives(ours) is True
+    assert keeper.lives(f"{place}/{pid}/{int(start) + 1}") is False
+    assert keeper.lives(f"{place}/{1 << 30}/{start}") is False
+    for unknown in ("", "/", ours[1:], f"{place}/x/{start}", f"{place}/²/{start}"):
+        assert keeper.lives(unknown) is None
+
+
+def test_a_keeper_that_only_waits_to_be_reaped_has_ended() -> None:
+    script = "from coordinator import keeper; print(keeper.name(), flush=True); input()"
+    child = subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert child.stdout is not None
+    name = child.stdout.readline().strip()
+    assert keeper.lives(name) is True
+    child.kill()
+    assert eventually(lambda: keeper.lives(name) is False)
+    child.communicate()
+
+
+def test_who_is_not_the_driver_passes_its_name_on(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = RunDirectory.create()
+    assert directory.marks[keeper.KEEPER] == keeper.name()
+    other: dict[str, Any] = RunDirectory(directory.path).marks
+    assert keeper.KEEPER not in other
+    monkeypatch.setenv(keeper.KEEPER, "the driver")
+    assert RunDirectory(directory.path).marks[keeper.KEEPER] == "the driver"
+    directory.remove()
+    directory.unlock()
