@@ -201,7 +201,7 @@ class Cluster:
         processes = job.program.processes
         spec = {"version": protocol.VERSION, "folder": str(folder), "job": job.number}
         spec |= ranks.parallel(workload, job.number, job.program)
-        python = [*self.how.container.split(), "python3", "-P"] if self.how.container else list(PYTHON)
+        python = self.how.started(["python3", "-P"], PYTHON)
         begun = str(folder / f"{job.number}.begun")
         step = gang.step(processes, self.plugin, retry=workload.policy.retry, begun=begun)
         how = dataclasses.replace(self.how, setup=(*self.how.setup, *step))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from harness.tables import as_table, field_names, known_keys
-from slurm.script import Script
+from slurm.script import Script, Word, word
 from workloads.validation import InputError, flag, whole
 
 TEXTS = ("partition", "account", "qos", "time", "constraint", "mem", "nodelist")
@@ -64,12 +65,14 @@ class Submission:
         for name in LINES:
             for line in getattr(self, name):
                 _line(name, line)
+        if self.container != "":
+            _line("container", self.container)
+            self.started([], [])
         flag("exclusive", self.exclusive)
         flag("requeue", self.requeue)
         whole("signal_s", self.signal_s, least=1, most=65535)
         for line in self.extra:
-            if not line.startswith("-"):
-                raise InputError("extra", line, "must be an option of sbatch", 'write "--option=value"')
+            sbatch_option("extra", line)
 
     def spread(self, processors: int) -> Submission:
         """The same with a number of processors on each node.
@@ -100,29 +103,49 @@ class Submission:
         """The same for work that takes one processor."""
         return dataclasses.replace(self, nodes=1, ntasks_per_node=1, exclusive=False, requeue=False)
 
+    def started(self, inside: Sequence[str], outside: Sequence[str]) -> list[str]:
+        """The words that start ``inside`` in the container; ``outside`` if there is none.
+
+        Raises:
+            InputError: if the container's command is not one.
+        """
+        try:
+            return [*shlex.split(self.container), *inside] if self.container else list(outside)
+        except ValueError as error:
+            rule = f"must be a command: {str(error).lower()}"
+            raise InputError("container", self.container, rule, "close its quotes") from None
+
     def script(
         self,
         name: str,
         folder: Path,
-        command: Sequence[str],
+        command: Sequence[Word],
         *,
         resume: bool | None = None,
         extra: Sequence[str] = (),
         tasks: int | None = None,
     ) -> Script:
-        """The batch script of a command; ``resume`` and ``tasks`` as in ``slurm.script.Script``."""
-        return Script(
-            name=name,
-            directory=str(folder),
-            command=command,
-            options=self._options,
-            extra=(*self.extra, *extra),
-            setup=[*(f"module load {module}" for module in self.modules), *self.setup],
-            signal_s=self.signal_s,
-            requeue=self.requeue,
-            resume=resume,
-            tasks=tasks,
-        )
+        """The batch script of a command; ``resume`` and ``tasks`` as in ``slurm.script.Script``.
+
+        Raises:
+            InputError: for a ``folder`` whose name Slurm cannot be told.
+        """
+        loads = (" ".join(map(word, ["module", "load", *module.split()])) for module in self.modules)
+        try:
+            return Script(
+                name=name,
+                directory=str(folder),
+                command=command,
+                options=self._options,
+                extra=(*self.extra, *extra),
+                setup=[*loads, *self.setup],
+                signal_s=self.signal_s,
+                requeue=self.requeue,
+                resume=resume,
+                tasks=tasks,
+            )
+        except ValueError as error:
+            raise InputError("--results", str(folder), str(error), "choose another directory") from None
 
     @property
     def _options(self) -> dict[str, str | int | bool | None]:
@@ -159,6 +182,13 @@ def _fields(table: Mapping[str, Any]) -> dict[str, Any]:
 
 def _written(field: str) -> str:
     return field.replace("_", "-") if field == "ntasks_per_node" else field
+
+
+def sbatch_option(key: str, line: Any) -> None:
+    """Accept a line that can stand in a script as an option of sbatch, else raise InputError."""
+    _line(key, line)
+    if not line.startswith("-"):
+        raise InputError(key, line, "must be an option of sbatch", 'write "--option=value"')
 
 
 def _line(key: str, value: Any) -> None:

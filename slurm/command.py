@@ -35,6 +35,7 @@ def ask(*argv: str) -> str:
             env=cleaned(os.environ),
             capture_output=True,
             text=True,
+            errors="replace",
             timeout=PATIENCE_S,
             check=False,
         )

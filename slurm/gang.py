@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-import shlex
 
 from slurm.command import ask
+from slurm.quoting import word
 
 PAUSE_S = 0.2
 """Before a refused step is asked for again."""
@@ -45,7 +45,7 @@ def step(tasks: int, plugin: str, *, retry: bool, begun: str) -> list[str]:
     srun = f"srun --mpi={plugin} --ntasks={tasks} --kill-on-bad-exit=1 --quiet"
     if not retry:
         return [f'step() {{ {srun} "$@"; }}']
-    file = shlex.quote(begun)
+    file = word(begun)
     return [
         f"rm -f {file}",
         "step() {",

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 
 import jinja2
 
-TASK = "$SLURM_ARRAY_TASK_ID"
-"""In a word of a command: the number of the task of a job array."""
+from slurm.quoting import TASK, Word, option, pattern, word
+
+__all__ = ["TASK", "Script", "Word", "status_file", "word"]
 
 JOB_PATTERN, TASK_PATTERN = "%j", "%A_%a"
 """How Slurm writes the id of a job, and that of a task of an array, in names of files."""
@@ -27,17 +27,20 @@ class Script:
         options: ``#SBATCH`` options by Slurm's names without their dashes; a value of True
             stands for an option without value, False and None for one that is left out.
         extra: further lines of options, as they stand.
-        setup: lines of shell to be executed first.
+        setup: lines of shell to be executed first, as they stand.
         signal_s: how long before its time limit the job is told to end.
         requeue: whether a job that reaches its time limit is put into the queue again.
         resume: whether the first start gets --resume, as every start after a requeue does; None for a
             command that has no such option.
         tasks: of a job array; None for a single job.
+
+    Raises:
+        ValueError: for a directory that Slurm cannot be told.
     """
 
     name: str
     directory: str
-    command: Sequence[str]
+    command: Sequence[Word]
     options: Mapping[str, str | int | bool | None] = field(default_factory=dict)
     extra: Sequence[str] = ()
     setup: Sequence[str] = ()
@@ -46,13 +49,16 @@ class Script:
     resume: bool | None = None
     tasks: int | None = None
 
+    def __post_init__(self) -> None:
+        pattern(self.directory)
+
     @property
     def directives(self) -> list[str]:
         """The options of the ``#SBATCH`` lines, in order."""
-        pattern = JOB_PATTERN if self.tasks is None else TASK_PATTERN
+        file = JOB_PATTERN if self.tasks is None else TASK_PATTERN
         made: dict[str, str | int | bool | None] = {
             "job-name": self.name,
-            "output": f"{self.directory}/{pattern}.log",
+            "output": f"{pattern(self.directory)}/{file}.log",
             "open-mode": "append",
             "signal": f"B:USR1@{self.signal_s}",
             "requeue" if self.requeue else "no-requeue": True,
@@ -60,7 +66,7 @@ class Script:
         }
         chosen = {**made, **self.options}
         lines = [
-            f"--{name}" if value is True else f"--{name}={_option(str(value))}"
+            f"--{name}" if value is True else f"--{name}={option(str(value))}"
             for name, value in chosen.items()
             if value is not None and value is not False
         ]
@@ -78,20 +84,18 @@ class Script:
             directives=self.directives,
             setup=self.setup,
             directory=word(self.directory),
-            command=" ".join(map(word, self.command)).replace(" --", " \\\n    --"),
+            command=_lines(self.command),
             requeue=self.requeue,
             resume=self.resume,
         )
 
 
-def word(text: str) -> str:
-    """``text`` as one word of the shell, in which only TASK is expanded."""
-    return f'"{TASK}"'.join(shlex.quote(part) if part else "" for part in text.split(TASK)) or "''"
-
-
-def _option(value: str) -> str:
-    """A value as sbatch reads it from a line of options: quoted if there is a blank in it."""
-    return f'"{value}"' if set(value) & set(" \t'#") else value
+def _lines(command: Sequence[Word]) -> str:
+    """The words of a command, each option on a line of its own."""
+    text = " ".join(word(first) for first in command[:1])
+    for part in command[1:]:
+        text += (" \\\n    " if str(part).startswith("--") else " ") + word(part)
+    return text
 
 
 def status_file(directory: str, job: str) -> str:

@@ -89,6 +89,17 @@ def test_three_jobs_are_submitted_awaited_and_shown(
     assert nothing_is_left(cluster)
 
 
+def test_names_and_values_reach_the_run_as_they_are(cluster: SlurmCluster, tmp_path: Path) -> None:
+    results = tmp_path / """100% %j it's --a #1 "q" $(touch x) `y`"""
+    name = 'a --b %j "$SLURM_JOB_ID"'
+    settings = (*QUICK, "program.processes=1", "processors=1", f"name={json.dumps(name)}")
+    done = submit(cluster, results, "--time=5", "--wait", settings=settings)
+    assert done["exit"] == 0, done["notes"] + log(done)
+    assert done["result"]["experiment"] == name
+    (number,) = done["jobs"].values()
+    assert Path(done["folder"], f"{number}.log").is_file()
+
+
 def test_a_cancelled_job_leaves_nothing_behind(cluster: SlurmCluster, tmp_path: Path) -> None:
     job = submit(cluster, tmp_path, "--nodes=2", settings=LONG)
     number = job["jobs"]["three-jobs.sbatch"]

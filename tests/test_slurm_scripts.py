@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 from runs import eventually
 
 from slurm.allocation import nodes, per_node
@@ -64,7 +66,7 @@ def test_options_have_slurms_own_names(tmp_path: Path) -> None:
 
 
 def test_a_word_stays_a_word() -> None:
-    words = " ".join(map(word, ["a b", "it's", "$HOME", "", f"{TASK}/4 x"]))
+    words = " ".join(map(word, ["a b", "it's", "$HOME", "", (TASK, "/4 x")]))
     said = subprocess.run(
         ["bash", "-c", f"printf '%s\\n' {words}"],
         env={"SLURM_ARRAY_TASK_ID": "3"},
@@ -73,6 +75,76 @@ def test_a_word_stays_a_word() -> None:
         check=True,
     ).stdout
     assert said.splitlines() == ["a b", "it's", "$HOME", "", "3/4 x"]
+
+
+PIECES = [" --", "'", '"', "\\", "$(touch x)", "`", "\n", "\r\n", "%j", "#", TASK.value, "\udcff", "~", "a"]
+CHARACTERS = st.characters(exclude_characters="\0", exclude_categories=["Cs"])
+HOSTILE = st.text(CHARACTERS) | st.lists(st.sampled_from(PIECES)).map("".join)
+
+
+def said_by_bash(line: str) -> list[str]:
+    done = subprocess.run(
+        ["bash", "-c", line], env={"SLURM_ARRAY_TASK_ID": "3"}, capture_output=True, check=True
+    )
+    return [os.fsdecode(part) for part in done.stdout.split(b"\0")[:-1]]
+
+
+@pytest.mark.slow
+@given(st.lists(HOSTILE, max_size=20))
+@settings(deadline=None, max_examples=60)
+@example([" --results x --", "a\nb", "$SLURM_ARRAY_TASK_ID", "\udcff\udc80b", "\U0001f600", "\x1b[0m", "!x"])
+def test_any_value_survives_the_shell(values: list[str]) -> None:
+    line = " ".join(["printf", "'%s\\0'", *map(word, [*values, (TASK, *values)])])
+    assert said_by_bash(line) == [*values, "3" + "".join(values)]
+
+
+@pytest.mark.slow
+@given(st.lists(HOSTILE, min_size=1, max_size=20))
+@settings(deadline=None, max_examples=30)
+def test_any_word_of_a_command_survives_a_script(values: list[str]) -> None:
+    text = Script(name="x", directory="/tmp", command=["printf", r"%s\0", *values]).text
+    at = text.index("\nprintf") + 1
+    assert said_by_bash(text[at : text.index(" &\nrun=$!")]) == values
+    assert "\r" not in text and text.encode()
+
+
+@pytest.mark.slow
+@given(HOSTILE.filter(lambda text: text.isprintable() and "\\" not in text))
+@settings(deadline=None)
+def test_any_printable_directory_survives(text: str) -> None:
+    made = script(Path(f"/{text}"))
+    (output,) = (line for line in made.directives if line.startswith("--output="))
+    assert as_sbatch_reads(output).replace("%%", "%") == f"--output=/{text}/%j.log".replace("%%", "%")
+    line = next(line for line in made.text.splitlines() if line.startswith("status_file="))
+    assert said_by_bash(f"id=7; {line}; printf '%s\\0' \"$status_file\"") == [f"/{text}/7.status"]
+
+
+def as_sbatch_reads(line: str) -> str:
+    """The argument that sbatch makes of a line of options: quotes group, a backslash escapes, # ends it."""
+    found, quote, characters = "", "", iter(line)
+    for character in characters:
+        if character == "\\":
+            found += next(characters)
+        elif quote:
+            quote, found = ("", found) if character == quote else (quote, found + character)
+        elif character in "'\"":
+            quote = character
+        elif character in " #":
+            break
+        else:
+            found += character
+    return found
+
+
+@pytest.mark.parametrize("path", ["/a\nrm -rf x", "/a\\b", "/a\udcff", "/a\rb", "/a\x1b"])
+def test_a_directory_that_slurm_cannot_be_told_is_refused(path: str) -> None:
+    with pytest.raises(ValueError, match="printable"):
+        script(Path(path))
+
+
+def test_a_word_with_a_nul_is_refused() -> None:
+    with pytest.raises(ValueError, match="NUL"):
+        word("a\0b")
 
 
 def test_setup_lines_come_before_the_command(tmp_path: Path) -> None:
@@ -89,7 +161,7 @@ def test_the_exit_status_is_kept(tmp_path: Path, status: int) -> None:
 
 def test_a_task_of_an_array_keeps_its_own(tmp_path: Path) -> None:
     task = {"SLURM_JOB_ID": "9", "SLURM_ARRAY_JOB_ID": "8", "SLURM_ARRAY_TASK_ID": "2"}
-    started(tmp_path, ["sh", "-c", 'exit "$0"', TASK], task, tasks=2).wait()
+    started(tmp_path, ["sh", "-c", 'exit "$0"', (TASK,)], task, tasks=2).wait()
     assert left(tmp_path, "8_2") == Ending(2)
 
 

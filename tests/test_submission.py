@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,8 @@ def lockstep(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.Cap
         ('extra = ["x"]', "must be an option of sbatch"),
         ("exclusive = 1", "must be true or false"),
         ("signal_s = 0", "of at least 1"),
+        ("container = 'apptainer \"a'", "slurm.container = 'apptainer \"a': must be a command"),
+        ("container = 3", "slurm.container = 3: must be one line of text"),
     ],
 )
 def test_a_bad_table_is_told_with_its_line(lockstep: Lockstep, line: str, complaint: str) -> None:
@@ -189,6 +192,50 @@ def test_without_slurm_nothing_is_lost(
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     status, out, err = lockstep("submit", "x.toml")
     assert (status, out) == (1, "") and "there is no sbatch here" in err
+
+
+@pytest.mark.slow
+def test_values_stay_as_they_are(lockstep: Lockstep, tmp_path: Path) -> None:
+    value = 'name="a --b $SLURM_ARRAY_TASK_ID 100%"'
+    results = tmp_path / "it's --here $(touch x)"
+    out = lockstep("submit", "x.toml", "--dry-run", "--array=2", "--set", value, "--results", str(results))[1]
+    (tmp_path / "python").write_text("#!/bin/bash\nprintf '%s\\n' \"$@\"\n")
+    (tmp_path / "python").chmod(0o755)
+    run = out[out.index(f"\n{sys.executable} -m") : out.index(" &\nrun=$!")]
+    run = run.replace(sys.executable, str(tmp_path / "python"), 1)
+    done = subprocess.run(
+        ["bash", "-c", run], env={"SLURM_ARRAY_TASK_ID": "2"}, capture_output=True, text=True, check=True
+    )
+    words = done.stdout.splitlines()
+    assert value in words and f"{results}/parts/2-of-2" in words and "2/2" in words
+    assert not Path("x").exists()
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\\b", "a\udcffb"])
+def test_results_that_no_script_can_name_are_refused(lockstep: Lockstep, tmp_path: Path, name: str) -> None:
+    status, out, err = lockstep("submit", "x.toml", "--dry-run", "--results", name)
+    assert (status, out) == (2, "") and "--results = " in err and "choose another directory" in err
+
+
+@pytest.mark.parametrize("option", ["--x\nrm -rf /", "x", ""])
+def test_a_bad_option_of_sbatch_is_refused(lockstep: Lockstep, option: str) -> None:
+    status, out, err = lockstep("submit", "x.toml", "--dry-run", f"--sbatch={option}")
+    assert (status, out) == (2, "") and "--sbatch = " in err
+
+
+@pytest.mark.parametrize("wait", [(), ("--wait",)])
+def test_what_was_submitted_is_told_if_the_rest_is_refused(
+    lockstep: Lockstep, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, wait: tuple[str, ...]
+) -> None:
+    (tmp_path / "sbatch").write_text(
+        '#!/bin/sh\ncase "$*" in *collect*) echo "no more jobs" >&2; exit 1;; esac\necho 4711\n'
+    )
+    (tmp_path / "sbatch").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    status, out, err = lockstep("submit", "x.toml", "--array=2", "--json", *wait)
+    assert status == 1 and json.loads(out)["jobs"] == {"two-words.sbatch": "4711"}
+    assert "collect.sbatch is not submitted: sbatch: no more jobs" in err
+    assert "scancel 4711" in err and "sbatch --dependency=afterany:4711 " in err
 
 
 class Cluster:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,8 @@ from harness.site import Watcher, session_name
 from harness.submission import Submission
 from harness.summary import TAU_S
 from slurm import client
-from slurm.script import TASK, Script
+from slurm.command import SlurmError
+from slurm.script import TASK, Script, Word
 from slurm.states import State, explain
 from workloads.validation import InputError, whole
 
@@ -101,9 +103,11 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     if options.dry_run:
         texts = {name: script.text for name, script in plan.scripts.items()}
         return Answer(found | {"scripts": texts}, list(texts.values()), verbatim=True)
-    jobs = _submit(plan)
+    jobs, refusal = _submit(plan)
     found |= {"jobs": jobs, "folder": str(plan.folder), "results": str(plan.results)}
     said = [f"job {job}: {plan.folder / name}" for name, job in jobs.items()]
+    if refusal:
+        return Answer(found | {"refusal": refusal}, said, status=1, notes=(refusal,))
     if not options.wait:
         return Answer(found, said, notes=(f"results will be in {plan.results}",))
     return _awaited(plan, jobs, found, watcher, resume=options.resume)
@@ -145,15 +149,17 @@ def _scripts(
 ) -> dict[str, Script]:
     """The script of the run; with --array that of its parts, and the one that collects their results."""
     name = _file_name(wanted.name)
-    lockstep = [*how.container.split(), "lockstep"] if how.container else [*PYTHON, "-m", "harness.cli"]
-    run = [*lockstep, "run", str(folder / f"{name}.toml"), "--allocation", *passed_on(options)]
+    for line in options.sbatch:
+        submission.sbatch_option("--sbatch", line)
+    lockstep = how.started(["lockstep"], [*PYTHON, "-m", "harness.cli"])
+    run: list[Word] = [*lockstep, "run", str(folder / f"{name}.toml"), "--allocation", *passed_on(options)]
     parts = options.array
     if parts is None:
         run += ["--results", str(results)]
         return {f"{name}.sbatch": how.script(name, folder, run, resume=options.resume, extra=options.sbatch)}
     whole("--array", parts, least=1, most=len(wanted.measured_cells))
-    stores = [str(results / "parts" / f"{part}-of-{parts}") for part in (TASK, *range(1, parts + 1))]
-    run += ["--part", f"{TASK}/{parts}", "--results", stores.pop(0)]
+    stores = [str(results / "parts" / f"{part}-of-{parts}") for part in range(1, parts + 1)]
+    run += ["--part", (TASK, f"/{parts}"), "--results", (f"{results}/parts/", TASK, f"-of-{parts}")]
     collect = [*lockstep, "collect", *stores, "--results", str(results)]
     return {
         f"{name}.sbatch": how.script(
@@ -163,8 +169,15 @@ def _scripts(
     }
 
 
-def _submit(plan: _Plan) -> dict[str, str]:
-    """Write the scripts, and submit them so that each waits for the one before; returns ids by file."""
+def _submit(plan: _Plan) -> tuple[dict[str, str], str]:
+    """Write the scripts, and submit them so that each waits for the one before.
+
+    Returns ids by file, and why the rest was not submitted, empty if it was.
+
+    Raises:
+        SlurmError: if the first is not accepted.
+        Interrupted: between two of them.
+    """
     name = _file_name(plan.wanted.name)
     try:
         plan.folder.mkdir(parents=True)
@@ -175,9 +188,24 @@ def _submit(plan: _Plan) -> dict[str, str]:
         rule = f"must be a directory with room for scripts and logs: {error.strerror}"
         raise InputError("--results", str(plan.results), rule, "choose another directory") from error
     jobs: dict[str, str] = {}
+    last = None
     for file in plan.scripts:
-        jobs[file] = client.submit(plan.folder / file, after=next(reversed(jobs.values()), None))
-    return jobs
+        try:
+            last = jobs[file] = client.submit(plan.folder / file, after=last)
+        except (SlurmError, KeyboardInterrupt) as error:
+            if not jobs:
+                raise
+            by_hand = shlex.join(["sbatch", f"--dependency=afterany:{last}", str(plan.folder / file)])
+            why = str(error) or "interrupted"
+            refusal = f"{file} is not submitted: {why}; {_going_on(jobs)}; submit it with: {by_hand}"
+            if isinstance(error, KeyboardInterrupt):
+                raise Interrupted(refusal) from None
+            return jobs, refusal
+    return jobs, ""
+
+
+def _going_on(jobs: Mapping[str, str]) -> str:
+    return f"the jobs go on, and end with: scancel {' '.join(jobs.values())}"
 
 
 def _awaited(
@@ -191,8 +219,7 @@ def _awaited(
     try:
         ended = waiting.wait(ids, plan.folder, watcher)
     except KeyboardInterrupt:
-        every = " ".join(jobs.values())
-        raise Interrupted(f"no longer waiting; the jobs go on, and end with: scancel {every}") from None
+        raise Interrupted(f"no longer waiting; {_going_on(jobs)}") from None
     found["states"] = {
         job: {"state": state.value, "status": ending.status if ending else None}
         for job, (state, ending) in ended.items()
