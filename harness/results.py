@@ -54,9 +54,9 @@ def read(results: Path, wanted: str | None, watcher: Watcher, *, simulate: bool 
 
     Raises:
         InputError: if there is no store, no run in it, or none of an experiment ``wanted``.
-        StoreError: if a simulated run cannot be recorded.
+        StoreError: if a simulated run cannot be recorded, or the store is damaged.
     """
-    with Store(results, existing=True) as store:
+    with Store(results, existing=True, warn=watcher.warn) as store:
         found = []
         for digest in _digests(store, wanted):
             records = store.runs(digest)

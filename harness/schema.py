@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
+from harness import file_systems
 from workloads.validation import InputError
 
-SCHEMA = 4
+SCHEMA = 5
 APPLICATION_ID = 0x4C6B5374
 BUSY_S = 30.0
 
@@ -118,6 +121,10 @@ TABLES = {
         saturated TEXT NOT NULL,
         conditions TEXT NOT NULL
     """,
+    "checksums": """
+        run INTEGER PRIMARY KEY REFERENCES runs (id),
+        sha256 TEXT NOT NULL
+    """,
 }
 
 
@@ -142,8 +149,18 @@ def _remade(table: str) -> str:
     )
 
 
-MIGRATIONS: Mapping[int, str] = {1: _made("timelines"), 2: _remade("ranks"), 3: _made("schedules")}
+MIGRATIONS: Mapping[int, str] = {
+    1: _made("timelines"),
+    2: _remade("ranks"),
+    3: _made("schedules"),
+    4: _made("checksums"),
+}
 """For each older schema number the statements that lead to the next one."""
+
+
+def uri(file: Path, options: str) -> str:
+    """The name by which SQLite opens a file, with its options."""
+    return f"{file.resolve().as_uri()}?{options}"
 
 
 def connect(file: Path, mode: str) -> sqlite3.Connection:
@@ -155,17 +172,45 @@ def connect(file: Path, mode: str) -> sqlite3.Connection:
         InputError: if the file is another program's, or of a schema that is not known.
         sqlite3.Error: if it cannot be opened or is no database.
     """
-    uri = f"{file.resolve().as_uri()}?mode={mode}"
-    database = sqlite3.connect(uri, uri=True, timeout=BUSY_S, isolation_level=None)
+    try:
+        return _connected(file, f"mode={mode}")
+    except sqlite3.OperationalError:
+        # A log cannot be opened where nothing may be written; without one the file alone is the store.
+        log = file.with_name(f"{file.name}-wal")
+        if mode == "rwc" or os.access(file.parent, os.W_OK) or log.exists():
+            raise
+        return _connected(file, "mode=ro&immutable=1")
+
+
+def _connected(file: Path, options: str) -> sqlite3.Connection:
+    database = sqlite3.connect(uri(file, options), uri=True, timeout=BUSY_S, isolation_level=None)
     try:
         database.row_factory = sqlite3.Row
         database.execute("PRAGMA foreign_keys = ON")
         database.execute("PRAGMA synchronous = FULL")
         _bring_up_to_date(database, file)
+        if options == "mode=rwc":
+            _choose_journal(database, file)
     except BaseException:
         database.close()
         raise
     return database
+
+
+def _choose_journal(database: sqlite3.Connection, file: Path) -> None:
+    """Have a write-ahead log, with which readers keep no writer waiting, where only this host has the file.
+
+    Raises:
+        sqlite3.Error: if a log that other hosts cannot share is in use.
+    """
+    wanted = "wal" if file_systems.local(file.parent) else "delete"
+    database.execute("PRAGMA busy_timeout = 0")
+    with suppress(sqlite3.OperationalError):  # somebody reads at the moment: as it is, then
+        database.execute(f"PRAGMA journal_mode = {wanted}")
+    database.execute(f"PRAGMA busy_timeout = {round(BUSY_S * 1000)}")
+    (found,) = database.execute("PRAGMA journal_mode").fetchone()
+    if found == "wal" and wanted != "wal":
+        raise sqlite3.OperationalError("its write-ahead log is in use, which this file system cannot share")
 
 
 def _bring_up_to_date(database: sqlite3.Connection, file: Path) -> None:

@@ -104,7 +104,7 @@ def measure(
         SlurmError: if Slurm gives no answer.
         StoreError: if a record cannot be written.
     """
-    with Store(results, existing=True) as store:
+    with Store(results, existing=True, warn=watcher.warn) as store:
         records = store.runs(wanted.digest)
         alone = [record for record in records if record.kind == DEDICATED and not record.failure]
         if not alone:

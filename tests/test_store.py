@@ -1,10 +1,12 @@
 """The store: complete, append-only, versioned, and safe against kills and bad places."""
 
 import base64
+import contextlib
 import dataclasses
 import os
 import signal
 import sqlite3
+import stat
 import subprocess
 import sys
 import time
@@ -13,7 +15,7 @@ from pathlib import Path
 import pytest
 from imitation import TOOLS, Quiet
 
-from harness import run, schema, store
+from harness import file_systems, run, schema, store
 from harness.calibrate import Constants
 from harness.experiment import load
 from harness.records import Calibration, ScheduleRecord
@@ -152,6 +154,157 @@ def test_a_full_disk_is_told_and_keeps_what_was_recorded(records, tmp_path):
         kept = opened.runs(records[0].digest)
         assert kept and all(len(one.ranks) in (2, 6) for one in kept)
         opened.add_run(records[1])
+
+
+def test_a_reader_keeps_no_writer_waiting(records, tmp_path):
+    with Store(tmp_path / "results") as opened:
+        reader = sqlite3.connect(opened.path)
+        assert opened._database.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
+        cursor = reader.execute("SELECT * FROM ranks")
+        cursor.fetchone()
+        before = len(opened.numbers())
+        opened.add_run(records[0])
+        assert len(opened.numbers()) == before + 1
+        assert cursor.fetchone()
+        cursor.close()
+        reader.close()
+    assert not list((tmp_path / "results").glob("*-wal"))
+
+
+@pytest.fixture
+def shared(monkeypatch):
+    """As if results lay on a network file system, where nobody waits long for a lock."""
+    monkeypatch.setattr(file_systems, "local", lambda folder: False)
+    monkeypatch.setattr(schema, "BUSY_S", 0.05)
+    monkeypatch.setattr(store, "CLOSING_MS", 50)
+
+
+def test_a_run_that_meets_a_lock_is_kept_and_taken_in_later(records, tmp_path, shared):
+    folder, said = tmp_path / "shared", []
+    with Store(folder) as opened, sqlite3.connect(opened.path) as reader:
+        opened.add_run(records[0])
+        assert opened._database.execute("PRAGMA journal_mode").fetchone()[0] == "delete"
+        cursor = reader.execute("SELECT * FROM ranks")
+        cursor.fetchone()
+        opened._warn = said.append
+        assert opened.add_run(records[1]) is None
+    (file,) = folder.glob("*.run.json")
+    assert "database is locked" in said[0] and str(file) in said[0]
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    cursor.close()
+    reader.close()
+    with Store(folder, existing=True, warn=said.append) as opened:
+        assert "took in 1 finished run" in said[-1]
+        back = opened.runs(records[0].digest)
+        assert [one.makespan_ns for one in back] == [one.makespan_ns for one in records[:2]]
+        assert back[1].ranks[0]["waits"] == records[1].ranks[0]["waits"]
+        assert len(opened.timelines(back[1].id)) == len(back[1].ranks)
+    assert [path.name for path in folder.iterdir()] == [store.FILE_NAME]
+
+
+def test_a_lock_that_ends_in_time_leaves_nothing_beside_the_store(records, tmp_path, shared):
+    with Store(tmp_path / "shared") as opened:
+        other = sqlite3.connect(opened.path)
+        other.execute("BEGIN IMMEDIATE")
+        assert opened.add_run(records[0]) is None
+        other.close()
+    with Store(tmp_path / "shared") as opened:
+        assert len(opened.numbers()) == 1
+    assert not list((tmp_path / "shared").glob("*.json*"))
+
+
+def test_a_run_that_is_kept_twice_is_taken_in_once(records, tmp_path):
+    with Store(tmp_path / "all") as opened:
+        opened.add_run(records[0])
+        for _ in range(2):
+            opened._spool.keep(records[0])
+            opened._spool.keep(records[1])
+    with Store(tmp_path / "all") as opened:
+        assert len(opened.runs(records[0].digest)) == 2
+        assert not opened._spool.waiting()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{}",
+        "5",
+        "[" * 100_000,
+        '{"schema": 2}',
+        '{"schema": 1, "run": {"id": 3}, "jobs": [], "ranks": []}',
+    ],
+)
+def test_a_file_beside_the_store_that_holds_no_run_is_told_and_left(tmp_path, text):
+    said = []
+    with Store(tmp_path):
+        pass
+    file = tmp_path / f"{store.FILE_NAME}.0.run.json"
+    file.write_text(text)
+    with Store(tmp_path, warn=said.append) as opened:
+        assert not opened.numbers()
+    assert f"{file} holds a run that is not taken in" in said[0] and file.exists()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="mounting takes root")
+def test_the_run_at_which_the_disk_fills_up_is_kept_and_taken_in(records, tmp_path):
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", tmp_path], check=False).returncode:
+        pytest.skip("nothing can be mounted here")
+    try:
+        filler = tmp_path / "filler"
+        added = 0
+        with Store(tmp_path / "full") as opened:
+            with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+                while True:
+                    file.write(bytes(4096))
+            with pytest.raises(StoreError, match=r"full; the finished run is kept in .*--resume"):
+                for record in records * 9:
+                    opened.add_run(record)
+                    added += 1
+        filler.unlink()
+        with Store(tmp_path / "full") as opened:
+            assert len(opened.numbers()) == added + 1
+    finally:
+        subprocess.run(["umount", "-l", tmp_path], check=True)
+
+
+MOUNTS = """\
+20 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw
+21 20 0:30 / /home rw - nfs4 server:/home rw
+22 21 0:31 / /home/a\\040b rw - xfs /dev/sdb rw
+23 20 0:40 / /mnt rw - fuse.sshfs x rw
+24 20 0:41 / /mnt rw - tmpfs x rw
+"""
+
+
+@pytest.mark.parametrize(
+    ("folder", "local"),
+    [("/x", True), ("/home/me", False), ("/home/a b/c", True), ("/homeless", True), ("/mnt/x", True)],
+)
+def test_which_file_systems_only_one_host_has(folder, local):
+    assert file_systems.local(Path(folder), MOUNTS) == local
+    assert not file_systems.local(Path(folder), "")
+
+
+def test_a_store_of_a_file_system_with_a_log_can_be_read_where_nothing_can_be_written(records, tmp_path):
+    read_only = tmp_path / "read-only"
+    read_only.mkdir()
+    data = (tmp_path / "results" / store.FILE_NAME).read_bytes()
+    (read_only / store.FILE_NAME).write_bytes(data)
+    mounted = (
+        os.getuid() == 0
+        and not subprocess.run(
+            f"mount --bind {read_only} {read_only} && mount -o remount,bind,ro {read_only}",
+            shell=True,
+            check=False,
+        ).returncode
+    )
+    if not mounted:
+        read_only.chmod(0o500)
+    try:
+        assert len(store.load(read_only).runs) == 9
+    finally:
+        read_only.chmod(0o700) if not mounted else subprocess.run(["umount", "-l", read_only], check=True)
 
 
 WRITER = """

@@ -79,7 +79,7 @@ def _described(options: argparse.Namespace, watcher: Watcher) -> tuple[Program, 
 
 
 def _constants(folder: Path, watcher: Watcher) -> Constants:
-    with Store(folder) as store:
+    with Store(folder, warn=watcher.warn) as store:
         if calibrated := store.last_calibration():
             return constants(calibrated)
         here = Site.here(usable_processors()[:2], real_tools(), store)

@@ -40,7 +40,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     if len(processors) < 2:
         rule = "a calibration takes two processors"
         raise InputError("processors", len(processors), rule, "give this process a second one (taskset)")
-    with Store(options.results) as store:
+    with Store(options.results, warn=watcher.warn) as store:
         site = Site.here(processors, real_tools(), store)
         usable = [name for name, mechanism in mechanisms.known().items() if not mechanism.unavailable()]
         before = Moment.now(processors)

@@ -33,10 +33,10 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     """
     missing: list[str] = []
     merged = 0
-    with Store(options.results) as store:
+    with Store(options.results, warn=watcher.warn) as store:
         for part in options.parts:
             try:
-                with Store(part, existing=True) as other:
+                with Store(part, existing=True, warn=watcher.warn) as other:
                     merged += store.merge(other)
             except InputError as error:
                 missing.append(f"not merged: {error}")

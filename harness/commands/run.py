@@ -103,7 +103,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     cells = _part(options.part, wanted)
     taken = _take_over(wanted, options.results, watcher) if options.resume else None
     tools = real_tools(wanted.nodes)
-    with Store(options.results) as store:
+    with Store(options.results, warn=watcher.warn) as store:
         here = Site.here(experiment.usable_processors()[: wanted.processors], tools, store, wanted.nodes)
         before = _comparable(store.runs(wanted.digest), here) if options.resume else []
         made = [run.record_taken_over(wanted, here, *taken)] if taken else []

@@ -11,7 +11,7 @@ from harness.commands import Answer
 from harness.rebuild import experiment_of
 from harness.records import POLICY, RunRecord
 from harness.site import Watcher, session_name
-from harness.store import Store
+from harness.store import Store, StoreError
 from workloads.validation import InputError
 
 SCHEMA = 1
@@ -32,8 +32,9 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
 
     Raises:
         InputError: if there is no such store, run or timeline, or FILE cannot be written.
+        StoreError: if the simulated run cannot be recorded, or the store is damaged.
     """
-    with Store(options.results, existing=True) as store:
+    with Store(options.results, existing=True, warn=watcher.warn) as store:
         record = _chosen(store, options.run)
         twin = _counterpart(store, record, watcher)
         sides = [
@@ -83,4 +84,7 @@ def _counterpart(store: Store, record: RunRecord, watcher: Watcher) -> RunRecord
     experiment = experiment_of([record])
     (task,) = (task for task in run.plan(experiment) if task.kind == POLICY and task.repeat == record.repeat)
     made = counterpart.simulate(experiment, task, record, session_name(), True)
-    return store.run(store.add_run(made))
+    added = store.add_run(made)
+    if added is None:
+        raise StoreError(f"{store.path} is in use: the simulated run cannot be shown; try again")
+    return store.run(added)

@@ -1,0 +1,108 @@
+"""Stores in which bytes have changed: every command that reads one gives what was written, or a message."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from imitation import TOOLS, imitate_simulated
+
+from harness import cli, counterpart
+from harness.commands import run as run_command
+from harness.store import FILE_NAME, Store, StoreError, load
+from workloads.validation import InputError
+
+READERS = (
+    ("compare", "STORE", "--json"),
+    ("report", "STORE", "--format", "csv", "-o", "REPORT"),
+    ("trace", "STORE", "-o", "REPORT", "--json"),
+    ("collect", "STORE", "--results", "MERGED", "--json"),
+)
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def lockstep(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs a command on made-up runs; gives status, stdout, stderr."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(run_command, "real_tools", lambda *nodes: TOOLS)
+    monkeypatch.setattr(counterpart, "simulate", imitate_simulated)
+
+    def lockstep(*arguments: str) -> tuple[int, str, str]:
+        status = cli.main(arguments)
+        said = capsys.readouterr()
+        return status, said.out, said.err
+
+    return lockstep
+
+
+@pytest.fixture
+def whole(lockstep: Run, tmp_path: Path) -> bytes:
+    """The bytes of a store with measured and simulated runs, timelines, switches and calibrations."""
+    status, _, err = lockstep("run", "three-jobs", "--set", "repeats=2", "--timeline", "--results", "whole")
+    assert status == 0, err
+    return (tmp_path / "whole" / FILE_NAME).read_bytes()
+
+
+def damaged(whole: bytes, seed: int) -> bytes:
+    """A copy in which some bytes, a block or the end are not what they were."""
+    chance = random.Random(seed)
+    copy = bytearray(whole)
+    match seed % 5:
+        case 0:
+            del copy[chance.randrange(len(copy)) :]
+        case 1:
+            at = chance.randrange(len(copy))
+            copy[at : at + 4096] = bytes(len(copy[at : at + 4096]))
+        case 2:
+            at = chance.randrange(0, len(copy), 4096)
+            copy[at : at + 4096] = chance.randbytes(len(copy[at : at + 4096]))
+        case _:
+            for _ in range(chance.choice([1, 3, 20, 300])):
+                copy[chance.randrange(len(copy))] = chance.randrange(256)
+    return bytes(copy)
+
+
+def check(lockstep: Run, whole: bytes, folder: Path, seeds: range) -> None:
+    ends = {"as written": 0, "refused": 0}
+    wanted = [json.loads(json.dumps(vars(run), default=vars)) for run in runs(folder / "whole")]
+    for seed in seeds:
+        place = folder / f"copy{seed}"
+        place.mkdir()
+        (place / FILE_NAME).write_bytes(damaged(whole, seed) if seed else whole)
+        try:
+            load(place)
+            for run in runs(place):
+                assert json.loads(json.dumps(vars(run), default=vars)) in wanted, seed
+            ends["as written"] += 1
+        except (StoreError, InputError) as error:
+            ends["refused"] += 1
+            assert str(place) in str(error), seed
+        command = [
+            {"STORE": str(place), "REPORT": str(place / "r"), "MERGED": str(place / "m")}.get(word, word)
+            for word in READERS[seed // 5 % len(READERS)]
+        ]
+        status, _, err = lockstep(*command)
+        assert status in (0, 1, 2), (seed, command)
+        assert status == 0 or command[0] == "compare" or "lockstep: " in err, (seed, err)
+    assert min(ends.values()) > 0, ends
+
+
+def runs(place: Path) -> list[object]:
+    with Store(place, existing=True) as store:
+        return [run for digest, _ in store.experiments() for run in store.runs(digest)]
+
+
+@pytest.mark.slow
+def test_a_damaged_store_gives_what_was_written_or_a_message(
+    lockstep: Run, whole: bytes, tmp_path: Path
+) -> None:
+    check(lockstep, whole, tmp_path, range(61))
+
+
+@pytest.mark.soak
+def test_a_thousand_damaged_stores(lockstep: Run, whole: bytes, tmp_path: Path) -> None:
+    check(lockstep, whole, tmp_path, range(1001))
