@@ -88,7 +88,9 @@ class Store:
                 self._database.execute("BEGIN IMMEDIATE")  # fails now rather than after the first run
                 self._database.execute("ROLLBACK")
             described = self._database.execute("SELECT * FROM ranks LIMIT 0").description
-        except (OSError, sqlite3.Error) as error:
+        except InputError:
+            raise
+        except (OSError, sqlite3.Error, *BROKEN) as error:
             raise _unusable(folder, error) from None
         self._rank_columns = frozenset(column[0] for column in described)
         self._spool = Spool(self.path, reserve=not existing)

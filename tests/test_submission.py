@@ -201,7 +201,7 @@ def test_values_stay_as_they_are(lockstep: Lockstep, tmp_path: Path) -> None:
     out = lockstep("submit", "x.toml", "--dry-run", "--array=2", "--set", value, "--results", str(results))[1]
     (tmp_path / "python").write_text("#!/bin/bash\nprintf '%s\\n' \"$@\"\n")
     (tmp_path / "python").chmod(0o755)
-    run = out[out.index(f"\n{sys.executable} -m") : out.index(" &\nrun=$!")]
+    run = out[out.index(f"\n{sys.executable} -P") : out.index(" &\nrun=$!")]
     run = run.replace(sys.executable, str(tmp_path / "python"), 1)
     done = subprocess.run(
         ["bash", "-c", run], env={"SLURM_ARRAY_TASK_ID": "2"}, capture_output=True, text=True, check=True
