@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 
 from coordinator import mechanisms, processes
@@ -32,27 +32,59 @@ def release(directory: RunDirectory, spare: Collection[int] = ()) -> list[str]:
         directory: of the run; it may be gone already.
         spare: pids that may live on: the caller's.
     """
-    run = directory.run
-    did = []
     notes = directory.notes()
-    made_s = [note["made_s"] for note in notes if "made_s" in note]
     groups = [Path(note["cgroup"]) for note in notes if "cgroup" in note]
-    groups += [group for group in mechanisms.cgroups_of_runs() if group.name == f"lockstep-{run}"]
+    steps: list[Callable[[], Iterable[str]]] = [
+        lambda: _thaw(groups),
+        lambda: _thaw(_groups_of(directory.run)),
+        lambda: _end(directory.run, spare),
+        lambda: _remove_cgroups([*groups, *_groups_of(directory.run)]),
+        lambda: _remove_segments(note["made_s"] for note in notes if "made_s" in note),
+        lambda: [f"removed directory {directory}"] if directory.remove() else [],
+    ]
+    did = []
+    for step in steps:
+        # Whatever fails, what follows is still due, and nobody is left to whom the failure matters more.
+        try:
+            did += list(step())
+        except Exception as error:
+            did.append(f"{type(error).__name__}: {error}")
+    return [_printable(f"run {directory.run}: {text}") for text in did]
+
+
+def _thaw(groups: Iterable[Path]) -> list[str]:
     for group in groups:
         mechanisms.thaw(group)
+    return []
+
+
+def _groups_of(run: str) -> list[Path]:
+    return [group for group in mechanisms.cgroups_of_runs() if group.name == f"lockstep-{run}"]
+
+
+def _end(run: str, spare: Collection[int]) -> Iterator[str]:
     ended, left = processes.end(run, spare=spare)
     if ended:
-        did.append(f"run {run}: ended {_count(ended, 'process', 'processes')}")
+        yield f"ended {_count(ended, 'process', 'processes')}"
     if left:
-        did.append(f"run {run}: {_count(left, 'process', 'processes')} did not end; try again later")
+        yield f"{_count(left, 'process', 'processes')} did not end; try again later"
+
+
+def _remove_cgroups(groups: Iterable[Path]) -> Iterator[str]:
     for group in dict.fromkeys(groups):
         if mechanisms.remove_cgroups(group):
-            did.append(f"run {run}: thawed and removed cgroup {group}")
-    for since_s in made_s:
-        did += [f"run {run}: removed shared memory {path}" for path in remove_segments(since_s)]
-    if directory.remove():
-        did.append(f"run {run}: removed directory {directory}")
-    return did
+            yield f"thawed and removed cgroup {group}"
+
+
+def _remove_segments(times_s: Iterable[float]) -> Iterator[str]:
+    for since_s in times_s:
+        for path in remove_segments(since_s):
+            yield f"removed shared memory {path}"
+
+
+def _printable(text: str) -> str:
+    """``text``, in which a name may not be UTF-8."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 def clean(everything: bool = False) -> list[str]:
@@ -111,8 +143,8 @@ def _used(below: str) -> set[str]:
         if not process.name.isdigit():
             continue
         try:
-            maps = (process / "maps").read_text()
-            used.update(line[line.index(below) :] for line in maps.splitlines() if below in line)
+            maps = os.fsdecode((process / "maps").read_bytes())
+            used.update(line[line.index(below) :] for line in maps.split("\n") if below in line)
             for link in (process / "fd").iterdir():
                 used.add(str(link.readlink()))
         except OSError:

@@ -7,6 +7,7 @@ which privilege it needs, whether it can be used here, and the worst harm it can
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 import time
@@ -272,15 +273,21 @@ def cgroup_base() -> Path | None:
     Also where version 2 is mounted beside version 1 (the hybrid layout).
     """
     try:
-        mounts = Path("/proc/self/mountinfo").read_text().splitlines()
-        groups = Path("/proc/self/cgroup").read_text().splitlines()
+        mounts = Path("/proc/self/mountinfo").read_bytes()
+        groups = Path("/proc/self/cgroup").read_bytes()
     except OSError:
         return None
-    points = [line.split()[4] for line in mounts if " - cgroup2 " in line]
-    paths = [line[3:] for line in groups if line.startswith("0::")]
+    return base_among(mounts, groups)
+
+
+def base_among(mounts: bytes, groups: bytes) -> Path | None:
+    """As ``cgroup_base``, from what the kernel says in mountinfo and cgroup: bytes of any encoding."""
+    points = [line.split()[4] for line in mounts.splitlines() if b" - cgroup2 " in line]
+    paths = [line[3:] for line in groups.splitlines() if line.startswith(b"0::")]
     if not points or not paths:
         return None
-    base = Path(points[0].encode().decode("unicode_escape")) / paths[0].lstrip("/")
+    point = re.sub(rb"\\([0-7]{3})", lambda escaped: bytes([int(escaped[1], 8)]), points[0])
+    base = Path(os.fsdecode(point)) / os.fsdecode(paths[0].lstrip(b"/"))
     return base if base.is_dir() else None
 
 

@@ -18,7 +18,7 @@ RUN = "LOCKSTEP_RUN"
 JOB = "LOCKSTEP_JOB"
 DIRECTORY = "LOCKSTEP_DIRECTORY"
 
-PROXIES = ("hydra_pmi_proxy", "prted", "orted")
+PROXIES = (b"hydra_pmi_proxy", b"prted", b"orted")
 """What the launchers leave on a node to start ranks, as the kernel names it."""
 
 GRACE_S = 2.0
@@ -171,12 +171,12 @@ def end(
 def _proxy_of(pid: int) -> dict[int, Process]:
     """The launcher's proxy that is the parent of ``pid``, by its pid; empty if it has another parent."""
     try:
-        parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        parent = int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[1])
         proxy = Process(parent)
     except (OSError, ValueError, IndexError):
         return {}
     try:
-        named = Path(f"/proc/{parent}/comm").read_text().strip()
+        named = Path(f"/proc/{parent}/comm").read_bytes().strip()
         if named in PROXIES and Path(f"/proc/{parent}").stat().st_uid == os.getuid():
             return {parent: proxy}
     except OSError:

@@ -6,12 +6,15 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from runs import eventually, running, state, usable
 
-from coordinator import cleanup
+from coordinator import cleanup, mechanisms
+from coordinator.processes import Process
 from coordinator.rundir import RunDirectory
 
 
@@ -76,6 +79,97 @@ def test_segments_in_use_and_those_of_others_stay() -> None:
     finally:
         ours.unlink(missing_ok=True)
         other.unlink(missing_ok=True)
+
+
+NOT_UTF8 = """
+import ctypes, subprocess, sys
+ctypes.CDLL(None).prctl(15, b"caf\\xc3")  # PR_SET_NAME
+child = subprocess.Popen(["sleep", "60"], env=dict(word.split("=", 1) for word in sys.argv[1:]))
+print(child.pid, flush=True)
+sys.exit(child.wait() != -15)
+"""
+
+
+@pytest.mark.slow
+def test_a_child_of_a_process_whose_name_is_not_utf8_is_ended(runtime: Path) -> None:
+    """A name that is cut off at 15 bytes may end in the middle of a character."""
+    directory = RunDirectory.create()
+    marks = [f"{name}={value}" for name, value in directory.marks.items()]
+    with subprocess.Popen([sys.executable, "-S", "-c", NOT_UTF8, *marks], stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        child = Process(int(parent.stdout.readline()))
+        child.send(signal.SIGSTOP)
+        try:
+            assert cleanup.release(directory)
+            assert parent.wait(5) == 0
+        finally:
+            child.send(signal.SIGKILL)
+            child.close()
+    assert not directory.path.exists()
+
+
+MAPPING = """
+import mmap, os, sys
+maps = [mmap.mmap(os.open(name, os.O_RDWR), 1) for name in sys.argv[1:]]
+print(flush=True)
+input()
+"""
+
+
+def test_files_whose_names_are_not_utf8_are_no_obstacle(tmp_path: Path) -> None:
+    odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xc3"))
+    odd.write_bytes(b"x")
+    segments = [
+        Path("/dev/shm/mpich_shm_lockstep_test_1"),
+        Path("/dev/shm/mpich_shm_lockstep_test_caf\udcc3"),
+    ]
+    for segment in segments:
+        segment.write_bytes(b"x")
+    try:
+        with subprocess.Popen(
+            [sys.executable, "-S", "-c", MAPPING, odd, segments[1]],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        ) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            removed = cleanup.remove_segments(segments[0].stat().st_ctime)
+            process.kill()
+        assert segments[0] in removed and segments[1] not in removed
+    finally:
+        for segment in segments:
+            segment.unlink(missing_ok=True)
+
+
+def test_mount_points_and_cgroups_whose_names_are_not_utf8_are_found(tmp_path: Path) -> None:
+    base = os.fsencode(tmp_path) + b"/a caf\xc3 \xc3\xa9/sub"
+    os.makedirs(base)  # noqa: PTH103 - a path of bytes
+    point = base.removesuffix(b"/sub").replace(b" ", rb"\040")
+    mounts = b"29 28 0:26 / " + point + b" rw - cgroup2 cgroup2 rw\n30 28 0:27 / /caf\xc3 rw - tmpfs x rw\n"
+    assert mechanisms.base_among(mounts, b"1:cpu:/\xc3\n0::/sub\n") == Path(os.fsdecode(base))
+
+
+def fail(*arguments: object, **options: object) -> NoReturn:
+    raise RuntimeError("a step that fails")
+
+
+@pytest.mark.parametrize("step", ["cgroups_of_runs", "thaw", "remove_cgroups", "remove_segments"])
+def test_when_a_step_fails_all_others_are_done(
+    step: str, runtime: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = RunDirectory.create()
+    directory.note(cgroup=str(runtime / "group"))
+    process = sleeper(directory)
+    process.send_signal(signal.SIGSTOP)
+    monkeypatch.setattr(cleanup if hasattr(cleanup, step) else mechanisms, step, fail)
+    try:
+        said = cleanup.release(directory)
+        assert process.wait(5) == -signal.SIGTERM
+    finally:
+        with suppress(ProcessLookupError):
+            process.kill()
+    assert not directory.path.exists()
+    assert any("a step that fails" in line for line in said)
 
 
 @pytest.mark.slow
