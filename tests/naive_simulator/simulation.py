@@ -137,7 +137,7 @@ class NaiveSimulation(Messages):
                 numbers[number].order = processor.last_order
                 processor.residents.append(numbers[number])
         slot, _ = plan.cycle.slot_at(self.now)
-        begin = self.now - plan.position(self.now)[1]
+        begin = self.now - plan.cycle.position(self.now)[1]
         self.enter_slot(slot, begin, self.lateness[0])
 
     def enter_slot(self, slot, begin, late):
