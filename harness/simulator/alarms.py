@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.simulator.compiled import hot, step
 from harness.simulator.events import set_timer
-from harness.simulator.local import eevdf
+from harness.simulator.local import scheduler
 from harness.simulator.model import State
 from harness.simulator.noise import detour
 from harness.simulator.processor import enqueue, reconsider
@@ -15,8 +15,7 @@ def wake(state: State, q: int) -> None:
     """Something came for blocked process ``q``: it has kernel priority until it has seen to it."""
     process = state.processes[q]
     process.kernel = 1
-    if state.machine[0].fair:
-        eevdf.place(state, process)
+    scheduler.wake(state, process)
     enqueue(state, q, False)
     reconsider(state, process.processor)
 

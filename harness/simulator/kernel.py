@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from harness.simulator.alarms import ring_alarms
 from harness.simulator.compiled import entry, hot, step
-from harness.simulator.local import eevdf, svr4
+from harness.simulator.local import scheduler
 from harness.simulator.model import ENTERING, GOING, READY, TABLE_END, TIMELINE_FULL, UNTIL, State
 from harness.simulator.processor import reconsider, tick
 from harness.simulator.program import end_activity, receive, take_over
@@ -94,10 +94,8 @@ def apply_slot(state: State) -> None:
         process = state.processes[q]
         process.allowed = slot[q]
         if process.state == ENTERING:
-            if state.machine[0].fair:
-                eevdf.place(state, process)
+            scheduler.enter(state, process)
             process.state = READY
-            svr4.enter(state, process)
     state.clock[0].changing = 1
     for p in range(len(state.processors)):
         reconsider(state, p)

@@ -15,8 +15,8 @@ import math
 
 from harness.simulator.compiled import step
 from harness.simulator.events import set_activity
-from harness.simulator.local import eevdf
-from harness.simulator.model import NOBODY, RUNNING, State
+from harness.simulator.local import scheduler
+from harness.simulator.model import NOBODY, State
 from harness.simulator.processor import preempt
 
 
@@ -40,7 +40,7 @@ def detour(state: State, p: int) -> None:
     if q == NOBODY:
         return
     process = state.processes[q]
-    if machine.fair and process.state == RUNNING and eevdf.outranked(state, p, q):
+    if scheduler.outranked_after_interrupt(state, p, q):
         preempt(state, p, True)
     # Nobody is charged for the detour.
     processor.charged_ns += length_ns

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from harness.simulator.compiled import hot, step
 from harness.simulator.events import set_activity, set_timer
-from harness.simulator.local import eevdf, svr4
+from harness.simulator.local import scheduler, svr4
 from harness.simulator.model import (
     BLOCKED,
     FREE,
@@ -20,11 +20,8 @@ from harness.simulator.model import (
     RUNNING,
     SWITCHING,
     TAKING_OVER,
-    Records,
     State,
 )
-
-KERNEL_PRIORITY = 1 << 20
 
 
 @hot
@@ -45,32 +42,6 @@ def charge(state: State, p: int, category: int) -> None:
 
 
 @hot
-def level(state: State, process: Records) -> int:
-    """Its priority, temporary kernel priority included."""
-    return KERNEL_PRIORITY if process.kernel and state.machine[0].boosts_woken else process.priority
-
-
-@hot
-def best(state: State, p: int) -> int:
-    """The ready process that is to run next on processor ``p``, or NOBODY."""
-    if state.machine[0].fair:
-        return eevdf.best(state, p)
-    found = NOBODY
-    highest = -1
-    order = 0
-    for k in range(state.processors[p].residents):
-        q = state.residents[p, k]
-        process = state.processes[q]
-        if process.state == READY and process.allowed:
-            its_level = level(state, process)
-            if its_level > highest or (its_level == highest and process.order < order):
-                found = q
-                highest = its_level
-                order = process.order
-    return found
-
-
-@hot
 def enqueue(state: State, q: int, first: bool) -> None:
     """Make process ``q`` ready, before or behind the others of its priority."""
     process = state.processes[q]
@@ -88,7 +59,7 @@ def enqueue(state: State, q: int, first: bool) -> None:
 def dispatch(state: State, p: int) -> None:
     """Begin to switch free processor ``p`` to the best ready process, or let it idle."""
     processor = state.processors[p]
-    q = best(state, p)
+    q = scheduler.best(state, p)
     processor.current = q
     if q == NOBODY:
         processor.switching = 0
@@ -115,11 +86,7 @@ def leave(state: State, p: int, to_state: int) -> None:
     process = state.processes[processor.current]
     now_ns = state.clock[0].now_ns
     left_ns = processor.activity_ns - now_ns
-    if state.machine[0].fair:
-        if to_state == BLOCKED:
-            eevdf.sleep(state, p, process)
-        else:
-            eevdf.settle(state, p)
+    scheduler.stop(state, p, process, to_state)
     if process.handling != FREE:
         process.handling_left_ns = left_ns
     else:
@@ -137,15 +104,6 @@ def preempt(state: State, p: int, first: bool) -> None:
     dispatch(state, p)
 
 
-@hot
-def outranked(state: State, p: int, q: int) -> bool:
-    """Whether a ready process of processor ``p`` has a strictly higher priority than ``q``."""
-    if state.machine[0].fair:
-        return eevdf.outranked(state, p, q)
-    other = best(state, p)
-    return other != NOBODY and level(state, state.processes[other]) > level(state, state.processes[q])
-
-
 @step
 def reconsider(state: State, p: int) -> None:
     """Something on processor ``p`` became ready: let it have the processor if it should.
@@ -154,11 +112,11 @@ def reconsider(state: State, p: int) -> None:
     """
     processor = state.processors[p]
     if processor.current == NOBODY:
-        if best(state, p) != NOBODY:
+        if scheduler.best(state, p) != NOBODY:
             dispatch(state, p)
     elif not processor.switching:
         current = state.processes[processor.current]
-        if not current.allowed or outranked(state, p, processor.current):
+        if not current.allowed or scheduler.outranked(state, p, processor.current):
             preempt(state, p, True)
 
 
@@ -176,29 +134,16 @@ def block(state: State, p: int) -> None:
 def tick(state: State, p: int) -> None:
     """The clock tick of processor ``p``, and every so often its starvation update.
 
-    A tick during a switch, or in which a process has kernel priority, charges nobody.
+    A tick during a switch charges nobody.
     """
     processor = state.processors[p]
-    machine = state.machine[0]
-    processor.tick_ns += machine.tick_period_ns
+    processor.tick_ns += state.machine[0].tick_period_ns
     set_timer(state, p)
     q = processor.current
-    if q != NOBODY and not processor.switching and slice_ended(state, p, state.processes[q]):
+    if q != NOBODY and not processor.switching and scheduler.turn_ends(state, p, state.processes[q]):
         turn_over(state, p)
-    if machine.fair:
-        return
-    processor.ticks_to_update -= 1
-    if processor.ticks_to_update == 0:
-        processor.ticks_to_update = machine.ticks_per_update
+    if scheduler.update_is_due(state, p):
         update(state, p)
-
-
-@step
-def slice_ended(state: State, p: int, process: Records) -> bool:
-    """Whether the clock tick ends the turn of the running process."""
-    if state.machine[0].fair:
-        return eevdf.settle(state, p)
-    return not process.kernel and svr4.tick(state, process)
 
 
 @step
@@ -206,7 +151,7 @@ def turn_over(state: State, p: int) -> None:
     """The running process goes behind the others of its priority, and runs on if it is best."""
     q = state.processors[p].current
     enqueue(state, q, False)
-    if best(state, p) == q:
+    if scheduler.best(state, p) == q:
         state.processes[q].state = RUNNING
     else:
         leave(state, p, READY)

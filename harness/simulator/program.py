@@ -10,7 +10,7 @@ from harness.simulator.alarms import wake
 from harness.simulator.compiled import hot, step
 from harness.simulator.events import send, set_activity
 from harness.simulator.handling import complete_barrier, handle, handle_inbox
-from harness.simulator.local import svr4
+from harness.simulator.local import scheduler, svr4
 from harness.simulator.messages import first_in_inbox, put_in_inbox, spin_limit, take_arrival
 from harness.simulator.model import (
     BLOCKED,
@@ -35,7 +35,7 @@ from harness.simulator.model import (
     Records,
     State,
 )
-from harness.simulator.processor import block, charge, dispatch, enqueue, leave, outranked, preempt
+from harness.simulator.processor import block, charge, dispatch, enqueue, leave, preempt
 
 
 @hot
@@ -202,7 +202,7 @@ def resume(state: State, p: int, q: int) -> None:
             return
         process.kernel = 0
         svr4.wake(state, process)
-        if outranked(state, p, q):
+        if scheduler.outranked(state, p, q):
             preempt(state, p, True)
             return
     if process.replied:
@@ -228,7 +228,7 @@ def take_over(state: State, p: int) -> None:
     q = processor.current
     process = state.processes[q]
     processor.switching = 0
-    if not process.allowed or outranked(state, p, q):
+    if not process.allowed or scheduler.outranked(state, p, q):
         enqueue(state, q, True)
         dispatch(state, p)
         return

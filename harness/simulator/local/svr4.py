@@ -17,7 +17,10 @@ robin (:mod:`.round_robin`) and first come, first served (:mod:`.fifo`).
 from __future__ import annotations
 
 from harness.simulator.compiled import hot, step
-from harness.simulator.model import Records, State
+from harness.simulator.model import NOBODY, READY, Records, State
+
+KERNEL_PRIORITY = 1 << 20
+"""Above every priority of a user."""
 
 QUANTUM, TQEXP, SLPRET, MAXWAIT, LWAIT = range(5)
 
@@ -91,3 +94,34 @@ def wake(state: State, process: Records) -> None:
         process.priority = state.table[process.priority, SLPRET]
         process.ticks_left = state.table[process.priority, QUANTUM]
         process.seconds_waiting = 0
+
+
+@hot
+def level(state: State, process: Records) -> int:
+    """Its priority, temporary kernel priority included."""
+    return KERNEL_PRIORITY if process.kernel and state.machine[0].boosts_woken else process.priority
+
+
+@hot
+def best(state: State, p: int) -> int:
+    """The ready process that is to run next on processor ``p``, or NOBODY."""
+    found = NOBODY
+    highest = -1
+    order = 0
+    for k in range(state.processors[p].residents):
+        q = state.residents[p, k]
+        process = state.processes[q]
+        if process.state == READY and process.allowed:
+            its_level = level(state, process)
+            if its_level > highest or (its_level == highest and process.order < order):
+                found = q
+                highest = its_level
+                order = process.order
+    return found
+
+
+@hot
+def outranked(state: State, p: int, q: int) -> bool:
+    """Whether a ready process of processor ``p`` has a strictly higher priority than ``q``."""
+    other = best(state, p)
+    return other != NOBODY and level(state, state.processes[other]) > level(state, state.processes[q])
