@@ -146,19 +146,7 @@ class _QueueTree(Policy):
         """
         memory: _Memory | None = view.previous.memory if view.previous else None
         here = {job.number: job for job in view.jobs}
-        ending, fresh = None, False
-        if memory is None:
-            tree = Tree.empty(2 * width(view.machine.processors), self.fair)
-        else:
-            tree, ending = _at(memory, view, why)
-            changed = ending or tree
-            gone = [job for job in changed.nodes if job not in here]
-            for job in gone:
-                changed.leave(job, _size(changed.nodes[job], view))
-            if ending is not None:
-                tree = ending.copy()
-                fresh = tree.advance()
-            fresh = fresh and not gone
+        tree, ending, fresh = self._tree(memory, view, why)
         come = [job for job in view.jobs if job.number not in tree.nodes]
         for newcomer in come:
             node = _node(tree, newcomer, view)
@@ -167,6 +155,21 @@ class _QueueTree(Policy):
         placed = {n: before[n] if n in before else _place(tree.nodes[n], here[n], view) for n in here}
         keep = _Memory(tree, ending, view.now_ns, placed)
         return self._table(keep, (fresh and not come) or not tree.tasks[1], view)
+
+    def _tree(self, memory: _Memory | None, view: View, why: Reason) -> tuple[Tree, Tree | None, bool]:
+        """The tree now, the tree of a quantum that ends now, and whether a round of the whole tree begins."""
+        if memory is None:
+            return Tree.empty(2 * width(view.machine.processors), self.fair), None, False
+        here = {job.number for job in view.jobs}
+        tree, ending = _at(memory, view, why)
+        changed = ending or tree
+        gone = [job for job in changed.nodes if job not in here]
+        for job in gone:
+            changed.leave(job, _size(changed.nodes[job], view))
+        if ending is None:
+            return tree, None, False
+        tree = ending.copy()
+        return tree, ending, tree.advance() and not gone
 
     def _table(self, memory: _Memory, fresh: bool, view: View) -> Decision:
         """The slots up to the end of the round; they repeat if the round begins with them."""

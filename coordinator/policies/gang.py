@@ -61,33 +61,22 @@ class Gang(Policy):
         the slot that the event interrupted, or with the next one if that one is empty now,
         so that a busy stream of arrivals favours nobody; newcomers wait for their turn.
         """
-        processors = view.machine.processors
-        before: _Memory | None = view.previous.memory if view.previous else None
-        seats = {}
-        current = 0
-        if before is not None and before.windows:
-            here = {job.number for job in view.jobs}
-            current = before.windows[min(view.slot, len(before.windows) - 1)]
-            seats = {
-                n: place
-                for n, place in before.seats.items()
-                if n in here and view.lost.isdisjoint(s % processors for s in place)
-            }
-            goes_on = bool(packing.whole(seats, current, processors))
-        else:
-            goes_on = False
+        seats, current, goes_on = _kept(view)
         if self.unify and self.packing not in LINEAR and why is Reason.DEPARTURE:
-            seats = packing.unify(seats, processors)
+            seats = packing.unify(seats, view.machine.processors)
         self._seat(seats, view)
-        windows = packing.windows(seats, processors, self.packing in LINEAR)
+        windows = self._rotation(seats, current, view)
+        return self._decision(seats, windows, view, goes_on and windows[:1] == (current,))
+
+    def _rotation(self, seats: Mapping[int, Seats], current: int, view: View) -> tuple[int, ...]:
+        """The windows in the order of their turns, the ``current`` one first if it is still there."""
+        windows = packing.windows(seats, view.machine.processors, self.packing in LINEAR)
+        before: _Memory | None = view.previous.memory if view.previous else None
         if self.packing in LINEAR or before is None:
-            windows = [w for w in windows if w >= current] + [w for w in windows if w < current]
-        else:
-            turn = before.windows.index(current) if before.windows else 0
-            known = [w for w in before.windows[turn:] + before.windows[:turn] if w in windows]
-            windows = known + [w for w in windows if w not in known]
-        goes_on = goes_on and bool(windows) and windows[0] == current
-        return self._decision(seats, tuple(windows), view, goes_on)
+            return tuple(sorted(windows, key=lambda window: window < current))
+        turn = before.windows.index(current) if before.windows else 0
+        known = [w for w in before.windows[turn:] + before.windows[:turn] if w in windows]
+        return (*known, *(w for w in windows if w not in known))
 
     def _seat(self, seats: dict[int, Seats], view: View) -> None:
         """Find seats for the newcomers; ``seats`` is modified in place."""
@@ -125,3 +114,19 @@ class Gang(Policy):
             for n in following:
                 owner = dict.fromkeys(placements[n], n) | owner
         return tuple((owner[p],) if p in owner else () for p in range(processors))
+
+
+def _kept(view: View) -> tuple[dict[int, Seats], int, bool]:
+    """The seats that jobs keep, the window in force, and whether a gang of it goes on."""
+    before: _Memory | None = view.previous.memory if view.previous else None
+    if before is None or not before.windows:
+        return {}, 0, False
+    processors = view.machine.processors
+    here = {job.number for job in view.jobs}
+    current = before.windows[min(view.slot, len(before.windows) - 1)]
+    seats = {
+        number: place
+        for number, place in before.seats.items()
+        if number in here and view.lost.isdisjoint(seat % processors for seat in place)
+    }
+    return seats, current, bool(packing.whole(seats, current, processors))

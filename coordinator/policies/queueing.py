@@ -67,21 +67,28 @@ class _Queueing(Policy):
         new = [number for number in here if number not in known]
         register_ = office.register(office.check_out(register_, here), new)
         taken = memory.taken - len(memory.order) + passed + len(rest)
-        if self.insert and rest:
-            now = 1 if goes_on else 0
-            rest = (*rest[:now], *new, *rest[now:])
-        elif rest and not office.at(rules.limits, 0):
-            room = max(0, rules.service - taken) if rules.service else len(new)
-            rest += tuple(new[:room])
-            taken += len(new[:room])
+        rest, joined = self._joined(rest, new, taken, goes_on)
+        taken += joined
         if not rest:
             rest = office.one_round(register_, rules)
             taken = len(rest)
+        placed = {job: place for job, place in memory.placed.items() if job in here}
+        placed |= {job: tuple(range(here[job].processes)) for job in rest}
         elapsed_ns = view.elapsed_ns if goes_on else 0
-        sizes = {job.number: job.processes for job in view.jobs}
-        placed = {job: place for job, place in memory.placed.items() if job in sizes}
-        placed |= {job: tuple(range(sizes[job])) for job in rest}
         return self._decision(_Memory(register_, rest, taken, placed), view, elapsed_ns)
+
+    def _joined(
+        self, rest: tuple[int, ...], new: list[int], taken: int, goes_on: bool
+    ) -> tuple[tuple[int, ...], int]:
+        """The rest of a round with its newcomers, and how many of them count as taken by the round."""
+        rules = self.rules()
+        if self.insert and rest:
+            now = 1 if goes_on else 0
+            return (*rest[:now], *new, *rest[now:]), 0
+        if rest and not office.at(rules.limits, 0):
+            room = max(0, rules.service - taken) if rules.service else len(new)
+            return (*rest, *new[:room]), len(new[:room])
+        return rest, 0
 
     def _decision(self, memory: _Memory, view: View, elapsed_ns: int) -> Decision:
         processors = view.machine.processors

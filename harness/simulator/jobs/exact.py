@@ -97,6 +97,7 @@ class _Run:
 
     def __init__(self, jobs: Jobs, processors: int, policy: Policy, malleable: bool) -> None:
         self.jobs = jobs
+        self.malleable = malleable
         self.session = Session(policy, Machine(processors), jobs.views(malleable=malleable))
         n = len(jobs)
         self.start_ns = np.full(n, NEVER_NS)
@@ -168,6 +169,23 @@ class _Run:
             self.used.append((self.now_ns, work_ns / (time_ns - self.now_ns)))
         self.now_ns = time_ns
 
+    def outcome(self, arrivals: list[int]) -> tuple[Outcome, Usage]:
+        """All jobs, which came at ``arrivals``, and the use of the processors."""
+        sizes = np.array([self.sizes[n] for n in range(len(self.jobs))], dtype=float)
+        if self.malleable:
+            sizes = self.held_ns / np.maximum(1, self.finish_ns - self.start_ns)
+        outcome = Outcome(
+            replace(self.jobs, submit_ns=np.array(arrivals, dtype=np.int64)),
+            self.session.machine.processors,
+            self.start_ns,
+            self.finish_ns,
+            sizes,
+            self.first,
+            places={} if self.malleable else self.places,
+        )
+        times, busy = zip(*self.used, strict=True) if self.used else ((), ())
+        return outcome, Usage(np.array(times, dtype=np.int64), np.array(busy))
+
 
 def simulate(
     jobs: Jobs,
@@ -216,18 +234,4 @@ def simulate(
         run.follow(plan)
         if watch is not None:
             watch(plan, time_ns)
-    sizes = np.array([run.sizes[n] for n in range(len(jobs))], dtype=float)
-    if malleable:
-        sizes = run.held_ns / np.maximum(1, run.finish_ns - run.start_ns)
-    times, busy = zip(*run.used, strict=True) if run.used else ((), ())
-    came = replace(jobs, submit_ns=np.array(arrivals, dtype=np.int64))
-    outcome = Outcome(
-        came,
-        processors,
-        run.start_ns,
-        run.finish_ns,
-        sizes,
-        run.first,
-        places={} if malleable else run.places,
-    )
-    return outcome, Usage(np.array(times, dtype=np.int64), np.array(busy))
+    return run.outcome(arrivals)
