@@ -14,6 +14,7 @@ import os
 import selectors
 import signal
 import socket
+import sys
 import syslog
 import time
 from collections.abc import Callable
@@ -25,6 +26,7 @@ from typing import Any
 
 from coordinator import cleanup, guardian, mechanisms, protocol, setup
 from coordinator.clock import Clock, Sample
+from coordinator.lease import BEAT_NS, Lease
 from coordinator.link import Line
 from coordinator.priority import prompt
 from coordinator.processes import Process
@@ -38,12 +40,6 @@ from workloads.record import COUNTED, flaw
 
 REPORT_SWITCHES = 256
 """Switches per report: reporting each would wake the driver in the middle of the slots."""
-
-BEAT_NS = 500_000_000
-"""From one sign of life to the next."""
-
-QUIET_NS = 2_000_000
-"""No sign of life is given so shortly before a change of slot, which it would delay."""
 
 FIRST_EXCHANGES = 16
 """Exchanges with the driver before a node joins, so that its clock is known."""
@@ -70,10 +66,11 @@ class Agent:
         self._switches: list[tuple[int, ...]] = []
         self._told: list[protocol.Ready | protocol.Finished | protocol.Gone] = []
         self._exchanges = 0 if not setup.same_clock else FIRST_EXCHANGES - 1
-        self._beat_ns = self._clock.read_ns()
-        self._lease_ns = self._beat_ns + round(JOIN_S * 1e9)
+        self._lease_ns = round(setup.lease_s * 1e9)
+        self._lease = Lease(self._clock.read_ns(), self._lease_ns, round(JOIN_S * 1e9))
         self._dropped = 0
         self._over = False
+        self._linger_s = 1.0
 
     def run(self) -> None:
         """Serve until the driver says End or is gone."""
@@ -90,7 +87,7 @@ class Agent:
             self._turn()
         self._switcher.release()
         self._report()
-        self._line.close()
+        self._line.close(self._linger_s)
         # Whoever started us from another host may end all that we leave when we end, as Slurm does.
         if self._guardian_process.poll() is not None or not self._setup.same_clock:
             cleanup.release(self._directory, spare={os.getpid(), self._guardian_process.pid})
@@ -108,17 +105,15 @@ class Agent:
         mechanism = mechanisms.known()[name](self._directory) if name else None
         self._roster = Roster(self._directory, self._selector, self)
         if self._setup.same_clock:  # then the driver is our parent, whose end shows at once
-            self._watch(Process(os.getppid()), self._forsaken)
+            self._watch(Process(os.getppid()), lambda: self._forsaken("its driver has ended"))
         self._switcher = Switcher(mechanism, self._clock.now_ns)
         self._watch(self._guardian, self._on_guardian)
 
     def _turn(self) -> None:
         """Wait for something to happen, and deal with it."""
-        dues = [self._beat_ns, self._lease_ns]
-        due_ns = self._switcher.due_ns()
-        if due_ns is not None:
-            dues.append(self._clock.local_ns(due_ns))
-        self._alarm.set(min(dues))
+        boundary_ns = self._boundary_ns()
+        due_ns = self._lease.due_ns()
+        self._alarm.set(due_ns if boundary_ns is None else min(due_ns, boundary_ns))
         for key, events in self._selector.select():
             if events & selectors.EVENT_WRITE:
                 self._roster.flush(key.fileobj)  # type: ignore[arg-type]
@@ -137,6 +132,11 @@ class Agent:
         self._line.send(TO_DRIVER.encode(message))
 
     # The clock.
+
+    def _boundary_ns(self) -> int | None:
+        """When the slot in progress ends, on the node's clock."""
+        due_ns = self._switcher.due_ns()
+        return None if due_ns is None else self._clock.local_ns(due_ns)
 
     def _switch(self) -> None:
         due_ns = self._switcher.due_ns()
@@ -157,29 +157,29 @@ class Agent:
     def _live(self) -> None:
         """Give a sign of life when it is time, and see to it that the driver does."""
         now_ns = self._clock.read_ns()
-        if now_ns >= self._lease_ns:
-            self._forsaken()
-        elif now_ns >= self._beat_ns:
-            due_ns = self._switcher.due_ns()
-            if due_ns is not None and 0 < self._clock.local_ns(due_ns) - now_ns < QUIET_NS:
-                self._beat_ns = self._clock.local_ns(due_ns) + 1
-            else:
-                self._beat()
+        if self._lease.over(now_ns):
+            early = self._exchanges < FIRST_EXCHANGES
+            silence_s = JOIN_S if early else self._setup.lease_s
+            self._forsaken(
+                f"its driver has {'not answered' if early else 'said nothing'} for {silence_s:g} s"
+            )
+        elif self._lease.beat(now_ns, self._boundary_ns()):
+            self._beat()
 
     def _beat(self) -> None:
         now_ns = self._clock.read_ns()
         clock = self._clock
         offset_ns, uncertainty_ns = clock.offset_ns(now_ns), clock.uncertainty_ns()
         self._tell(protocol.Beat(now_ns, offset_ns, uncertainty_ns, clock.drift, clock.steps, self._dropped))
-        self._beat_ns = now_ns + BEAT_NS
+        self._lease.beaten(now_ns)
         with suppress(OSError):  # the guardian's end is noticed by itself
             self._guardian.send(b"\n", socket.MSG_DONTWAIT)
 
     def _on_echo(self, echo: protocol.Echo) -> None:
         now_ns = self._clock.read_ns()
-        if not 0 <= now_ns - echo.sent_ns <= BEAT_NS + round(self._setup.lease_s * 1e9):
+        if not 0 <= now_ns - echo.sent_ns <= BEAT_NS + self._lease_ns:
             return
-        self._lease_ns = now_ns + round(self._setup.lease_s * 1e9)
+        self._lease.renew(now_ns)
         if not self._setup.same_clock:
             self._clock.learn(Sample.of(echo.sent_ns, echo.received_ns, echo.replied_ns, now_ns))
         self._exchanges += 1
@@ -189,14 +189,14 @@ class Agent:
             cores = tuple(sorted(os.sched_getaffinity(0)))
             self._tell(protocol.Join(socket.gethostname(), cores, self._guardian_process.pid, self._priority))
 
-    def _forsaken(self) -> None:
-        why = f"the driver has gone, or has said nothing for {self._setup.lease_s:g} s"
-        if self._exchanges < FIRST_EXCHANGES:
-            why = f"the driver did not answer within {JOIN_S:g} s"
+    def _forsaken(self, why: str) -> None:
+        """End without having been asked to; the driver finds the reason in our log, if it is still there."""
         text = f"run {self._directory.run}: {why}; everything of it on this node is released"
         syslog.syslog(syslog.LOG_WARNING, f"lockstep agent: {text}")
+        with suppress(OSError):
+            sys.stderr.write(f"{text}\n")
         self._tell(protocol.Trouble(text, fatal=False))
-        self._over = True
+        self._over, self._linger_s = True, 0.1
 
     # The driver.
 

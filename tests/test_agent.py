@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import signal
 import socket
@@ -16,10 +17,12 @@ import pytest
 from hosts import Host
 from hypothesis import given
 from hypothesis import strategies as st
-from runs import state
+from runs import eventually, running, state, workload
 
 from coordinator import protocol
 from coordinator.channel import Channel
+from coordinator.driver import run_workload
+from coordinator.lease import BEAT_NS, QUIET_NS, Lease
 from coordinator.link import Keys
 from coordinator.processes import Process
 from coordinator.protocol import FROM_RANK, TO_AGENT, TO_DRIVER, ProtocolError, Table
@@ -289,6 +292,57 @@ def test_whoever_is_lost_stopped_ranks_do_not_remain(host: Host, how: str) -> No
     assert all(rank.wait(10) is not None for rank in ranks)
     if how == "driver":
         assert 0.5 < time.monotonic() - begin_s < LEASE_S + 2
+
+
+@pytest.mark.slow
+def test_slots_of_a_millisecond_do_not_keep_the_agent_from_giving_signs_of_life() -> None:
+    slots = {"quantum_ms": 1}
+    result = run_workload(workload("gang", phases=20_000, jobs=2, options=slots, mechanism="signals"))
+    assert result.failure == ""
+    assert max(job.finish_ns or 0 for job in result.jobs) > LEASE_S * 1e9
+
+
+@pytest.mark.slow
+def test_the_reason_of_an_agent_that_gives_its_run_up_is_that_of_the_run() -> None:
+    with running(policy="gang", phases=100_000) as run:
+        assert eventually(lambda: run.part("rank"))
+        run.driver.send_signal(signal.SIGSTOP)
+        assert eventually(lambda: not run.part("agent"))
+        run.driver.send_signal(signal.SIGCONT)
+        assert "its agent has ended\nrun" in (failure := run.result()["failure"])
+        assert "its driver has " in failure  # "said nothing", or "not answered" where it was early
+
+
+def beats(lease: Lease, slot_ns: int, until_ns: int) -> list[int]:
+    """When signs of life are given beside slots of this length, by a clock that is exact."""
+    now_ns, given = 0, []
+    while now_ns < until_ns:
+        boundary_ns = (now_ns // slot_ns + 1) * slot_ns
+        if lease.beat(now_ns, boundary_ns):
+            lease.beaten(now_ns)
+            given.append(now_ns)
+            lease.renew(now_ns)
+        assert not lease.over(now_ns)
+        now_ns = max(now_ns + 1, min(boundary_ns, lease.due_ns()))
+    return given
+
+
+@pytest.mark.parametrize("slot_ms", [0.1, 1, 2, 3, 100, 499])
+@pytest.mark.parametrize("lease_s", [0.5, 2, 60])
+def test_signs_of_life_never_wait_longer_than_a_quarter_of_the_lease(slot_ms: float, lease_s: float) -> None:
+    length_ns = round(lease_s * 1e9)
+    given = beats(Lease(0, length_ns, 5 * length_ns), round(slot_ms * MS), 5_000 * MS)
+    every_ns = min(BEAT_NS, length_ns // 4)
+    gaps = [after - before for before, after in itertools.pairwise(given)]
+    assert len(gaps) > 5 and max(gaps) <= every_ns + length_ns // 4
+
+
+def test_a_sign_of_life_that_would_delay_a_switch_is_given_right_after_it() -> None:
+    lease = Lease(0, 2000 * MS, 5000 * MS)
+    assert not lease.beat(0, 1 * MS) and lease.due_ns() == 1 * MS + 1
+    assert lease.beat(1 * MS + 1, 2 * MS)
+    lease.beaten(1 * MS + 1)
+    assert lease.beat(lease.due_ns(), lease.due_ns() + QUIET_NS)
 
 
 def test_a_setup_survives_its_file_and_others_are_refused(tmp_path: Path) -> None:

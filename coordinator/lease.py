@@ -1,0 +1,59 @@
+"""How long an agent goes on without its driver, and when it gives a sign of life.
+
+It owns no clock: it is told the time, in nanoseconds of the node's clock.
+"""
+
+from __future__ import annotations
+
+BEAT_NS = 500_000_000
+"""From one sign of life to the next, at most."""
+
+QUIET_NS = 2_000_000
+"""No sign of life is given so shortly before a change of slot, which it would delay, but right after it."""
+
+
+class Lease:
+    """The time for which the driver has left the agent on its own; every echo of a beat renews it.
+
+    Args:
+        now_ns: the time.
+        length_ns: of the lease, once the driver has been heard.
+        first_ns: until the driver is heard for the first time.
+    """
+
+    def __init__(self, now_ns: int, length_ns: int, first_ns: int) -> None:
+        self._length_ns = length_ns
+        self._end_ns = now_ns + first_ns
+        self._beat_ns = now_ns
+        self._put_off = False
+
+    def renew(self, now_ns: int) -> None:
+        """The driver has been heard."""
+        self._end_ns = now_ns + self._length_ns
+
+    def over(self, now_ns: int) -> bool:
+        """Whether the driver has been silent for too long."""
+        return now_ns >= self._end_ns
+
+    def due_ns(self) -> int:
+        """When ``over`` or ``beat`` must be asked next."""
+        return min(self._beat_ns, self._end_ns)
+
+    def beat(self, now_ns: int, boundary_ns: int | None) -> bool:
+        """Whether to give a sign of life now.
+
+        It is put off once, until ``boundary_ns``, if a slot ends there in a moment; so even where
+        every moment is shortly before a boundary, none is more than QUIET_NS late.
+        """
+        if now_ns < self._beat_ns:
+            return False
+        if boundary_ns is not None and 0 < boundary_ns - now_ns < QUIET_NS and not self._put_off:
+            self._put_off = True
+            self._beat_ns = boundary_ns + 1
+            return False
+        return True
+
+    def beaten(self, now_ns: int) -> None:
+        """A sign of life has been given."""
+        self._put_off = False
+        self._beat_ns = now_ns + min(BEAT_NS, self._length_ns // 4)
