@@ -29,7 +29,6 @@ from coordinator.clock import Clock, Sample
 from coordinator.lease import BEAT_NS, Lease
 from coordinator.link import Line
 from coordinator.priority import prompt
-from coordinator.processes import Process
 from coordinator.protocol import FLAW, TO_AGENT, TO_DRIVER, ProtocolError
 from coordinator.roster import Peer, Roster
 from coordinator.rundir import HEAD_START_S, RunDirectory
@@ -104,8 +103,8 @@ class Agent:
         self._guardian_process, self._guardian = guardian.start(self._directory, 2 * self._setup.lease_s)
         mechanism = mechanisms.known()[name](self._directory) if name else None
         self._roster = Roster(self._directory, self._selector, self)
-        if self._setup.same_clock:  # then the driver is our parent, whose end shows at once
-            self._watch(Process(os.getppid()), lambda: self._forsaken("its driver has ended"))
+        if self._setup.driver is not None:
+            self._watch(self._setup.driver, lambda: self._forsaken("its driver has ended"))
         self._switcher = Switcher(mechanism, self._clock.now_ns)
         self._watch(self._guardian, self._on_guardian)
 

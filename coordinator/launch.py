@@ -225,10 +225,16 @@ def recognize(path: str, answer: str) -> Launcher | None:
 
 
 def start(
-    argv: Sequence[str], environment: Mapping[str, str], out: Path, err: Path, status: Path | None = None
+    argv: Sequence[str],
+    environment: Mapping[str, str],
+    out: Path,
+    err: Path,
+    status: Path | None = None,
+    inherited: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
     """Start a program in a session of its own, its output and, if asked for, its exit status going to files.
 
+    Of our descriptors it has those that are ``inherited``.
     Files, not pipes: nobody has to wake up and read while a measurement runs.
     """
     if status is not None:
@@ -241,6 +247,7 @@ def start(
             stdout=stdout,
             stderr=stderr,
             start_new_session=True,
+            pass_fds=inherited,
         )
 
 

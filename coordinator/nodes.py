@@ -6,12 +6,13 @@ starts it, one launcher for each node, so that the end of one does not touch the
 
 from __future__ import annotations
 
+import os
 import selectors
 import socket
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from coordinator import launch, processes, protocol
@@ -143,15 +144,19 @@ class Nodes:
 
     def _start(self, number: int) -> Started:
         """Start the agent of a node."""
-        argv = [*PYTHON, "-m", "coordinator.agent"]
+        argv, log = [*PYTHON, "-m", "coordinator.agent"], self._directory.log(f"agent-{number}")
+        if not self._remote:
+            driver = os.pidfd_open(os.getpid())
+            try:
+                setup = replace(self.setups[number], driver=driver)
+                environment = passed_on({**self._directory.marks, VARIABLE: setup.encode()})
+                return launch.start(argv, environment, log, log, inherited=[driver])
+            finally:
+                os.close(driver)
         marks = {**self._directory.marks, VARIABLE: self.setups[number].encode()}
-        environment = passed_on(marks)
-        if self._remote:
-            hosts = [self._nodes[number].host]
-            argv = self._launcher.argv(1, argv, hosts)
-            environment = self._launcher.environment(marks, hosts=hosts)
-        log = self._directory.log(f"agent-{number}")
-        return launch.start(argv, environment, log, log)
+        hosts = [self._nodes[number].host]
+        environment = self._launcher.environment(marks, hosts=hosts)
+        return launch.start(self._launcher.argv(1, argv, hosts), environment, log, log)
 
     @property
     def contacts(self) -> Contacts:

@@ -35,6 +35,7 @@ class Setup:
         local: "other" or "rr", the class of the ranks under the local scheduler.
         same_clock: whether the node is the driver's own, so that their clocks are one.
         lease_s: how long the agent goes on without the driver.
+        driver: descriptor of a handle on the driver (a pidfd), inherited from it; None on other hosts.
     """
 
     directory: str
@@ -45,6 +46,7 @@ class Setup:
     local: str = "other"
     same_clock: bool = True
     lease_s: float = LEASE_S
+    driver: int | None = None
 
     def encode(self) -> str:
         """As text."""

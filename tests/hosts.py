@@ -22,7 +22,9 @@ from coordinator.setup import VARIABLE, Setup
 class Host:
     """An agent, with ranks that only speak its protocol."""
 
-    def __init__(self, directory: RunDirectory, mechanism: str | None, **options: Any) -> None:
+    def __init__(
+        self, directory: RunDirectory, mechanism: str | None, stderr: Any = None, **options: Any
+    ) -> None:
         self.directory = directory
         self.keys, self.agent_keys = Keys.make(), Keys.make()
         self.endpoint = f"ipc://{directory.hub}"
@@ -34,6 +36,8 @@ class Host:
             [sys.executable, "-m", "coordinator.agent"],
             env=passed_on({**directory.marks, VARIABLE: self.setup.encode()}),
             start_new_session=True,
+            stderr=stderr,
+            pass_fds=[] if self.setup.driver is None else [self.setup.driver],
         )
         self.heard: list[Any] = []
         self.children: list[subprocess.Popen[bytes]] = []

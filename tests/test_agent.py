@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import signal
 import socket
+import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -292,6 +294,34 @@ def test_whoever_is_lost_stopped_ranks_do_not_remain(host: Host, how: str) -> No
     assert all(rank.wait(10) is not None for rank in ranks)
     if how == "driver":
         assert 0.5 < time.monotonic() - begin_s < LEASE_S + 2
+
+
+@pytest.mark.slow
+def test_an_agent_whose_driver_ended_while_it_was_starting_ends_at_once_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    directory = RunDirectory.create()
+    driver = subprocess.Popen(["true"])
+    handle = os.pidfd_open(driver.pid)
+    driver.wait()
+    with (tmp_path / "said").open("w+") as said:
+        host = Host(directory, "signals", stderr=said, driver=handle)
+        os.close(handle)
+        host.agent.wait(30)
+        host.hub.close(0)
+        assert "its driver has ended" in Path(said.name).read_text()
+    directory.unlock()
+    assert eventually(lambda: not directory.path.exists())
+
+
+@pytest.mark.slow
+def test_a_driver_killed_while_its_agent_starts_leaves_nothing() -> None:
+    with running(policy="gang") as run:
+        assert eventually(lambda: run.part("agent"))
+        run.driver.kill()
+        run.driver.communicate()
+        assert eventually(lambda: not run.remains()), run.remains()
 
 
 @pytest.mark.slow
