@@ -1,4 +1,4 @@
-"""The ``lockstep`` command: the only place that prints and the only one that exits.
+"""The ``lockstep`` command: the only place that prints and, but for ``harness.__main__``, exits.
 
 Exit status: 0 done; 1 it ran and something failed; 2 bad input or usage; 130 interrupted,
 with everything released.
@@ -13,7 +13,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -82,13 +82,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options = parser().parse_args(arguments)
     except SystemExit as end:  # argparse has printed what is wrong
         return int(end.code or 0)
-    with _interruptible():
-        try:
+    try:
+        with _interruptible():
             return _answered(options)
-        except BrokenPipeError:
-            # Whoever reads our output has seen enough; nothing must be flushed into the void.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return FAILED
+    except (KeyboardInterrupt, SystemExit) as interruption:
+        _complain(str(interruption) if isinstance(interruption, Interrupted) else "interrupted")
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever reads our output has seen enough; nothing must be flushed into the void.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
 
 
 def _answered(options: argparse.Namespace) -> int:
@@ -102,14 +105,11 @@ def _answered(options: argparse.Namespace) -> int:
         with _watcher(err) as watcher:
             answer: Answer = options.module.execute(options, watcher)
     except InputError as error:
-        _complain(err, str(error))
+        _complain(str(error))
         return BAD_INPUT
     except (StoreError, LaunchError, SlurmError) as error:
-        _complain(err, str(error))
+        _complain(str(error))
         return FAILED
-    except (KeyboardInterrupt, SystemExit) as interruption:
-        _complain(err, str(interruption) if isinstance(interruption, Interrupted) else "interrupted")
-        return INTERRUPTED
     if options.json:
         print(json.dumps(answer.document, indent=2, allow_nan=False))
     else:
@@ -135,8 +135,10 @@ def _watcher(console: Console) -> Any:
     return BarWatcher(console) if console.is_terminal else PlainWatcher(console)
 
 
-def _complain(console: Console, message: str) -> None:
-    console.print(f"lockstep: {message}", markup=False, highlight=False, soft_wrap=True)
+def _complain(message: str) -> None:
+    with suppress(OSError):  # of a terminal that has been closed
+        sys.stderr.write(f"lockstep: {message}\n")
+        sys.stderr.flush()
 
 
 @contextmanager
@@ -160,4 +162,6 @@ def _interruptible() -> Iterator[None]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    from harness.__main__ import main as start
+
+    sys.exit(start())

@@ -6,10 +6,12 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 from imitation import TOOLS, imitate, imitate_simulated
+from runs import eventually
 
 from harness import cli, counterpart, store
 from harness.commands import COMMANDS
@@ -314,6 +316,28 @@ def start(pause_s, *arguments, cwd):
         stderr=subprocess.PIPE,
         preexec_fn=_hear_signals,  # noqa: PLW1509 - nothing but a signal call happens in the child
     )
+
+
+def catches(pid, signum):
+    """Whether a process has a handler for a signal."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    (mask,) = [line.split()[1] for line in status.splitlines() if line.startswith("SigCgt")]
+    return int(mask, 16) >> (signum - 1) & 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("delay_s", [0, 0.03, 0.1, 0.3, 0.6])
+def test_an_interrupt_during_the_imports_is_one_line(tmp_path, signum, delay_s):
+    command = [sys.executable, "-m", "harness", "run", "three-jobs"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "preexec_fn": _hear_signals}
+    with subprocess.Popen(command, cwd=tmp_path, env=ENVIRONMENT, **pipes) as process:
+        assert eventually(lambda: catches(process.pid, signal.SIGTERM))
+        time.sleep(delay_s)
+        process.send_signal(signum)
+        out, err = process.communicate(timeout=30)
+    assert process.returncode == 130 and out == b""
+    assert err.endswith(b"\n") and b"interrupted" in err.splitlines()[-1] and b"Traceback" not in err
 
 
 def _hear_signals():
