@@ -101,6 +101,8 @@ class Agent:
         self._directory = RunDirectory(path)
         self._directory = RunDirectory.adopt(path)
         self._guardian_process, self._guardian = guardian.start(self._directory, 2 * self._setup.lease_s)
+        if name and (reason := mechanisms.known()[name].unavailable()):
+            raise OSError(reason)
         mechanism = mechanisms.known()[name](self._directory) if name else None
         self._roster = Roster(self._directory, self._selector, self)
         if self._setup.driver is not None:

@@ -17,6 +17,7 @@ from typing import Any
 import zmq
 from zmq.utils import z85
 
+from coordinator.priority import levels
 from workloads.validation import InputError
 
 LONGEST_BYTES = 1 << 22
@@ -24,9 +25,6 @@ LONGEST_BYTES = 1 << 22
 
 WAITING = 1 << 14
 """Messages kept for a peer that does not take them; more are dropped."""
-
-PRIORITY = 51
-"""SCHED_FIFO priority of the transport's own thread, where the user may have one."""
 
 
 @dataclass(frozen=True)
@@ -175,10 +173,11 @@ class Line:
 
 def _context() -> zmq.Context[zmq.Socket[bytes]]:
     context = zmq.Context()
-    if os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK == os.SCHED_FIFO:
+    granted = levels()
+    if granted and os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK == os.SCHED_FIFO:
         # Its thread would otherwise wait for a processor behind spinning ranks.
         context.set(zmq.THREAD_SCHED_POLICY, os.SCHED_FIFO)
-        context.set(zmq.THREAD_PRIORITY, PRIORITY)
+        context.set(zmq.THREAD_PRIORITY, granted.transport)
     return context
 
 

@@ -9,19 +9,16 @@ from __future__ import annotations
 import os
 import re
 import signal
-import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar, Protocol, TypeVar
 
+from coordinator.priority import LEAST, levels
 from coordinator.processes import Process, descendants
 from coordinator.rundir import RunDirectory
 from workloads.validation import InputError, one_of
-
-RANK_PRIORITY = 10
-"""Realtime priority of ranks; the agent and the driver stay above it."""
 
 
 class Mechanism(Protocol):
@@ -194,7 +191,7 @@ class Realtime:
     per cent that the kernel reserves for ordinary processes.
     """
 
-    privilege: ClassVar[str] = "realtime scheduling (root, CAP_SYS_NICE, or ulimit -r of at least 10)"
+    privilege: ClassVar[str] = f"realtime scheduling (root, CAP_SYS_NICE, or ulimit -r of at least {LEAST})"
     harm: ClassVar[str] = (
         "spinning realtime ranks leave everything else on their processors about 5 % of the time "
         "(kernel.sched_rt_runtime_us); `lockstep clean` ends them"
@@ -205,8 +202,8 @@ class Realtime:
 
     @staticmethod
     def unavailable() -> str:
-        """Tries it, on a thread that ends at once."""
-        return "" if may_use_realtime() else f"it needs {Realtime.privilege}"
+        """Ranks must be below the agent, which would starve otherwise."""
+        return "" if levels() else f"it needs {Realtime.privilege}"
 
     def adopt(self, process: Process, job: int, rank: int) -> None:
         """Nothing to prepare."""
@@ -230,28 +227,16 @@ def set_class(process: Process, local: str) -> None:
     """
     if process.wait(0):
         return
-    policy, priority = (os.SCHED_RR, RANK_PRIORITY) if local == "rr" else (os.SCHED_OTHER, 0)
+    granted = levels()
+    policy, priority = (os.SCHED_OTHER, 0)
+    if local == "rr" and granted is not None:
+        policy, priority = os.SCHED_RR, granted.ranks
     with suppress(ProcessLookupError):
         os.sched_setscheduler(process.pid, policy, os.sched_param(priority))
     if process.family:
         for child in descendants(process.pid):
             with suppress(ProcessLookupError):
                 os.sched_setscheduler(child.pid, policy, os.sched_param(priority))
-
-
-def may_use_realtime() -> bool:
-    """Whether this user may put a process under SCHED_RR."""
-    allowed = []
-
-    def attempt() -> None:
-        with suppress(OSError):
-            os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(RANK_PRIORITY))
-            allowed.append(True)
-
-    thread = threading.Thread(target=attempt)
-    thread.start()
-    thread.join()
-    return bool(allowed)
 
 
 def check_local(local: str) -> None:
@@ -261,7 +246,7 @@ def check_local(local: str) -> None:
         InputError: for an unknown class, or "rr" without the privilege it needs.
     """
     one_of("local", local, ["other", "rr"])
-    if local == "rr" and not may_use_realtime():
+    if local == "rr" and not levels():
         raise InputError(
             "local", "rr", f"it needs {Realtime.privilege}", 'raise the limit, or choose local = "other"'
         )

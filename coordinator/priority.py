@@ -1,7 +1,8 @@
 """Getting a processor promptly in the midst of spinning ranks.
 
 The driver, the agent and the guardian run for microseconds at a time, but must do so on
-time: above realtime ranks if the user may, with a short slice otherwise.
+time: above realtime ranks if the user may, with a short slice otherwise. Who may have
+realtime classes up to a limit only (RLIMIT_RTPRIO) gets all of them below it, in the same order.
 """
 
 from __future__ import annotations
@@ -9,11 +10,31 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+import resource
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import cache
+from typing import NamedTuple
 
-PRIORITY = 50
-"""SCHED_FIFO priority, above that of realtime ranks."""
+
+class Levels(NamedTuple):
+    """Realtime priorities: each is above the next, but that the first two may be the same.
+
+    Attributes:
+        transport: of the thread that sends and receives messages (SCHED_FIFO).
+        control: of driver, agent and guardian (SCHED_FIFO).
+        ranks: of realtime ranks (SCHED_RR).
+    """
+
+    transport: int
+    control: int
+    ranks: int
+
+
+WANTED = Levels(51, 50, 10)
+LEAST = 2
+"""The lowest limit (``ulimit -r``) with which ranks can be below what controls them."""
 
 SLICE_NS = 100_000
 """The smallest slice that EEVDF grants; the request of a task with a short one comes first."""
@@ -38,6 +59,35 @@ class _Attributes(ctypes.Structure):
     )
 
 
+@cache
+def levels() -> Levels | None:
+    """The priorities that this user may have here; None if they are too few for realtime ranks."""
+    if _granted(WANTED.transport):
+        return WANTED
+    _, limit = resource.getrlimit(resource.RLIMIT_RTPRIO)
+    resource.setrlimit(resource.RLIMIT_RTPRIO, (limit, limit))
+    top = WANTED.transport if limit == resource.RLIM_INFINITY else min(WANTED.transport, limit)
+    if top < LEAST or not _granted(top):
+        return None
+    control = min(WANTED.control, top)
+    return Levels(top, control, min(WANTED.ranks, control - 1))
+
+
+def _granted(priority: int) -> bool:
+    """Whether the kernel grants this priority, tried on a thread that ends at once."""
+    granted = []
+
+    def attempt() -> None:
+        with suppress(OSError):
+            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(priority))
+            granted.append(True)
+
+    thread = threading.Thread(target=attempt)
+    thread.start()
+    thread.join()
+    return bool(granted)
+
+
 @contextmanager
 def prompt() -> Iterator[str]:
     """Let this thread be scheduled promptly; yields in words how, and restores it at the end.
@@ -45,15 +95,15 @@ def prompt() -> Iterator[str]:
     Processes started meanwhile do not inherit it.
     """
     before = os.sched_getscheduler(0), os.sched_getparam(0)
-    try:
-        # Without reset-on-fork the ranks would inherit a priority above everything else.
-        os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(PRIORITY))
-    except PermissionError:
+    granted = levels()
+    if granted is None:
         yield f"a slice of {SLICE_NS // 1000} us" if _request_slice(SLICE_NS) else "no special priority"
         _request_slice(0)
         return
+    # Without reset-on-fork the ranks would inherit a priority above everything else.
+    os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(granted.control))
     try:
-        yield f"SCHED_FIFO at priority {PRIORITY}"
+        yield f"SCHED_FIFO at priority {granted.control}"
     finally:
         policy, parameters = before
         try:

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from runs import eventually, state
 
-from coordinator import mechanisms
+from coordinator import mechanisms, priority
+from coordinator.environment import passed_on
 from coordinator.mechanisms import Freezer, Realtime, Signals, choose, known
 from coordinator.priority import prompt
 from coordinator.processes import Process, end, find
@@ -135,11 +136,53 @@ def test_an_unavailable_mechanism_is_refused_with_its_reason(monkeypatch: pytest
     monkeypatch.setattr(mechanisms, "cgroup_base", lambda: None)
     with pytest.raises(InputError, match="no cgroup v2"):
         choose("freezer")
-    monkeypatch.setattr(mechanisms, "may_use_realtime", lambda: False)
+    monkeypatch.setattr(mechanisms, "levels", lambda: None)
     with pytest.raises(InputError, match="CAP_SYS_NICE"):
         choose("realtime")
     with pytest.raises(InputError, match="CAP_SYS_NICE"):
         mechanisms.check_local("rr")
+
+
+LIMITS = [(1, None), (2, (2, 2, 1)), (10, (10, 10, 9)), (50, (50, 50, 10)), (99, (51, 50, 10))]
+
+
+@pytest.mark.parametrize(("limit", "granted"), LIMITS)
+def test_the_ranks_are_always_below_what_controls_them(
+    limit: int, granted: tuple[int, int, int] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(priority, "_granted", lambda wanted: wanted <= limit)
+    monkeypatch.setattr(priority.resource, "getrlimit", lambda which: (0, limit))
+    monkeypatch.setattr(priority.resource, "setrlimit", lambda which, limits: None)
+    assert priority.levels.__wrapped__() == granted
+
+
+LIMITED = """
+import os, resource, sys
+from coordinator import link, mechanisms, priority
+try:
+    resource.setrlimit(resource.RLIMIT_RTPRIO, (0, 10))
+except ValueError:
+    sys.exit(77)
+os.setresuid(65534, 65534, 65534)
+child = os.fork()
+if not child:
+    while True:
+        pass
+with priority.prompt():
+    link.Hub("tcp://127.0.0.1:0", link.Keys.make(), {}).close(0)  # its thread has a priority of its own
+    mechanisms.set_class(mechanisms.Process(child), "rr")
+    print(os.sched_getparam(0).sched_priority, os.sched_getparam(child).sched_priority)
+os.kill(child, 9)
+"""
+
+
+@pytest.mark.slow
+def test_a_user_with_a_limit_has_realtime_ranks_below_it() -> None:
+    words = [sys.executable, "-c", LIMITED]
+    done = subprocess.run(words, env=passed_on({}), capture_output=True, text=True, check=False)
+    if done.returncode == 77:
+        pytest.skip("this user cannot give itself a limit")
+    assert (done.stdout, done.stderr) == ("10 9\n", "")
 
 
 def test_priority_is_restored_and_not_inherited() -> None:
