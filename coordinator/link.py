@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +26,10 @@ LONGEST_BYTES = 1 << 22
 
 WAITING = 1 << 14
 """Messages kept for a peer that does not take them; more are dropped."""
+
+
+HANG_UP_S = 1.0
+"""How long hanging up may take besides."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +125,7 @@ class Hub:
         """Let what is sent go out, for so long, and hang up."""
         self._socket.close(round(linger_s * 1e3))
         self._gate.close(0)
-        self._context.term()
+        _terminate(self._context, linger_s)
 
     def _admit(self) -> None:
         """Answer who may speak (ZAP, RFC 27)."""
@@ -168,7 +173,7 @@ class Line:
     def close(self, linger_s: float = 1.0) -> None:
         """Let what is sent go out, for so long, and hang up."""
         self._socket.close(round(linger_s * 1e3))
-        self._context.term()
+        _terminate(self._context, linger_s)
 
 
 def _context() -> zmq.Context[zmq.Socket[bytes]]:
@@ -179,6 +184,17 @@ def _context() -> zmq.Context[zmq.Socket[bytes]]:
         context.set(zmq.THREAD_SCHED_POLICY, os.SCHED_FIFO)
         context.set(zmq.THREAD_PRIORITY, granted.transport)
     return context
+
+
+def _terminate(context: zmq.Context[zmq.Socket[bytes]], linger_s: float) -> None:
+    """Give the context back; one that cannot is left behind.
+
+    After a message to a peer that has just been killed the library may wait for ever for the end of
+    that connection (its issue 2733).
+    """
+    thread = threading.Thread(target=context.term, daemon=True)
+    thread.start()
+    thread.join(linger_s + HANG_UP_S)
 
 
 def _prepare(end: zmq.Socket[bytes], keys: Keys) -> None:
