@@ -103,7 +103,7 @@ def decoded(table: str, row: sqlite3.Row) -> dict[str, Any]:
 
 
 def _parsed(table: str, name: str, text: Any) -> Any:
-    value: Any = json.loads(text, parse_constant=_refuse)
+    value: Any = json.loads(text, parse_constant=float if name == "source" else _refuse)
     if value is None and not COLUMNS[table][name][1]:
         return None
     if (table, name) == ("schedules", "processors"):
