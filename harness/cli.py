@@ -85,8 +85,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with _interruptible():
             return _answered(options)
-    except (KeyboardInterrupt, SystemExit) as interruption:
+    except KeyboardInterrupt as interruption:
         _complain(str(interruption) if isinstance(interruption, Interrupted) else "interrupted")
+        return INTERRUPTED
+    except SystemExit as end:
+        if end.code not in [128 + signum for signum in ENDING_SIGNALS]:
+            return int(end.code or 0)  # rich ends so when nobody reads
+        _complain("interrupted")
         return INTERRUPTED
     except BrokenPipeError:
         # Whoever reads our output has seen enough; nothing must be flushed into the void.
