@@ -13,16 +13,19 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import Any
 
-from coordinator import cleanup, feasible, guardian, history, launch, processes, protocol, ranks
+from coordinator import cleanup, feasible, guardian, history, launch, protocol, ranks
 from coordinator.conductor import Conductor
+from coordinator.discards import Discards
 from coordinator.feasible import Means
 from coordinator.history import Beginning, Event, History
 from coordinator.interrupt import Interrupt
-from coordinator.launch import Started
+from coordinator.launch import Launcher, Started
+from coordinator.link import LinkError
+from coordinator.logs import Logs
 from coordinator.nodes import SILENCE, Contacts, Nodes
-from coordinator.outcome import Part, outcome, unfit
+from coordinator.outcome import Part, never_begun, outcome, unfit
 from coordinator.priority import prompt
-from coordinator.processes import JOB, Process
+from coordinator.processes import Process
 from coordinator.rundir import RunDirectory
 from coordinator.session import Plan, Session
 from coordinator.timer import Alarm
@@ -45,6 +48,9 @@ REPORT_S = 5.0
 FINALIZE_S = 30.0
 """How long all launchers may take to end after the end of the workload."""
 
+WARNINGS = 20
+"""So many are kept of a run, the first."""
+
 Progress = Callable[[str], None]
 
 
@@ -52,22 +58,31 @@ class RunFailed(Exception):  # noqa: N818 - says what became of the run
     """The run as a whole cannot go on."""
 
 
-def run_workload(workload: Workload, progress: Progress | None = None) -> Result:
+def run_workload(
+    workload: Workload, progress: Progress | None = None, launcher: Launcher | None = None
+) -> Result:
     """Run a workload on this machine, or on the nodes it names, and return what came of it.
+
+    A ``launcher`` is that of a series of runs; without one it is the first that is found.
 
     However it ends, no process that it started is left, held or not, nor any file, cgroup or
     shared memory of it. A job that fails is told in the result, as is a run that fails.
 
     Raises:
         InputError: before anything is started, if something asked for cannot be had here.
+        LaunchError: before anything is started, if the series' launcher is not there any more.
         KeyboardInterrupt: on SIGINT, once everything is released.
         SystemExit: on SIGTERM, once everything is released.
     """
-    means = feasible.means(workload)
+    means = feasible.means(workload, launcher)
     session, jobs = feasible.session(workload)
-    with Interrupt() as interrupt:
-        driver = Driver(RunDirectory.create(), workload, means, interrupt, progress or (lambda text: None))
-        return driver.result(driver.play(session, jobs))
+    try:
+        with Interrupt() as interrupt:
+            directory = RunDirectory.create()
+            driver = Driver(directory, workload, means, interrupt, progress or (lambda text: None))
+            return driver.result(driver.play(session, jobs))
+    except OSError as error:
+        return never_begun(workload, means, f"there is no place for the run: {error}")
 
 
 class Driver:
@@ -90,7 +105,10 @@ class Driver:
         self._progress = progress
         self._parts = {job.number: Part() for job in workload.jobs}
         self._jobs = {job.number: job for job in workload.jobs}
+        self._discards = Discards(directory.run, self._warn)
+        self._logs = Logs(directory, self._warn)
         self._switches: list[Switch] = []
+        self._warnings: list[str] = []
         self._history = History(directory.history)
         self._nodes: Nodes
         self._origin_ns: int | None = None
@@ -115,6 +133,8 @@ class Driver:
                 self._perform()
         except RunFailed as failed:
             return str(failed)
+        except (OSError, LinkError) as error:
+            return f"the run cannot go on: {error}"
         finally:
             self._history.end()
             # Again, in case the guardian was killed.
@@ -127,6 +147,8 @@ class Driver:
 
     def result(self, failure: str) -> Result:
         """What came of it, all times relative to the start of the run."""
+        if not hasattr(self, "_conductor"):
+            return never_begun(self._workload, self._means, failure)
         return outcome(
             self._workload,
             self._parts,
@@ -138,6 +160,7 @@ class Driver:
             launcher=str(self._means.launcher),
             nodes=self._nodes.results(),
             failure=failure,
+            warnings=tuple(self._warnings),
         )
 
     # What the conductor asks for.
@@ -146,23 +169,26 @@ class Driver:
         """Start a job's ranks, which report to the agents of their nodes and wait."""
         part = self._parts[job]
         part.placement = self._ranks(job, placement)
+        part.ready.clear()
         if part.mpiexec is not None:
             part.mpiexec = None
             self._discard(job)
-        if self._refused(part, placement):
+        self._discards.then(job, lambda: self._start(job, part))
+
+    def _start(self, job: int, part: Part) -> None:
+        if part is not self._parts[job] or self._conductor.is_over(job):
             return
-        part.ready.clear()
-        count = part.processes
-        launcher = self._means.own.get(job, self._means.launcher)
+        if self._refused(part, part.placement):
+            return
         hosts = self._nodes.hosts(part.placement)
-        rank = ranks.argv(self._workload, self._jobs[job], count, self._directory)
-        argv = launcher.argv(count, rank, hosts)
-        environment = launcher.environment({**self._directory.marks, JOB: str(job)}, hosts=hosts)
-        out, err = (self._directory.log(f"job-{job}-{stream}") for stream in ("out", "err"))
-        status = self._directory.status(job) if self._workload.nodes else None
-        part.mpiexec = launch.start(argv, environment, out, err, status)
-        self._note(history.Launched(job, part.mpiexec.pid))
-        self._watch_launcher(job, part.mpiexec)
+        start = (self._workload, self._means, self._jobs[job], part.processes, hosts, self._directory)
+        try:
+            part.mpiexec = ranks.start(*start)
+            self._note(history.Launched(job, part.mpiexec.pid))
+            self._watch_launcher(job, part.mpiexec)
+        except OSError as error:
+            # It fails as soon as the conductor is done.
+            part.failure, part.give_up_ns = f"its launcher cannot be started: {error}", time.monotonic_ns()
 
     def _watch_launcher(self, job: int, mpiexec: Started) -> None:
         handle = launch.handle(mpiexec)
@@ -234,16 +260,21 @@ class Driver:
         self._nodes.send(protocol.Leave())
         self._give_up_ns = time.monotonic_ns() + round(FINALIZE_S * 1e9)
         self._give_up_why = f"a launcher did not end within {FINALIZE_S:g} s after its job"
-        while any(part.mpiexec and part.mpiexec.poll() is None for part in self._parts.values()):
-            self._wait()
-        for key, _ in self._selector.select(0):  # the ends of the last launchers among them
-            key.data()
+        try:
+            while any(part.mpiexec and part.mpiexec.poll() is None for part in self._parts.values()):
+                self._wait()
+            for key, _ in self._selector.select(0):  # the ends of the last launchers among them
+                key.data()
+        except RunFailed as failed:
+            if self._interrupt.caught:
+                raise
+            self._warn(f"{failed}; all records were there")
 
     def _wait(self) -> None:
         """Sleep until something happens and deal with it."""
         self._nodes.receive()
         dues = [part.give_up_ns for part in self._parts.values() if part.give_up_ns is not None]
-        dues += [self._give_up_ns, self._nodes.due_ns()]
+        dues += [self._give_up_ns, self._nodes.due_ns(), *self._discards.dues_ns()]
         due_ns = self._conductor.due_ns()
         if self._origin_ns is not None and due_ns is not None:
             dues.append(self._origin_ns + due_ns)
@@ -257,6 +288,8 @@ class Driver:
         if now_ns >= self._give_up_ns:
             raise RunFailed(self._give_up_why)
         self._nodes.check(now_ns)
+        self._discards.go_on(now_ns)
+        self._logs.bound(now_ns)
         for job, part in self._parts.items():
             if part.give_up_ns is not None and now_ns >= part.give_up_ns:
                 self._fail(job, part.failure)
@@ -285,7 +318,7 @@ class Driver:
             case protocol.Trouble(text, fatal):
                 if fatal:
                     raise RunFailed(text)
-                self._progress(text)
+                self._warn(text)
             case protocol.Ready(job, rank) | protocol.Finished(job, rank) | protocol.Gone(job, rank):
                 part = self._parts.get(job)
                 if part is not None and rank in part.ranks_on(node, self._nodes.node_of):
@@ -354,8 +387,7 @@ class Driver:
             self._give_up(job, "its launcher has ended and its ranks have not", REPORT_S)
             return
         logs = (self._directory.log(f"job-{job}-{stream}") for stream in ("err", "out"))
-        said = next(filter(None, map(launch.tail, logs)), "")
-        why = "\n".join(filter(None, [part.failure, f"its launcher {launch.describe(status)}", said]))
+        why = f"{part.failure}\nits launcher {launch.failed(status, *logs)}".lstrip()
         if self._workload.nodes and not part.begun:
             self._give_up(job, why, self._loss_s)
         else:
@@ -381,7 +413,13 @@ class Driver:
 
     def _discard(self, job: int) -> None:
         self._nodes.send(protocol.Discard(job))
-        processes.end(self._directory.run, job, grace_s=0)
+        self._discards.begin(job, time.monotonic_ns())
+
+    def _warn(self, text: str) -> None:
+        """Tell something that does not keep the run from going on, and have the result say it."""
+        self._progress(text)
+        if text not in self._warnings:
+            self._warnings = [*self._warnings, text][:WARNINGS]
 
     def _now_ns(self) -> int:
         return time.monotonic_ns() - self._origin_ns if self._origin_ns is not None else 0

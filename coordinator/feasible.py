@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from coordinator import mechanisms
-from coordinator.launch import Launcher, find_launcher, launcher_at
+from coordinator.launch import Launcher, find_launcher, launcher_at, unchanged
 from coordinator.session import Session
 from coordinator.view import Job, Machine
 from coordinator.workload import Work, Workload
@@ -33,14 +33,16 @@ class Means:
     own: Mapping[int, Launcher]
 
 
-def means(workload: Workload) -> Means:
-    """What there is here to run a workload with.
+def means(workload: Workload, launcher: Launcher | None = None) -> Means:
+    """What there is here to run a workload with; without a ``launcher`` the usual one.
 
     Raises:
         InputError: if something that it asks for cannot be had.
+        LaunchError: if ``launcher`` is not there any more.
     """
     mechanism, reason = _mechanism(workload)
-    launcher = find_launcher(hosts=[node.host for node in workload.nodes])
+    hosts = [node.host for node in workload.nodes]
+    launcher = unchanged(launcher) if launcher else find_launcher(hosts=hosts)
     programs = {job.number: job.program for job in workload.jobs}
     own = {
         number: launcher_at(program.launcher)

@@ -36,11 +36,22 @@ PLUGINS = ("pmi2", "pmix")
 
 TRIAL_S = 60.0
 
+HEAD_BYTES = 1 << 20
+"""So much of the beginning of an output file is its output."""
+
 TAIL_BYTES = 1 << 16
 """So much of the end of an output file is looked at for its last lines."""
 
 REMEDY = "pip install 'lockstep-scheduling[mpich]'"
 
+
+SHARED_MEMORY = Path("/dev/shm")
+
+BUS_ERRORS = (-signal.SIGBUS, 128 + signal.SIGBUS)
+"""Exit statuses of a program that has met one, and of a shell or launcher that says so."""
+
+BUS_ERROR_SIGNS = ("Bus error", "signal 7", "EXIT CODE: 7\n")
+"""How launchers tell of a rank that has; the last is MPICH's, of the first rank that failed."""
 
 KEEPING_STATUS = ("/bin/sh", "-c", '"$@"; status=$?; echo $status > "$0"; exit $status')
 """Runs a program and leaves its exit status in a file, for those who are not its parent."""
@@ -214,6 +225,25 @@ def _identify(path: str) -> Launcher | None:
     return recognize(path, answer.stdout)
 
 
+def unchanged(launcher: Launcher) -> Launcher:
+    """The same launcher, which is still there: a series of runs is measured with one MPI.
+
+    Raises:
+        LaunchError: if it has gone, or another one is in its place.
+    """
+    if launcher.kind == SRUN:
+        found = launcher if os.access(launcher.path, os.X_OK) else None
+    else:
+        found = _identify(launcher.path)
+    if found != launcher:
+        what = f"now it is {found}" if found else "it has gone, or does not answer"
+        raise LaunchError(
+            f"what is measured here began with the launcher {launcher}, and {what}; "
+            "no other takes its place: bring it back and go on with --resume, or choose another --results"
+        )
+    return launcher
+
+
 def recognize(path: str, answer: str) -> Launcher | None:
     """The launcher that gives this answer to ``--version``; None for an unknown one."""
     lines = answer.splitlines()
@@ -312,18 +342,19 @@ def run_session(argv: Sequence[str], environment: Mapping[str, str], timeout_s: 
         LaunchError: if it cannot be started, exits with another status than 0, or takes longer
             than ``timeout_s``.
     """
-    with guardian.guarded() as directory:
-        out, err = directory.log("out"), directory.log("err")
-        try:
+    try:
+        with guardian.guarded() as directory:
+            out, err = directory.log("out"), directory.log("err")
             process = start(argv, {**environment, **directory.marks}, out, err)
-            status = process.wait(timeout_s)
-        except OSError as error:
-            raise LaunchError(f"cannot start {argv[0]}: {error}") from error
-        except subprocess.TimeoutExpired:
-            raise LaunchError(f"{argv[0]} took longer than {timeout_s:g} s\n{tail(err)}") from None
-        if status:
-            raise LaunchError(f"{argv[0]} {describe(status)}\n{tail(err)}")
-        return out.read_text(errors="replace")
+            try:
+                status = process.wait(timeout_s)
+            except subprocess.TimeoutExpired:
+                raise LaunchError(f"{argv[0]} took longer than {timeout_s:g} s\n{tail(err)}") from None
+            if status:
+                raise LaunchError(f"{argv[0]} {failed(status, err)}")
+            return out.read_text(errors="replace")
+    except OSError as error:
+        raise LaunchError(f"cannot run {argv[0]}: {error}") from error
 
 
 def describe(status: int) -> str:
@@ -331,11 +362,32 @@ def describe(status: int) -> str:
     return f"exited with status {status}" if status >= 0 else f"was killed by signal {-status}"
 
 
-def head(path: Path, most_bytes: int = 1 << 20) -> str:
+def failed(status: int, *logs: Path) -> str:
+    """How a program has failed: its exit status, its last words in the first log with any, and a cause."""
+    said = next(filter(None, map(tail, logs)), "")
+    bus_error = status in BUS_ERRORS or any(sign in said for sign in BUS_ERROR_SIGNS)
+    return "\n".join(filter(None, [describe(status), said, _shared_memory() if bus_error else ""]))
+
+
+def _shared_memory() -> str:
+    """What a bus error is about."""
+    try:
+        found = os.statvfs(SHARED_MEMORY)
+    except OSError:
+        return ""
+    free, total = (blocks * found.f_frsize / (1 << 20) for blocks in (found.f_bavail, found.f_blocks))
+    return (
+        f"Signal 7 is a bus error, mostly because {SHARED_MEMORY}, where ranks share memory, is full: "
+        f"{free:.1f} of {total:.1f} MiB are free now. Remove what fills it (ls -l {SHARED_MEMORY}, lockstep "
+        f"clean), or enlarge it (mount -o remount,size=1G {SHARED_MEMORY}; docker run --shm-size=1g)"
+    )
+
+
+def head(path: Path) -> str:
     """The beginning of an output file."""
     try:
         with path.open("rb") as file:
-            return file.read(most_bytes).decode(errors="replace")
+            return file.read(HEAD_BYTES).decode(errors="replace")
     except OSError:
         return ""
 

@@ -21,6 +21,9 @@ from zmq.utils import z85
 from coordinator.priority import levels
 from workloads.validation import InputError
 
+LinkError = zmq.ZMQError
+"""A line cannot be had: an address in use, or no descriptor left."""
+
 LONGEST_BYTES = 1 << 22
 """No message comes near this; who sends a longer one is cut off."""
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from coordinator.feasible import Means
 from coordinator.launch import Started
 from coordinator.protocol import FLAW
 from coordinator.workload import JobResult, NodeResult, ParallelJob, Result, Switch, Workload
@@ -50,7 +51,8 @@ def unfit(
 ) -> str:
     """Why this cannot be the record of a rank of a job in a run that began then; empty if it can."""
     if FLAW in record:
-        return str(record[FLAW])
+        why = record[FLAW]
+        return why if isinstance(why, str) and why and why.isprintable() else "it has a flaw"
     if origin_ns is None or not part.begun:
         return "it has not begun"
     if why := flaw(record, PLACE if isinstance(job.program, Command) else OURS):
@@ -82,6 +84,7 @@ def outcome(
     launcher: str,
     nodes: tuple[NodeResult, ...],
     failure: str,
+    warnings: tuple[str, ...],
 ) -> Result:
     """The result of a run that began at ``origin_ns`` of its clock."""
     jobs, ranks = [], []
@@ -119,4 +122,23 @@ def outcome(
         launcher=launcher,
         failure=failure or "\n".join(failed),
         nodes=nodes,
+        warnings=warnings,
+    )
+
+
+def never_begun(workload: Workload, means: Means, failure: str) -> Result:
+    """The result of a run that could not even be prepared."""
+    parts = {job.number: Part() for job in workload.jobs}
+    return outcome(
+        workload,
+        parts,
+        {},
+        (),
+        0,
+        mechanism=means.mechanism or "none",
+        mechanism_reason=means.reason,
+        launcher=str(means.launcher),
+        nodes=(),
+        failure=failure,
+        warnings=(),
     )

@@ -11,7 +11,7 @@ import os
 import select
 import signal
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Generator, Iterator
 from pathlib import Path
 
 RUN = "LOCKSTEP_RUN"
@@ -132,11 +132,26 @@ def find(run: str, job: int | None = None, spare: Collection[int] = ()) -> list[
 def end(
     run: str, job: int | None = None, spare: Collection[int] = (), grace_s: float = GRACE_S
 ) -> tuple[int, int]:
+    """End the processes of a run or job, as ``ending`` does, and wait for it."""
+    steps = ending(run, job, spare, grace_s)
+    while True:
+        try:
+            process, wait_s = next(steps)
+        except StopIteration as done:
+            ended: tuple[int, int] = done.value
+            return ended
+        process.wait(wait_s)
+
+
+def ending(
+    run: str, job: int | None = None, spare: Collection[int] = (), grace_s: float = GRACE_S
+) -> Generator[tuple[Process, float], None, tuple[int, int]]:
     """End the processes of a run or job: SIGTERM, grace, SIGKILL; also the stopped ones.
 
     And their parents, if those are what a launcher leaves on a node to start its ranks: cut off
     from their launcher, they would wait for it.
 
+    Yields a process for whose end to wait, and for how many seconds at most, before the next step.
     Returns how many were ended and how many would not end even so.
     """
     begin = time.monotonic()
@@ -158,7 +173,7 @@ def end(
             process.send(signal.SIGCONT)
             asked.add(process.pid)
         # A short wait each time: an ending launcher may start or hand over processes.
-        found[0].wait(0.02 if elapsed_s < grace_s else 0.1)
+        yield found[0], 0.02 if elapsed_s < grace_s else 0.1
         for process in found:
             if process.pid not in proxies:
                 process.close()

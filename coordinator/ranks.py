@@ -1,19 +1,45 @@
-"""What each rank of a job executes: a program in its wrapper, or an entry of our own."""
+"""Starting jobs, and what each rank executes: a program in its wrapper, or an entry of our own."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from coordinator import protocol
+from coordinator import launch, protocol
 from coordinator.environment import PYTHON
+from coordinator.feasible import Means
+from coordinator.launch import Started
+from coordinator.processes import JOB
 from coordinator.rundir import RunDirectory
 from coordinator.workload import ParallelJob, Workload
 from workloads.other import Command
 from workloads.program import Program
 from workloads.single import KINDS
+
+
+def start(
+    workload: Workload,
+    means: Means,
+    job: ParallelJob,
+    count: int,
+    hosts: Sequence[str],
+    directory: RunDirectory,
+) -> Started:
+    """Start the launcher of a job on ``count`` processes; returns it.
+
+    Raises:
+        OSError: if it cannot be started.
+    """
+    number = job.number
+    launcher = means.own.get(number, means.launcher)
+    words = launcher.argv(count, argv(workload, job, count, directory), hosts)
+    environment = launcher.environment({**directory.marks, JOB: str(number)}, hosts=hosts)
+    out, err = (directory.log(f"job-{number}-{stream}") for stream in ("out", "err"))
+    status = directory.status(number) if workload.nodes else None
+    return launch.start(words, environment, out, err, status)
 
 
 def argv(workload: Workload, job: ParallelJob, count: int, directory: RunDirectory) -> list[str]:

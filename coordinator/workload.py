@@ -163,7 +163,7 @@ class Result:
 
     ``ranks`` holds one record per rank that finished (``workloads.recorder``), its start and
     finish being nanoseconds since the start of the run too; ``failure`` is empty when every
-    job finished.
+    job finished. ``warnings`` say what was amiss and did not keep it from going on.
     """
 
     jobs: tuple[JobResult, ...]
@@ -174,3 +174,4 @@ class Result:
     launcher: str
     failure: str = ""
     nodes: tuple[NodeResult, ...] = ()
+    warnings: tuple[str, ...] = ()

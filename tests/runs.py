@@ -209,6 +209,7 @@ if __name__ == "__main__":
     told = {
         "failure": result.failure,
         "jobs": [job.failure for job in result.jobs],
+        "warnings": result.warnings,
         "spans_ns": [(job.start_ns, job.finish_ns) for job in result.jobs],
         "placements": [job.placement for job in result.jobs],
         "hosts": sorted({rank["host"] for rank in result.ranks}),

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
-from runs import eventually
+from runs import eventually, workload
 
 from coordinator import launch
 from coordinator.environment import passed_on
-from coordinator.launch import Launcher, LaunchError, find_launcher, recognize, run_session
+from coordinator.launch import Launcher, LaunchError, find_launcher, recognize, run_session, unchanged
 from coordinator.processes import RUN, marked
+from harness.commands.run import real_tools
 from workloads.validation import InputError
 
 MPICH = Launcher("mpich", "/x/mpiexec", "5.0")
@@ -92,7 +96,7 @@ def test_a_session_returns_its_output_and_leaves_no_directory(tmp_path: Path) ->
 def test_a_failing_session_shows_what_it_said() -> None:
     with pytest.raises(LaunchError, match="status 3\nno luck"):
         run_session([sys.executable, "-c", "import sys; sys.stderr.write('no luck'); sys.exit(3)"], {}, 10)
-    with pytest.raises(LaunchError, match="cannot start /nonexistent"):
+    with pytest.raises(LaunchError, match="cannot run /nonexistent"):
         run_session(["/nonexistent"], {}, 10)
 
 
@@ -120,3 +124,52 @@ def test_of_an_endless_file_only_the_end_is_read(tmp_path: Path) -> None:
         file.seek(1 << 40)  # sparse
         file.write(b"\nthe last\nwords\n")
     assert launch.tail(tmp_path / "log", 2) == "the last\nwords"
+
+
+def test_a_series_is_measured_with_one_launcher_and_its_loss_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, other = tmp_path / "ours", tmp_path / "other"
+    for place, version in ((ours, "1.1"), (other, "2.2")):
+        place.mkdir()
+        fake(place, f"HYDRA build details:\nVersion: {version}")
+    monkeypatch.setattr(sys, "executable", str(ours / "python"))
+    monkeypatch.setenv("PATH", str(other), prepend=":")
+    tools = real_tools()
+    assert "1.1" in tools.launcher and unchanged(find_launcher()) == find_launcher()
+    fake(ours, "HYDRA build details:\nVersion: 3.3")
+    with pytest.raises(LaunchError, match=r"began with the launcher mpich 1\.1 .* now it is mpich 3\.3"):
+        tools.run_workload(workload(), lambda text: None)
+    (ours / "mpiexec").unlink()
+    with pytest.raises(LaunchError, match=r"has gone, or does not answer; no other takes its place"):
+        tools.run_workload(workload(), lambda text: None)
+    assert find_launcher().version == "2.2"  # which would have taken it
+
+
+@pytest.mark.parametrize(
+    ("status", "said"), [(-7, ""), (135, ""), (7, "EXIT STRING: Bus error (signal 7)"), (1, "on signal 7")]
+)
+def test_a_bus_error_is_explained(status: int, said: str, tmp_path: Path) -> None:
+    (tmp_path / "err").write_text(said)
+    told = launch.failed(status, tmp_path / "err", tmp_path / "out")
+    assert told.startswith(launch.describe(status)) and said in told
+    assert "MiB are free now" in told and "--shm-size" in told
+    assert "shm" not in launch.failed(1, tmp_path / "out")
+
+
+@pytest.mark.slow
+def test_a_full_shared_memory_is_named_in_the_failure(tmp_path: Path) -> None:
+    script = Path(__file__).with_name("runs.py")
+    run = f"{sys.executable} {script} '{{\"jobs\": 1}}'"
+    mount = "mount -t tmpfs -o size=64k tmpfs /dev/shm || exit 77"
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", f"{mount}; {run}"],
+        env={**os.environ, "XDG_RUNTIME_DIR": str(tmp_path), "PYTHONPATH": str(script.parents[1])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode in (1, 77) and not done.stdout:
+        pytest.skip("mounting takes privileges")
+    (failure,) = json.loads(done.stdout)["jobs"]
+    assert "Signal 7 is a bus error" in failure and "of 0.1 MiB are free" in failure, failure

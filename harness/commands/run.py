@@ -6,6 +6,7 @@ import argparse
 import json
 import re
 from collections.abc import Collection, Sequence
+from functools import partial
 from pathlib import Path
 
 from coordinator import mechanisms, takeover
@@ -78,7 +79,8 @@ def real_tools(nodes: Sequence[Node] = ()) -> Tools:
     """
     hosts = [node.host for node in nodes]
     launcher = find_launcher(hosts=hosts)
-    return Tools(str(launcher), mpi_probe(launcher), run_workload, mpi_probe_between(launcher, hosts))
+    run_with_it = partial(run_workload, launcher=launcher)
+    return Tools(str(launcher), mpi_probe(launcher), run_with_it, mpi_probe_between(launcher, hosts))
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
@@ -87,7 +89,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     Raises:
         InputError: for bad input, before anything is started.
         StoreError: if records cannot be written.
-        LaunchError: if the calibration fails.
+        LaunchError: if the calibration fails, or the launcher is not there any more.
         Interrupted: on SIGINT or SIGTERM, with everything released.
     """
     number("--tau", options.tau, above=0)

@@ -1,0 +1,81 @@
+"""Output that does not end: it neither fills the disk nor loses its beginning and its end."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from runs import running, workload
+
+from coordinator import launch, logs
+from coordinator.driver import run_workload
+from coordinator.workload import ParallelJob
+from workloads.other import Command
+
+MIB = 1 << 20
+
+
+def kept_bytes(path: Path) -> int:
+    """The room that a file takes."""
+    return path.stat().st_blocks * 512
+
+
+def test_a_log_that_is_too_long_loses_its_middle_and_its_writer_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "LOG_BYTES", 2 * MIB)
+    log = tmp_path / "log"
+    with log.open("wb", buffering=0) as writer:
+        writer.write(b"the beginning\n" + b"x" * MIB)
+        assert not logs.shorten(log)
+        writer.write(b"y" * 3 * MIB + b"\nthe cut\n")
+        assert logs.shorten(log) and not logs.shorten(log)
+        assert kept_bytes(log) < 2 * MIB and log.stat().st_size == writer.tell()
+        assert launch.tail(log, 1) == "the cut"
+        writer.write(b"the end\n")
+    assert launch.tail(log, 2) == "the cut\nthe end"
+    assert launch.head(log).startswith("the beginning\nx")
+
+
+@pytest.mark.slow
+def test_a_job_that_writes_without_end_takes_little_of_the_disk_and_the_others_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It writes until it is ended; what it had said at last is in the failure."""
+    monkeypatch.setattr(logs, "LOG_BYTES", 8 * MIB)
+    seen: list[tuple[int, int]] = []
+    shorten = logs.shorten
+
+    def watched(path: Path) -> bool:
+        before = path.stat()
+        shortened = shorten(path)
+        if shortened:
+            seen.append((before.st_size, kept_bytes(path)))
+        return shortened
+
+    monkeypatch.setattr(logs, "shorten", watched)
+    script = """
+import sys, time
+end_s = time.time() + 2
+while time.time() < end_s:
+    sys.stderr.write("x" * 9999 + "\\n")
+sys.exit("that was all")
+"""
+    noisy = Command((sys.executable, "-c", script), 1)
+    made = workload(jobs=2, processes=1, phases=3000)
+    result = run_workload(replace(made, jobs=(ParallelJob(0, noisy), made.jobs[1])))
+    assert "that was all" in result.jobs[0].failure and result.jobs[1].failure == ""
+    assert len(seen) > 1 and all(kept < 4 * MIB for _, kept in seen)
+    assert any("job-0-err is longer than" in warning for warning in result.warnings), result.warnings
+
+
+@pytest.mark.slow
+def test_half_a_gigabyte_of_errors_of_one_job_loses_no_other() -> None:
+    script = "head -c 536870912 /dev/zero | tr '\\0' e >&2; exit 3"
+    with running(
+        jobs=2, processes=1, command=["sh", "-c", f'[ "$LOCKSTEP_JOB" = 1 ] || {{ {script}; }}']
+    ) as run:
+        told = run.result()
+    assert "status 3" in told["jobs"][0] and told["jobs"][1] == ""

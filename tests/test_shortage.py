@@ -1,0 +1,126 @@
+"""What the host does not give at the moment becomes a failure with a reason, never a traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Collection
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from runs import everything_in, workload
+
+from coordinator import driver, feasible, launch, processes
+from coordinator.driver import run_workload
+from coordinator.launch import Launcher
+from coordinator.processes import Process
+from coordinator.workload import ParallelJob
+from workloads.other import Command
+
+pytestmark = pytest.mark.slow
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(autouse=True)
+def runtime(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A runtime directory of its own, which is empty again at the end."""
+    place = tmp_path_factory.mktemp("r")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(place))
+    return place
+
+
+def test_a_launcher_that_has_gone_fails_the_jobs_and_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runtime: Path
+) -> None:
+    gone = Launcher("mpich", str(tmp_path / "mpiexec"), "1")
+    monkeypatch.setattr(feasible, "find_launcher", lambda **options: gone)
+    result = run_workload(workload(jobs=2))
+    for job in result.jobs:
+        assert "its launcher cannot be started" in job.failure and str(tmp_path / "mpiexec") in job.failure
+    assert everything_in(runtime) == []
+
+
+def test_a_job_for_which_there_is_no_process_left_fails_and_the_others_run(
+    monkeypatch: pytest.MonkeyPatch, runtime: Path
+) -> None:
+    start = launch.start
+
+    def short(argv: Any, environment: Any, *more: Any, **options: Any) -> Any:
+        if environment.get(processes.JOB) == "0":
+            raise BlockingIOError(11, "Resource temporarily unavailable")
+        return start(argv, environment, *more, **options)
+
+    monkeypatch.setattr(launch, "start", short)
+    result = run_workload(workload(jobs=2, processes=1, phases=200))
+    assert "temporarily unavailable" in result.jobs[0].failure and result.jobs[1].failure == ""
+    assert everything_in(runtime) == []
+
+
+def limited(most: int) -> subprocess.CompletedProcess[str]:
+    """A run of two jobs whose driver, and everything that it starts, has so few descriptors."""
+    options = {"jobs": 2, "processes": 1, "phases": 200}
+    return subprocess.run(
+        [sys.executable, str(HERE / "runs.py"), json.dumps(options)],
+        env={**os.environ, "PYTHONPATH": str(HERE.parent)},
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (most, most)),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("most", [20, 28, 40])
+def test_with_few_descriptors_a_run_ends_well_or_says_why_not(most: int, runtime: Path) -> None:
+    done = limited(most)
+    assert "Traceback" not in done.stderr, done.stderr
+    assert "failure" in json.loads(done.stdout)
+    assert everything_in(runtime) == []
+
+
+def test_a_launcher_that_does_not_end_after_its_job_costs_nothing_that_was_measured(
+    monkeypatch: pytest.MonkeyPatch, runtime: Path
+) -> None:
+    """A process that the program leaves behind keeps the launcher waiting for its output."""
+    monkeypatch.setattr(driver, "FINALIZE_S", 0.5)
+    command = Command(("sh", "-c", "sleep 60 & exit 0"), 1)
+    result = run_workload(replace(workload(), jobs=(ParallelJob(0, command),)))
+    assert result.failure == "" and len(result.ranks) == 1
+    (warning,) = result.warnings
+    assert warning == "a launcher did not end within 0.5 s after its job; all records were there"
+    assert everything_in(runtime) == []
+
+
+class Stubborn(Process):
+    """A process that the kernel cannot end at the moment."""
+
+    def send(self, signum: Any) -> bool:
+        return True
+
+    def wait(self, timeout_s: float | None) -> bool:
+        time.sleep(timeout_s or 0)
+        return False
+
+
+def test_a_process_that_does_not_end_costs_the_other_jobs_nothing(
+    monkeypatch: pytest.MonkeyPatch, runtime: Path
+) -> None:
+    """Whoever waited for it would be silent for longer than its agent's lease."""
+    find = processes.find
+
+    def found(run: str, job: int | None = None, spare: Collection[int] = ()) -> list[Process]:
+        return find(run, job, spare) + ([Stubborn(os.getpid())] if job == 0 else [])
+
+    monkeypatch.setattr(processes, "find", found)
+    made = workload(jobs=2, processes=1, phases=25_000, lease_s=1.0)
+    failing = ParallelJob(0, Command(("sh", "-c", "sleep 0.1; exit 4"), 1))
+    result = run_workload(replace(made, jobs=(failing, made.jobs[1])))
+    assert "status 4" in result.jobs[0].failure and result.jobs[1].failure == ""
+    assert everything_in(runtime) == []
