@@ -25,13 +25,14 @@ from pathlib import Path
 from typing import Any
 
 from coordinator import cleanup, guardian, mechanisms, protocol, setup
+from coordinator.claims import Claim
 from coordinator.clock import Clock, Sample
 from coordinator.lease import BEAT_NS, Lease
 from coordinator.link import Line
 from coordinator.priority import prompt
 from coordinator.protocol import FLAW, TO_AGENT, TO_DRIVER, ProtocolError
 from coordinator.roster import Peer, Roster
-from coordinator.rundir import HEAD_START_S, RunDirectory
+from coordinator.rundir import HEAD_START_S, OtherHostError, RunDirectory
 from coordinator.setup import Setup
 from coordinator.slots import Switcher
 from coordinator.timer import Alarm
@@ -68,6 +69,7 @@ class Agent:
         self._lease_ns = round(setup.lease_s * 1e9)
         self._lease = Lease(self._clock.read_ns(), self._lease_ns, round(JOIN_S * 1e9))
         self._dropped = 0
+        self._claim: Claim | None = None
         self._over = False
         self._linger_s = 1.0
 
@@ -78,6 +80,8 @@ class Agent:
         except OSError as error:
             self._tell(protocol.Trouble(f"{socket.gethostname()}: no place for the run: {error}", fatal=True))
             self._line.close()
+            if isinstance(error, OtherHostError):  # which releases it
+                return
             cleanup.release(self._directory, spare={os.getpid()})
             # The journal may lack what was written last, if that is what there was no place for.
             cleanup.remove_segments(time.time() - HEAD_START_S)
@@ -218,16 +222,35 @@ class Agent:
             case protocol.Resize(job, cores):
                 if root := self._roster.find(job, 0):
                     self._roster.send(root, protocol.RankResize(cores))
+            case protocol.Claim(cores):
+                self._on_claim(cores)
             case protocol.Discard(job):
                 self._discard(job)
             case protocol.Retell():
-                for told in self._told:
-                    self._tell(told)
+                self._retell()
             case protocol.Leave():
-                for peer in self._roster:
-                    self._roster.send(peer, protocol.RankLeave())
+                self._leave()
             case protocol.End():
+                self._tell_of_others()
                 self._over = True
+
+    def _retell(self) -> None:
+        for told in self._told:
+            self._tell(told)
+
+    def _leave(self) -> None:
+        for peer in self._roster:
+            self._roster.send(peer, protocol.RankLeave())
+
+    def _on_claim(self, cores: tuple[int, ...]) -> None:
+        if self._claim is None:
+            self._claim = Claim(self._directory.run, cores)
+            self._tell_of_others()
+
+    def _tell_of_others(self) -> None:
+        """Tell of other runs on our cores."""
+        for other in self._claim.others() if self._claim else ():
+            self._tell(protocol.Trouble(f"{socket.gethostname()}: {other}", fatal=False))
 
     def _discard(self, job: int) -> None:
         for peer in self._roster:

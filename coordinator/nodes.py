@@ -271,6 +271,9 @@ class Nodes:
                 node.join = message
                 if self._remote and len(cores) < node.count:
                     self.lose(number, f"{host} allows {len(cores)} cores, and {node.count} are asked for")
+                    return
+                claimed = cores[: node.count] if self._remote else self._cores
+                self._hub.send(number, TO_AGENT.encode(protocol.Claim(claimed)))
             case _:
                 self._on_message(number, message)
 
@@ -339,18 +342,18 @@ class Nodes:
     def _hear_last(self, ending: Collection[int]) -> None:
         for number, line in self._hub.receive():
             with suppress(ProtocolError):
-                message = TO_DRIVER.decode(line)
-                if isinstance(message, protocol.Switched):
-                    self._on_message(number, message)
-                elif number in ending:  # it had not been heard before, or not heard us
-                    self._hub.send(number, TO_AGENT.encode(protocol.End()))
+                match TO_DRIVER.decode(line):
+                    case protocol.Switched() | protocol.Trouble(fatal=False) as message:
+                        self._on_message(number, message)
+                    case _ if number in ending:  # it had not been heard before, or not heard us
+                        self._hub.send(number, TO_AGENT.encode(protocol.End()))
 
     def _wait_for_guardian(self) -> None:
         """Wait for the guardian of an agent on this host; it begins when the agent has ended."""
         (node, *others) = self._nodes
         if self._remote or others or node.join is None or node.starter is None or node.starter.poll() is None:
             return
-        with suppress(ProcessLookupError):
+        with suppress(OSError, OverflowError):  # there is none, or it is no pid
             guardian = Process(node.join.guardian)
             guardian.wait(RELEASE_S)
             guardian.close()

@@ -54,6 +54,17 @@ class Table:
     runs: tuple[tuple[tuple[int, ...], ...], ...]
     placements: tuple[tuple[int, tuple[tuple[int, int], ...]], ...]
 
+    def flaw(self) -> str:
+        """Why it cannot be carried out; empty if it can."""
+        widths = {len(slot) for slot in self.runs}
+        if len(self.lengths_ns) != len(self.runs) or len(widths) != 1:
+            return "slots without a length, or of different processors"
+        if any(length is not None and length < 1 for length in self.lengths_ns):
+            return "a slot that is over before it begins"
+        (width,) = widths
+        placed = (processor for _, ranks in self.placements for _, processor in ranks)
+        return "" if all(0 <= processor < width for processor in placed) else "a place nowhere"
+
 
 @dataclass(frozen=True)
 class Start:
@@ -69,6 +80,13 @@ class Resize:
     """Malleable ``job`` is to go on with one active rank on each of ``cores``, soon."""
 
     job: int
+    cores: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """These cores of the node are the run's: say so on the node, and tell who uses them as well."""
+
     cores: tuple[int, ...]
 
 
@@ -286,7 +304,11 @@ class Vocabulary:
         if document.keys() != hints.keys():
             wrong = reprlib.repr(sorted(document.keys() ^ hints.keys()))
             raise ProtocolError(f"message {said} lacks or does not know {wrong}")
-        return message(**{key: _fit(document[key], hint, f"{name}.{key}") for key, hint in hints.items()})
+        values = {key: _fit(document[key], hint, f"{name}.{key}") for key, hint in hints.items()}
+        found = message(**values)
+        if isinstance(found, Table) and (why := found.flaw()):
+            raise ProtocolError(f"table has {why}")
+        return found
 
 
 def _fit(value: Any, hint: Any, where: str) -> Any:
@@ -304,9 +326,10 @@ def _fit(value: Any, hint: Any, where: str) -> Any:
             return value
     elif origin is None and isinstance(value, bool) is (hint is bool) and _bounded(value):
         if hint is float and isinstance(value, int):
-            return float(value)
+            value = float(value)
         if isinstance(value, hint):
-            return value
+            # What is no text cannot be shown either.
+            return value.encode(errors="replace").decode() if isinstance(value, str) else value
     raise ProtocolError(f"{where} is {reprlib.repr(value)}")
 
 
@@ -322,6 +345,7 @@ TO_AGENT = Vocabulary(
         "table": Table,
         "start": Start,
         "resize": Resize,
+        "claim": Claim,
         "discard": Discard,
         "retell": Retell,
         "leave": Leave,

@@ -14,6 +14,7 @@ import os
 import re
 import secrets
 import shutil
+import socket
 import tempfile
 import time
 from collections.abc import Iterator
@@ -31,6 +32,8 @@ HEAD_START_S = 30.0
 
 RUN_ID = re.compile("[0-9a-f]{8}")
 """How runs are named."""
+
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 SOCKET_PATH_BYTES = 107
 """The longest path of a UNIX socket (sun_path less its final zero)."""
@@ -51,6 +54,15 @@ def home() -> Path:
                 "TMPDIR", os.environ.get("TMPDIR"), str(error), "name one that you can write to"
             ) from error
     return Path(runtime) / f"lockstep-{os.getuid()}"
+
+
+def this_host() -> str:
+    """Its name, and what tells it from others of that name: when it was started."""
+    return f"{socket.gethostname()} {BOOT_ID.read_text().strip()}"
+
+
+class OtherHostError(OSError):
+    """A run directory was made on another host, which sees the same files."""
 
 
 class RunDirectory:
@@ -91,12 +103,14 @@ class RunDirectory:
         """The directory at ``path``: the driver's, or on another host one made and locked here.
 
         Raises:
+            OtherHostError: if it is that of another host, with which this one shares its files.
             OSError: if it can be neither used nor made, or somebody else could change it.
         """
         directory = cls(path)
         with _locked(path.parent):
             if path.exists():
                 check_own(path)
+                directory._check_host()
             else:  # and ranks may have come before their agent
                 directory._make(time.time() - HEAD_START_S)
         return directory
@@ -107,12 +121,20 @@ class RunDirectory:
         try:
             self._lock = os.open(self.path, os.O_RDONLY)
             fcntl.flock(self._lock, fcntl.LOCK_EX)
-            self.note(run=self.run, made_s=made_s)
+            self.note(run=self.run, made_s=made_s, host=this_host())
             self.temporary.mkdir()
         except OSError:
             self.remove()
             self.unlock()
             raise
+
+    def _check_host(self) -> None:
+        (made, *_) = [note["host"] for note in self.notes() if "host" in note] or [this_host()]
+        if made != this_host():
+            raise OtherHostError(
+                f"{self.path.parent.parent} is a directory of {str(made).split()[0]} as well, and sockets "
+                "of both would collide: set XDG_RUNTIME_DIR or TMPDIR to one that each host has for itself"
+            )
 
     @property
     def socket(self) -> Path:

@@ -20,6 +20,9 @@ PACKAGES = ("lockstep-scheduling", "mpi4py", "numpy", "psutil")
 COMPARABLE = ("host", "cpu_model", "kernel", "processors", "launcher", "nodes")
 """What must be equal for two sessions to measure the same thing."""
 
+SHORT_S = 1.0
+"""In less processor time than this its parts cannot be told: the kernel counts them in hundredths."""
+
 
 def of_session(processors: Sequence[int], launcher: str) -> dict[str, Any]:
     """What stays the same while Lockstep runs; None where it cannot be read."""
@@ -45,13 +48,17 @@ def of_session(processors: Sequence[int], launcher: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Moment:
-    """What changes: load average, CPU times of the processors (seconds), frequency (MHz)."""
+    """What changes: load average, CPU times of the processors (seconds), frequency (MHz).
+
+    ``own_s`` is the processor time of this process and of its children that have ended.
+    """
 
     load: float
     steal_s: float
     busy_s: float
     total_s: float
     frequency_mhz: float | None
+    own_s: float = 0.0
 
     @classmethod
     def now(cls, processors: Sequence[int]) -> Moment:
@@ -67,20 +74,24 @@ class Moment:
             busy_s=total_s - idle_s,
             total_s=total_s,
             frequency_mhz=frequency.current if frequency else None,
+            own_s=sum(os.times()[:4]),
         )
 
 
 def of_run(session: Mapping[str, Any], before: Moment, after: Moment) -> dict[str, Any]:
     """The conditions of one run: those of the session, and what happened meanwhile.
 
-    ``steal`` is the share of the processors' time that the hypervisor gave to others.
+    ``steal`` is the share of the processors' time that the hypervisor gave to others, ``others`` that
+    of processes that are not ours.
     """
     span_s = after.total_s - before.total_s
+    others_s = max(0.0, after.busy_s - before.busy_s - (after.own_s - before.own_s))
     return dict(session) | {
         "load_before": before.load,
         "load_after": after.load,
         "steal": max(0.0, (after.steal_s - before.steal_s) / span_s) if span_s > 0 else 0.0,
         "busy": (after.busy_s - before.busy_s) / span_s if span_s > 0 else None,
+        "others": others_s / span_s if span_s > SHORT_S else None,
         "frequency_mhz": after.frequency_mhz,
     }
 

@@ -12,6 +12,7 @@ from harness.records import DEDICATED, Calibration, RunRecord, quantile
 
 STEAL = 0.01
 LOAD = 0.5
+OTHERS = 0.05
 WIDE = 0.20
 UNSTEADY = 0.10
 FEW_SLOTS = 10
@@ -78,6 +79,15 @@ def _machine(records: Sequence[RunRecord]) -> list[str]:
             f"the hypervisor took more than {STEAL:.0%} of the processors' time in {len(stolen)} of "
             f"{len(records)} runs, up to {max(stolen):.1%}: repeat on a quieter host"
         )
+    shares = [r.conditions["others"] for r in records if (r.conditions.get("others") or 0.0) > OTHERS]
+    if shares:
+        found.append(
+            f"other programs took more than {OTHERS:.0%} of the processors' time in {len(shares)} of "
+            f"{len(records)} runs, up to {max(shares):.0%}: end them, and repeat"
+        )
+    warned = [r.conditions["warnings"][0] for r in records if r.conditions.get("warnings")]
+    if warned:
+        found.append(f"{len(warned)} of {len(records)} runs warned, the first: {warned[0]}")
     first: dict[str, RunRecord] = {}
     for record in records:
         first.setdefault(record.session, record)

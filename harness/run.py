@@ -153,6 +153,7 @@ def run(
     """
     pace = _Pace(tasks)
     failures = successes = 0
+    warned: set[str] = set()
     for number, task in enumerate(tasks):
         watcher.progress(
             pace.progress(number, f"{task.label}, repeat {task.repeat + 1} of {experiment.repeats}")
@@ -161,6 +162,10 @@ def run(
         site.store.add_run(record)
         pace.took(task, record.wall_s)
         yield record
+        for warning in record.conditions.get("warnings", ()):
+            if warning not in warned:
+                warned.add(warning)
+                watcher.warn(f"{task.label}, repeat {task.repeat + 1}: {warning}")
         if record.failure:
             failures += 1
             watcher.warn(f"{task.label}, repeat {task.repeat + 1} failed: {record.failure}")
@@ -256,16 +261,17 @@ def _record(
         launcher=result.launcher,
         wall_s=wall_s,
         failure=result.failure,
-        conditions=conditions.of_run(site.conditions, purpose.before, after) | _nodes(result),
+        conditions=conditions.of_run(site.conditions, purpose.before, after) | _afterwards(result),
         jobs=records.job_records(workload, result),
         ranks=result.ranks,
         switches=result.switches,
     )
 
 
-def _nodes(result: Result) -> dict[str, Any]:
-    """What is known of the nodes at the end of a run, if there were several."""
-    return {"nodes_after": [asdict(node) for node in result.nodes]} if len(result.nodes) > 1 else {}
+def _afterwards(result: Result) -> dict[str, Any]:
+    """What is known at the end of a run: of the nodes, if there were several, and what was amiss."""
+    nodes = {"nodes_after": [asdict(node) for node in result.nodes]} if len(result.nodes) > 1 else {}
+    return nodes | ({"warnings": list(result.warnings)} if result.warnings else {})
 
 
 class _Pace:

@@ -1,0 +1,91 @@
+"""Which processors of a host runs use, told to everybody there for as long as they last.
+
+A claim is a socket in the abstract namespace that nobody connects to: its name says everything, and
+/proc/net/unix shows the names of all users. The kernel removes it with the process that holds it, so
+nothing stays behind or blocks after a kill. Anybody can make such a name, so it is good for a warning and
+for nothing else; who is in another network namespace is not seen.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+SOCKETS = Path("/proc/net/unix")
+
+NAME = re.compile(rb"@lockstep-processors/(\d{1,10})/([0-9a-f]{1,16})/([0-9,-]{1,64})")
+"""User, run, and some of the processors, in ranges."""
+
+RANGES = 8
+"""In one name: five digits each, and it has room for 107 bytes."""
+
+HIGHEST = 1 << 16
+
+
+class Claim:
+    """Says that a run uses these processors, until it is closed or its process ends."""
+
+    def __init__(self, run: str, processors: Iterable[int]) -> None:
+        self._run = run
+        self._processors = frozenset(processors)
+        self._sockets: list[socket.socket] = []
+        ranges = list(_ranges(sorted(self._processors)))
+        for first in range(0, len(ranges), RANGES):
+            part = ",".join(ranges[first : first + RANGES])
+            holder = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+            self._sockets.append(holder)
+            with suppress(OSError):  # then others do not know, which costs a warning
+                holder.bind(f"\0lockstep-processors/{os.getuid()}/{run}/{part}")
+
+    def others(self) -> list[str]:
+        """A sentence for each other run on some of these processors."""
+        found: dict[tuple[int, str], set[int]] = {}
+        for user, run, processors in _claims():
+            if run != self._run and (shared := self._processors & processors):
+                found.setdefault((user, run), set()).update(shared)
+        return [
+            f"run {run} of user {user} uses processors {','.join(_ranges(sorted(shared)))} as well: "
+            "both measure each other; wait for its end, or use other processors"
+            for (user, run), shared in sorted(found.items())
+        ]
+
+    def close(self) -> None:
+        """It uses them no more."""
+        for holder in self._sockets:
+            holder.close()
+
+
+def _claims() -> Iterator[tuple[int, str, frozenset[int]]]:
+    """User, run and processors of all claims on this host."""
+    try:
+        lines = SOCKETS.read_bytes().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        if found := NAME.fullmatch(line.rpartition(b" ")[2]):
+            user, run, ranges = (part.decode() for part in found.groups())
+            yield int(user), run, frozenset(_numbers(ranges))
+
+
+def _ranges(ascending: Iterable[int]) -> Iterator[str]:
+    """Numbers as ranges: 0-3, 8."""
+    pairs: list[list[int]] = []
+    for number in ascending:
+        if pairs and pairs[-1][1] == number - 1:
+            pairs[-1][1] = number
+        else:
+            pairs.append([number, number])
+    for first, last in pairs:
+        yield str(first) if first == last else f"{first}-{last}"
+
+
+def _numbers(ranges: str) -> Iterator[int]:
+    """The inverse, of whatever somebody wrote."""
+    for part in ranges.split(","):
+        first, _, last = part.partition("-")
+        with suppress(ValueError):
+            yield from range(int(first), min(int(last or first) + 1, HIGHEST))

@@ -1,0 +1,80 @@
+"""Runs on the same processors notice each other, and nothing of that stays behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from runs import eventually, running, workload
+
+from coordinator import claims
+from coordinator.claims import Claim
+from coordinator.driver import run_workload
+
+
+def test_who_uses_the_same_processors_is_told_until_they_are_let_go() -> None:
+    ours, theirs, elsewhere = Claim("aa", [0, 1, 2]), Claim("bb", [2, 3, 1]), Claim("cc", [7])
+    (told,) = ours.others()
+    assert f"run bb of user {os.getuid()} uses processors 1-2 as well" in told
+    assert "run aa" in theirs.others()[0] and elsewhere.others() == []
+    theirs.close()
+    assert ours.others() == []
+    ours.close()
+    elsewhere.close()
+
+
+@pytest.mark.slow
+def test_a_claim_ends_with_its_process_however_that_ends() -> None:
+    script = "from coordinator.claims import Claim; c = Claim('dd', [0]); print(flush=True); input()"
+    child = subprocess.Popen(
+        [sys.executable, "-c", script],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=Path(__file__).parents[1],
+    )
+    assert child.stdout is not None and child.stdin is not None
+    child.stdout.readline()
+    ours = Claim("ee", [0])
+    assert len(ours.others()) == 1
+    child.send_signal(signal.SIGKILL)
+    child.communicate()
+    assert ours.others() == []
+    ours.close()
+
+
+@given(st.sets(st.integers(0, claims.HIGHEST - 1), max_size=300))
+def test_whatever_the_processors_all_are_in_names_that_fit(processors: set[int]) -> None:
+    claim = Claim("f" * 8, processors)
+    found = [names for _, run, names in claims._claims() if run == "f" * 8]
+    claim.close()
+    assert set().union(*found) == processors
+
+
+@pytest.mark.parametrize("name", [b"9-1", b"-", b",,,", b"0-99999999999", b"1-2-3", b"\n", b"\xff", b"a"])
+def test_a_name_that_somebody_made_up_harms_nobody(name: bytes) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as liar:
+        liar.bind(b"\0lockstep-processors/0/ff/" + name)
+        ours = Claim("aa", [5])
+        assert all("run ff of user 0" in told for told in ours.others())
+        ours.close()
+
+
+@pytest.mark.slow
+def test_two_runs_on_the_same_processors_both_say_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    with running(jobs=1, phases=20_000, processes=2) as first:
+        mine = Claim("00", workload().processors)
+        assert eventually(mine.others)
+        mine.close()
+        second = run_workload(workload(jobs=1, phases=100))
+        told = first.result()
+    for warnings in (second.warnings, told["warnings"]):
+        assert any("as well" in warning for warning in warnings), warnings
+    assert run_workload(workload(jobs=1, phases=100)).warnings == ()

@@ -1,0 +1,44 @@
+"""One directory for temporary files that two hosts share is noticed before their sockets collide."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hosts import Host
+
+from coordinator import protocol, rundir
+from coordinator.rundir import OtherHostError, RunDirectory
+
+
+@pytest.fixture
+def directory(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> RunDirectory:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("r")))
+    return RunDirectory.create()
+
+
+def test_the_directory_of_another_host_is_not_used(
+    directory: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert RunDirectory.adopt(directory.path).notes() == directory.notes()
+    here = rundir.this_host()
+    for other in (f"other {here.split()[1]}", f"{here.split()[0]} after-its-restart"):
+        monkeypatch.setattr(rundir, "this_host", lambda other=other: other)
+        with pytest.raises(OtherHostError, match="set XDG_RUNTIME_DIR or TMPDIR to one that each host has"):
+            RunDirectory.adopt(directory.path)
+
+
+@pytest.mark.slow
+def test_an_agent_there_says_so_and_leaves_everything_as_it_is(directory: RunDirectory) -> None:
+    (made,) = directory.notes()
+    journal = json.dumps({**made, "host": "frontend 1-2-3"}) + "\n"
+    (directory.path / "journal").write_text(journal)
+    host = Host(directory, None)
+    (trouble,) = host.hear(protocol.Trouble)
+    assert trouble.fatal and "is a directory of frontend as well" in trouble.text
+    assert host.agent.wait(10) == 0
+    host.hub.close()
+    assert (directory.path / "journal").read_text() == journal
+    assert not Path(directory.socket).exists()
+    directory.remove()
