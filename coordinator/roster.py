@@ -21,6 +21,9 @@ from coordinator.processes import JOB, RUN, Process, environment_of
 from coordinator.protocol import FROM_RANK, TO_RANK, ProtocolError
 from coordinator.rundir import RunDirectory
 
+RANKS = 1 << 24
+"""No job has as many."""
+
 BACKLOG = 4096
 """Ranks that may have connected and not yet been let in."""
 
@@ -53,15 +56,18 @@ class Listener(Protocol):
 class Peer:
     """A rank's connection; ``job`` and ``rank`` are known from its first line on.
 
-    ``begun`` is set once it is told to begin, ``program`` once the process becomes a program of its
-    own, which has no connection.
+    ``ready`` is set once it has said so, ``begun`` once it is told to begin, ``recorded`` once it has
+    handed in its record, ``program`` once the process becomes a program of its own, which has no
+    connection. Each happens once, in this order.
     """
 
     channel: Channel
     process: Process
     job: int = -1
     rank: int = -1
+    ready: bool = False
     begun: bool = False
+    recorded: bool = False
     program: protocol.RankBecoming | None = None
 
 
@@ -161,9 +167,13 @@ class Roster:
         match message:
             case protocol.Hello(version, job, rank) if not known:
                 self._admit(peer, version, job, rank)
-            case protocol.RankBecoming() if known:
+            case protocol.RankReady() if known and not peer.ready:
+                peer.ready = True
+                self._listener.said(peer, message)
+            case protocol.RankBecoming() if known and peer.begun and peer.program is None:
                 peer.program, peer.process.family = message, True
-            case protocol.RankReady() | protocol.RankRecord() if known:
+            case protocol.RankRecord() if known and peer.begun and not peer.recorded:
+                peer.recorded = True
                 self._listener.said(peer, message)
             case _:
                 raise ProtocolError(f"{type(message).__name__} out of turn")
@@ -173,6 +183,8 @@ class Roster:
             raise ProtocolError(f"the rank speaks version {version}, required {protocol.VERSION}")
         if environment_of(peer.process.pid).get(JOB) != str(job) or (job, rank) in self._peers:
             raise ProtocolError(f"it is not rank {rank} of job {job}, or not the only one")
+        if not 0 <= rank < RANKS:
+            raise ProtocolError(f"no job has a rank {rank}")
         peer.job, peer.rank = job, rank
         self._peers[job, rank] = peer
         self._listener.admitted(peer)

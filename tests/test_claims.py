@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -18,21 +19,29 @@ from coordinator import claims
 from coordinator.claims import Claim
 from coordinator.driver import run_workload
 
+A, B, C = (secrets.token_hex(4) for _ in range(3))
+"""Runs; there may be others on this host, also in the place of tests."""
+
+
+def told_of(run: str, claim: Claim) -> list[str]:
+    """What is told of a run."""
+    return [told for told in claim.others() if told.startswith(f"run {run} ")]
+
 
 def test_who_uses_the_same_processors_is_told_until_they_are_let_go() -> None:
-    ours, theirs, elsewhere = Claim("aa", [0, 1, 2]), Claim("bb", [2, 3, 1]), Claim("cc", [7])
-    (told,) = ours.others()
-    assert f"run bb of user {os.getuid()} uses processors 1-2 as well" in told
-    assert "run aa" in theirs.others()[0] and elsewhere.others() == []
+    ours, theirs, elsewhere = Claim(A, [0, 1, 2]), Claim(B, [2, 3, 1]), Claim(C, [7])
+    (told,) = told_of(B, ours)
+    assert f"of user {os.getuid()} uses processors 1-2 as well" in told
+    assert told_of(A, theirs) and not told_of(A, elsewhere) and not told_of(A, ours)
     theirs.close()
-    assert ours.others() == []
+    assert not told_of(B, ours)
     ours.close()
     elsewhere.close()
 
 
 @pytest.mark.slow
 def test_a_claim_ends_with_its_process_however_that_ends() -> None:
-    script = "from coordinator.claims import Claim; c = Claim('dd', [0]); print(flush=True); input()"
+    script = f"from coordinator.claims import Claim; c = Claim('{B}', [0]); print(flush=True); input()"
     child = subprocess.Popen(
         [sys.executable, "-c", script],
         stdin=subprocess.PIPE,
@@ -41,18 +50,18 @@ def test_a_claim_ends_with_its_process_however_that_ends() -> None:
     )
     assert child.stdout is not None and child.stdin is not None
     child.stdout.readline()
-    ours = Claim("ee", [0])
-    assert len(ours.others()) == 1
+    ours = Claim(A, [0])
+    assert len(told_of(B, ours)) == 1
     child.send_signal(signal.SIGKILL)
     child.communicate()
-    assert ours.others() == []
+    assert not told_of(B, ours)
     ours.close()
 
 
 @given(st.sets(st.integers(0, claims.HIGHEST - 1), max_size=300))
 def test_whatever_the_processors_all_are_in_names_that_fit(processors: set[int]) -> None:
-    claim = Claim("f" * 8, processors)
-    found = [names for _, run, names in claims._claims() if run == "f" * 8]
+    claim = Claim(A, processors)
+    found = [names for _, run, names in claims._claims() if run == A]
     claim.close()
     assert set().union(*found) == processors
 
@@ -61,8 +70,8 @@ def test_whatever_the_processors_all_are_in_names_that_fit(processors: set[int])
 def test_a_name_that_somebody_made_up_harms_nobody(name: bytes) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as liar:
         liar.bind(b"\0lockstep-processors/0/ff/" + name)
-        ours = Claim("aa", [5])
-        assert all("run ff of user 0" in told for told in ours.others())
+        ours = Claim(A, [5])
+        assert all(told.isprintable() and len(told) < 200 for told in ours.others())
         ours.close()
 
 
@@ -70,11 +79,14 @@ def test_a_name_that_somebody_made_up_harms_nobody(name: bytes) -> None:
 def test_two_runs_on_the_same_processors_both_say_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     with running(jobs=1, phases=20_000, processes=2) as first:
-        mine = Claim("00", workload().processors)
-        assert eventually(mine.others)
+        assert eventually(lambda: first.note() or first.ids)
+        (run,) = first.ids
+        mine = Claim(A, workload().processors)
+        assert eventually(lambda: told_of(run, mine))
         mine.close()
         second = run_workload(workload(jobs=1, phases=100))
         told = first.result()
-    for warnings in (second.warnings, told["warnings"]):
-        assert any("as well" in warning for warning in warnings), warnings
-    assert run_workload(workload(jobs=1, phases=100)).warnings == ()
+    assert any(f"run {run} " in warning for warning in second.warnings), second.warnings
+    assert any("as well" in warning for warning in told["warnings"]), told["warnings"]
+    later = run_workload(workload(jobs=1, phases=100))
+    assert not any(f"run {run} " in warning for warning in later.warnings)

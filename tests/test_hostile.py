@@ -2,39 +2,71 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import random
-from collections.abc import Iterator
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin, get_type_hints
 
 import pytest
 import zmq
 from hosts import Host
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from runs import eventually
 
-from coordinator import policies, protocol
-from coordinator.launch import find_launcher
+from coordinator import feasible, policies, processes, protocol
+from coordinator.conductor import Conductor
+from coordinator.driver import Driver
+from coordinator.environment import passed_on
+from coordinator.feasible import Means
+from coordinator.interrupt import Interrupt
+from coordinator.launch import Launcher, find_launcher
 from coordinator.link import Hub, Keys, Line
 from coordinator.nodes import Nodes
-from coordinator.processes import Process
+from coordinator.processes import JOB, Process
 from coordinator.protocol import TO_AGENT, TO_DRIVER
 from coordinator.rundir import RunDirectory
-from coordinator.workload import Workload
+from coordinator.workload import NodeResult, ParallelJob, Workload
+from workloads.program import Program
+from workloads.record import OURS
 
-MESSAGES = 10_000
+COUNTS = [600, pytest.param(10_000, marks=pytest.mark.soak)]
+"""Messages: some in every run of the suite, all when asked for."""
 
 GOOD = TO_AGENT.encode(protocol.Leave())
 
+TABLE = protocol.Table(1, 0, 0, True, (1,), (((0,),),), ((0, ((0, 0),)),))
 
-def garbage(seed: int) -> Iterator[bytes]:
+IMPOSSIBLE = [
+    {"lengths_ns": ()},
+    {"runs": ()},
+    {"lengths_ns": (), "runs": ()},
+    {"lengths_ns": (0,)},
+    {"lengths_ns": (-5,)},
+    {"lengths_ns": (1, 1), "runs": (((0,),), ((0,), (0,)))},
+    {"placements": ((0, ((0, 1),)),)},
+    {"placements": ((0, ((0, -1),)),)},
+    {"number": 1 << 63},
+    {"from_ns": -(1 << 64)},
+]
+"""What makes a table one that cannot be carried out."""
+
+
+def garbage(seed: int, count: int) -> Iterator[bytes]:
     """Lines that are no message of ours, most of them nearly."""
     random_ = random.Random(seed)
-    table = TO_AGENT.encode(protocol.Table(1, 0, 0, True, (1,), (((0,),),), ((0, ((0, 0),)),)))
-    for number in range(MESSAGES):
+    table = TO_AGENT.encode(TABLE)
+    for number in range(count):
         line = bytearray(random_.choice([GOOD, table]))
-        match number % 5:
+        match number % 6:
+            case 5:
+                yield TO_AGENT.encode(dataclasses.replace(TABLE, **random_.choice(IMPOSSIBLE)))
             case 0:
                 yield random_.randbytes(random_.randrange(200))
             case 1:
@@ -67,13 +99,14 @@ def host(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.slow
-def test_an_agent_drops_what_is_no_message_and_goes_on(host: Host) -> None:
+@pytest.mark.parametrize("count", COUNTS)
+def test_an_agent_drops_what_is_no_message_and_goes_on(host: Host, count: int) -> None:
     before = memory_bytes(host.agent.pid)
-    for number, line in enumerate(garbage(1)):
+    for number, line in enumerate(garbage(1, count)):
         host.hub.send(0, line)
         if number % 100 == 0:
             host.listen()
-    assert host.eventually(lambda: getattr(host.heard[-1], "dropped", 0) == MESSAGES)
+    assert host.eventually(lambda: getattr(host.heard[-1], "dropped", 0) == count)
     assert memory_bytes(host.agent.pid) - before < 8 << 20
     host.rank(0, 0)
     assert host.hear(protocol.Ready)
@@ -94,6 +127,28 @@ def test_who_has_no_key_is_not_heard_and_hears_nothing(host: Host) -> None:
     assert stranger.receive() == [] and not deaf.poll(100)
     stranger.close(0)
     deaf.close(0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", COUNTS)
+def test_who_speaks_out_of_turn_as_a_rank_is_cut_off_and_nothing_of_it_is_told(
+    host: Host, count: int
+) -> None:
+    before = memory_bytes(host.agent.pid)
+    script = Path(__file__).with_name("hostile_rank.py")
+    rank = subprocess.Popen(
+        [sys.executable, str(script), str(host.directory.socket), "0", "3", str(count)],
+        env=passed_on({**host.directory.marks, JOB: "0"}),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert host.eventually(lambda: rank.poll() is not None, 300)
+    assert rank.communicate()[0] == "0\n"
+    told = [message for message in host.heard if isinstance(message, protocol.Ready | protocol.Finished)]
+    assert told == [] and host.agent.poll() is None
+    assert memory_bytes(host.agent.pid) - before < 16 << 20
+    host.rank(0, 0)
+    assert host.hear(protocol.Ready)
 
 
 @pytest.mark.slow
@@ -120,8 +175,9 @@ def test_a_node_speaks_for_itself_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("count", COUNTS)
 def test_a_driver_drops_what_is_no_message_and_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     directory = RunDirectory.create()
@@ -133,14 +189,133 @@ def test_a_driver_drops_what_is_no_message_and_goes_on(
     (setup,) = nodes.setups
     line = Line(setup.endpoint, setup.driver_key, setup.keys)
     before = memory_bytes(os.getpid())
-    for number, text in enumerate(garbage(2)):
+    for number, text in enumerate(garbage(2, count)):
         line.send(text)
         if number % 100 == 0:
             nodes.receive()
     line.send(TO_DRIVER.encode(protocol.Trouble("the last", fatal=False)))
     assert eventually(lambda: nodes.receive() or heard)
-    assert nodes.results()[0].dropped == MESSAGES and len(heard) == 1
+    assert nodes.results()[0].dropped == count and len(heard) == 1
     assert memory_bytes(os.getpid()) - before < 16 << 20
     line.close(0)
+    nodes.end()
+    directory.remove()
+
+
+HINTS: dict[Any, st.SearchStrategy[Any]] = {
+    int: st.integers(-(1 << 63), (1 << 63) - 1) | st.integers(-2, 3),
+    float: st.floats(allow_nan=False, allow_infinity=False),
+    bool: st.just(False),  # of what is fatal the run ends, as it should
+    str: st.text(max_size=20),
+}
+
+RECORDS = st.dictionaries(
+    st.sampled_from([*OURS, "flaw", "timeline"]),
+    st.none() | HINTS[int] | HINTS[str] | st.just({}),
+    max_size=14,
+)
+
+
+def strategy(hint: Any) -> st.SearchStrategy[Any]:
+    """Any value that fits a field of a message."""
+    if get_origin(hint) is tuple:
+        inner = get_args(hint)
+        if inner[-1] is Ellipsis:
+            return st.lists(strategy(inner[0]), max_size=3).map(tuple)
+        return st.tuples(*map(strategy, inner))
+    return RECORDS if get_origin(hint) is Mapping else HINTS[hint]
+
+
+def messages() -> st.SearchStrategy[Any]:
+    """Any message that an agent with the right key could send, however absurd."""
+    kinds = [protocol.Join, protocol.Ready, protocol.Finished, protocol.Gone, protocol.Switched]
+    kinds += [protocol.Beat, protocol.Trouble]
+    built = [
+        st.builds(kind, **{key: strategy(hint) for key, hint in get_type_hints(kind).items()})
+        for kind in kinds
+    ]
+    return st.one_of(built)
+
+
+class Crew:
+    """Carries out nothing, for a conductor and in the place of the nodes."""
+
+    node_of = (0, 0)
+
+    def launch(self, job: int, placement: tuple[int, ...]) -> None: ...
+
+    def publish(self, plan: Any, from_ns: int) -> None: ...
+
+    def begin(self, job: int, at_ns: int, placement: tuple[int, ...]) -> None: ...
+
+    def send(self, message: Any) -> None: ...
+
+    def results(self) -> tuple[NodeResult, ...]:
+        return ()
+
+
+def nothing_to_end(*run: Any, **how: Any) -> Iterator[Any]:
+    """In the place of ``processes.ending``."""
+    yield from ()
+    return 0, 0
+
+
+def begun(directory: RunDirectory) -> Driver:
+    """The driver of a run of two jobs of two ranks that has begun, none of which is real."""
+    jobs = tuple(ParallelJob(number, Program(phases=1, processes=2)) for number in range(2))
+    workload = Workload(jobs, policies.create("none", {}), (0, 1))
+    session, views = feasible.session(workload)
+    means = Means(None, "", Launcher("mpich", "/bin/false", "1"), {})
+    made = Driver(directory, workload, means, Interrupt(), lambda text: None)
+    made._nodes = Crew()  # type: ignore[assignment]
+    made._conductor = Conductor(session, views, Crew())
+    made._conductor.prepare()
+    made._origin_ns = time.monotonic_ns()
+    for number, part in made._parts.items():
+        part.placement, part.begun = (0, 1), True
+        made._conductor.ready(number, 0)
+    made._conductor.advance(0)
+    return made
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [200, pytest.param(10_000, marks=pytest.mark.soak)])
+def test_whatever_an_agent_says_the_driver_goes_on_and_its_result_can_be_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    """It has the right key: its jobs may fail, and nothing else."""
+    monkeypatch.setattr(processes, "ending", nothing_to_end)
+    directory = RunDirectory(tmp_path)
+
+    @settings(max_examples=count, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(st.lists(messages(), max_size=8))
+    def goes_on(said: list[Any]) -> None:
+        made = begun(directory)
+        for message in said:
+            decoded = TO_DRIVER.decode(TO_DRIVER.encode(message))
+            if not isinstance(decoded, protocol.Join | protocol.Beat):
+                made._on_message(0, decoded)
+        for part in made._parts.values():
+            assert not part.records  # nothing of this is a record
+        json.dumps(made.result("").warnings).encode()
+        made._interrupt.__exit__(None, None, None)
+
+    goes_on()
+
+
+@pytest.mark.slow
+def test_whatever_an_agent_says_of_its_node_is_borne(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    directory = RunDirectory.create()
+    workload = Workload((), policies.create("none", {}), (0,))
+    nodes = Nodes(workload, None, directory, find_launcher(), lambda *message: None, lambda *loss: None)
+
+    @settings(max_examples=300, deadline=None)
+    @given(messages())
+    def bears(message: Any) -> None:
+        nodes._hear(0, TO_DRIVER.encode(message))
+        json.dumps([dataclasses.asdict(node) for node in nodes.results()], allow_nan=False)
+
+    bears()
     nodes.end()
     directory.remove()

@@ -93,8 +93,7 @@ def test_a_launcher_that_does_not_end_after_its_job_costs_nothing_that_was_measu
     command = Command(("sh", "-c", "sleep 60 & exit 0"), 1)
     result = run_workload(replace(workload(), jobs=(ParallelJob(0, command),)))
     assert result.failure == "" and len(result.ranks) == 1
-    (warning,) = result.warnings
-    assert warning == "a launcher did not end within 0.5 s after its job; all records were there"
+    assert "a launcher did not end within 0.5 s after its job; all records were there" in result.warnings
     assert everything_in(runtime) == []
 
 
