@@ -72,7 +72,7 @@ def run_workload(
         InputError: before anything is started, if something asked for cannot be had here.
         LaunchError: before anything is started, if the series' launcher is not there any more.
         KeyboardInterrupt: on SIGINT, once everything is released.
-        SystemExit: on SIGTERM, once everything is released.
+        SystemExit: on SIGTERM and SIGHUP, once everything is released.
     """
     means = feasible.means(workload, launcher)
     session, jobs = feasible.session(workload)
@@ -283,7 +283,7 @@ class Driver:
             key.data()
         self._nodes.receive()
         if self._interrupt.caught:
-            raise RunFailed("interrupted")
+            raise RunFailed(self._interrupt.why)
         now_ns = time.monotonic_ns()
         if now_ns >= self._give_up_ns:
             raise RunFailed(self._give_up_why)

@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM that wait until it is safe to follow them."""
+"""Signals from the user and the terminal that wait until it is safe to follow them."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import Any
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+SUSPENDING = signal.SIGTSTP
 
 
 class Interrupt:
-    """While entered, SIGINT and SIGTERM are only noted; they take effect on leaving.
+    """While entered, signals that end or suspend us are only noted; they take effect on leaving.
 
-    Leaving raises KeyboardInterrupt for SIGINT and SystemExit(128 + 15) for SIGTERM, after
-    the former handlers are restored. A descriptor turns readable when a signal comes, so a
-    selector notices it. Off the main thread, where Python handles no signals, it does
-    nothing.
+    Leaving restores the former handlers. It then raises KeyboardInterrupt for SIGINT and
+    SystemExit(128 + its number) for SIGTERM and SIGHUP; for SIGTSTP (Ctrl-Z) it stops this
+    process and returns once it is continued. Signals that were ignored stay so. A descriptor
+    turns readable when a signal comes, so a selector notices it. Off the main thread, where
+    Python handles no signals, it does nothing.
     """
 
     def __init__(self) -> None:
@@ -28,16 +30,25 @@ class Interrupt:
         self._its.setblocking(False)
         self._former: dict[signal.Signals, Any] = {}
 
+    @property
+    def why(self) -> str:
+        """What has been caught, in words; empty for nothing."""
+        if self.caught == SUSPENDING:
+            return "suspended from the terminal (SIGTSTP), which ends the run that is in progress"
+        return "interrupted" if self.caught else ""
+
     def __enter__(self) -> Interrupt:
         if threading.current_thread() is threading.main_thread():
             self._former_descriptor = signal.set_wakeup_fd(self._its.fileno(), warn_on_full_buffer=False)
-            self._former = {signum: signal.signal(signum, self._note) for signum in SIGNALS}
+            for signum in (*ENDING, SUSPENDING):
+                if signal.getsignal(signum) is not signal.SIG_IGN:
+                    self._former[signum] = signal.signal(signum, self._note)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._former:
+        if threading.current_thread() is threading.main_thread():
             for signum, handler in self._former.items():
                 signal.signal(signum, handler)
             signal.set_wakeup_fd(self._former_descriptor)
@@ -45,8 +56,10 @@ class Interrupt:
         self._its.close()
         if self.caught == signal.SIGINT:
             raise KeyboardInterrupt
-        if self.caught == signal.SIGTERM:
-            raise SystemExit(128 + signal.SIGTERM)
+        if self.caught in ENDING:
+            raise SystemExit(128 + self.caught)
+        if self.caught == SUSPENDING:
+            signal.raise_signal(SUSPENDING)
 
     def fileno(self) -> int:
         """The descriptor that turns readable."""
@@ -58,4 +71,5 @@ class Interrupt:
             self._ours.recv(4096)
 
     def _note(self, signum: int, frame: FrameType | None) -> None:
-        self.caught = self.caught or signal.Signals(signum)
+        if self.caught in (None, SUSPENDING):
+            self.caught = signal.Signals(signum)

@@ -53,16 +53,24 @@ def workload(
 
 
 class Run:
-    """A driver in a process of its own, with a runtime directory of its own."""
+    """A driver in a process of its own, with a runtime directory of its own.
 
-    def __init__(self, runtime: str, **options: Any) -> None:
+    Args:
+        runtime: that directory.
+        argv: a command that is to be the driver; by default it runs the workload of ``options``.
+        popen: further arguments of ``subprocess.Popen``.
+        options: of ``workload``.
+    """
+
+    def __init__(
+        self, runtime: str, *, argv: Sequence[str] = (), popen: dict[str, Any] | None = None, **options: Any
+    ) -> None:
         self.runtime = runtime
-        self.driver = subprocess.Popen(
-            [sys.executable, str(HERE / "runs.py"), json.dumps(options)],
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        self.driver: subprocess.Popen[str] = subprocess.Popen(
+            argv or [sys.executable, str(HERE / "runs.py"), json.dumps(options)],
             env={**os.environ, "XDG_RUNTIME_DIR": runtime, "PYTHONPATH": str(HERE.parent)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
+            **{**pipes, **(popen or {})},
         )
 
     def processes(self) -> list[int]:

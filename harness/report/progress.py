@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from types import TracebackType
 
 from rich.console import Console
@@ -40,7 +40,8 @@ class PlainWatcher(AbstractContextManager["PlainWatcher"]):
         self._say(f"warning: {text}")
 
     def _say(self, line: str) -> None:
-        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+        with suppress(OSError):  # nobody reads it: no reason to end
+            self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 class BarWatcher(AbstractContextManager["BarWatcher"]):
@@ -66,7 +67,8 @@ class BarWatcher(AbstractContextManager["BarWatcher"]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._bar.stop()
+        with suppress(OSError):  # of a terminal that has been closed
+            self._bar.stop()
 
     def progress(self, progress: site.Progress) -> None:
         """Move the bar to the share of time that has passed."""
@@ -86,7 +88,8 @@ class BarWatcher(AbstractContextManager["BarWatcher"]):
 
     def warn(self, text: str) -> None:
         """Print it above the bar."""
-        self._bar.console.print(f"warning: {text}", markup=False, highlight=False, soft_wrap=True)
+        with suppress(OSError):
+            self._bar.console.print(f"warning: {text}", markup=False, highlight=False, soft_wrap=True)
 
 
 class _Left(ProgressColumn):
