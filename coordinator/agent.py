@@ -1,6 +1,6 @@
 """The agent: one per node. Lets ranks in, switches slots on its own clock, reports.
 
-Started on every node as ``python -P -m coordinator.agent`` with its set-up in the environment, or
+Started on every node as ``python -P -m coordinator.agent`` with its set-up on standard input, or
 by hand as ``lockstep agent FILE``. However it ends, its guardian releases what the run has on
 the node; if the guardian ends first, the agent has the driver end the run, or releases it
 itself. Without a sign of life from the driver it goes on for the length of its lease.

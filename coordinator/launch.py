@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -261,24 +262,41 @@ def start(
     err: Path,
     status: Path | None = None,
     inherited: Sequence[int] = (),
+    given: str = "",
 ) -> subprocess.Popen[bytes]:
     """Start a program in a session of its own, its output and, if asked for, its exit status going to files.
 
-    Of our descriptors it has those that are ``inherited``.
+    Of our descriptors it has those that are ``inherited``, and finds on its standard input what is
+    ``given``, at most a page: all of it, or it is not started.
     Files, not pipes: nobody has to wake up and read while a measurement runs.
     """
     if status is not None:
         argv = [*KEEPING_STATUS, str(status), *argv]
-    with out.open("wb") as stdout, err.open("wb") as stderr:
+    with out.open("wb") as stdout, err.open("wb") as stderr, _holding(given) as stdin:
         return subprocess.Popen(
             argv,
             env=dict(environment),
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=stdout,
             stderr=stderr,
             start_new_session=True,
             pass_fds=inherited,
         )
+
+
+@contextmanager
+def _holding(text: str) -> Iterator[int]:
+    """A descriptor from which this can be read, and then its end."""
+    if not text:
+        yield subprocess.DEVNULL
+        return
+    reader, writer = os.pipe()
+    try:
+        with os.fdopen(writer, "w") as file:
+            file.write(text)
+        yield reader
+    finally:
+        os.close(reader)
 
 
 class Adopted:

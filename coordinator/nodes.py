@@ -24,7 +24,7 @@ from coordinator.processes import Process
 from coordinator.protocol import TO_AGENT, TO_DRIVER, ProtocolError
 from coordinator.rundir import RunDirectory
 from coordinator.session import Plan
-from coordinator.setup import VARIABLE, Setup
+from coordinator.setup import Setup
 from coordinator.workload import NodeResult, Workload
 
 SILENCE = 1.5
@@ -145,18 +145,17 @@ class Nodes:
     def _start(self, number: int) -> Started:
         """Start the agent of a node."""
         argv, log = [*PYTHON, "-m", "coordinator.agent"], self._directory.log(f"agent-{number}")
+        marks, setup = self._directory.marks, self.setups[number]
         if not self._remote:
             driver = os.pidfd_open(os.getpid())
             try:
-                setup = replace(self.setups[number], driver=driver)
-                environment = passed_on({**self._directory.marks, VARIABLE: setup.encode()})
-                return launch.start(argv, environment, log, log, inherited=[driver])
+                given = replace(setup, driver=driver).encode()
+                return launch.start(argv, passed_on(marks), log, log, inherited=[driver], given=given)
             finally:
                 os.close(driver)
-        marks = {**self._directory.marks, VARIABLE: self.setups[number].encode()}
         hosts = [self._nodes[number].host]
         environment = self._launcher.environment(marks, hosts=hosts)
-        return launch.start(self._launcher.argv(1, argv, hosts), environment, log, log)
+        return launch.start(self._launcher.argv(1, argv, hosts), environment, log, log, given=setup.encode())
 
     @property
     def contacts(self) -> Contacts:

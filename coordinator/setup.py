@@ -1,25 +1,31 @@
 """What an agent must know to begin, and how it is handed over.
 
-It contains the node's secret key, so it travels in the environment, which only the user's
-own processes can read, or in a file of mode 0600; never on a command line.
+It contains the node's secret key, so it travels on standard input, also through a launcher, or in
+a file of mode 0600; never on a command line, which everybody can read, nor in the environment, which
+launchers send on unencrypted.
 """
 
 from __future__ import annotations
 
-import json
 import os
+import select
 import stat
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from coordinator import protocol
 from coordinator.link import Keys
+from coordinator.plain import NotPlain, Plain
 from coordinator.protocol import ProtocolError
 from coordinator.workload import LEASE_S
 from workloads.validation import InputError
 
-VARIABLE = "LOCKSTEP_AGENT"
+PATIENCE_S = 30.0
+"""How long an agent waits for its set-up on standard input."""
+
+LONGEST_BYTES = 1 << 16
+"""No set-up comes near this."""
 
 
 @dataclass(frozen=True)
@@ -49,23 +55,22 @@ class Setup:
     driver: int | None = None
 
     def encode(self) -> str:
-        """As text."""
-        return json.dumps({"version": protocol.VERSION, **asdict(self)})
+        """As a line of text."""
+        return SETUP.encode(self).decode()
 
     @classmethod
-    def decode(cls, text: str) -> Setup:
+    def decode(cls, text: str | bytes) -> Setup:
         """The inverse of ``encode``.
 
         Raises:
             ProtocolError: for a set-up of another version, or none.
         """
         try:
-            document: dict[str, Any] = json.loads(text)
-            if document.pop("version", None) != protocol.VERSION:
-                raise ProtocolError(f"the agent's set-up is not of version {protocol.VERSION}")
-            return cls(**{**document, "keys": Keys(**document["keys"])})
-        except (ValueError, TypeError, AttributeError, KeyError) as error:
-            raise ProtocolError(f"this is not an agent's set-up: {error}") from error
+            found: Setup = SETUP.decode(text)
+        except NotPlain as error:
+            rule = f"this is not an agent's set-up of version {protocol.VERSION}: {error}"
+            raise ProtocolError(rule) from error
+        return found
 
     def write(self, path: Path) -> None:
         """Into a new file that only its owner can read."""
@@ -73,19 +78,21 @@ class Setup:
             file.write(self.encode())
 
 
+SETUP = Plain(Setup, protocol.VERSION)
+
+
 def find(path: Path | None = None) -> Setup:
-    """The set-up in the file, or without one that in the environment, from where it is removed.
+    """The set-up in the file, or without one the first line of standard input, which is closed then.
 
     Raises:
         InputError: if there is none, or others may read the file.
         ProtocolError: if it is of another version.
     """
     if path is None:
-        text = os.environ.pop(VARIABLE, None)
-        if text is None:
-            remedy = "name the file that a driver wrote for this node"
-            raise InputError(VARIABLE, None, "an agent needs the set-up that its driver made", remedy)
-        return Setup.decode(text)
+        if not (line := _given()):
+            rule = "an agent needs the set-up that its driver made, here or on standard input"
+            raise InputError("FILE", None, rule, "name the file that a driver wrote for this node")
+        return Setup.decode(line)
     try:
         found = path.stat()
         if found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
@@ -93,3 +100,19 @@ def find(path: Path | None = None) -> Setup:
         return Setup.decode(path.read_text())
     except OSError as error:
         raise InputError("FILE", str(path), f"cannot be read: {error.strerror}", "name another") from error
+
+
+def _given() -> bytes:
+    """The first line of standard input; empty if there is none, or if that is a terminal."""
+    line = b""
+    with suppress(OSError):
+        # Not to its end: not every launcher passes that on.
+        while not os.isatty(0) and not line.endswith(b"\n") and len(line) < LONGEST_BYTES:
+            ready, _, _ = select.select([0], [], [], PATIENCE_S)
+            if not ready or not (more := os.read(0, LONGEST_BYTES)):
+                break
+            line += more
+        null = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(null, 0)
+        os.close(null)
+    return line.partition(b"\n")[0]

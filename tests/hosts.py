@@ -16,7 +16,7 @@ from coordinator.link import Hub, Keys
 from coordinator.processes import JOB
 from coordinator.protocol import TO_AGENT, TO_DRIVER
 from coordinator.rundir import RunDirectory
-from coordinator.setup import VARIABLE, Setup
+from coordinator.setup import Setup
 
 
 class Host:
@@ -34,11 +34,15 @@ class Host:
         )
         self.agent = subprocess.Popen(
             [sys.executable, "-m", "coordinator.agent"],
-            env=passed_on({**directory.marks, VARIABLE: self.setup.encode()}),
+            env=passed_on(directory.marks),
+            stdin=subprocess.PIPE,
             start_new_session=True,
             stderr=stderr,
             pass_fds=[] if self.setup.driver is None else [self.setup.driver],
         )
+        assert self.agent.stdin is not None
+        with self.agent.stdin as stdin:
+            stdin.write(self.setup.encode().encode())
         self.heard: list[Any] = []
         self.children: list[subprocess.Popen[bytes]] = []
         self.echoing = True

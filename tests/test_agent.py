@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import signal
 import socket
@@ -25,14 +24,11 @@ from coordinator import protocol
 from coordinator.channel import Channel
 from coordinator.driver import run_workload
 from coordinator.lease import BEAT_NS, QUIET_NS, Lease
-from coordinator.link import Keys
 from coordinator.processes import Process
-from coordinator.protocol import FROM_RANK, TO_AGENT, TO_DRIVER, ProtocolError, Table
+from coordinator.protocol import TO_AGENT, TO_DRIVER, ProtocolError, Table
 from coordinator.rundir import RunDirectory
-from coordinator.setup import VARIABLE, Setup, find
 from coordinator.slots import Switcher
 from coordinator.workload import LEASE_S
-from workloads.validation import InputError
 
 MS = 1_000_000
 
@@ -373,24 +369,3 @@ def test_a_sign_of_life_that_would_delay_a_switch_is_given_right_after_it() -> N
     assert lease.beat(1 * MS + 1, 2 * MS)
     lease.beaten(1 * MS + 1)
     assert lease.beat(lease.due_ns(), lease.due_ns() + QUIET_NS)
-
-
-def test_a_setup_survives_its_file_and_others_are_refused(tmp_path: Path) -> None:
-    setup = Setup("/x", "ipc:///y", "key", Keys("a", "b"), None)
-    setup.write(tmp_path / "agent")
-    assert find(tmp_path / "agent") == setup
-    (tmp_path / "agent").chmod(0o640)
-    with pytest.raises(InputError, match="chmod 600"):
-        find(tmp_path / "agent")
-    with pytest.raises(ProtocolError, match="version 1"):
-        Setup.decode(json.dumps({**json.loads(setup.encode()), "version": 2}))
-    for text in ("", "[]", "7", '{"version": 1}'):
-        with pytest.raises(ProtocolError):
-            Setup.decode(text)
-    assert FROM_RANK.decode(b'{"type":"ready"}') == protocol.RankReady()
-
-
-def test_an_agent_without_a_setup_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(VARIABLE, raising=False)
-    with pytest.raises(InputError, match="name the file"):
-        find()

@@ -59,9 +59,6 @@ def test_a_host_file_is_read_as_launchers_read_it(tmp_path: Path) -> None:
         hosts.read(tmp_path / "absent")
 
 
-def test_an_agent_without_a_setup_is_bad_usage(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.delenv("LOCKSTEP_AGENT", raising=False)
+def test_an_agent_without_a_setup_is_bad_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["agent"]) == 2
     assert "needs the set-up that its driver made" in capsys.readouterr().err

@@ -9,10 +9,14 @@ import statistics
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from emulated import Cluster, cluster, unavailable
 from faults import FAULTS, fill_disk, inject, part, start
+from runs import eventually
+
+from coordinator.history import BEGINNING
 
 pytestmark = pytest.mark.slow
 
@@ -123,3 +127,36 @@ def test_a_job_that_comes_after_the_loss_of_its_node_runs_on_another(hosts: Clus
     assert [bool(failure) for failure in told["jobs"]] == [False, True, False, False], told["jobs"]
     assert told["placements"] == [[0], [1], [0], [0]]
     assert not hosts.processes() and not hosts.files()
+
+
+def contents(path: str) -> str:
+    """What a file holds, whatever that is; nothing if it is none or gone."""
+    try:
+        return Path(path).read_bytes().decode(errors="replace") if Path(path).is_file() else ""
+    except OSError:
+        return ""
+
+
+def test_no_key_of_a_run_is_in_an_environment_or_a_command_line(hosts: Cluster) -> None:
+    """Those of launchers and steps travel unencrypted, and everybody may look at what runs."""
+    run = start(hosts, policy="gang", phases=6000)
+    history = eventually(lambda: [path for path in hosts.files() if path.endswith("/history")], 60)
+    begun = BEGINNING.decode(Path(history[0]).read_bytes().splitlines()[0])
+    pairs = [begun.contacts.keys, *(keys for keys, _, _ in begun.contacts.agents)]
+    assert len(pairs) == 3
+    seen = ""
+    for pid in hosts.processes():
+        told = "".join(contents(f"/proc/{pid}/{name}") for name in ("cmdline", "environ"))
+        assert not any(key in told for pair in pairs for key in (pair.secret, pair.public)), told
+        seen += told
+    for part_ in (
+        "mpiexec",
+        "hydra_pmi_proxy",
+        "coordinator.agent",
+        "coordinator.guardian",
+        "workloads.rank",
+    ):
+        assert part_ in seen
+    secret = [path for path in hosts.files() if any(pair.secret in contents(path) for pair in pairs)]
+    assert secret == history and Path(history[0]).stat().st_mode & 0o077 == 0
+    assert json.loads(run.communicate(timeout=60)[0])["failure"] == ""

@@ -16,7 +16,7 @@ SCHEMA = 1
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
-    help_text = f"the set-up that a driver wrote for this node (default: in the variable {setup.VARIABLE})"
+    help_text = "the set-up that a driver wrote for this node (default: the first line of standard input)"
     parser.add_argument("file", metavar="FILE", nargs="?", type=Path, help=help_text)
 
 

@@ -27,7 +27,7 @@ from coordinator.link import Hub, Keys
 from coordinator.processes import JOB
 from coordinator.protocol import TO_AGENT, TO_DRIVER
 from coordinator.rundir import RunDirectory
-from coordinator.setup import VARIABLE, Setup
+from coordinator.setup import Setup
 
 RANK = Path(__file__).resolve().parents[1] / "fake_rank.py"
 
@@ -47,7 +47,10 @@ class Crowd:
         self.children: list[subprocess.Popen[bytes]] = []
         for directory, key in zip(self.directories, keys, strict=True):
             setup = Setup(str(directory.path), endpoint, own.public, key, "signals", lease_s=20.0)
-            self.start(directory, [sys.executable, "-m", "coordinator.agent"], **{VARIABLE: setup.encode()})
+            setup.write(directory.path / "setup")
+            self.start(
+                directory, [sys.executable, "-m", "harness.cli", "agent", str(directory.path / "setup")]
+            )
             time.sleep(0.1)
             self.listen()
 

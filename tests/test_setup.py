@@ -1,0 +1,90 @@
+"""How an agent gets what it must know, so that nobody else gets its key."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+from pathlib import Path
+
+import pytest
+from runs import command, eventually
+
+from coordinator import policies
+from coordinator.launch import find_launcher
+from coordinator.link import Keys
+from coordinator.nodes import Nodes
+from coordinator.processes import marked
+from coordinator.protocol import ProtocolError
+from coordinator.rundir import RunDirectory
+from coordinator.setup import Setup, find
+from coordinator.workload import Workload
+from workloads.validation import InputError
+
+
+def test_a_setup_survives_its_file_and_others_are_refused(tmp_path: Path) -> None:
+    setup = Setup("/x", "ipc:///y", "key", Keys("a", "b"), None)
+    setup.write(tmp_path / "agent")
+    assert find(tmp_path / "agent") == setup
+    (tmp_path / "agent").chmod(0o640)
+    with pytest.raises(InputError, match="chmod 600"):
+        find(tmp_path / "agent")
+    with pytest.raises(ProtocolError, match="version 1"):
+        Setup.decode(json.dumps({**json.loads(setup.encode()), "version": 2}))
+    for text in ("", "[]", "7", '{"version": 1}'):
+        with pytest.raises(ProtocolError):
+            Setup.decode(text)
+
+
+def on_standard_input(text: bytes, ends: bool = False) -> Setup:
+    """What ``find`` finds if this arrives on standard input; afterwards nothing more is there."""
+    reader, writer = os.pipe()
+    os.write(writer, text)
+    kept = os.dup(0)
+    os.dup2(reader, 0)
+    if ends:
+        os.close(writer)
+    try:
+        return find()
+    finally:
+        assert os.read(0, 1) == b""
+        os.dup2(kept, 0)
+        for descriptor in (kept, reader, *([] if ends else [writer])):
+            os.close(descriptor)
+
+
+def test_a_setup_is_the_first_line_of_standard_input() -> None:
+    """Its end need not come, and it need not be a line."""
+    setup = Setup("/x", "ipc:///y", "key", Keys("a", "b"), None)
+    assert on_standard_input(setup.encode().encode() + b"more") == setup
+    assert on_standard_input(setup.encode().strip().encode(), ends=True) == setup
+    with pytest.raises(ProtocolError, match="not an agent's set-up"):
+        on_standard_input(b"[" * (1 << 16))
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_an_agent_without_a_setup_says_what_it_needs(monkeypatch: pytest.MonkeyPatch, ends: bool) -> None:
+    monkeypatch.setattr("coordinator.setup.PATIENCE_S", 0.01)
+    with pytest.raises(InputError, match="name the file"):
+        on_standard_input(b"", ends)
+
+
+@pytest.mark.slow
+def test_no_key_of_an_agent_is_in_its_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    directory = RunDirectory.create()
+    workload = Workload((), policies.create("none", {}), (0,))
+    nodes = Nodes(workload, None, directory, find_launcher(), lambda *message: None, lambda *loss: None)
+    (setup,) = nodes.setups
+    with selectors.DefaultSelector() as selector:
+        nodes.start(selector)
+        assert eventually(lambda: nodes.receive() or nodes.joined)
+        for pid, variables in marked().items():
+            told = [*variables.values(), *command(pid)]
+            assert not any(key in word for key in (setup.keys.secret, setup.keys.public) for word in told)
+        assert {"coordinator.agent", "coordinator.guardian"} <= {
+            word for pid in marked() for word in command(pid)
+        }
+        nodes.end()
+    directory.remove()
+    directory.unlock()
