@@ -11,6 +11,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from coordinator import mechanisms, processes
@@ -113,40 +114,51 @@ def remove_segments(since_s: float, patience_s: float = PATIENCE_S) -> list[Path
     deadline = time.monotonic() + patience_s
     removed: list[Path] = []
     while candidates := _segments(since_s):
-        used = _used(str(SHARED_MEMORY))
-        for path in candidates:
-            if str(path) not in used:
+        used = _used()
+        for path, place in candidates.items():
+            if place not in used:
                 path.unlink(missing_ok=True)
                 removed.append(path)
-        if time.monotonic() > deadline or used.isdisjoint(map(str, candidates)):
+        if time.monotonic() > deadline or used.isdisjoint(candidates.values()):
             break
         time.sleep(0.05)
     return removed
 
 
-def _segments(since_s: float) -> list[Path]:
-    found = []
+def _segments(since_s: float) -> dict[Path, tuple[int, int]]:
+    """Segments, with device and inode of each."""
+    found = {}
     for path in SHARED_MEMORY.iterdir() if SHARED_MEMORY.is_dir() else ():
         try:
-            status = path.stat()
+            status = path.lstat()
         except FileNotFoundError:
             continue
         if SEGMENT.match(path.name) and status.st_uid == os.getuid() and status.st_ctime >= since_s:
-            found.append(path)
+            found[path] = (status.st_dev, status.st_ino)
     return found
 
 
-def _used(below: str) -> set[str]:
-    """Paths below a directory that some process maps or has open."""
-    used: set[str] = set()
+def _used() -> set[tuple[int, int]]:
+    """Device and inode of what some process maps of shared memory, or has open; names say little.
+
+    Anybody can have a file of the same name in a mount namespace.
+    """
+    used: set[tuple[int, int]] = set()
     for process in Path("/proc").iterdir():
         if not process.name.isdigit():
             continue
         try:
-            maps = os.fsdecode((process / "maps").read_bytes())
-            used.update(line[line.index(below) :] for line in maps.split("\n") if below in line)
+            for line in (process / "maps").read_bytes().splitlines():
+                if bytes(SHARED_MEMORY) in line:
+                    _, _, _, device, inode, *_ = line.split()
+                    major, minor = (int(number, 16) for number in device.split(b":"))
+                    used.add((os.makedev(major, minor), int(inode)))
             for link in (process / "fd").iterdir():
-                used.add(str(link.readlink()))
+                with suppress(OSError):
+                    # Only there: to look at a file of a server that is gone takes for ever.
+                    if link.readlink().is_relative_to(SHARED_MEMORY):
+                        status = link.stat()
+                        used.add((status.st_dev, status.st_ino))
         except OSError:
             continue
     return used

@@ -7,6 +7,7 @@ import json
 import os
 import pickle
 import re
+import socket
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
@@ -14,10 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import eventually
+from hosts import Host
+from runs import eventually, workload
 
-from coordinator import cleanup, takeover
-from coordinator.processes import DIRECTORY, RUN, environment_of
+from coordinator import cleanup, processes, protocol, takeover
+from coordinator.driver import run_workload
+from coordinator.processes import DIRECTORY, JOB, RUN, Process, environment_of
 from coordinator.rundir import RunDirectory
 from harness.cli import main
 from workloads.validation import InputError
@@ -78,6 +81,94 @@ def test_the_mark_of_a_foreign_process_ends_and_removes_nothing(
     assert cleanup.release(RunDirectory(shared / "lockstep-0" / RUN_OF_NOBODY)) == []
     assert process.poll() is None
     assert (precious / "thesis").exists()
+
+
+@needs_root
+def test_the_mark_of_our_own_run_on_a_foreign_process_ends_nothing(
+    shared: Path, neighbour: Neighbour
+) -> None:
+    """Our marks can be guessed at least by who watches over our shoulder."""
+    directory = RunDirectory.create()
+    process = neighbour("sleep", "60", **directory.marks, **{JOB: "0"})
+    processes.end(directory.run, job=0, grace_s=0)
+    said = cleanup.release(directory)
+    directory.unlock()
+    assert said == [f"run {directory.run}: removed directory {directory.path}"]
+    assert process.poll() is None
+
+
+@needs_root
+def test_segments_of_another_user_stay_and_do_not_keep_ours(neighbour: Neighbour, tmp_path: Path) -> None:
+    """He has an open file of the same name in a namespace of his own, as anybody can who may make one."""
+    ours, its, link = (
+        cleanup.SHARED_MEMORY / f"mpich_shm_neighbour_{name}" for name in ("ours", "its", "link")
+    )
+    script = (
+        "mount -t tmpfs tmpfs /dev/shm && touch $0 && "
+        f"exec setpriv --reuid={NOBODY} --clear-groups sleep 60 < $0"
+    )
+    holder = subprocess.Popen(["unshare", "--mount", "sh", "-c", script, str(ours)])
+    try:
+        assert eventually(lambda: f"Uid:\t{NOBODY}" in Path(f"/proc/{holder.pid}/status").read_text())
+        ours.touch()
+        its.touch()
+        os.chown(its, NOBODY, NOBODY)
+        link.symlink_to(tmp_path)
+        os.chown(link, NOBODY, NOBODY, follow_symlinks=False)
+        assert str(Path(f"/proc/{holder.pid}/fd/0").readlink()) == str(ours)
+        assert cleanup.remove_segments(ours.stat().st_ctime) == [ours]
+        assert its.exists() and link.is_symlink()
+    finally:
+        holder.kill()
+        holder.wait()
+        for path in (ours, its, link):
+            path.unlink(missing_ok=True)
+
+
+def connected_by_nobody(path: Path, say: bytes) -> int:
+    """What becomes of another user who connects to a socket and says something there: 0, or the error."""
+    pid = os.fork()
+    if not pid:
+        code = 255
+        try:
+            os.setgroups([])
+            os.setresgid(NOBODY, NOBODY, NOBODY)
+            os.setresuid(NOBODY, NOBODY, NOBODY)
+            with socket.socket(socket.AF_UNIX) as line:
+                line.settimeout(10)
+                line.connect(str(path))
+                line.sendall(say)
+                code = len(line.recv(100))
+        except ConnectionError:
+            code = 0
+        except OSError as error:
+            code = error.errno or 255
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+@needs_root
+@pytest.mark.slow
+def test_no_socket_of_a_run_hears_another_user(shared: Path) -> None:
+    """Nor if the permissions of the run directory had failed."""
+    directory = RunDirectory.create()
+    host = Host(directory, "signals", lease_s=20.0)
+    guardian = Process(host.hear(protocol.Join)[0].guardian)
+    hello = b'{"type":"hello","version":1,"job":0,"rank":0}\n'
+    for path in (directory.socket, directory.hub):
+        assert connected_by_nobody(path, hello) == errno.EACCES
+    for path in (directory.path.parent, directory.path, directory.socket):
+        path.chmod(0o777)
+    assert connected_by_nobody(directory.socket, hello) == 0
+    (trouble,) = host.hear(protocol.Trouble)
+    assert "it is not of this run" in trouble.text and not trouble.fatal
+    host.say(protocol.End())
+    host.agent.wait(10)
+    host.hub.close()
+    assert guardian.wait(10)
+    guardian.close()
+    directory.unlock()
 
 
 @needs_root
@@ -313,3 +404,32 @@ def test_without_room_for_a_run_directory_that_is_told_and_nothing_remains(
         with pytest.raises(InputError, match=r"no place for runs: .*No space left"):
             RunDirectory.create()
     assert not any(shared.iterdir())
+
+
+@needs_root
+@pytest.mark.slow
+def test_a_run_goes_on_whatever_a_neighbour_has_planted(
+    shared: Path, neighbour: Neighbour, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Modules in the current directory, a home with a trap, a mark, a segment; with a place of our own."""
+    witness = plant_pickle(shared)
+    for module in ("socket", "json", "signal", "zmq", "mpi4py"):
+        (shared / f"{module}.py").write_text(f"import os; os.mkdir({str(witness)!r})")
+    give_away(shared / "lockstep-0", 0o777)
+    segment = cleanup.SHARED_MEMORY / "mpich_shm_neighbour"
+    segment.touch()
+    os.chown(segment, NOBODY, NOBODY)
+    process = neighbour("sleep", "60", **{RUN: RUN_OF_NOBODY, DIRECTORY: str(tmp_path)})
+    before = sorted(shared.rglob("*"))
+    (own := tmp_path / "own").mkdir(mode=0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(own))
+    monkeypatch.setenv("TMPDIR", str(shared))
+    monkeypatch.chdir(shared)
+    try:
+        result = run_workload(workload("gang", phases=500))
+        assert result.failure == "" and not any(job.failure for job in result.jobs)
+        assert not any(RUN_OF_NOBODY in line for line in cleanup.clean()) and list(takeover.runs()) == []
+        assert sorted(shared.rglob("*")) == before and not any(own.iterdir())
+        assert segment.exists() and process.poll() is None
+    finally:
+        segment.unlink()
