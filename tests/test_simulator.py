@@ -148,6 +148,24 @@ def test_all_time_is_accounted_for(blocking):
     assert switching <= outcome.switches.sum() * 200 * US
 
 
+@pytest.mark.parametrize("timeout_s", [None, 0.03])
+def test_what_each_process_is_charged_is_its_part_of_the_timeline(timeout_s):
+    shapes = [program(pattern=p, imbalance=1.5, phases=40) for p in ("BARRIER", "NEWS", "TRANSPOSE")]
+    outcome = run(*shapes, blocking="fixed", timeline=True, timeout_s=timeout_s)
+    lanes = [outcome.timeline[outcome.timeline[:, 1] == p].tolist() for p in range(2)]
+    spans = [
+        (process, category, begin, end)
+        for lane in lanes
+        for (begin, _, process, category), (end, *_) in zip(lane, [*lane[1:], [outcome.end_ns]], strict=True)
+    ]
+    for number, account in enumerate(process for job in outcome.jobs for process in job.processes):
+        mine = sorted((begin, end, category) for process, category, begin, end in spans if process == number)
+        spent_ns = [sum(end - begin for begin, end, kind in mine if kind == part) for part in range(4)]
+        assert account.spent_ns == tuple(spent_ns)
+        assert (account.start_ns, account.finish_ns) == (mine[0][0], max(end for _, end, _ in mine))
+        assert account.dispatches == sum(kind == 3 for *_, kind in mine)
+
+
 def test_no_process_runs_twice_at_once_and_waits_answer_messages():
     shapes = [program(pattern="NEWS", processes=4, phases=30) for _ in range(3)]
     outcome = run(*shapes, on=machine(processors=4), blocking="immediate", timeline=True)

@@ -24,6 +24,9 @@ COMPUTING, COMMUNICATING, SYNCHRONIZING, SWITCHING, IDLE = range(5)
 CATEGORIES = ("computing", "communicating", "synchronizing", "switching", "idle")
 """What a processor's time goes to (Dusseau et al. 1996, section 3.4)."""
 
+DISPATCHES, BEGAN, LEFT = range(5, 8)
+"""Columns of ``State.accounts`` after those of the categories."""
+
 ABSENT, ENTERING, READY, TAKING_OVER, RUNNING, BLOCKED, FINISHED = range(7)
 """States of a process. ENTERING: just placed. TAKING_OVER: the processor is switching to it."""
 
@@ -86,7 +89,7 @@ PROCESS = np.dtype(
 
 PROCESSOR = np.dtype(
     [
-        # The first 128 bytes, two cache lines, are all that most events touch.
+        # The first 64 bytes, a cache line, are all that most events touch.
         ("activity_ns", np.int64),  # when the switch or the current process's activity ends
         ("since_ns", np.int64),
         ("tick_ns", np.int64),
@@ -94,18 +97,17 @@ PROCESSOR = np.dtype(
         ("first_order", np.int64),
         ("last_order", np.int64),
         ("current", np.int32),
+        ("account", np.int32),  # the process whose time it is
         ("residents", np.int32),
         ("category", np.int8),
         ("switching", np.int8),
         ("ticks_to_update", np.int16),
-        ("switches", np.uint32),
-        ("spent_ns", np.int64, (len(CATEGORIES),)),
         ("slot_cost_ns", np.int64),  # what it loses by a change of slot
         ("charged_ns", np.int64),  # until when the running process's virtual time is counted
         ("random", np.int64),  # state of its random numbers
         ("detour_ns", np.int64),  # when the operating system takes it next: noise.py
         ("average_ns", np.int64),  # of virtual times, when last asked for
-        ("padding", np.int64, (6,)),
+        ("padding", np.int64, (3,)),
     ],
     align=True,
 )
@@ -211,6 +213,9 @@ class State(NamedTuple):
         samples: (N + J, ...) waits that the adaptive rules remember: of each process, and
             after those of each job's root.
         waits: (J, kind, outcome, [count, nanoseconds]).
+        accounts: (N + 1, 8) of each process: its processor's time by category while it had it,
+            how often it was dispatched, when first, and when it last lost the processor. The
+            last row, which is at NOBODY, is of idle processors.
         lateness_ns: how late slots end, one value as likely as the other.
         slots: (slots, N) who may run in each slot; ``slot_ns`` their lengths.
         table: the local scheduler's dispatch table, one row per priority.
@@ -231,6 +236,7 @@ class State(NamedTuple):
     gap_ns: NDArray[np.int64]
     samples: NDArray[np.int64]
     waits: NDArray[np.int64]
+    accounts: NDArray[np.int64]
     lateness_ns: NDArray[np.int64]
     slots: NDArray[np.int8]
     slot_ns: NDArray[np.int64]

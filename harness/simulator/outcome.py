@@ -9,7 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.simulator.machine import SimulatedJob
-from harness.simulator.model import BLOCKED_ONCE, CATEGORIES, OPENING_BARRIERS, READS, SPUN, State
+from harness.simulator.model import (
+    BLOCKED_ONCE,
+    CATEGORIES,
+    DISPATCHES,
+    IDLE,
+    LEFT,
+    NOBODY,
+    OPENING_BARRIERS,
+    READS,
+    SPUN,
+    State,
+)
 
 
 @dataclass(frozen=True)
@@ -21,10 +32,23 @@ class Waits:
     spun_ns: int
     blocked_ns: int
 
-    @property
-    def spun_share(self) -> float:
-        """Share of the waits that completed while spinning; 1 where there were none."""
-        return self.spun / max(1, self.spun + self.blocked) if self.spun or self.blocked else 1.0
+
+@dataclass(frozen=True)
+class ProcessOutcome:
+    """One process that was dispatched. Times are nanoseconds since the start of the run.
+
+    Attributes:
+        spent_ns: its processor's time while it had it, by category: computing,
+            communicating, synchronizing, switching.
+        dispatches: how often it got the processor.
+        start_ns: when first.
+        finish_ns: when it lost the processor for the last time.
+    """
+
+    spent_ns: tuple[int, ...]
+    dispatches: int
+    start_ns: int
+    finish_ns: int
 
 
 @dataclass(frozen=True)
@@ -33,8 +57,9 @@ class JobOutcome:
 
     ``finish_ns`` is None for a job that did not finish, ``placement`` empty for one that
     was never placed. ``barriers`` counts opening and closing ones. ``cpu_ns`` is the
-    processor time of each process. ``bursts_ns`` are the times that the bursts of an interactive
-    job took, from the end of the thinking before each; none for other jobs.
+    processor time of each process; ``processes`` are those that were dispatched. ``bursts_ns``
+    are the times that the bursts of an interactive job took, from the end of the thinking
+    before each; none for other jobs.
     """
 
     number: int
@@ -42,6 +67,7 @@ class JobOutcome:
     arrival_ns: int
     finish_ns: int | None
     cpu_ns: tuple[int, ...]
+    processes: tuple[ProcessOutcome, ...]
     reads: Waits
     barriers: Waits
     opening_barriers: Waits
@@ -51,6 +77,11 @@ class JobOutcome:
     def response_ns(self) -> int | None:
         """Finish minus arrival."""
         return None if self.finish_ns is None else self.finish_ns - self.arrival_ns
+
+    @property
+    def start_ns(self) -> int | None:
+        """When the first of its processes was dispatched; None if none was."""
+        return min((process.start_ns for process in self.processes), default=None)
 
 
 @dataclass(frozen=True)
@@ -101,11 +132,6 @@ class Outcome:
             for name, part in zip(CATEGORIES, self.spent_ns.sum(axis=0), strict=True)
         }
 
-    @property
-    def utilization(self) -> float:
-        """Share of all processors' time in which a process computed."""
-        return self.breakdown["computing"]
-
 
 def summarize(
     jobs: Sequence[SimulatedJob],
@@ -116,9 +142,11 @@ def summarize(
 ) -> Outcome:
     """The outcome that ``state`` holds; ``jobs`` in the order of their records."""
     clock = state.clock[0]
-    spent_ns = state.processors.spent_ns.copy()
-    for p, processor in enumerate(state.processors):
-        spent_ns[p, processor.category] += clock.now_ns - processor.since_ns
+    for processor in state.processors:
+        state.accounts[processor.account, processor.category] += clock.now_ns - processor.since_ns
+        state.accounts[processor.current, LEFT] = clock.now_ns
+    spent_ns = _by_processor(state, state.accounts[:, : len(CATEGORIES)])
+    spent_ns[:, IDLE] = clock.now_ns - spent_ns.sum(axis=1)
     outcomes = [
         _job_outcome(state, index, job, placements.get(job.number, ())) for index, job in enumerate(jobs)
     ]
@@ -126,12 +154,19 @@ def summarize(
         jobs=tuple(sorted(outcomes, key=lambda job: job.number)),
         end_ns=int(clock.now_ns),
         spent_ns=spent_ns,
-        switches=state.processors.switches.astype(np.int64),
+        switches=_by_processor(state, state.accounts[:, DISPATCHES]),
         messages=int(clock.messages),
         timers=int(clock.timers),
         failure=failure,
         timeline=timeline,
     )
+
+
+def _by_processor(state: State, accounts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The sum over the processes of each processor."""
+    sums = np.zeros((len(state.processors), *accounts.shape[1:]), dtype=np.int64)
+    np.add.at(sums, state.processes.processor, accounts[:NOBODY])
+    return sums
 
 
 def _job_outcome(state: State, index: int, job: SimulatedJob, placement: tuple[int, ...]) -> JobOutcome:
@@ -146,6 +181,11 @@ def _job_outcome(state: State, index: int, job: SimulatedJob, placement: tuple[i
         arrival_ns=round(job.arrival_s * 1e9),
         finish_ns=int(record.finish_ns) if finished else None,
         cpu_ns=tuple(int(cpu_ns) for cpu_ns in processes.cpu_ns),
+        processes=tuple(
+            ProcessOutcome(tuple(account[:IDLE]), *account[DISPATCHES:])
+            for account in state.accounts[record.first : record.first + len(placement)].tolist()
+            if account[DISPATCHES]
+        ),
         reads=_waits(state.waits[index, READS]),
         barriers=_waits(state.waits[index, OPENING_BARRIERS:].sum(axis=0)),
         opening_barriers=_waits(state.waits[index, OPENING_BARRIERS]),

@@ -11,9 +11,12 @@ from harness.simulator.compiled import hot, step
 from harness.simulator.events import set_activity, set_timer
 from harness.simulator.local import scheduler, svr4
 from harness.simulator.model import (
+    BEGAN,
     BLOCKED,
+    DISPATCHES,
     FREE,
     IDLE,
+    LEFT,
     NEVER_NS,
     NOBODY,
     READY,
@@ -29,7 +32,8 @@ def charge(state: State, p: int, category: int) -> None:
     """From now on processor ``p``'s time belongs to ``category``."""
     processor = state.processors[p]
     clock = state.clock[0]
-    processor.spent_ns[processor.category] += clock.now_ns - processor.since_ns
+    state.accounts[processor.account, processor.category] += clock.now_ns - processor.since_ns
+    processor.account = processor.current
     processor.since_ns = clock.now_ns
     processor.category = category
     if clock.recording:
@@ -59,6 +63,8 @@ def enqueue(state: State, q: int, first: bool) -> None:
 def dispatch(state: State, p: int) -> None:
     """Begin to switch free processor ``p`` to the best ready process, or let it idle."""
     processor = state.processors[p]
+    if processor.current != NOBODY:
+        state.accounts[processor.current, LEFT] = state.clock[0].now_ns
     q = scheduler.best(state, p)
     processor.current = q
     if q == NOBODY:
@@ -74,7 +80,9 @@ def dispatch(state: State, p: int) -> None:
     if state.clock[0].changing:
         cost_ns += processor.slot_cost_ns
     processor.switching = 1
-    processor.switches += 1
+    if state.accounts[q, DISPATCHES] == 0:
+        state.accounts[q, BEGAN] = state.clock[0].now_ns
+    state.accounts[q, DISPATCHES] += 1
     charge(state, p, SWITCHING)
     set_activity(state, p, cost_ns)
 

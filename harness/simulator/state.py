@@ -16,6 +16,7 @@ from harness.simulator.model import (
     ENTERING,
     IDLE,
     JOB,
+    LEFT,
     MACHINE,
     NEVER_NS,
     NOBODY,
@@ -59,6 +60,7 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
         gap_ns=np.zeros((rows, processes), dtype=np.int64),
         samples=np.zeros((processes + len(jobs), len(blocking.new_sample(0))), dtype=np.int64),
         waits=np.zeros((len(jobs), 3, 2, 2), dtype=np.int64),
+        accounts=np.zeros((processes + 1, LEFT + 1), dtype=np.int64),
         lateness_ns=np.array([round(late_us * 1e3) for late_us in machine.lateness_us or (0.0,)]),
         slots=np.zeros((1, processes), dtype=np.int8),
         slot_ns=np.zeros(1, dtype=np.int64),
@@ -85,7 +87,7 @@ def start_timers(state: State, machine: SimulatedMachine, random: np.random.Gene
     updates = random.integers(TICKS_PER_UPDATE, size=count) + 1
     independent = machine.timers == "independent"
     processors = state.processors
-    processors.current = NOBODY
+    processors.current = processors.account = NOBODY
     processors.category = IDLE
     processors.random = ticks
     state.clock[0].random = ticks[0]
