@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from coordinator.workload import ParallelJob
+from harness import summary
 from harness.calibrate import Constants
 from harness.experiment import Cell, Experiment, scheduler_of
 from harness.jobs import JobGroup
 from harness.machine import MachineSpec
-from harness.papers import Progress
+from harness.pool import Progress
 from workloads.program import Program
 from workloads.validation import InputError
 
@@ -75,11 +76,9 @@ def _at(program: Program, granularity_us: float) -> Program:
 
 def predict(wanted: Experiment, constants: Constants, progress: Progress) -> list[dict[str, Any]]:
     """A row per granularity and scheduler, as ``lockstep simulate`` makes them, on this host's likeness."""
-    from harness.simulated import machine_like  # noqa: PLC0415 - numba is slow to load
-    from harness.simulator.experiment import simulate_experiment  # noqa: PLC0415
+    from harness import simulated  # noqa: PLC0415 - numba is slow to load
 
-    machine = machine_like(constants.of_run("signals"), wanted.processors, wanted.schedulers[0])
-    return simulate_experiment(wanted, [machine] * len(wanted.cells), 1.0, progress)
+    return summary.rows(wanted, simulated.predict(wanted, constants, progress), cells=wanted.cells)
 
 
 def slowdown(row: Mapping[str, Any]) -> float:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from harness import run, summary
+from harness import summary
 from harness.agreement import agreement
 from harness.doubts import doubts
 from harness.experiment import Experiment
+from harness.plan import label
 from harness.records import MEASURED_KINDS, RunRecord
 
 SCHEMA = 1
@@ -46,5 +47,5 @@ def document(
 
 
 def _failures(records: Sequence[RunRecord], session: str) -> list[str]:
-    labels = [(run.label(r.kind, r.scheduler, r.settings), r) for r in records if r.session == session]
+    labels = [(label(r.kind, r.scheduler, r.settings), r) for r in records if r.session == session]
     return [f"{what}, repeat {r.repeat + 1}: {r.failure}" for what, r in labels if r.failure]

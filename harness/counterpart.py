@@ -1,60 +1,68 @@
-"""Which measured runs still lack a simulated counterpart, and making them."""
+"""Which measured runs still lack a simulated counterpart, and the back end that makes them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 
-from harness import jobs, run
+from harness import jobs, plan
 from harness.experiment import Experiment
-from harness.records import DEDICATED, POLICY, SIMULATED, SIMULATED_DEDICATED, RunRecord
-from harness.run import Task
+from harness.plan import BackEnd, Key, Task
+from harness.records import COUNTERPARTS, RunRecord
+from harness.run import run
+from harness.site import Watcher
+from harness.store import Store
 
-KINDS = {DEDICATED: SIMULATED_DEDICATED, POLICY: SIMULATED}
-"""The kind of the simulated counterpart of a measured run."""
 
+def back_end(measured: Mapping[Key, RunRecord], session: str, *, timeline: bool) -> BackEnd:
+    """Simulates tasks on the likeness of the hosts of ``measured``, which has a run for the key of each."""
+    from harness.simulated import Host, Simulated  # noqa: PLC0415 - its compiler takes long to import
 
-def simulate(
-    experiment: Experiment, task: Task, measured: RunRecord, session: str, timeline: bool
-) -> RunRecord:
-    """The simulated counterpart of ``measured``, the last run of ``task``."""
-    from harness import simulated  # noqa: PLC0415 - its compiler takes long to import
-
-    return simulated.run(experiment, task, simulated.Host.of(measured, session), timeline=timeline)
+    return Simulated(lambda task: Host.of_run(measured[task.key]), session, timeline)
 
 
 def imitates(simulated: RunRecord, measured: RunRecord) -> bool:
     """Whether a simulated run is the counterpart of a measured one."""
-    if simulated.kind != KINDS.get(measured.kind):
+    if simulated.kind != COUNTERPARTS.get(measured.kind):
         return False
     alike = ("digest", "cell", "repeat", "scheduler", "constants")
     return all(getattr(simulated, field) == getattr(measured, field) for field in alike)
 
 
 def missing(experiment: Experiment, records: Sequence[RunRecord]) -> list[tuple[Task, RunRecord]]:
-    """The tasks that were measured and not simulated since, each with its last measured record.
+    """The simulations of measured runs that are yet to be made, each with the last measured record.
 
-    Left out are cells with a job that the simulator does not know, and what Slurm has scheduled.
-    A counterpart counts if it was simulated with the constants of the measured run.
+    Left out are cells with a job that the simulator does not know, and what Slurm has scheduled:
+    what it takes to start and to switch jobs is not known. A counterpart counts if it was
+    simulated with the constants of the measured run.
     """
-    done = run.recorded(records)
-    found = []
-    for task in run.plan(experiment):
-        cell, repeat, kind, table, job = task.key
+    done = plan.recorded(records)
+    lacking = []
+    for task in plan.plan(experiment):
         if task.scheduler.of_slurm or not all(jobs.simulable(job.program) for job in task.cell.jobs()):
             continue
-        measured, simulated = done.get(task.key), done.get((cell, repeat, KINDS[kind], table, job))
+        measured, simulated = done.get(task.key), done.get(task.counterpart.key)
         if measured and (simulated is None or simulated.constants != measured.constants):
-            found.append((task, measured))
-    return found
+            lacking.append((task.counterpart, measured))
+    return lacking
 
 
 def complete(
     experiment: Experiment,
     records: Sequence[RunRecord],
     session: str,
+    store: Store,
+    watcher: Watcher,
     *,
     timeline: bool = False,
-) -> Iterator[RunRecord]:
-    """Simulate what ``records`` lack; yields the new records."""
-    for task, measured in missing(experiment, records):
-        yield simulate(experiment, task, measured, session, timeline)
+) -> list[RunRecord]:
+    """Simulate what ``records`` lack; returns the new records, which are stored.
+
+    Raises:
+        StoreError: if one cannot be stored.
+    """
+    lacking = missing(experiment, records)
+    if not lacking:
+        return []
+    measured = {task.key: record for task, record in lacking}
+    simulated = back_end(measured, session, timeline=timeline)
+    return list(run([task for task, _ in lacking], simulated, store, watcher))

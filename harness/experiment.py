@@ -15,6 +15,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +127,7 @@ class Experiment:
             first.setdefault(cell.groups, cell)
         return tuple(first.values())
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """SHA-256 over all that says what one repeat means.
 

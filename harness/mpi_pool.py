@@ -5,16 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import as_completed
-from typing import TypeVar
 
 from mpi4py import MPI
 from mpi4py.futures import MPIPoolExecutor
 
-from harness.papers import Progress
+from harness.pool import Part, Progress, Value
 from workloads.validation import InputError
-
-Key = TypeVar("Key")
-Value = TypeVar("Value")
 
 SHARES = 16
 """Into so many shares for each worker the work is divided: a message with each part alone takes
@@ -43,25 +39,25 @@ class MpiPool:
         self.busy_s = self.wall_s = 0.0
 
     def compute(
-        self, parts: Sequence[Key], work: Callable[[Key], Value], progress: Progress
-    ) -> dict[Key, Value]:
-        """``work`` of every part, by part, in their order; ``work`` must be picklable."""
+        self, parts: Sequence[Part], work: Callable[[Part], Value], progress: Progress
+    ) -> list[Value]:
+        """``work`` of every part, in their order; ``work``, parts and values must be picklable."""
         begin_s = time.monotonic()
-        found: dict[Key, Value] = {}
+        results: dict[int, Value] = {}
         shares = min(len(parts), SHARES * self.workers)
         with MPIPoolExecutor() as pool:
-            tasks = [pool.submit(_timed, work, parts[first::shares]) for first in range(shares)]
+            tasks = {pool.submit(_timed, work, parts[first::shares]): first for first in range(shares)}
             try:
                 for task in as_completed(tasks):
                     values, busy_s = task.result()
-                    found |= values
+                    results |= zip(range(tasks[task], len(parts), shares), values, strict=True)
                     self.busy_s += busy_s
-                    progress(len(found), len(parts))
+                    progress(len(results), len(parts))
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
         self.wall_s += time.monotonic() - begin_s
-        return {part: found[part] for part in parts}
+        return [results[index] for index in range(len(parts))]
 
     def __str__(self) -> str:
         times = f"{self.busy_s:.1f} s of processor time in {self.wall_s:.1f} s"
@@ -69,7 +65,7 @@ class MpiPool:
         return f"simulated by {self.workers} workers: {times}, speed-up {speed_up:.1f}"
 
 
-def _timed(work: Callable[[Key], Value], parts: Sequence[Key]) -> tuple[dict[Key, Value], float]:
+def _timed(work: Callable[[Part], Value], parts: Sequence[Part]) -> tuple[list[Value], float]:
     begin_s = time.process_time()
-    values = {part: work(part) for part in parts}
+    values = [work(part) for part in parts]
     return values, time.process_time() - begin_s

@@ -19,6 +19,9 @@ SIMULATED = "simulated"
 
 MEASURED_KINDS = (DEDICATED, POLICY)
 
+COUNTERPARTS = {DEDICATED: SIMULATED_DEDICATED, POLICY: SIMULATED}
+"""The kind of the simulated counterpart of a measured run."""
+
 
 @dataclass(frozen=True)
 class JobRecord:

@@ -85,12 +85,8 @@ def _simulated(
     if not measured:
         return []
     watcher.note("simulating the runs that were only measured")
-    made = []
     timeline = bool(store.with_timelines(measured[-1].digest))
-    for record in counterpart.complete(experiment, records, session_name(), timeline=timeline):
-        store.add_run(record)
-        made.append(record)
-    return made
+    return counterpart.complete(experiment, records, session_name(), store, watcher, timeline=timeline)
 
 
 def lanes(results: Path, found: Found) -> list[Lanes]:

@@ -1,6 +1,6 @@
-"""The simulator's answer to a measured run: the same jobs, policy and waiting rules, by calculation.
+"""The back end that simulates tasks: the same jobs, policy and waiting rules, by calculation.
 
-A simulated run is recorded like a measured one and is told by its kind, so that whatever
+A simulated run is recorded like a measured one and its kind tells it apart, so that whatever
 reads records can put the two side by side.
 """
 
@@ -9,19 +9,20 @@ from __future__ import annotations
 import base64
 import dataclasses
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from harness import records
-from harness.calibrate import MEDIANS_US
-from harness.counterpart import KINDS
+from harness.calibrate import MEDIANS_US, Constants
 from harness.experiment import Experiment, Scheduler
-from harness.jobs import described
+from harness.jobs import alone_s, described
+from harness.machine import MachineSpec
+from harness.plan import Task, plan
+from harness.pool import Compute, Progress, compute
 from harness.records import JobRecord, RunRecord
-from harness.run import Task
 from harness.simulator.local import rr
 from harness.simulator.machine import SimulatedMachine
 from harness.simulator.model import SWITCHING
@@ -29,11 +30,21 @@ from harness.simulator.outcome import JobOutcome, Outcome, Waits
 from harness.simulator.simulate import simulate
 from harness.simulator.work import simulated_job
 from workloads import timeline as timelines
+from workloads.validation import InputError
 
 LOCAL = {"other": "eevdf", "rr": "rr"}
 """The simulated scheduler for each of the kernel's scheduling classes."""
 
 SIMULATOR = "simulator"
+
+MECHANISM = "signals"
+"""What stops and continues processes on a host if nothing else is asked for."""
+
+PLAIN = MachineSpec()
+"""A [machine] table that says nothing."""
+
+SPEED = 30
+"""So many seconds of a run take about one to simulate."""
 
 
 def machine_like(constants: Mapping[str, Any], processors: int, scheduler: Scheduler) -> SimulatedMachine:
@@ -79,160 +90,189 @@ def machine_like(constants: Mapping[str, Any], processors: int, scheduler: Sched
 
 @dataclasses.dataclass(frozen=True)
 class Host:
-    """What simulated runs imitate and where they are noted.
+    """What a simulated run imitates.
 
     Attributes:
-        session: the invocation of Lockstep that simulates.
-        digest: of the experiment, as the runs that are imitated have it.
         processors: ids of the cores that stand for the simulated processors.
-        constants: the host's calibrated constants, as in ``RunRecord.constants``.
-        conditions: of the runs that are imitated.
+        constants: the host's calibrated constants, as in ``RunRecord.constants``; without any the
+            simulated machine is that of Dusseau et al. 1996.
+        spec: the [machine] table, which goes before the constants.
+        conditions: of the run that is imitated, if there is one.
+        digest: of its experiment, which may be known from its records only.
     """
 
-    session: str
-    digest: str
     processors: Sequence[int]
     constants: Mapping[str, Any]
-    conditions: Mapping[str, Any]
+    spec: MachineSpec = PLAIN
+    conditions: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    digest: str | None = None
 
     @classmethod
-    def of(cls, measured: RunRecord, session: str) -> Host:
-        """The host on which ``measured`` was made."""
-        return cls(session, measured.digest, measured.processors, measured.constants, measured.conditions)
+    def of_run(cls, measured: RunRecord) -> Host:
+        """The host on which ``measured`` was made; what that run warned of is not the host's."""
+        conditions = {key: value for key, value in measured.conditions.items() if key != "warnings"}
+        return cls(measured.processors, measured.constants, conditions=conditions, digest=measured.digest)
 
+    @classmethod
+    def of_calibration(cls, constants: Constants | None, task: Task) -> Host:
+        """A host with these constants on which ``task`` is to be run."""
+        scheduler = task.scheduler
+        mechanism = MECHANISM if scheduler.mechanism == "auto" else scheduler.mechanism
+        known = constants.of_run(mechanism if scheduler.policy.needs_mechanism else "") if constants else {}
+        return cls(range(task.experiment.processors), known, task.cell.machine)
 
-def run(experiment: Experiment, task: Task, host: Host, *, timeline: bool = False) -> RunRecord:
-    """Simulate a task of the experiment; with ``timeline`` the ranks carry theirs."""
-    begin = time.monotonic()
-    outcome = _outcome(experiment, task, host)
-    return _record(experiment, task, host, outcome, time.monotonic() - begin, timeline)
+    def machine(self, scheduler: Scheduler) -> SimulatedMachine:
+        """The machine that runs under ``scheduler`` are simulated on.
 
+        It is the host's likeness unless the [machine] table asks for another local scheduler than
+        the host's; then it is the paper's machine, with the host's context switch and latency.
 
-def _outcome(experiment: Experiment, task: Task, host: Host) -> Outcome:
-    scheduler = task.scheduler
-    return simulate(
-        [simulated_job(job) for job in task.jobs],
-        machine_like(host.constants, len(host.processors), scheduler),
-        scheduler.policy,
-        blocking=scheduler.blocking,
-        spin_switches=scheduler.spin_switches,
-        seed=experiment.seed,
-        repeat=task.repeat,
-        # Cells are different machines' runs: chance must not favour the same jobs in all of them.
-        stream=task.cell.index,
-        timeline=True,  # tells what each process did; costs a few milliseconds
-    )
-
-
-def _record(
-    experiment: Experiment, task: Task, host: Host, outcome: Outcome, wall_s: float, timeline: bool
-) -> RunRecord:
-    spans = _Spans.of(outcome, task)
-    programs = {job.number: described(job.program) for job in task.jobs}
-    phases = {job.number: simulated_job(job).program.phase_count() for job in task.jobs}
-    return RunRecord(
-        session=host.session,
-        recorded_at=records.now(),
-        experiment=experiment.name,
-        digest=host.digest,
-        cell=task.cell.index,
-        settings=task.cell.settings,
-        kind=KINDS[task.kind],
-        scheduler=task.scheduler.table,
-        repeat=task.repeat,
-        seed=experiment.seed,
-        processors=host.processors,
-        constants=host.constants,
-        mechanism="",
-        mechanism_reason="",
-        launcher=SIMULATOR,
-        wall_s=wall_s,
-        failure=outcome.failure,
-        conditions=host.conditions,
-        jobs=tuple(
-            JobRecord(
-                job=job.number,
-                program=programs[job.number],
-                processes=len(job.placement),
-                placement=job.placement,
-                arrival_ns=job.arrival_ns,
-                start_ns=spans.start_ns(job.number),
-                finish_ns=job.finish_ns,
-                failure="" if job.finish_ns is not None else outcome.failure or "not finished",
-            )
-            for job in outcome.jobs
-        ),
-        ranks=tuple(
-            _rank(job, rank, spans, host, timeline) | {"phases": phases[job.number]}
-            for job in outcome.jobs
-            if job.finish_ns is not None
-            for rank in range(len(job.placement))
-        ),
-        switches=(),
-    )
+        Raises:
+            InputError: below ``machine``, for values that do not fit together.
+        """
+        given = self.spec.given()
+        try:
+            if self.constants and given.get("local", "eevdf") == "eevdf":
+                given.pop("local", None)
+                likeness = machine_like(self.constants, len(self.processors), scheduler)
+                return dataclasses.replace(likeness, **given)
+            costs = {"context_switch_us": "handoff_us", "latency_us": "latency_us"}
+            known = {key: self.constants[name] for key, name in costs.items() if self.constants}
+            return SimulatedMachine(**{"processors": len(self.processors), **known, **given})
+        except InputError as error:
+            raise error.under("machine") from None
 
 
 @dataclasses.dataclass(frozen=True)
-class _Spans:
-    """What each process did: rows of (process, activity, begin, end), in order of time.
+class Simulated:
+    """Simulates tasks process by process.
 
     Attributes:
-        rows: shape (n, 4); times in nanoseconds.
-        first: number of each job's first process.
+        host: tells the host to imitate for each task.
+        session: the invocation of Lockstep that simulates.
+        timeline: whether the ranks record what they do when.
     """
 
-    rows: NDArray[np.int64]
-    first: Mapping[int, int]
+    host: Callable[[Task], Host]
+    session: str = ""
+    timeline: bool = False
 
-    @classmethod
-    def of(cls, outcome: Outcome, task: Task) -> _Spans:
-        parts = []
-        for processor in range(len(outcome.spent_ns)):
-            began, _, process, activity = outcome.timeline[outcome.timeline[:, 1] == processor].T
-            ended = np.append(began, outcome.end_ns)[1:]  # empty on a processor that nobody used
-            used = (process >= 0) & (ended > began)
-            parts.append(np.stack([process, activity, began, ended], axis=1)[used])
-        rows = np.concatenate(parts)
-        first, count = {}, 0
-        for job in sorted(task.jobs, key=lambda job: (job.arrival_s, job.number)):
-            first[job.number] = count
-            count += job.program.processes
-        return cls(rows[np.argsort(rows[:, 2], kind="stable")], first)
+    def refusal(self, task: Task) -> InputError | None:
+        """Commands and malleable programs are not simulated."""
+        try:
+            self.host(task).machine(task.scheduler)
+            for job in task.jobs:
+                simulated_job(job)
+        except InputError as error:
+            return error
+        return None
 
-    def of_rank(self, job: int, rank: int) -> NDArray[np.int64]:
-        """The rows of one process."""
-        rows: NDArray[np.int64] = self.rows[self.rows[:, 0] == self.first[job] + rank]
-        return rows
+    def guess_s(self, task: Task) -> float:
+        """From what the programs are made to take alone."""
+        return sum(alone_s(job.program) for job in task.jobs) / SPEED
 
-    def start_ns(self, job: int) -> int | None:
-        """When the first process of a job began; None if none did."""
-        later = [first for first in self.first.values() if first > self.first[job]]
-        end = min(later, default=1 << 62)
-        ours = self.rows[(self.rows[:, 0] >= self.first[job]) & (self.rows[:, 0] < end)]
-        return int(ours[0, 2]) if len(ours) else None
+    def run(self, task: Task) -> RunRecord:
+        """Simulate ``task``."""
+        begin_s = time.monotonic()
+        host, scheduler = self.host(task), task.scheduler
+        outcome = simulate(
+            [simulated_job(job) for job in task.jobs],
+            host.machine(scheduler),
+            scheduler.policy,
+            blocking=scheduler.blocking,
+            spin_switches=scheduler.spin_switches,
+            seed=task.experiment.seed,
+            repeat=task.repeat,
+            # Cells are different machines' runs: chance must not favour the same jobs in all of them.
+            stream=task.cell.index,
+            timeline=self.timeline,
+        )
+        return task.record(
+            self.session,
+            digest=host.digest or task.experiment.digest,
+            processors=host.processors,
+            constants=host.constants,
+            mechanism="",
+            mechanism_reason="",
+            launcher=SIMULATOR,
+            wall_s=time.monotonic() - begin_s,
+            failure=outcome.failure,
+            conditions=host.conditions,
+            jobs=tuple(_job(job, task, outcome.failure) for job in outcome.jobs),
+            ranks=tuple(_ranks(outcome, task, host.processors)),
+            switches=(),
+        )
 
 
-def _rank(job: JobOutcome, rank: int, spans: _Spans, host: Host, timeline: bool) -> dict[str, Any]:
+def predict(
+    experiment: Experiment, constants: Constants | None, progress: Progress, compute: Compute = compute
+) -> list[RunRecord]:
+    """The runs of all cells of ``experiment``, simulated with these constants.
+
+    ``compute`` has the parts of the work done, wherever that is. The same arguments give the
+    same runs.
+
+    Raises:
+        InputError: for a run that the simulator cannot carry out.
+    """
+    back_end = Simulated(partial(Host.of_calibration, constants))
+    tasks = [task.counterpart for task in plan(experiment, experiment.cells)]
+    for task in tasks:
+        if error := back_end.refusal(task):
+            raise error
+    return compute(tasks, back_end.run, progress)
+
+
+def _job(job: JobOutcome, task: Task, failure: str) -> JobRecord:
+    (program,) = (one.program for one in task.jobs if one.number == job.number)
+    return JobRecord(
+        job=job.number,
+        program=described(program),
+        processes=len(job.placement),
+        placement=job.placement,
+        arrival_ns=job.arrival_ns,
+        start_ns=job.start_ns,
+        finish_ns=job.finish_ns,
+        failure="" if job.finish_ns is not None else failure or "not finished",
+    )
+
+
+def _ranks(outcome: Outcome, task: Task, processors: Sequence[int]) -> Iterator[dict[str, Any]]:
+    """The rank records of the jobs that finished, with timelines if the outcome has one."""
+    spans = _spans(outcome)
+    process = 0
+    for job in sorted(task.jobs, key=lambda job: (job.arrival_s, job.number)):
+        ours = next(one for one in outcome.jobs if one.number == job.number)
+        phases = simulated_job(job).program.phase_count()
+        for rank in range(len(ours.placement) if ours.finish_ns is not None else 0):
+            record = _rank(ours, rank, processors[ours.placement[rank]]) | {"phases": phases}
+            if len(spans):
+                mine = spans[spans[:, 0] == process + rank]
+                record["timeline"] = _packed(mine, ours.processes[rank].start_ns)
+            yield record
+        process += job.program.processes
+
+
+def _rank(job: JobOutcome, rank: int, processor: int) -> dict[str, Any]:
     """A rank record (docs/formats.md); the waits of all ranks of a job stand with rank 0."""
-    rows = spans.of_rank(job.number, rank)
-    spent = [int((rows[rows[:, 1] == part, 3] - rows[rows[:, 1] == part, 2]).sum()) for part in range(4)]
-    start_ns, finish_ns = int(rows[0, 2]), int(rows[-1, 3])
+    process = job.processes[rank]
+    spent = process.spent_ns
     record = {
         "job": job.number,
         "rank": rank,
         "processes": len(job.placement),
-        "processor": host.processors[job.placement[rank]],
+        "processor": processor,
         "host": SIMULATOR,
         "pid": 0,
-        "start_ns": start_ns,
-        "finish_ns": finish_ns,
-        "cpu_ns": sum(spent[:3]),
+        "start_ns": process.start_ns,
+        "finish_ns": process.finish_ns,
+        "cpu_ns": sum(spent[:SWITCHING]),
         "computing_ns": spent[0],
         "communicating_ns": spent[1],
         "synchronizing_ns": spent[2],
         "switching_ns": spent[SWITCHING],
         "voluntary_switches": 0,
-        "involuntary_switches": int((rows[:, 1] == SWITCHING).sum()),
+        "involuntary_switches": process.dispatches,
         "run_queue_ns": 0,
         "served": 0,
         "rechecks": 0,
@@ -243,21 +283,27 @@ def _rank(job: JobOutcome, rank: int, spans: _Spans, host: Host, timeline: bool)
     }
     if job.bursts_ns:
         record["responses_ns"] = list(job.bursts_ns)
-    if timeline:
-        kept = rows[: timelines.ROWS]
-        packed = timelines.pack(
-            np.stack(
-                [
-                    timelines.RAN + kept[:, 1],
-                    kept[:, 2] - start_ns,
-                    kept[:, 3] - start_ns,
-                    np.full(len(kept), -1, dtype=np.int64),
-                ],
-                axis=1,
-            )
-        )
-        record["timeline"] = base64.b64encode(packed).decode()
     return record
+
+
+def _spans(outcome: Outcome) -> NDArray[np.int64]:
+    """What each process did: rows of (process, activity, begin, end), in order of time."""
+    parts = [np.empty((0, 4), dtype=np.int64)]
+    for processor in range(len(outcome.spent_ns)):
+        began, _, process, activity = outcome.timeline[outcome.timeline[:, 1] == processor].T
+        ended = np.append(began, outcome.end_ns)[1:]  # empty on a processor that nobody used
+        used = (process >= 0) & (ended > began)
+        parts.append(np.stack([process, activity, began, ended], axis=1)[used])
+    rows = np.concatenate(parts)
+    return rows[np.argsort(rows[:, 2], kind="stable")]
+
+
+def _packed(spans: NDArray[np.int64], start_ns: int) -> str:
+    """The beginning of the spans of one process as the timeline of a rank that began at ``start_ns``."""
+    kept = spans[: timelines.ROWS]
+    peer = np.full(len(kept), -1, dtype=np.int64)
+    columns = [timelines.RAN + kept[:, 1], kept[:, 2] - start_ns, kept[:, 3] - start_ns, peer]
+    return base64.b64encode(timelines.pack(np.stack(columns, axis=1))).decode()
 
 
 def _waits(waits: Waits | None) -> dict[str, int]:

@@ -20,10 +20,13 @@ from coordinator.environment import PYTHON
 from coordinator.launch import find_launcher
 from coordinator.policies.slurm_gang import SlurmGang
 from coordinator.workload import JobResult, ParallelJob, Result, Workload
-from harness import hosts, run, site, waiting
+from harness import hosts, site, waiting
 from harness.calibrate import mpi_probe
 from harness.experiment import Experiment
+from harness.measured import Measured
+from harness.plan import plan, recorded
 from harness.records import DEDICATED, RunRecord
+from harness.run import run
 from harness.site import Progress, Site, Tools, Watcher
 from harness.store import Store
 from harness.submission import Submission
@@ -123,10 +126,11 @@ def measure(
             conditions={**made_on.conditions, "submitted_from": socket.gethostname()},
             nodes=nodes,
         )
-        done = run.recorded(records) if resume else {}
-        tasks = [task for task in run.plan(wanted) if task.scheduler.of_slurm and task.key not in done]
+        done = recorded(records) if resume else {}
         constants = site.constants(store.last_calibration())
-        return list(run.run(wanted, tasks, here, constants, watcher))
+        back_end = Measured(here, constants, watcher.note, by_slurm=True)
+        tasks = [task for task in plan(wanted) if not back_end.refusal(task) and task.key not in done]
+        return list(run(tasks, back_end, store, watcher))
 
 
 def _submission(how: Submission, nodes: Sequence[str]) -> Submission:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -54,14 +55,23 @@ class _Repeat:
         return [bounded_slowdown(response / 1e9, alone / 1e9, tau_s) for response, alone in pairs]
 
 
-def rows(experiment: Experiment, records: Sequence[RunRecord], tau_s: float = TAU_S) -> list[dict[str, Any]]:
+def rows(
+    experiment: Experiment,
+    records: Sequence[RunRecord],
+    tau_s: float = TAU_S,
+    cells: Sequence[Cell] | None = None,
+) -> list[dict[str, Any]]:
     """One row per cell and scheduler, in the experiment's order (docs/formats.md).
 
-    Of several records of the same run the last that did not fail counts.
+    ``cells`` are by default those that are measured. Of several records of the same run the last
+    that did not fail counts.
     """
+    of_cell: dict[int, list[RunRecord]] = defaultdict(list)
+    for record in records:
+        of_cell[record.cell].append(record)
     return [
-        _row(cell, scheduler.table, [record for record in records if record.cell == cell.index], tau_s)
-        for cell in experiment.measured_cells
+        _row(cell, scheduler.table, of_cell[cell.index], tau_s)
+        for cell in (experiment.measured_cells if cells is None else cells)
         for scheduler in experiment.schedulers
     ]
 
@@ -160,7 +170,7 @@ def _breakdown(repeats: Sequence[_Repeat]) -> dict[str, Any] | None:
     """The mean over the repeats; None where some program has recorded nothing."""
     parts = [
         breakdown.of_run(
-            one.run.ranks, one.run.processors, one.makespan_ns, one.run.constants["handoff_us"] * 1e3
+            one.run.ranks, one.run.processors, one.makespan_ns, one.run.constants.get("handoff_us", 0.0) * 1e3
         )
         for one in repeats
     ]

@@ -9,20 +9,22 @@ from __future__ import annotations
 import dataclasses
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from coordinator.workload import JobResult, Result, Switch, Workload
-from harness import cli, counterpart
+from harness import cli, counterpart, run
+from harness.calibrate import Constants
 from harness.commands import calibrate as calibrate_command
 from harness.commands import run as run_command
-from harness.counterpart import KINDS
 from harness.experiment import Experiment
 from harness.jobs import alone_s
+from harness.measured import Measured
+from harness.plan import Key, Task, plan
 from harness.records import POLICY, RunRecord
-from harness.run import Task
-from harness.site import Progress, Tools
+from harness.site import Progress, Site, Tools, Watcher
 from workloads.timeline import BARRIER, GONE, RECEIVED, SENT, SLEPT, Timeline
+from workloads.validation import InputError
 
 SLOWDOWN = {"none": 2.8, "implicit": 1.1, "gang": 1.02, "partitioned": 1.2, "batch": 1.0}
 ORIGIN_NS = 1_000_000
@@ -52,7 +54,10 @@ def imitate(workload: Workload, progress: Callable[[str], None] | None = None) -
     switches = (
         [Switch(n % 3, n * 10**7, 50_000 + n, 10_000 + n) for n in range(20)] if policy == "gang" else []
     )
-    return Result(tuple(jobs), tuple(ranks), tuple(switches), "signals", "auto", "mpich 0 (nowhere)")
+    mechanism = "signals" if workload.mechanism == "auto" else workload.mechanism
+    if not workload.policy.needs_mechanism:
+        mechanism = "none"
+    return Result(tuple(jobs), tuple(ranks), tuple(switches), mechanism, "imitated", "mpich 0 (nowhere)")
 
 
 def rank_record(job: int, rank: int, processor: int, computing_ns: int, finish_ns: int) -> dict[str, Any]:
@@ -104,23 +109,35 @@ def timeline(job: int, rank: int) -> dict[str, Any]:
     return made.record(ORIGIN_NS)
 
 
-def imitate_simulated(
-    experiment: Experiment, task: Task, measured: RunRecord, session: str, keep: bool
-) -> RunRecord:
-    """A simulator that says of everything that it is 3 % faster than it was measured."""
-    jobs = tuple(
-        dataclasses.replace(job, finish_ns=job.finish_ns and round(0.97 * job.finish_ns))
-        if measured.kind == POLICY
-        else job
-        for job in measured.jobs
-    )
-    ranks = tuple(
-        {**rank, "host": "simulator"} | (timeline(rank["job"], rank["rank"]) if keep else {})
-        for rank in measured.ranks
-    )
-    kind = KINDS[measured.kind]
-    changes = {"kind": kind, "session": session, "launcher": "simulator", "jobs": jobs, "ranks": ranks}
-    return dataclasses.replace(measured, id=None, switches=(), **changes)
+class ImitatedSimulator:
+    """A simulator that says of everything that it is 3 % faster than it was measured.
+
+    It takes the place of ``counterpart.back_end``.
+    """
+
+    def __init__(self, measured: Mapping[Key, RunRecord], session: str, *, timeline: bool) -> None:
+        self._measured, self._session, self._timeline = measured, session, timeline
+
+    def refusal(self, task: Task) -> InputError | None:
+        return None
+
+    def guess_s(self, task: Task) -> float:
+        return 1.0
+
+    def run(self, task: Task) -> RunRecord:
+        measured = self._measured[task.key]
+        jobs = tuple(
+            dataclasses.replace(job, finish_ns=job.finish_ns and round(0.97 * job.finish_ns))
+            if measured.kind == POLICY
+            else job
+            for job in measured.jobs
+        )
+        ranks = tuple(
+            {**rank, "host": "simulator"} | (timeline(rank["job"], rank["rank"]) if self._timeline else {})
+            for rank in measured.ranks
+        )
+        changes = {"kind": task.kind, "session": self._session, "launcher": "simulator"}
+        return dataclasses.replace(measured, id=None, switches=(), jobs=jobs, ranks=ranks, **changes)
 
 
 def probe(processors: Sequence[int], working_set_bytes: int) -> dict[str, list[float]]:
@@ -137,6 +154,20 @@ def probe(processors: Sequence[int], working_set_bytes: int) -> dict[str, list[f
 
 
 TOOLS = Tools("mpich 0 (nowhere)", probe, imitate)
+
+
+def measure(
+    experiment: Experiment,
+    site: Site,
+    constants: Constants,
+    watcher: Watcher | None = None,
+    *,
+    timeline: bool = False,
+) -> list[RunRecord]:
+    """All runs of an experiment, with the tools of a site."""
+    watcher = watcher or Quiet()
+    back_end = Measured(site, constants, watcher.note, timeline)
+    return list(run.run(plan(experiment), back_end, site.store, watcher))
 
 
 class Quiet:
@@ -163,7 +194,7 @@ def main(pause_s: float, arguments: list[str]) -> int:
 
     tools = Tools(TOOLS.launcher, probe, slowly)
     run_command.real_tools = calibrate_command.real_tools = lambda *nodes: tools
-    counterpart.simulate = imitate_simulated
+    counterpart.back_end = ImitatedSimulator
     return cli.main(arguments)
 
 

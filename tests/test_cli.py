@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from imitation import TOOLS, imitate, imitate_simulated
+from imitation import TOOLS, ImitatedSimulator, imitate
 from runs import eventually
 
 from harness import cli, counterpart, store
@@ -30,7 +30,7 @@ def lockstep(monkeypatch, tmp_path, capsys):
     monkeypatch.chdir(tmp_path)
     for module in (run_command, calibrate_command):
         monkeypatch.setattr(module, "real_tools", lambda *nodes: TOOLS)
-    monkeypatch.setattr(counterpart, "simulate", imitate_simulated)
+    monkeypatch.setattr(counterpart, "back_end", ImitatedSimulator)
 
     def lockstep(*arguments):
         status = cli.main(arguments)

@@ -5,9 +5,9 @@ import math
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from imitation import TOOLS, Quiet, imitate_simulated
+from imitation import TOOLS, ImitatedSimulator, Quiet, measure
 
-from harness import compare, conditions, counterpart, results, run, summary
+from harness import compare, conditions, counterpart, results, summary
 from harness.calibrate import Constants
 from harness.experiment import load
 from harness.rebuild import experiment_of
@@ -31,7 +31,7 @@ def measured(tmp_path):
     experiment = load("three-jobs", settings=["repeats=2"])
     with Store(tmp_path) as opened:
         site = Site.here((0, 1), TOOLS, opened)
-        records = list(run.run(experiment, run.plan(experiment), site, Constants(4.0, 3.0, 2.0), Quiet()))
+        records = measure(experiment, site, Constants(4.0, 3.0, 2.0))
     return experiment, records
 
 
@@ -78,10 +78,9 @@ def test_the_verdict_agrees_with_its_interval(measured, simulated, tolerance):
 
 def test_runs_of_another_kernel_are_not_compared_and_the_field_is_named(measured):
     experiment, records = measured
-    simulated = [
-        imitate_simulated(experiment, task, record, "s", False)
-        for task, record in counterpart.missing(experiment, records)
-    ]
+    lacking = counterpart.missing(experiment, records)
+    imitated = ImitatedSimulator({task.key: record for task, record in lacking}, "s", timeline=False)
+    simulated = [imitated.run(task) for task, _ in lacking]
     one = summary.rows(experiment, [*records, *simulated])[0]
     assert compare.verdict(one, [*records, *simulated], 0.15).verdict != "not comparable"
     other = dict(records[-1].conditions) | {"kernel": "another"}
@@ -110,10 +109,10 @@ def test_an_experiment_is_rebuilt_from_its_records(measured):
 
 
 def test_what_is_missing_is_simulated_once_and_recorded(measured, tmp_path, monkeypatch):
-    monkeypatch.setattr(counterpart, "simulate", imitate_simulated)
+    monkeypatch.setattr(counterpart, "back_end", ImitatedSimulator)
     (found,) = results.read(tmp_path, None, Quiet(), simulate=True)
     assert sum(record.kind == "simulated" for record in found.records) == 16
-    monkeypatch.setattr(counterpart, "simulate", None)
+    monkeypatch.setattr(counterpart, "back_end", None)
     (again,) = results.read(tmp_path, None, Quiet(), simulate=True)
     assert len(again.records) == len(found.records)
     rows = summary.rows(again.experiment, again.records)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from imitation import TOOLS, imitate_simulated
+from imitation import TOOLS, ImitatedSimulator
 
 from harness import cli, counterpart
 from harness.commands import run as run_command
@@ -29,7 +29,7 @@ def lockstep(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.Cap
     """Runs a command on made-up runs; gives status, stdout, stderr."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(run_command, "real_tools", lambda *nodes: TOOLS)
-    monkeypatch.setattr(counterpart, "simulate", imitate_simulated)
+    monkeypatch.setattr(counterpart, "back_end", ImitatedSimulator)
 
     def lockstep(*arguments: str) -> tuple[int, str, str]:
         status = cli.main(arguments)

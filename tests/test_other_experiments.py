@@ -5,14 +5,15 @@ import json
 import sqlite3
 
 import pytest
-from imitation import TOOLS, Quiet, imitate, probe
+from imitation import TOOLS, imitate, measure, probe
 
-from harness import cli, counterpart, run, schema, summary
+from harness import cli, counterpart, schema, summary
 from harness.calibrate import Constants
 from harness.compare import NOT_COMPARABLE, verdict
 from harness.experiment import load
 from harness.jobs import described, rebuilt
 from harness.naming import program_name
+from harness.plan import plan
 from harness.site import Site, Tools
 from harness.store import FILE_NAME, Store
 from workloads.other import Command, InteractiveWork, SequentialWork
@@ -112,7 +113,7 @@ def test_each_thing_that_is_run_has_a_baseline_of_its_own(tmp_path):
     text = MIX.replace('"exit 0"', '"exit 0"', 1) + (
         '[[jobs]]\ncommand = ["{launcher}", "-n", "2", "sh", "-c", "exit 0", "3"]\n'
     )
-    tasks = run.plan(load(written(tmp_path, text)))
+    tasks = plan(load(written(tmp_path, text)))
     alone = [task.jobs[0].program for task in tasks if task.kind == "dedicated"]
     assert len(alone) == len(set(alone)) == 5
 
@@ -149,7 +150,7 @@ def everything(tmp_path):
     experiment = load(written(tmp_path, MIX))
     with Store(tmp_path / "results") as opened:
         here = Site.here((0, 1), Tools(TOOLS.launcher, probe, as_commands_report), opened)
-        made = list(run.run(experiment, run.plan(experiment), here, Constants(5.0, 3.0, 2.0), Quiet()))
+        made = measure(experiment, here, Constants(5.0, 3.0, 2.0))
         found = opened.runs(experiment.digest)
     assert [record.ranks for record in found] == [record.ranks for record in made]
     return experiment, found

@@ -21,7 +21,7 @@ from coordinator.nodes import Contacts
 from coordinator.plain import NotPlain, Plain
 from coordinator.view import ExecutionTime
 from coordinator.workload import Node, ParallelJob, Switch, Work, Workload
-from harness import calibrate, conditions, run
+from harness import calibrate, conditions, measured
 from workloads.other import Command, InteractiveWork, SequentialWork
 from workloads.program import Program
 
@@ -73,11 +73,11 @@ def test_what_a_run_is_for_comes_back() -> None:
         1.0, 2.0, 3.0, slot_cost_us={"signals": [1.0, 2.0]}, step_ns={1 << 20: 3.5}
     )
     before = conditions.Moment(0.5, 1.0, 2.0, 3.0, None)
-    purpose = run.Purpose(
+    purpose = measured.Purpose(
         Path("/a/bä\udcff.sqlite"), "digest", (0, 1, "policy", "{}", 2), constants, before, 0.1
     )
-    assert run.PURPOSE.decode(run.PURPOSE.encode(purpose).decode()) == purpose
-    assert run.purpose_of(dataclasses.replace(beginning().workload, purpose="for us")) is None
+    assert measured.PURPOSE.decode(measured.PURPOSE.encode(purpose).decode()) == purpose
+    assert measured.purpose_of(dataclasses.replace(beginning().workload, purpose="for us")) is None
 
 
 def changed(change: Any) -> bytes:

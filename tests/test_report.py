@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 from itertools import pairwise
 
 import pytest
-from imitation import TOOLS, imitate_simulated
+from imitation import TOOLS, ImitatedSimulator
 
 from harness import cli, counterpart
 from harness.commands import run as run_command
@@ -32,7 +32,7 @@ def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("report")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run_command, "real_tools", lambda *nodes: TOOLS)
-        patch.setattr(counterpart, "simulate", imitate_simulated)
+        patch.setattr(counterpart, "back_end", ImitatedSimulator)
         options = [part for setting in SETTINGS for part in ("--set", setting)]
         results = str(place / "results")
         assert cli.main(["run", "three-jobs", "--timeline", "--results", results, *options]) == 0

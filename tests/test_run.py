@@ -3,13 +3,14 @@
 import dataclasses
 
 import pytest
-from imitation import TOOLS, Quiet, imitate, probe
+from imitation import TOOLS, Quiet, imitate, measure, probe
 
 from coordinator.workload import Node
 from harness import calibrate, run, site, summary
 from harness.calibrate import Constants
 from harness.doubts import doubts
 from harness.experiment import load
+from harness.plan import plan, recorded
 from harness.site import Site, Tools
 from harness.store import Store
 
@@ -23,7 +24,7 @@ def place(tmp_path):
 
 
 def everything(experiment, here, watcher=None):
-    return list(run.run(experiment, run.plan(experiment), here, CONSTANTS, watcher or Quiet()))
+    return measure(experiment, here, CONSTANTS, watcher)
 
 
 def failing(when):
@@ -41,7 +42,7 @@ def failing(when):
 
 def test_every_cell_repeat_and_scheduler_is_planned_once_with_its_dedicated_run():
     experiment = load("reads", settings=["repeats=2"])
-    tasks = run.plan(experiment)
+    tasks = plan(experiment)
     assert len({task.key for task in tasks}) == len(tasks) == 2 * 2 * (9 + 1)
     assert [task.repeat for task in tasks] == [0] * 20 + [1] * 20
     assert sum(task.kind == "dedicated" for task in tasks) == 4
@@ -49,20 +50,20 @@ def test_every_cell_repeat_and_scheduler_is_planned_once_with_its_dedicated_run(
 
 def test_each_distinct_program_runs_alone():
     experiment = load("three-jobs", settings=["repeats=1", "jobs.0.count=2"])
-    one = run.plan(experiment)
+    one = plan(experiment)
     assert [len(task.jobs) for task in one if task.kind == "dedicated"] == [1]
     group = experiment.cells[0].groups[0]
     other = dataclasses.replace(group, program=dataclasses.replace(group.program, granularity_us=50))
     cell = dataclasses.replace(experiment.cells[0], groups=(group, other))
     alone = [
-        task for task in run.plan(dataclasses.replace(experiment, cells=(cell,))) if task.kind == "dedicated"
+        task for task in plan(dataclasses.replace(experiment, cells=(cell,))) if task.kind == "dedicated"
     ]
     assert sorted(task.jobs[0].number for task in alone) == [0, 2]
 
 
 def test_the_order_is_shuffled_anew_in_each_repeat_and_fixed_by_the_seed():
     def order(**options):
-        tasks = run.plan(load("three-jobs", **options))
+        tasks = plan(load("three-jobs", **options))
         return [[task.key[3] for task in tasks if task.repeat == repeat] for repeat in range(5)]
 
     assert order() == order()
@@ -155,8 +156,8 @@ def test_only_what_is_recorded_and_did_not_fail_is_skipped(place):
     experiment = load("three-jobs", settings=["repeats=2"])
     tools = failing(lambda workload: workload.blocking == "fixed")
     everything(experiment, dataclasses.replace(place, tools=tools))
-    done = run.recorded(place.store.runs(experiment.digest))
-    missing = [task for task in run.plan(load("three-jobs", settings=["repeats=3"])) if task.key not in done]
+    done = recorded(place.store.runs(experiment.digest))
+    missing = [task for task in plan(load("three-jobs", settings=["repeats=3"])) if task.key not in done]
     assert [task.repeat for task in missing] == [0, 1] + [2] * 9
     assert {task.scheduler.blocking for task in missing[:2]} == {"fixed"}
 

@@ -5,14 +5,14 @@ import io
 import json
 
 import pytest
-from imitation import TOOLS, Quiet
+from imitation import TOOLS, Quiet, measure
 from rich.console import Console
 
-from harness import counterpart, run, summary
+from harness import counterpart, records, site, summary
 from harness.calibrate import Constants
 from harness.cli import main
 from harness.experiment import load
-from harness.records import SIMULATED_DEDICATED
+from harness.records import SIMULATED_DEDICATED, Calibration
 from harness.report import text
 from harness.site import Site
 from harness.store import Store
@@ -29,10 +29,8 @@ def both(tmp_path_factory):
     experiment = load("three-jobs", settings=SETTINGS)
     with Store(tmp_path_factory.mktemp("results")) as opened:
         site = Site.here((0, 1), TOOLS, opened)
-        measured = list(run.run(experiment, run.plan(experiment), site, Constants(20.0, 3.0, 2.0), Quiet()))
-        simulated = list(counterpart.complete(experiment, measured, "session", timeline=True))
-        for record in simulated:
-            opened.add_run(record)
+        measured = measure(experiment, site, Constants(20.0, 3.0, 2.0))
+        simulated = counterpart.complete(experiment, measured, "session", opened, Quiet(), timeline=True)
         assert len(opened.runs(experiment.digest)) == len(measured) + len(simulated)
     return experiment, measured, simulated
 
@@ -45,9 +43,10 @@ def test_every_measured_run_has_one_counterpart(both):
         assert sum(counterpart.imitates(other, one) for other in simulated) == 1
 
 
-def test_the_same_task_gives_the_same_outcome(both):
+def test_the_same_task_gives_the_same_outcome(both, tmp_path):
     experiment, measured, simulated = both
-    again = list(counterpart.complete(experiment, measured, "another"))
+    with Store(tmp_path) as another:
+        again = counterpart.complete(experiment, measured, "another", another, Quiet())
     assert [record.makespan_ns for record in again] == [record.makespan_ns for record in simulated]
 
 
@@ -102,9 +101,8 @@ def test_sequential_and_interactive_jobs_have_counterparts_with_response_times(t
     experiment = load(str(tmp_path / "others.toml"))
     with Store(tmp_path / "results") as opened:
         site = Site.here((0, 1), TOOLS, opened)
-        measured = list(run.run(experiment, run.plan(experiment), site, Constants(20.0, 3.0, 2.0), Quiet()))
-        for record in counterpart.complete(experiment, measured, "session"):
-            opened.add_run(record)
+        measured = measure(experiment, site, Constants(20.0, 3.0, 2.0))
+        counterpart.complete(experiment, measured, "session", opened, Quiet())
         records = opened.runs(experiment.digest)
     alone = {record.jobs[0].job: record for record in records if record.kind == SIMULATED_DEDICATED}
     assert alone[0].makespan_ns == pytest.approx(50e6, rel=0.01)
@@ -123,6 +121,66 @@ def test_sequential_and_interactive_jobs_have_counterparts_with_response_times(t
     assert f"{simulated['responses']['mean_ms']:.1f}" in shown.split("none", 1)[1]
 
 
+DIFFERENT = """
+processors = 2
+repeats = 2
+[[jobs]]
+count = 2
+program = { granularity_us = 500, imbalance = 0.5, phases = 60 }
+[[schedulers]]
+policy = "gang"
+quantum_ms = 10
+mechanism = "freezer"
+[[schedulers]]
+policy = "gang"
+quantum_ms = 10
+[[schedulers]]
+policy = "implicit"
+local = "rr"
+[[schedulers]]
+policy = "implicit"
+[sweep]
+"program.pattern" = ["BARRIER", "NEWS"]
+"""
+
+SAMPLES_NS = {
+    **{"switch_ns": 9e3, "handoff_ns": 3e3, "latency_ns": 2e3, "wakeup_ns": 3e4, "poll_ns": 400.0},
+    **{"tick_ns": 4e6, "slice_ns": 3e6, "rr_interval_ns": 2e7, "detour_ns": 1e4, "detour_gap_ns": 2e7},
+    **{"slot_cost_ns signals": 5e4, "slot_cost_ns freezer": 4e5, "lateness_ns signals": 6e4},
+}
+
+
+def calibrated(store):
+    """Stores SAMPLES_NS as what a calibration has measured."""
+    for quantity, sample in SAMPLES_NS.items():
+        found = Calibration("c", records.now(), quantity, [sample], (0, 1), 0, TOOLS.launcher, {})
+        store.add_calibration(found)
+    return site.constants(store.last_calibration())
+
+
+def test_simulate_gives_what_run_simulates_number_by_number(tmp_path, capsys):
+    """Also for schedulers with local schedulers and mechanisms of their own."""
+    (tmp_path / "different.toml").write_text(DIFFERENT)
+    experiment = load(str(tmp_path / "different.toml"))
+    with Store(tmp_path / "results") as store:
+        measure(experiment, Site.here((0, 1), TOOLS, store), calibrated(store))
+    where = str(tmp_path / "results")
+    assert main(["compare", where, "--json"]) in (0, 1)
+    (beside,) = json.loads(capsys.readouterr().out)["experiments"]
+    assert main(["simulate", str(tmp_path / "different.toml"), "--results", where, "--json"]) == 0
+    alone = json.loads(capsys.readouterr().out)
+
+    def predictions(document):
+        return {
+            (row["settings"]["program.pattern"], *sorted(row["scheduler"].items())): row["simulated"]
+            for row in document["rows"]
+        }
+
+    assert predictions(alone) == predictions(beside)
+    slowdowns = [row["simulated"]["workload_slowdown"]["median"] for row in alone["rows"]]
+    assert len(set(slowdowns)) == 8
+
+
 @pytest.mark.slow
 def test_the_command_simulates_the_calibrated_host_unless_the_file_asks_for_another(tmp_path, capsys):
     with Store(tmp_path) as store:
@@ -134,6 +192,7 @@ def test_the_command_simulates_the_calibrated_host_unless_the_file_asks_for_anot
         machines.append(json.loads(capsys.readouterr().out)["machine"])
     host, paper, changed = machines
     assert (host["local"], host["context_switch_us"], host["rule_switch_us"]) == ("eevdf", 3.0, 5.0)
-    assert host["detour_gap_us"] == 25_000 and len(host["slot_cost_us"]) == 2
+    assert host["detour_gap_us"] == 25_000
+    assert host["slot_cost_us"] == [], "the first scheduler holds nothing"
     assert (paper["local"], paper["context_switch_us"], paper["detour_gap_us"]) == ("svr4", 3.0, 0.0)
     assert changed == host | {"latency_us": 7}

@@ -2,9 +2,8 @@
 
 import pytest
 
+from harness import simulated, summary
 from harness.experiment import load
-from harness.simulator.experiment import simulate_experiment
-from harness.simulator.machine import SimulatedMachine
 from workloads.validation import InputError
 
 EXPERIMENT = """
@@ -37,7 +36,8 @@ def rows(folder, text):
     file = folder / "mixed.toml"
     file.write_text(text)
     experiment = load(str(file))
-    return simulate_experiment(experiment, [SimulatedMachine(processors=2)], 0.1, lambda done, total: None)
+    records = simulated.predict(experiment, None, lambda done, total: None)
+    return summary.rows(experiment, records, 0.1, experiment.cells)
 
 
 @pytest.mark.slow

@@ -13,9 +13,9 @@ import time
 from pathlib import Path
 
 import pytest
-from imitation import TOOLS, Quiet
+from imitation import TOOLS, measure
 
-from harness import file_systems, run, schema, store
+from harness import file_systems, schema, store
 from harness.calibrate import Constants
 from harness.experiment import load
 from harness.records import Calibration, ScheduleRecord
@@ -33,7 +33,7 @@ def records(tmp_path):
     with Store(tmp_path / "results") as opened:
         site = Site.here((0, 1), TOOLS, opened)
         constants = Constants(4.0, 30.0, 2.0)
-        return list(run.run(experiment, run.plan(experiment), site, constants, Quiet(), timeline=True))
+        return measure(experiment, site, constants, timeline=True)
 
 
 def test_what_is_stored_comes_back(records, tmp_path):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from imitation import TOOLS, Quiet, imitate_simulated
+from imitation import TOOLS, ImitatedSimulator, Quiet
 
 from harness import cli, counterpart, experiment, store, submission
 from harness.commands import run as run_command
@@ -48,7 +48,7 @@ def lockstep(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.Cap
     """Runs the command beside FILE as x.toml, on made-up runs; gives status, stdout, stderr."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(run_command, "real_tools", lambda *nodes: TOOLS)
-    monkeypatch.setattr(counterpart, "simulate", imitate_simulated)
+    monkeypatch.setattr(counterpart, "back_end", ImitatedSimulator)
     (tmp_path / "x.toml").write_text(FILE)
 
     def lockstep(*arguments: str) -> tuple[int, str, str]:

@@ -13,7 +13,19 @@ from coordinator import mechanisms, takeover
 from coordinator.driver import run_workload
 from coordinator.launch import find_launcher
 from coordinator.workload import Node, Result, Workload
-from harness import answer, conditions, counterpart, experiment, hosts, jobs, run, site, summary
+from harness import (
+    answer,
+    conditions,
+    counterpart,
+    experiment,
+    hosts,
+    jobs,
+    measured,
+    plan,
+    run,
+    site,
+    summary,
+)
 from harness.calibrate import mpi_probe, mpi_probe_between
 from harness.commands import Answer, Interrupted
 from harness.commands.shared import announce_compiler, experiment_arguments
@@ -100,15 +112,16 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         seed=options.seed,
         here=True,
     )
-    if not options.allocation:
-        _refuse_slurm(wanted)
+    for task in () if options.allocation else plan.plan(wanted):
+        if error := measured.left_to_slurm(task):
+            raise error
     cells = _part(options.part, wanted)
     taken = _take_over(wanted, options.results, watcher) if options.resume else None
     tools = real_tools(wanted.nodes)
     with Store(options.results, warn=watcher.warn) as store:
         here = Site.here(experiment.usable_processors()[: wanted.processors], tools, store, wanted.nodes)
         before = _comparable(store.runs(wanted.digest), here) if options.resume else []
-        made = [run.record_taken_over(wanted, here, *taken)] if taken else []
+        made = [measured.record_taken_over(wanted, here, *taken)] if taken else []
         made += _measure(wanted, cells, here, [*before, *made], options.timeline, watcher)
         path, simulated = store.path, []
         if options.simulate:
@@ -134,7 +147,7 @@ def _take_over(wanted: Experiment, results: Path, watcher: Watcher) -> tuple[Wor
     """
     store = (results / FILE_NAME).resolve()
     for path, workload in takeover.runs(watcher.warn):
-        purpose = run.purpose_of(workload)
+        purpose = measured.purpose_of(workload)
         if purpose is None or (purpose.store, purpose.digest) != (store, wanted.digest):
             continue
         try:
@@ -161,19 +174,6 @@ def _where(options: argparse.Namespace) -> list[str]:
     return [f"hosts={json.dumps(entries)}"] if any(entries) else []
 
 
-def _refuse_slurm(wanted: Experiment) -> None:
-    """Raises InputError for a scheduler that takes jobs by submission only."""
-    for index, scheduler in enumerate(wanted.schedulers):
-        if scheduler.of_slurm:
-            rule = "Slurm's controller schedules jobs that are submitted to it"
-            raise InputError(
-                f"schedulers[{index}].policy",
-                scheduler.name,
-                rule,
-                "use lockstep submit --wait, or remove it",
-            )
-
-
 def _part(text: str | None, wanted: Experiment) -> set[int]:
     """Numbers of the cells to measure: all, or those of a part K/N, dealt out in turn.
 
@@ -198,8 +198,8 @@ def _measure(
     watcher: Watcher,
 ) -> list[RunRecord]:
     """Make the runs of these cells that ``before`` lacks."""
-    done = run.recorded(before)
-    ours = [task for task in run.plan(wanted) if task.cell.index in cells and not task.scheduler.of_slurm]
+    done = plan.recorded(before)
+    ours = [task for task in plan.plan(wanted) if task.cell.index in cells and not task.scheduler.of_slurm]
     tasks = [task for task in ours if task.key not in done]
     made: list[RunRecord] = []
     if not tasks:
@@ -207,7 +207,8 @@ def _measure(
     working_sets = jobs.working_sets(job for task in tasks for job in task.jobs)
     try:
         constants = site.constants(here.calibrate(working_sets, _mechanisms(wanted), watcher))
-        for record in run.run(wanted, tasks, here, constants, watcher, timeline=timeline):
+        back_end = measured.Measured(here, constants, watcher.note, timeline)
+        for record in run.run(tasks, back_end, here.store, watcher):
             made.append(record)
     except (KeyboardInterrupt, SystemExit):  # the driver ends by the latter on SIGTERM
         raise Interrupted(
@@ -227,13 +228,9 @@ def _simulate(
     wanted: Experiment, here: Site, records: Sequence[RunRecord], timeline: bool, watcher: Watcher
 ) -> list[RunRecord]:
     """Simulate the runs among ``records`` that have no simulated counterpart there."""
-    made = []
     watcher.note("simulating the same runs")
     announce_compiler(watcher)
-    for record in counterpart.complete(wanted, records, here.session, timeline=timeline):
-        here.store.add_run(record)
-        made.append(record)
-    return made
+    return counterpart.complete(wanted, records, here.session, here.store, watcher, timeline=timeline)
 
 
 def _comparable(before: list[RunRecord], here: Site) -> list[RunRecord]:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from harness import document, experiment, overrides, summary
+from harness import pool as threads
 from harness.calibrate import Constants, constants
 from harness.commands import Answer
 from harness.commands.shared import Counted, announce_compiler, experiment_arguments
 from harness.document import Document
-from harness.experiment import Cell, Experiment
-from harness.papers import parallel
+from harness.plan import plan
+from harness.pool import Compute
 from harness.report import simulations
 from harness.site import Watcher
 from harness.store import Store
@@ -21,9 +22,6 @@ from workloads.validation import InputError, number
 
 if TYPE_CHECKING:
     from harness.mpi_pool import MpiPool
-
-MECHANISM = "signals"
-"""What stops and continues processes on a host if nothing else is asked for."""
 
 SCHEMA = 1
 """Of the document that --json prints."""
@@ -55,43 +53,48 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         InputError: for bad input.
     """
     number("--tau", options.tau, above=0)
-    if (written := _job_level(options)) is not None:
-        from harness.simulator.jobs import command  # noqa: PLC0415 - numba is slow to load
+    pool = _pool() if options.mpi else None
+    compute = pool.compute if pool else threads.compute
+    if (written := _job_level(options)) is None:
+        answer = _simulated(options, watcher, compute)
+    else:
+        from harness.commands import job_level  # noqa: PLC0415 - numba is slow to load
 
-        return command.answer(
+        answer = job_level.answer(
             written,
             trace=options.trace,
             folder=options.folder,
             quick=options.quick,
             progress=Counted(watcher, options.experiment),
+            compute=compute,
         )
+    return replace(answer, notes=(*answer.notes, str(pool))) if pool else answer
+
+
+def _simulated(options: argparse.Namespace, watcher: Watcher, compute: Compute) -> Answer:
     wanted = experiment.load(
         options.experiment, settings=options.settings, quick=options.quick, seed=options.seed
     )
-    from harness.simulator.experiment import simulate_experiment  # noqa: PLC0415 - numba is slow to load
+    from harness import simulated  # noqa: PLC0415 - numba is slow to load
 
     calibrated = _calibrated(options.results)
-    machines = [_machine(wanted, cell, calibrated) for cell in wanted.cells]
     announce_compiler(watcher)
-    pool = _pool() if options.mpi else None
-    compute = pool.compute if pool else parallel.compute
-    rows = simulate_experiment(wanted, machines, options.tau, Counted(watcher, wanted.name), compute)
-    failures = [failure for row in rows for failure in row.pop("failures")]
+    records = simulated.predict(wanted, calibrated, Counted(watcher, wanted.name), compute)
+    failures = [record.failure for record in records if record.failure]
+    first = next(task for task in plan(wanted, wanted.cells) if task.scheduler == wanted.schedulers[0])
     found = {
         "schema": SCHEMA,
         "experiment": wanted.name,
         "digest": wanted.digest,
-        "machine": vars(machines[0]),
-        "rows": rows,
+        "machine": vars(simulated.Host.of_calibration(calibrated, first).machine(first.scheduler)),
+        "rows": summary.rows(wanted, records, options.tau, wanted.cells),
         "failures": failures,
         "doubts": [],
     }
     notes = [f"{len(failures)} simulations failed: {failures[0]}"] if failures else []
-    if pool:
-        notes.append(str(pool))
-    if not calibrated and any(
-        None in (m.context_switch_us, m.latency_us) for m in (cell.machine for cell in wanted.cells)
-    ):
+    specs = [cell.machine for cell in wanted.cells]
+    open_costs = any(None in (spec.context_switch_us, spec.latency_us) for spec in specs)
+    if not calibrated and open_costs:
         notes.append(
             f"no calibration in {options.results}: what [machine] leaves out is as in Dusseau et al. 1996"
         )
@@ -113,28 +116,6 @@ def _job_level(options: argparse.Namespace) -> Document | None:
     if options.seed is not None:
         changes.append(overrides.make("seed", options.seed, f"--seed {options.seed}"))
     return written.overridden(changes)
-
-
-def _machine(wanted: Experiment, cell: Cell, calibrated: Constants | None) -> Any:
-    """The machine of a cell: this host's likeness if its local scheduler is asked for, or none is.
-
-    Else the paper's machine, with the host's context switch and latency. What the file says
-    goes before either.
-    """
-    from harness.simulated import machine_like  # noqa: PLC0415
-    from harness.simulator.machine import SimulatedMachine  # noqa: PLC0415
-
-    given = cell.machine.given()
-    try:
-        if calibrated is None:
-            return SimulatedMachine(**{"processors": wanted.processors, **given})
-        if given.get("local", "eevdf") == "eevdf":
-            likeness = machine_like(calibrated.of_run(MECHANISM), wanted.processors, wanted.schedulers[0])
-            return dataclasses.replace(likeness, **given)
-        costs = {"context_switch_us": calibrated.handoff_us, "latency_us": calibrated.latency_us}
-        return SimulatedMachine(**{"processors": wanted.processors, **costs, **given})
-    except InputError as error:
-        raise error.under("machine") from None
 
 
 def _calibrated(results: Path) -> Constants | None:

@@ -6,8 +6,9 @@ import argparse
 import json
 from pathlib import Path
 
-from harness import counterpart, results, run, trace
+from harness import counterpart, results, trace
 from harness.commands import Answer
+from harness.plan import label, plan
 from harness.rebuild import experiment_of
 from harness.records import POLICY, RunRecord
 from harness.site import Watcher, session_name
@@ -53,7 +54,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     except OSError as error:
         rule = f"cannot be written: {error.strerror}"
         raise InputError("--output", str(options.output), rule, "choose another") from None
-    name = run.label(record.kind, record.scheduler, record.settings)
+    name = label(record.kind, record.scheduler, record.settings)
     count = len(made["traceEvents"])
     document = {"schema": SCHEMA, "run": record.id, "simulated": twin.id, "file": str(options.output)}
     line = f"{options.output}: run {record.id} ({name}), {count} events; open it at https://ui.perfetto.dev"
@@ -82,9 +83,10 @@ def _counterpart(store: Store, record: RunRecord, watcher: Watcher) -> RunRecord
             return twin
     watcher.note("simulating the same run")
     experiment = experiment_of([record])
-    (task,) = (task for task in run.plan(experiment) if task.kind == POLICY and task.repeat == record.repeat)
-    made = counterpart.simulate(experiment, task, record, session_name(), True)
-    added = store.add_run(made)
+    tasks = (task for task in plan(experiment) if task.kind == POLICY and task.repeat == record.repeat)
+    (task,) = (task.counterpart for task in tasks)
+    back_end = counterpart.back_end({task.key: record}, session_name(), timeline=True)
+    added = store.add_run(back_end.run(task))
     if added is None:
         raise StoreError(f"{store.path} is in use: the simulated run cannot be shown; try again")
     return store.run(added)

@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.pool import Progress
 from workloads.validation import one_of, whole
 
 if TYPE_CHECKING:
@@ -34,9 +35,6 @@ PAPERS: Mapping[str, str] = {
 }
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "not significant"
-
-Progress = Callable[[int, int], None]
-"""Told how many parts of how many are done."""
 
 
 @dataclass(frozen=True)

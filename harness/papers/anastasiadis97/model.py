@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 
 from coordinator import policies
-from harness.papers import Progress
 from harness.papers.anastasiadis97 import workload
 from harness.papers.anastasiadis97.workload import MU, WaitingRatio, ratio_rows, waiting_ratios
-from harness.papers.parallel import compute
+from harness.pool import Progress, compute
 from harness.simulator.jobs.metrics import Metrics, measure
 from harness.simulator.jobs.replicate import Mean, Plan, Replications, mean_of, replicate
 from harness.simulator.jobs.simulate import Watched, simulate
@@ -124,7 +123,8 @@ def simulate_figures(figures: Sequence[str], quick: bool, seed: int, progress: P
         for column in (REFERENCE, *columns)
         if columns
     ]
-    results = compute(cells, partial(_simulate, quick=quick, seed=seed), progress)
+    replications = compute(cells, partial(_simulate, quick=quick, seed=seed), progress)
+    results = dict(zip(cells, replications, strict=True))
     return Results(results, waiting_ratios(LOADS, seed, quick) if "1" in figures else ())
 
 

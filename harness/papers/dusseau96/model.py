@@ -10,9 +10,8 @@ from functools import partial
 from typing import Any
 
 from coordinator import policies
-from harness.papers import Progress
 from harness.papers.dusseau96.published import IMMEDIATE
-from harness.papers.parallel import compute
+from harness.pool import Progress, compute
 from harness.simulator.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.outcome import Outcome
 from harness.simulator.simulate import simulate
@@ -186,7 +185,8 @@ def simulate_figures(figures: Sequence[str], quick: bool, seed: int, progress: P
     wanted = dict.fromkeys([*shown, *compared, *(point.coscheduled() for point in (*shown, *compared))])
     # The longest first, so that no processor is left with them at the end.
     ordered = sorted(wanted, key=lambda point: (point.granularity_us, PATTERNS[::-1].index(point.pattern)))
-    return Results(compute(ordered, partial(measure, quick=quick, seed=seed), progress), seed)
+    measured = compute(ordered, partial(measure, quick=quick, seed=seed), progress)
+    return Results(dict(zip(ordered, measured, strict=True)), seed)
 
 
 def measure(point: Point, quick: bool, seed: int) -> Measured:

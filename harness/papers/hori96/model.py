@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.papers import Progress
-from harness.papers.parallel import compute
+from harness.pool import Progress, compute
 from harness.simulator.jobs import blocks, tree
 from harness.simulator.jobs.arrivals import gaps_s
 from harness.simulator.jobs.metrics import fairness
@@ -102,7 +101,8 @@ def simulate_figures(figures: Sequence[str], quick: bool, seed: int, progress: P
         for target in LOADS
     ]
     quanta = QUANTA // 10 if quick else QUANTA
-    return compute(cells, partial(_simulate, quanta=quanta, seed=seed), progress)
+    points = compute(cells, partial(_simulate, quanta=quanta, seed=seed), progress)
+    return dict(zip(cells, points, strict=True))
 
 
 def rows(results: Results, figures: Sequence[str]) -> list[dict[str, Any]]:

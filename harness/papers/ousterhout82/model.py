@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from coordinator import policies
-from harness.papers import Progress
-from harness.papers.parallel import compute
+from harness.pool import Progress, compute
 from harness.simulator.jobs import exact
 from harness.simulator.jobs.arrivals import in_ns
 from harness.simulator.jobs.model import rigid
@@ -52,7 +51,8 @@ QUICK = "150 jobs a replication instead of 600"
 def simulate_figures(figures: Sequence[str], quick: bool, seed: int, progress: Progress) -> Results:
     """Simulate all systems."""
     cells = [Cell(s, d, n) for s in SYSTEMS for d in DISTRIBUTIONS for n in POPULATIONS]
-    return compute(cells, partial(_busy, count=150 if quick else 600, seed=seed), progress)
+    work = partial(_busy, count=150 if quick else 600, seed=seed)
+    return dict(zip(cells, compute(cells, work, progress), strict=True))
 
 
 def rows(results: Results, figures: Sequence[str]) -> list[dict[str, Any]]:

@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 
 from coordinator import policies
-from harness.papers import Progress
-from harness.papers.parallel import compute
 from harness.papers.zhou97 import mixes
 from harness.papers.zhou97.mixes import Mixes
+from harness.pool import Progress, compute
 from harness.simulator.jobs import exact
 from harness.simulator.jobs.model import Outcome
 
@@ -46,11 +45,13 @@ QUICK = "300 jobs a replication instead of 1500"
 def simulate_figures(figures: Sequence[str], quick: bool, seed: int, progress: Progress) -> Results:
     """Simulate what ``figures`` need."""
     count = 300 if quick else 1_500
+    services = SERVICE if "3" in figures else ()
+    cells = mixes.cells() if "5" in figures else ()
+    ordered = compute(services, _ordered, progress)
+    mixed = compute(cells, partial(mixes.simulate, count=count, seed=seed), progress)
     return Results(
-        compute(SERVICE, _ordered, progress) if "3" in figures else {},
-        compute(mixes.cells(), partial(mixes.simulate, count=count, seed=seed), progress)
-        if "5" in figures
-        else {},
+        dict(zip(services, ordered, strict=True)),
+        dict(zip(cells, mixed, strict=True)),
     )
 
 

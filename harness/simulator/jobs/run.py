@@ -1,31 +1,24 @@
-"""Carry out an experiment of the job level and write what came of it."""
+"""Carry out an experiment of the job level: one row of means for each scheduler."""
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from coordinator.policies import Policy
 from coordinator.policies.queueing import ModifiedTwoQueue, MultilevelTwoQueue, TwoQueue
 from coordinator.policies.space import Batch
-from harness import conditions, records
-from harness.experiment import usable_processors
-from harness.records import ScheduleRecord
-from harness.simulator.jobs import swf
+from harness.pool import Compute, Progress, compute
 from harness.simulator.jobs.experiment import JobExperiment
 from harness.simulator.jobs.metrics import Metrics, measure
 from harness.simulator.jobs.model import Jobs, Outcome
 from harness.simulator.jobs.replicate import Plan, replicate
 from harness.simulator.jobs.simulate import Watched, simulate
-from harness.site import session_name
-from harness.store import Store
 
-SCHEMA = 1
 ONE_AT_A_TIME = (Batch, TwoQueue, ModifiedTwoQueue, MultilevelTwoQueue)
 """Policies that give one job the whole machine: their load is that of a single server."""
 
@@ -66,17 +59,16 @@ class Row:
         }
 
 
-def run(experiment: JobExperiment, progress: Callable[[str, int, int], None]) -> list[Row]:
-    """Simulate the jobs under every scheduler; ``progress`` hears its label, number and how many."""
-    rows = []
-    for index, (table, policy) in enumerate(experiment.schedulers):
-        label = describe(table)
-        progress(label, index, len(experiment.schedulers))
-        if experiment.trace is not None:
-            rows.append(_on_trace(experiment, experiment.trace.jobs, label, table, policy))
-        else:
-            rows.append(_on_model(experiment, label, table, policy))
-    return rows
+def run(experiment: JobExperiment, progress: Progress, compute: Compute = compute) -> list[Row]:
+    """Simulate the jobs under every scheduler; ``compute`` has that done, wherever it is."""
+    return compute(experiment.schedulers, partial(_under, experiment), progress)
+
+
+def _under(experiment: JobExperiment, scheduler: tuple[Mapping[str, Any], Policy]) -> Row:
+    table, policy = scheduler
+    if experiment.trace is not None:
+        return _on_trace(experiment, experiment.trace.jobs, describe(table), table, policy)
+    return _on_model(experiment, describe(table), table, policy)
 
 
 def describe(table: Mapping[str, Any]) -> str:
@@ -127,84 +119,3 @@ def _on_model(experiment: JobExperiment, label: str, table: Mapping[str, Any], p
 
 def _plain(metrics: Metrics) -> dict[str, float | None]:
     return {name: value for name, value in metrics.row().items() if name != "jobs"}
-
-
-def document(experiment: JobExperiment, rows: Sequence[Row]) -> dict[str, Any]:
-    """All of it as one JSON document."""
-    trace = experiment.trace
-    return {
-        "schema": SCHEMA,
-        "level": "jobs",
-        "experiment": experiment.name,
-        "processors": experiment.processors,
-        "jobs": len(trace.jobs) if trace else experiment.model.count if experiment.model else 0,
-        "skipped": dict(trace.skipped) if trace else {},
-        "seed": experiment.seed,
-        "rows": [row.document() for row in rows],
-    }
-
-
-def schedules(experiment: JobExperiment, rows: Sequence[Row]) -> list[ScheduleRecord]:
-    """The rows as records."""
-    session = session_name()
-    source: dict[str, Any] = {"warm_up": experiment.warm_up, "tau_s": experiment.tau_s}
-    if experiment.trace:
-        source |= {"trace": dict(experiment.trace.header), "count": len(experiment.trace.jobs)}
-    if experiment.model:
-        source |= {"model": asdict(experiment.model), "count": experiment.model.count}
-    return [
-        ScheduleRecord(
-            session=session,
-            recorded_at=records.now(),
-            experiment=experiment.name,
-            source=source,
-            processors=experiment.processors,
-            seed=experiment.seed,
-            conditions=conditions.of_session(usable_processors(), "simulator"),
-            **row.document(),
-        )
-        for row in rows
-    ]
-
-
-def write(experiment: JobExperiment, rows: Sequence[Row], folder: Path) -> list[Path]:
-    """Write a CSV of all rows, a picture, and for traces SWF and placement of each scheduler.
-
-    The rows are also recorded in the store that ``folder`` then is.
-
-    Raises:
-        InputError: if ``folder`` cannot be one.
-        StoreError: if they cannot be recorded.
-    """
-    with Store(folder) as store:
-        store.add_schedules(schedules(experiment, rows))
-        recorded = store.path
-    table = folder / "metrics.csv"
-    table.write_text(_csv(rows), encoding="utf-8")
-    made = [table]
-    numbers = experiment.trace.numbers if experiment.trace else None
-    for index, row in enumerate(rows):
-        if row.outcome is not None:
-            stem = f"{index:02d}-{row.scheduler['policy']}"
-            trace, placement = folder / f"{stem}.swf.gz", folder / f"{stem}.placement"
-            swf.write(trace, row.outcome, policy=row.label, numbers=numbers)
-            made.append(trace)
-            if row.outcome.places != {}:
-                swf.write_placement(placement, row.outcome)
-                made.append(placement)
-    from harness.simulator.jobs import picture  # noqa: PLC0415 - matplotlib is slow to load
-
-    path = folder / "metrics.png"
-    picture.draw(experiment, rows).savefig(path, dpi=110, metadata={"Software": None})
-    return [*made, path, recorded]
-
-
-def _csv(rows: Sequence[Row]) -> str:
-    text = io.StringIO()
-    names = next((list(row.metrics) for row in rows if row.metrics), [])
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["scheduler", "replications", "saturated", *names, *(f"{name}_half" for name in names)])
-    for row in rows:
-        values = [row.metrics.get(name) for name in names] + [row.half.get(name) for name in names]
-        writer.writerow([row.label, row.replications, row.saturated, *values])
-    return text.getvalue()

@@ -1,0 +1,129 @@
+"""``lockstep simulate`` for experiment files with ``level = "jobs"``, and the files that it writes."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from harness import conditions, records
+from harness.commands import Answer
+from harness.document import Document
+from harness.experiment import usable_processors
+from harness.pool import Compute, Progress
+from harness.records import ScheduleRecord
+from harness.report import jobs as report
+from harness.simulator.jobs import experiment, run, swf
+from harness.simulator.jobs.experiment import JobExperiment
+from harness.simulator.jobs.run import Row
+from harness.site import session_name
+from harness.store import Store
+
+SCHEMA = 1
+
+
+def answer(
+    written: Document,
+    *,
+    trace: str | None,
+    folder: Path | None,
+    quick: bool,
+    progress: Progress,
+    compute: Compute,
+) -> Answer:
+    """Simulate the jobs under every scheduler; with ``folder`` write traces, tables and a picture.
+
+    Raises:
+        InputError: for bad input.
+    """
+    wanted = experiment.load(written, trace=trace)
+    if quick and wanted.model is not None:
+        wanted = replace(wanted, half_width=2 * wanted.half_width, replications=5)
+    rows = run.run(wanted, progress, compute)
+    files = write(wanted, rows, folder) if folder else []
+    made = document(wanted, rows)
+    return Answer(made, report.table(made, files))
+
+
+def document(experiment: JobExperiment, rows: Sequence[Row]) -> dict[str, Any]:
+    """All of it as one JSON document."""
+    trace = experiment.trace
+    return {
+        "schema": SCHEMA,
+        "level": "jobs",
+        "experiment": experiment.name,
+        "processors": experiment.processors,
+        "jobs": len(trace.jobs) if trace else experiment.model.count if experiment.model else 0,
+        "skipped": dict(trace.skipped) if trace else {},
+        "seed": experiment.seed,
+        "rows": [row.document() for row in rows],
+    }
+
+
+def schedules(experiment: JobExperiment, rows: Sequence[Row]) -> list[ScheduleRecord]:
+    """The rows as records."""
+    session = session_name()
+    source: dict[str, Any] = {"warm_up": experiment.warm_up, "tau_s": experiment.tau_s}
+    if experiment.trace:
+        source |= {"trace": dict(experiment.trace.header), "count": len(experiment.trace.jobs)}
+    if experiment.model:
+        source |= {"model": asdict(experiment.model), "count": experiment.model.count}
+    return [
+        ScheduleRecord(
+            session=session,
+            recorded_at=records.now(),
+            experiment=experiment.name,
+            source=source,
+            processors=experiment.processors,
+            seed=experiment.seed,
+            conditions=conditions.of_session(usable_processors(), "simulator"),
+            **row.document(),
+        )
+        for row in rows
+    ]
+
+
+def write(experiment: JobExperiment, rows: Sequence[Row], folder: Path) -> list[Path]:
+    """Write a CSV of all rows, a picture, and for traces SWF and placement of each scheduler.
+
+    The rows are also recorded in the store that ``folder`` then is.
+
+    Raises:
+        InputError: if ``folder`` cannot be one.
+        StoreError: if they cannot be recorded.
+    """
+    with Store(folder) as store:
+        store.add_schedules(schedules(experiment, rows))
+        recorded = store.path
+    table = folder / "metrics.csv"
+    table.write_text(_csv(rows), encoding="utf-8")
+    made = [table]
+    numbers = experiment.trace.numbers if experiment.trace else None
+    for index, row in enumerate(rows):
+        if row.outcome is not None:
+            stem = f"{index:02d}-{row.scheduler['policy']}"
+            trace, placement = folder / f"{stem}.swf.gz", folder / f"{stem}.placement"
+            swf.write(trace, row.outcome, policy=row.label, numbers=numbers)
+            made.append(trace)
+            if row.outcome.places != {}:
+                swf.write_placement(placement, row.outcome)
+                made.append(placement)
+    from harness.report import job_picture  # noqa: PLC0415 - matplotlib is slow to load
+
+    path = folder / "metrics.png"
+    job_picture.draw(experiment, rows).savefig(path, dpi=110, metadata={"Software": None})
+    return [*made, path, recorded]
+
+
+def _csv(rows: Sequence[Row]) -> str:
+    text = io.StringIO()
+    names = next((list(row.metrics) for row in rows if row.metrics), [])
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["scheduler", "replications", "saturated", *names, *(f"{name}_half" for name in names)])
+    for row in rows:
+        values = [row.metrics.get(name) for name in names] + [row.half.get(name) for name in names]
+        writer.writerow([row.label, row.replications, row.saturated, *values])
+    return text.getvalue()
