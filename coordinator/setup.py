@@ -107,7 +107,7 @@ def _given() -> bytes:
     line = b""
     with suppress(OSError):
         # Not to its end: not every launcher passes that on.
-        while not os.isatty(0) and not line.endswith(b"\n") and len(line) < LONGEST_BYTES:
+        while not os.isatty(0) and b"\n" not in line and len(line) < LONGEST_BYTES:
             ready, _, _ = select.select([0], [], [], PATIENCE_S)
             if not ready or not (more := os.read(0, LONGEST_BYTES)):
                 break
