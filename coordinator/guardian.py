@@ -28,6 +28,9 @@ from coordinator.rundir import RunDirectory
 
 COMMAND = (*PYTHON, "-m", "coordinator.guardian")
 
+START_S = 30.0
+"""How long a guardian may take to come up on a busy host."""
+
 RELEASE_S = 2 * (GRACE_S + STUBBORN_S)
 """A release takes no longer than this unless something is wrong with its guardian."""
 
@@ -43,6 +46,9 @@ def start(
 
     A driver's guardian has patience: if the driver has left its history, another one may take
     the run over for so long, and has a guardian of its own.
+
+    Raises:
+        OSError: if it cannot be started, or does not come up; then there is none.
     """
     ours, its = socket.socketpair()
     with its, directory.log("guardian").open("ab") as log:
@@ -55,13 +61,27 @@ def start(
             pass_fds=[its.fileno()],
             start_new_session=True,
         )
-    ours.recv(1)
+    ours.settimeout(START_S)
+    try:
+        if not ours.recv(1):
+            said = directory.log("guardian").read_text(errors="replace").strip()
+            raise ChildProcessError(f"the guardian of the run has ended at once\n{said}".strip())
+    except OSError:
+        ours.close()
+        guardian.kill()
+        guardian.wait()
+        raise
+    ours.settimeout(None)
     return guardian, ours
 
 
 @contextmanager
 def guarded() -> Iterator[RunDirectory]:
-    """A new run directory under a guardian; at the end everything of the run is gone."""
+    """A new run directory under a guardian; at the end everything of the run is gone.
+
+    Raises:
+        OSError: if there is no place for it, or no guardian; nothing is begun without one.
+    """
     directory = RunDirectory.create()
     try:
         guardian, hold = start(directory)
