@@ -179,6 +179,7 @@ class Agent:
         self._lease.beaten(now_ns)
         with suppress(OSError):  # the guardian's end is noticed by itself
             self._guardian.send(b"\n", socket.MSG_DONTWAIT)
+        self._roster.look_below()
 
     def _on_echo(self, echo: protocol.Echo) -> None:
         now_ns = self._clock.read_ns()

@@ -15,8 +15,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from coordinator import mechanisms, processes
+from coordinator.evidence import Evidence
 from coordinator.leftovers import leftovers
-from coordinator.rundir import RunDirectory, home
+from coordinator.rundir import RunDirectory
 
 SHARED_MEMORY = Path("/dev/shm")
 SEGMENT = re.compile(r"mpich_sh|sm_segment\.|vader_segment\.|psm2_shm\.|ucx_shm_")
@@ -34,13 +35,13 @@ def release(directory: RunDirectory, spare: Collection[int] = ()) -> list[str]:
         spare: pids that may live on: the caller's.
     """
     notes = directory.notes()
-    groups = [Path(note["cgroup"]) for note in notes if "cgroup" in note]
+    groups = [Path(note["cgroup"]) for note in notes if _is_group_of(directory.run, note.get("cgroup"))]
     steps: list[Callable[[], Iterable[str]]] = [
         lambda: _thaw(groups),
-        lambda: _thaw(_groups_of(directory.run)),
-        lambda: _end(directory.run, spare),
-        lambda: _remove_cgroups([*groups, *_groups_of(directory.run)]),
-        lambda: _remove_segments(note["made_s"] for note in notes if "made_s" in note),
+        lambda: _thaw(_add_groups_of(directory.run, groups)),
+        lambda: _end(directory.run, spare, Evidence.of(notes, groups)),
+        lambda: _remove_cgroups(groups),
+        lambda: _remove_segments(note.get("made_s") for note in notes),
         lambda: [f"removed directory {directory}"] if directory.remove() else [],
     ]
     did = []
@@ -59,12 +60,19 @@ def _thaw(groups: Iterable[Path]) -> list[str]:
     return []
 
 
-def _groups_of(run: str) -> list[Path]:
-    return [group for group in mechanisms.cgroups_of_runs() if group.name == f"lockstep-{run}"]
+def _add_groups_of(run: str, groups: list[Path]) -> list[Path]:
+    """``groups`` and those that there are although no journal names them."""
+    groups += [group for group in mechanisms.cgroups_of_runs() if group.name == f"lockstep-{run}"]
+    return groups
 
 
-def _end(run: str, spare: Collection[int]) -> Iterator[str]:
-    ended, left = processes.end(run, spare=spare)
+def _is_group_of(run: str, name: object) -> bool:
+    """Whether this, from a journal, can be the control group of a run."""
+    return isinstance(name, str) and Path(name).name == f"lockstep-{run}" and "\0" not in name
+
+
+def _end(run: str, spare: Collection[int], evidence: Evidence) -> Iterator[str]:
+    ended, left = processes.end(run, spare=spare, evidence=evidence)
     if ended:
         yield f"ended {_count(ended, 'process', 'processes')}"
     if left:
@@ -77,8 +85,10 @@ def _remove_cgroups(groups: Iterable[Path]) -> Iterator[str]:
             yield f"thawed and removed cgroup {group}"
 
 
-def _remove_segments(times_s: Iterable[float]) -> Iterator[str]:
+def _remove_segments(times_s: Iterable[object]) -> Iterator[str]:
     for since_s in times_s:
+        if not isinstance(since_s, float):
+            continue
         for path in remove_segments(since_s):
             yield f"removed shared memory {path}"
 
@@ -100,9 +110,6 @@ def clean(everything: bool = False) -> list[str]:
         # A group with a process in it belongs to a run that was left alone above.
         if not mechanisms.populated(group) and mechanisms.remove_cgroups(group, patience_s=0):
             did.append(f"removed empty cgroup {group}")
-    home_directory = home()
-    if home_directory.is_dir() and not any(home_directory.iterdir()):
-        home_directory.rmdir()
     return did
 
 

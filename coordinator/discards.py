@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Generator
 
 from coordinator import processes
+from coordinator.evidence import Evidence
 from coordinator.processes import Process
+from coordinator.rundir import RunDirectory
 
 
 class Discards:
@@ -15,12 +17,12 @@ class Discards:
     taken for dead by its agents.
 
     Args:
-        run: id of the run.
+        directory: of the run.
         warn: is told of processes that would not end.
     """
 
-    def __init__(self, run: str, warn: Callable[[str], None]) -> None:
-        self._run = run
+    def __init__(self, directory: RunDirectory, warn: Callable[[str], None]) -> None:
+        self._directory = directory
         self._warn = warn
         self._steps: dict[int, Generator[tuple[Process, float], None, tuple[int, int]]] = {}
         self._dues_ns: dict[int, int] = {}
@@ -29,7 +31,8 @@ class Discards:
     def begin(self, job: int, now_ns: int) -> None:
         """Send SIGKILL to all processes of a job, and go on until none is left."""
         if job not in self._steps:
-            self._steps[job] = processes.ending(self._run, job, grace_s=0)
+            evidence = Evidence.of(self._directory.notes())
+            self._steps[job] = processes.ending(self._directory.run, job, grace_s=0, evidence=evidence)
             self._dues_ns[job] = now_ns
         self.go_on(now_ns)
 

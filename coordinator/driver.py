@@ -105,7 +105,7 @@ class Driver:
         self._progress = progress
         self._parts = {job.number: Part() for job in workload.jobs}
         self._jobs = {job.number: job for job in workload.jobs}
-        self._discards = Discards(directory.run, self._warn)
+        self._discards = Discards(directory, self._warn)
         self._logs = Logs(directory, self._warn)
         self._switches: list[Switch] = []
         self._warnings: list[str] = []

@@ -101,6 +101,9 @@ def main(path: str, descriptor: str, times: str) -> None:
     """Watch, then release."""
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(signum, signal.SIG_IGN)
+    directory = RunDirectory(Path(path))
+    with suppress(OSError):  # it has vanished already
+        directory.keep()
     with prompt(), socket.socket(fileno=int(descriptor)) as watched:
         lease_s, patience_s = json.loads(times)
         watched.settimeout(lease_s)
@@ -108,7 +111,6 @@ def main(path: str, descriptor: str, times: str) -> None:
             watched.send(b"\n")
             while watched.recv(64):
                 pass
-        directory = RunDirectory(Path(path))
         if patience_s and directory.history.exists():
             time.sleep(patience_s)
             if not directory.take():

@@ -364,6 +364,7 @@ def run_session(argv: Sequence[str], environment: Mapping[str, str], timeout_s: 
         with guardian.guarded() as directory:
             out, err = directory.log("out"), directory.log("err")
             process = start(argv, {**environment, **directory.marks}, out, err)
+            directory.note_process(process.pid)
             try:
                 status = process.wait(timeout_s)
             except subprocess.TimeoutExpired:

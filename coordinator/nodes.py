@@ -137,6 +137,7 @@ class Nodes:
         for number, node in enumerate(self._nodes):
             if node.starter is None:
                 node.starter = self._start(number)
+                self._directory.note_process(node.starter.pid)
             node.heard_ns = time.monotonic_ns()
             self._watch_starter(selector, number, launch.handle(node.starter))
         for descriptor in self._hub.filenos():

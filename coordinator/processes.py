@@ -2,7 +2,8 @@
 
 Everything that Lockstep starts carries LOCKSTEP_RUN in its environment. Launchers move
 their proxies and ranks to sessions and groups of their own, so the mark in
-/proc/PID/environ is what finds all of them, whoever started them and whoever is gone.
+/proc/PID/environ is what finds nearly all of them, whoever started them and whoever is gone;
+``coordinator.evidence`` says what finds the rest.
 """
 
 from __future__ import annotations
@@ -11,8 +12,12 @@ import os
 import select
 import signal
 import time
-from collections.abc import Collection, Generator, Iterator
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+
+from coordinator import identity
+from coordinator.evidence import NOTHING, Evidence
 
 RUN = "LOCKSTEP_RUN"
 JOB = "LOCKSTEP_JOB"
@@ -66,15 +71,12 @@ class Process:
 
 
 def descendants(pid: int) -> Iterator[Process]:
-    """Handles on the children of ``pid`` and theirs, parents first; each is closed after use.
+    """Handles on the children of ``pid``, whichever of its threads has made them, and on theirs.
 
-    While ``pid`` is stopped it makes no more of them. A daemon that gave up its parent is none.
+    Parents come first; each handle is closed after use. While ``pid`` is stopped it makes no more
+    of them. A daemon that gave up its parent is none.
     """
-    try:
-        text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
-    except OSError:
-        return
-    for child in map(int, text.split()):
+    for child in _children(pid):
         try:
             process = Process(child)
         except ProcessLookupError:
@@ -82,6 +84,14 @@ def descendants(pid: int) -> Iterator[Process]:
         yield process
         process.close()
         yield from descendants(child)
+
+
+def _children(pid: int) -> Iterator[int]:
+    tasks = f"/proc/{pid}/task"
+    with suppress(OSError):
+        for thread in os.listdir(tasks):  # noqa: PTH208 - in the midst of a change of slot
+            with suppress(OSError):
+                yield from map(int, Path(f"{tasks}/{thread}/children").read_bytes().split())
 
 
 def environment_of(pid: int) -> dict[str, str]:
@@ -96,8 +106,7 @@ def environment_of(pid: int) -> dict[str, str]:
 
 def marked() -> dict[int, dict[str, str]]:
     """Pid and environment of every living process of this user that carries the mark of some run."""
-    pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208 - a third of the time
-    found = {pid: environment_of(pid) for pid in pids}
+    found = {pid: environment_of(pid) for pid in identity.pids()}
     return {pid: variables for pid, variables in found.items() if RUN in variables and _is_ours(pid)}
 
 
@@ -110,30 +119,47 @@ def _is_ours(pid: int) -> bool:
     return [b"Uid:", *[b"%d" % os.getuid()] * 4] in [line.split() for line in lines]
 
 
-def find(run: str, job: int | None = None, spare: Collection[int] = ()) -> list[Process]:
-    """Handles on the processes of a run, or of one of its jobs; those in ``spare`` are left out."""
+def find(
+    run: str, job: int | None = None, spare: Collection[int] = (), evidence: Evidence = NOTHING
+) -> list[Process]:
+    """Handles on the processes of a run, or of one of its jobs.
+
+    These are the ones that carry its mark, those for which there is other evidence, and what is
+    below them or in their sessions, unless it carries the mark of another run. Those in ``spare``
+    are left out.
+    """
+    # Before the marks are read: a pid that is reused meanwhile has another start.
+    table = {pid: known for pid in identity.pids() if (known := identity.stat(pid))}
+    marks = marked()
+    meant = {pid for pid, variables in marks.items() if _is_of(run, job, variables)}
+    others = {*spare, *marks} - (meant - set(spare))
     found = []
-    for pid in marked():
-        if pid in spare:
-            continue
+    for pid in sorted(evidence.belonging(table, meant, others, job)):
         try:
             process = Process(pid)
-        except ProcessLookupError:
+        except OSError:  # it has ended, or there are too many to hold at a time
             continue
-        # Read again: the pid may have been reused before the handle held it.
-        variables = environment_of(pid)
-        if variables.get(RUN) == run and job in (None, _number(variables.get(JOB))) and _is_ours(pid):
+        now = identity.stat(pid)
+        if now and now.start == table[pid].start and not process.wait(0):
             found.append(process)
         else:
             process.close()
     return found
 
 
+def _is_of(run: str, job: int | None, variables: Mapping[str, str]) -> bool:
+    return variables[RUN] == run and (job is None or variables.get(JOB) == str(job))
+
+
 def end(
-    run: str, job: int | None = None, spare: Collection[int] = (), grace_s: float = GRACE_S
+    run: str,
+    job: int | None = None,
+    spare: Collection[int] = (),
+    grace_s: float = GRACE_S,
+    evidence: Evidence = NOTHING,
 ) -> tuple[int, int]:
     """End the processes of a run or job, as ``ending`` does, and wait for it."""
-    steps = ending(run, job, spare, grace_s)
+    steps = ending(run, job, spare, grace_s, evidence)
     while True:
         try:
             process, wait_s = next(steps)
@@ -144,61 +170,84 @@ def end(
 
 
 def ending(
-    run: str, job: int | None = None, spare: Collection[int] = (), grace_s: float = GRACE_S
+    run: str,
+    job: int | None = None,
+    spare: Collection[int] = (),
+    grace_s: float = GRACE_S,
+    evidence: Evidence = NOTHING,
 ) -> Generator[tuple[Process, float], None, tuple[int, int]]:
     """End the processes of a run or job: SIGTERM, grace, SIGKILL; also the stopped ones.
 
     And their parents, if those are what a launcher leaves on a node to start its ranks: cut off
-    from their launcher, they would wait for it.
+    from their launcher, they would wait for it. Who was found once is held until it has ended,
+    since what told that it belongs to the run may end before.
 
     Yields a process for whose end to wait, and for how many seconds at most, before the next step.
     Returns how many were ended and how many would not end even so.
     """
     begin = time.monotonic()
+    held: dict[int, Process] = {}
     asked: set[int] = set()
-    proxies: dict[int, Process] = {}
-    while found := find(run, job, spare) + [proxy for proxy in proxies.values() if not proxy.wait(0)]:
-        elapsed_s = time.monotonic() - begin
-        if elapsed_s > grace_s + STUBBORN_S:
-            break
-        for process in found:
-            if process.pid not in proxies:
-                proxies |= _proxy_of(process.pid)
-            if elapsed_s >= grace_s:
-                process.send(signal.SIGKILL)
-            elif process.pid not in asked:
-                process.send(signal.SIGTERM)
-            # Continued after the other signal is pending, a stopped process ends before
-            # it executes anything.
-            process.send(signal.SIGCONT)
-            asked.add(process.pid)
-        # A short wait each time: an ending launcher may start or hand over processes.
-        yield found[0], 0.02 if elapsed_s < grace_s else 0.1
-        for process in found:
-            if process.pid not in proxies:
-                process.close()
-    left = {process.pid: process for process in found}
-    for process in (left | proxies).values():
-        process.close()
-    return len(asked) - len(left), len(left)
+    ended = 0
+    try:
+        while True:
+            for pid in [pid for pid, process in held.items() if process.wait(0)]:
+                held.pop(pid).close()
+                asked.discard(pid)
+                ended += 1
+            _hold(held, find(run, job, spare, evidence))
+            elapsed_s = time.monotonic() - begin
+            if not held or elapsed_s > grace_s + STUBBORN_S:
+                return ended, len(held)
+            for pid, process in held.items():
+                signum = signal.SIGKILL if elapsed_s >= grace_s else signal.SIGTERM
+                _ask(process, [signum] if signum == signal.SIGKILL or pid not in asked else [])
+            asked |= held.keys()
+            # A short wait each time: an ending launcher may start or hand over processes.
+            yield next(iter(held.values())), 0.02 if elapsed_s < grace_s else 0.1
+    finally:
+        for process in held.values():
+            process.close()
 
 
-def _proxy_of(pid: int) -> dict[int, Process]:
-    """The launcher's proxy that is the parent of ``pid``, by its pid; empty if it has another parent."""
+def _hold(held: dict[int, Process], found: Iterable[Process]) -> None:
+    """Take hold of those that are found and not held, and of the proxies that are their parents."""
+    for process in found:
+        if process.pid in held:
+            process.close()
+            continue
+        held[process.pid] = process
+        if (proxy := _proxy_of(process.pid)) is None:
+            continue
+        if proxy.pid in held:
+            proxy.close()
+        else:
+            held[proxy.pid] = proxy
+
+
+def _ask(process: Process, signals: Sequence[signal.Signals]) -> None:
+    """Send signals, whatever becomes of each.
+
+    SIGCONT comes last in any case: continued after the others are pending, a stopped process ends
+    before it executes anything.
+    """
+    for signum in (*signals, signal.SIGCONT):
+        with suppress(OSError):  # it has become another user's
+            process.send(signum)
+
+
+def _proxy_of(pid: int) -> Process | None:
+    """The launcher's proxy that is the parent of ``pid``; None if it has another parent."""
+    child = identity.stat(pid)
     try:
-        parent = int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[1])
-        proxy = Process(parent)
-    except (OSError, ValueError, IndexError):
-        return {}
-    try:
-        named = Path(f"/proc/{parent}/comm").read_bytes().strip()
-        if named in PROXIES and Path(f"/proc/{parent}").stat().st_uid == os.getuid():
-            return {parent: proxy}
-    except OSError:
-        pass
+        proxy = Process(child.parent) if child else None
+    except (OSError, ValueError):
+        return None
+    if proxy is None:
+        return None
+    with suppress(OSError):
+        named = Path(f"/proc/{proxy.pid}/comm").read_bytes().strip()
+        if named in PROXIES and Path(f"/proc/{proxy.pid}").stat().st_uid == os.getuid():
+            return proxy
     proxy.close()
-    return {}
-
-
-def _number(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isdigit() else None
+    return None

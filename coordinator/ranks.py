@@ -39,7 +39,9 @@ def start(
     environment = launcher.environment({**directory.marks, JOB: str(number)}, hosts=hosts)
     out, err = (directory.log(f"job-{number}-{stream}") for stream in ("out", "err"))
     status = directory.status(number) if workload.nodes else None
-    return launch.start(words, environment, out, err, status)
+    started = launch.start(words, environment, out, err, status)
+    directory.note_process(started.pid, number)
+    return started
 
 
 def argv(workload: Workload, job: ParallelJob, count: int, directory: RunDirectory) -> list[str]:

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from coordinator import protocol
 from coordinator.channel import Channel
-from coordinator.processes import JOB, RUN, Process, environment_of
+from coordinator.processes import JOB, RUN, Process, descendants, environment_of
 from coordinator.protocol import FROM_RANK, TO_RANK, ProtocolError
 from coordinator.rundir import RunDirectory
 
@@ -79,10 +79,11 @@ class Roster:
     """
 
     def __init__(self, directory: RunDirectory, selector: selectors.BaseSelector, listener: Listener) -> None:
-        self._run = directory.run
+        self._directory = directory
         self._selector = selector
         self._listener = listener
         self._peers: dict[tuple[int, int], Peer] = {}
+        self._below: set[tuple[int, int]] = set()
         self._socket = socket.socket(socket.AF_UNIX)
         # Bound under another name and moved: a rank that finds it there can connect.
         coming = directory.socket.with_name("new")
@@ -107,6 +108,21 @@ class Roster:
             key = self._selector.get_key(peer.channel)
             self._selector.modify(peer.channel, selectors.EVENT_READ | selectors.EVENT_WRITE, key.data)
 
+    def look_below(self) -> None:
+        """Note in the journal what is new below the programs: it may be found by nothing else later on.
+
+        Not for the midst of a change of slot.
+        """
+        seen = {
+            (child.pid, peer.job)
+            for peer in self
+            if peer.process.family
+            for child in descendants(peer.process.pid)
+        }
+        for pid, job in seen - self._below:
+            self._directory.note_process(pid, job)
+        self._below = seen
+
     def flush(self, channel: Channel) -> None:
         """A rank takes again what it is sent."""
         channel.flush()
@@ -127,7 +143,7 @@ class Roster:
             connection.close()
             return
         # The mark is read once the handle holds the pid, so it is this process's own.
-        if user != os.getuid() or environment_of(pid).get(RUN) != self._run:
+        if user != os.getuid() or environment_of(pid).get(RUN) != self._directory.run:
             self._listener.refused(f"refused process {pid}: it is not of this run")
             process.close()
             connection.close()
@@ -187,4 +203,5 @@ class Roster:
             raise ProtocolError(f"no job has a rank {rank}")
         peer.job, peer.rank = job, rank
         self._peers[job, rank] = peer
+        self._directory.note_process(peer.process.pid, job)
         self._listener.admitted(peer)

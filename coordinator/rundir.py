@@ -15,6 +15,7 @@ import re
 import secrets
 import shutil
 import socket
+import stat
 import tempfile
 import time
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from coordinator import keeper
+from coordinator import identity, keeper
 from coordinator.ownership import check_own, check_way
 from coordinator.processes import DIRECTORY, RUN
 from workloads.validation import InputError
@@ -33,7 +34,11 @@ HEAD_START_S = 30.0
 RUN_ID = re.compile("[0-9a-f]{8}")
 """How runs are named."""
 
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+OWN = os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
+"""How a journal is opened, which may be something else that only has its name."""
+
+JOURNAL_BYTES = 1 << 24
+"""So much of a journal is read: several times what the largest run writes."""
 
 SOCKET_PATH_BYTES = 107
 """The longest path of a UNIX socket (sun_path less its final zero)."""
@@ -58,7 +63,7 @@ def home() -> Path:
 
 def this_host() -> str:
     """Its name, and what tells it from others of that name: when it was started."""
-    return f"{socket.gethostname()} {BOOT_ID.read_text().strip()}"
+    return f"{socket.gethostname()} {identity.boot()}"
 
 
 class OtherHostError(OSError):
@@ -73,6 +78,7 @@ class RunDirectory:
         self.run = path.name
         self._shown = shown or path
         self._lock: int | None = None
+        self._kept: int | None = None
 
     def __str__(self) -> str:
         return str(self._shown)
@@ -111,6 +117,7 @@ class RunDirectory:
             if path.exists():
                 check_own(path)
                 directory._check_host()
+                directory.keep()
             else:  # and ranks may have come before their agent
                 directory._make(time.time() - HEAD_START_S)
         return directory
@@ -122,17 +129,20 @@ class RunDirectory:
             self._lock = os.open(self.path, os.O_RDONLY)
             fcntl.flock(self._lock, fcntl.LOCK_EX)
             self.note(run=self.run, made_s=made_s, host=this_host())
+            self.keep()
             self.temporary.mkdir()
         except OSError:
-            self.remove()
+            with suppress(OSError):
+                self.remove()
             self.unlock()
             raise
 
     def _check_host(self) -> None:
         (made, *_) = [note["host"] for note in self.notes() if "host" in note] or [this_host()]
         if made != this_host():
+            other = str(made).partition(" ")[0]
             raise OtherHostError(
-                f"{self.path.parent.parent} is a directory of {str(made).split()[0]} as well, and sockets "
+                f"{self.path.parent.parent} is a directory of {other} as well, and sockets "
                 "of both would collide: set XDG_RUNTIME_DIR or TMPDIR to one that each host has for itself"
             )
 
@@ -182,24 +192,54 @@ class RunDirectory:
             OSError: if there is no room for all of it.
         """
         line = json.dumps(entry).encode() + b"\n"
-        descriptor = os.open(self.path / "journal", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        try:
-            if os.write(descriptor, line) < len(line):
+        with self._journal(os.O_WRONLY | os.O_CREAT) as journal:
+            if os.write(journal, line) < len(line):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path / "journal"))
-        finally:
-            os.close(descriptor)
+
+    def note_process(self, pid: int, job: int | None = None) -> None:
+        """Note a process that has been started or taken over, unless it is gone or there is no room.
+
+        It is found by its mark as well, if that can be read.
+        """
+        with suppress(OSError):
+            if name := identity.name(pid):
+                self.note(process=name, job=job)
 
     def notes(self) -> list[dict[str, Any]]:
-        """The lines of the journal; none if it is gone."""
+        """The lines of the journal, whatever they say; none if it is gone."""
         try:
-            lines = (self.path / "journal").read_bytes().splitlines()
+            with self._journal(os.O_RDONLY) as journal:
+                data = os.pread(journal, JOURNAL_BYTES, 0) if stat.S_ISREG(os.fstat(journal).st_mode) else b""
         except OSError:
             return []
         entries = []
-        for line in lines:
-            with suppress(ValueError):
+        for line in data.splitlines():
+            with suppress(ValueError, RecursionError):
                 entries.append(json.loads(line))
         return [entry for entry in entries if isinstance(entry, dict)]
+
+    def keep(self) -> None:
+        """Hold on to the journal: from now on it can be read and written even if the directory vanishes.
+
+        Raises:
+            OSError: if there is none.
+        """
+        if self._kept is None:
+            self._kept = os.open(
+                self.path / "journal", os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
+            )
+
+    @contextmanager
+    def _journal(self, flags: int) -> Iterator[int]:
+        """A descriptor of the journal."""
+        if self._kept is not None:
+            yield self._kept
+            return
+        descriptor = os.open(self.path / "journal", flags | OWN, 0o600)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
 
     def check(self) -> None:
         """See to it that this is a run's directory, which nobody but us can have made or changed.
@@ -276,18 +316,44 @@ class RunDirectory:
         return True
 
     def unlock(self) -> None:
-        """Give up the lock that ``create`` or ``take`` took."""
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        """Give up the lock that ``create`` or ``take`` took, and the journal."""
+        for descriptor in (self._lock, self._kept):
+            if descriptor is not None:
+                os.close(descriptor)
+        self._lock = self._kept = None
 
     def remove(self) -> bool:
-        """Remove the directory with all that is in it; returns whether there was one."""
-        there = self.path.exists()
+        """Remove the directory with all that is in it; returns whether there was one.
+
+        Raises:
+            OSError: if something of it is left.
+        """
+        if not self.path.exists():
+            remove_home(self.path.parent)
+            return False
         shutil.rmtree(self.path, ignore_errors=True)
-        with suppress(OSError):
-            self.path.parent.rmdir()
-        return there
+        if self.path.exists():  # a program may have taken its own access to what it has made
+            for top, inner, _ in os.walk(self.path):
+                for path in (Path(top, name) for name in inner):
+                    if not path.is_symlink():
+                        path.chmod(0o700)
+            shutil.rmtree(self.path, ignore_errors=True)
+        if self.path.exists():
+            raise OSError(errno.ENOTEMPTY, "it is still there, or something in it", str(self))
+        remove_home(self.path.parent)
+        return True
+
+
+def remove_home(parent: Path) -> None:
+    """Remove the directory of all runs if there is none in it, and nobody is about to make one."""
+    with suppress(OSError):
+        descriptor = os.open(parent, os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(os.fstat(descriptor), parent.stat()):
+                parent.rmdir()
+        finally:
+            os.close(descriptor)
 
 
 @contextmanager
@@ -319,7 +385,11 @@ def _locked(parent: Path) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             if parent.exists() and os.path.samestat(os.fstat(descriptor), parent.stat()):
-                yield
+                try:
+                    yield
+                finally:
+                    with suppress(OSError):  # there is a run in it
+                        parent.rmdir()
                 return
         finally:
             os.close(descriptor)

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
@@ -26,6 +27,15 @@ from workloads.other import Command
 from workloads.program import Program
 
 HERE = Path(__file__).parent
+
+NOBODY = 65534
+
+HIDE = """
+import ctypes, os, pathlib
+begin, end = map(int, pathlib.Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()[47:49])
+ctypes.memset(begin, 0, end - begin)  # as setproctitle does
+"""
+"""Program text that overwrites the environment, and the mark in it."""
 
 
 def workload(
@@ -186,6 +196,24 @@ def eventually(condition: Callable[[], Any], timeout_s: float = 15.0) -> Any:
     while not (value := condition()) and time.monotonic() < deadline:
         time.sleep(0.02)
     return value
+
+
+def as_nobody(do: Callable[[], None]) -> bool:
+    """Whether something can be done without an error in a process that is not root's."""
+    child = os.fork()
+    if child:
+        return os.waitpid(child, 0)[1] == 0
+    try:
+        if os.getuid() == 0:
+            os.setgroups([])
+            os.setresgid(NOBODY, NOBODY, NOBODY)
+            os.setresuid(NOBODY, NOBODY, NOBODY)
+        do()
+        os._exit(0)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(1)
 
 
 def between_nodes_ns(switches: Sequence[Switch]) -> list[int]:

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
-from runs import eventually, running, state, usable
+from runs import NOBODY, as_nobody, eventually, running, state, usable
 
 from coordinator import cleanup, mechanisms
 from coordinator.processes import Process
-from coordinator.rundir import RunDirectory
+from coordinator.rundir import RunDirectory, locked_home
 
 
 @pytest.fixture
@@ -108,6 +108,100 @@ def test_a_child_of_a_process_whose_name_is_not_utf8_is_ended(runtime: Path) -> 
     assert not directory.path.exists()
 
 
+JOURNALS = [
+    b'5\nnull\n[]\n"made_s"\n{\n',
+    b'{"made_s": "x", "cgroup": 5, "process": 7, "job": []}\n{"made_s": NaN}\n{"made_s": 1e999}\n',
+    b'{"made_s": '
+    + b"9" * 5000
+    + b'}\n{"made_s": [1]}\n{"process": ["x"]}\n{"process": "x/1/'
+    + b"9" * 30
+    + b'"}\n',
+    b'{"cgroup": "/"}\n{"cgroup": "/etc\\u0000"}\n{"cgroup": "/\\udcff"}\n{"process": "\\ud800/1/1"}\n',
+    b"[" * 1_000_000,
+    b'{"a":' * 100_000,
+    b"\xff\xfe\x00\n" * 100,
+]
+"""What is no journal, or only nearly."""
+
+
+@pytest.mark.parametrize("number", range(len(JOURNALS)))
+def test_a_journal_may_say_anything(number: int, runtime: Path) -> None:
+    directory = RunDirectory.create()
+    directory.unlock()
+    with (directory.path / "journal").open("ab") as journal:
+        journal.write(JOURNALS[number] + b"\n")
+    process = sleeper(directory)
+    assert cleanup.clean() == [
+        f"run {directory.run}: ended 1 process",
+        f"run {directory.run}: removed directory {directory}",
+    ]
+    assert process.wait(5) == -signal.SIGTERM
+
+
+@pytest.mark.parametrize("kind", ["pipe", "directory", "link", "endless"])
+def test_a_journal_may_be_anything(kind: str, runtime: Path) -> None:
+    directory = RunDirectory.create()
+    directory.unlock()
+    journal = directory.path / "journal"
+    if kind != "endless":
+        journal.unlink()
+    match kind:
+        case "pipe":
+            os.mkfifo(journal)
+        case "directory":
+            journal.mkdir()
+        case "link":
+            journal.symlink_to("/dev/zero")
+        case "endless":
+            os.truncate(journal, 1 << 40)
+    process = sleeper(directory)
+    said = cleanup.release(directory)
+    assert said[0] == f"run {directory.run}: ended 1 process" and "removed directory" in said[-1]
+    assert process.wait(5) == -signal.SIGTERM
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can mount")
+def test_what_cannot_be_removed_is_told(runtime: Path) -> None:
+    directory = RunDirectory.create()
+    subprocess.run(["mount", "-t", "tmpfs", "tmpfs", directory.temporary], check=True)
+    try:
+        (said,) = cleanup.release(directory)
+        assert "OSError" in said and "still there" in said and "removed" not in said
+        assert directory.path.exists()
+    finally:
+        subprocess.run(["umount", directory.temporary], check=True)
+    assert cleanup.release(directory) == [f"run {directory.run}: removed directory {directory}"]
+    assert cleanup.release(directory) == []
+
+
+def test_what_a_program_has_closed_to_itself_is_removed(runtime: Path) -> None:
+    directory = RunDirectory.create()
+
+    def remove() -> None:
+        closed = directory.temporary / "closed"
+        (closed / "below").mkdir(parents=True)
+        (closed / "below" / "file").touch()
+        (closed / "link").symlink_to(runtime)
+        (closed / "below").chmod(0)
+        closed.chmod(0o500)
+        assert directory.remove()
+
+    if os.getuid() == 0:
+        for path in (runtime, directory.path.parent, directory.path, directory.temporary):
+            os.chown(path, NOBODY, NOBODY)
+    runtime.parent.chmod(0o711)
+    runtime.parent.parent.chmod(0o711)
+    assert as_nobody(remove)
+    assert list(runtime.iterdir()) == [] and runtime.stat().st_mode & 0o777 == 0o700
+
+
+def test_the_directory_of_all_runs_stays_while_somebody_makes_a_run_in_it(runtime: Path) -> None:
+    directory = RunDirectory.create()
+    with locked_home() as parent:
+        assert directory.remove() and parent.exists()
+    assert not directory.remove() and not parent.exists()
+
+
 MAPPING = """
 import mmap, os, sys
 maps = [mmap.mmap(os.open(name, os.O_RDWR), 1) for name in sys.argv[1:]]
@@ -158,7 +252,7 @@ def test_when_a_step_fails_all_others_are_done(
     step: str, runtime: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory = RunDirectory.create()
-    directory.note(cgroup=str(runtime / "group"))
+    directory.note(cgroup=str(runtime / f"lockstep-{directory.run}"))
     process = sleeper(directory)
     process.send_signal(signal.SIGSTOP)
     monkeypatch.setattr(cleanup if hasattr(cleanup, step) else mechanisms, step, fail)

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
+from runs import HIDE
 
 from coordinator import cleanup, guardian
+from coordinator.mechanisms import Freezer, cgroups_of_runs
 from coordinator.processes import find
 from coordinator.rundir import RunDirectory
+
+HIDING = HIDE + "import signal; print(flush=True); signal.pause()"
 
 
 @pytest.fixture
@@ -59,3 +67,62 @@ def test_a_guardian_that_does_not_come_up_is_given_up(
         guardian.start(directory)
     assert cleanup.release(directory)[-1] == f"run {directory.run}: removed directory {directory}"
     assert find(directory.run) == []
+
+
+@pytest.mark.slow
+def test_a_guardian_releases_a_run_whose_directory_has_vanished(directory: RunDirectory) -> None:
+    """What was started and what was made it knows from the journal, which it has open."""
+    process, hold = guardian.start(directory)
+    rank = subprocess.Popen([sys.executable, "-S", "-c", HIDING], stdout=subprocess.PIPE)
+    segment = Path(f"/dev/shm/mpich_shm_lockstep_test_{directory.run}")
+    segment.touch()
+    directory.note_process(rank.pid)
+    assert rank.stdout is not None and rank.stdout.readline()
+    rank.send_signal(signal.SIGSTOP)
+    group = None
+    if not Freezer.unavailable():
+        Freezer(directory)
+        (group,) = [found for found in cgroups_of_runs() if found.name == f"lockstep-{directory.run}"]
+    shutil.rmtree(directory.path)
+    try:
+        hold.close()
+        assert process.wait(20) == 0
+        assert rank.wait(5) == -signal.SIGTERM
+        assert not segment.exists()
+        assert group is None or not group.exists()
+    finally:
+        rank.kill()
+        rank.stdout.close()
+        segment.unlink(missing_ok=True)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can mount")
+def test_a_run_on_a_full_file_system_is_released(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime = tmp_path_factory.mktemp("r")
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k,nr_inodes=64", "tmpfs", runtime], check=True)
+    try:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
+        with guardian.guarded() as directory:
+            fill(directory.temporary)
+            with pytest.raises(OSError, match="No space left"):
+                directory.note(text="x" * 10_000)
+            rank = subprocess.Popen(["sleep", "60"], env={**os.environ, **directory.marks})
+            directory.note_process(rank.pid)
+            rank.send_signal(signal.SIGSTOP)
+        assert rank.wait(5) == -signal.SIGTERM
+        assert list(runtime.iterdir()) == []
+    finally:
+        subprocess.run(["umount", runtime], check=True)
+
+
+def fill(place: Path) -> None:
+    """Leave no room for a byte more, nor for another file."""
+    with suppress(OSError), (place / "bytes").open("wb", 0) as file:
+        while True:
+            file.write(bytes(4096))
+    with suppress(OSError):
+        for number in range(1000):
+            (place / str(number)).touch()

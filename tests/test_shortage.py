@@ -8,7 +8,6 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -114,8 +113,8 @@ def test_a_process_that_does_not_end_costs_the_other_jobs_nothing(
     """Whoever waited for it would be silent for longer than its agent's lease."""
     find = processes.find
 
-    def found(run: str, job: int | None = None, spare: Collection[int] = ()) -> list[Process]:
-        return find(run, job, spare) + ([Stubborn(os.getpid())] if job == 0 else [])
+    def found(run: str, job: int | None = None, *rest: Any) -> list[Process]:
+        return find(run, job, *rest) + ([Stubborn(os.getpid())] if job == 0 else [])
 
     monkeypatch.setattr(processes, "find", found)
     made = workload(jobs=2, processes=1, phases=25_000, lease_s=1.0)

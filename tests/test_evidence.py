@@ -1,0 +1,232 @@
+"""Processes whose mark cannot be read are found by other evidence, and nobody else is."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from runs import HIDE, NOBODY, as_nobody, command, eventually, running, state
+
+from coordinator import cleanup, identity
+from coordinator.evidence import Evidence
+from coordinator.identity import Stat
+from coordinator.mechanisms import Signals
+from coordinator.processes import RUN, Process, descendants, environment_of, find
+from coordinator.rundir import RunDirectory
+
+WAIT = "import signal; print(flush=True); signal.pause()"
+
+FORK = """
+import os, signal, threading
+def fork():
+    child = os.fork()
+    if not child:
+        signal.pause()
+    print(child, flush=True)
+"""
+
+
+@pytest.fixture
+def directory(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> RunDirectory:
+    """A run in a runtime directory of its own."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("r")))
+    return RunDirectory.create()
+
+
+Start = Callable[..., "subprocess.Popen[bytes]"]
+Family = Callable[[str], tuple["subprocess.Popen[bytes]", int]]
+
+
+@pytest.fixture
+def start(directory: RunDirectory) -> Iterator[Start]:
+    """Starts a program in a session of its own, marked, and returns once it has said something."""
+    with ExitStack() as stack:
+
+        def started(program: str, **variables: str) -> subprocess.Popen[bytes]:
+            process = subprocess.Popen(
+                [sys.executable, "-S", "-c", program],
+                env={**os.environ, **directory.marks, **variables},
+                stdout=subprocess.PIPE,
+                start_new_session=True,
+            )
+            stack.enter_context(process)
+            stack.callback(process.kill)
+            assert process.stdout is not None
+            process.said = process.stdout.readline()  # type: ignore[attr-defined]
+            return process
+
+        yield started
+
+
+@pytest.fixture
+def child_of(start: Start) -> Iterator[Family]:
+    """Starts a program that says the pid of a child; the child ends with the test."""
+    children = []
+
+    def started(program: str) -> tuple[subprocess.Popen[bytes], int]:
+        parent = start(program)
+        children.append(Process(int(parent.said)))  # type: ignore[attr-defined]
+        return parent, children[-1].pid
+
+    yield started
+    for child in children:
+        child.send(signal.SIGKILL)
+        child.close()
+
+
+def stopped(process: subprocess.Popen[bytes]) -> None:
+    process.send_signal(signal.SIGSTOP)
+    assert eventually(lambda: state(process.pid) == "T")
+
+
+def test_who_hides_its_mark_is_released_by_the_journal(directory: RunDirectory, start: Start) -> None:
+    process = start(HIDE + WAIT)
+    assert RUN not in environment_of(process.pid)
+    stopped(process)
+    assert find(directory.run) == []
+    directory.note_process(process.pid, 0)
+    directory.unlock()
+    assert f"run {directory.run}: ended 1 process" in cleanup.clean()
+    assert process.wait(5) == -signal.SIGTERM
+    assert not directory.path.exists()
+
+
+def execute_only(runtime: str) -> None:
+    """What the test below does; as a user who may not read everything."""
+    os.environ["XDG_RUNTIME_DIR"] = runtime
+    directory = RunDirectory.create()
+    program = directory.temporary / "program"
+    shutil.copy(shutil.which("sleep") or "", program)
+    program.chmod(0o111)
+    process = subprocess.Popen([program, "60"], env=directory.marks)
+    try:
+        directory.note_process(process.pid, 0)
+        process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+        assert environment_of(process.pid) == {} and find(directory.run) == []
+        directory.unlock()
+        assert f"run {directory.run}: ended 1 process" in cleanup.clean()
+        assert process.wait(5) == -signal.SIGTERM
+    finally:
+        process.kill()
+
+
+@pytest.mark.slow
+def test_who_may_only_be_executed_is_released_by_the_journal() -> None:
+    with tempfile.TemporaryDirectory(prefix="ls-") as runtime:
+        if os.getuid() == 0:
+            os.chown(runtime, NOBODY, NOBODY)
+        assert as_nobody(lambda: execute_only(runtime))
+        assert list(Path(runtime).iterdir()) == []
+
+
+def test_the_session_of_one_that_has_ended_is_released(directory: RunDirectory, child_of: Family) -> None:
+    leader, child = child_of(FORK + HIDE + "fork(); signal.pause()")
+    directory.note_process(leader.pid, 0)
+    os.kill(child, signal.SIGSTOP)
+    leader.kill()
+    leader.wait()
+    assert eventually(lambda: state(child) == "T")
+    assert "ended 1 process" in cleanup.release(directory)[0]
+    assert eventually(lambda: state(child) in ("Z", ""))
+
+
+def test_what_is_below_a_process_of_the_run_is_released(directory: RunDirectory, child_of: Family) -> None:
+    _, child = child_of(
+        FORK + HIDE + "os.setsid = None; threading.Thread(target=fork).start(); signal.pause()"
+    )
+    assert RUN not in environment_of(child)
+    parent = identity.stat(child)
+    assert parent is not None
+    directory.note_process(parent.parent, 0)
+    assert {process.pid for process in find(directory.run, evidence=Evidence.of(directory.notes()))} == {
+        child,
+        parent.parent,
+    }
+    cleanup.release(directory)
+    assert eventually(lambda: state(child) in ("Z", ""))
+
+
+def test_a_child_of_any_thread_is_held_and_run(child_of: Family, directory: RunDirectory) -> None:
+    parent, child = child_of(
+        FORK
+        + "thread = threading.Thread(target=lambda: (fork(), signal.pause())); thread.start(); thread.join()"
+    )
+    assert [process.pid for process in descendants(parent.pid)] == [child]
+    process = Process(parent.pid)
+    process.family = True
+    signals = Signals(directory)
+    signals.hold(process)
+    assert eventually(lambda: state(child) == "T")
+    signals.run(process)
+    assert eventually(lambda: state(child) == "S")
+    process.close()
+
+
+def test_a_pid_that_another_process_has_by_now_is_left_alone(directory: RunDirectory, start: Start) -> None:
+    process = start(HIDE + WAIT)
+    place, pid, begun = identity.name(process.pid).rsplit("/", 2)
+    directory.note(process=f"{place}/{pid}/{int(begun) - 1}")
+    directory.note(process=f"elsewhere/{pid}/{begun}")
+    assert not any("ended" in line for line in cleanup.release(directory))
+    assert process.poll() is None
+
+
+def test_a_run_below_another_one_is_left_alone(directory: RunDirectory) -> None:
+    """It has a guardian of its own, which must live on to release it."""
+    table = {
+        10: Stat("S", 1, 10, 100),
+        11: Stat("S", 10, 10, 101),
+        12: Stat("S", 11, 12, 102),
+        13: Stat("S", 10, 10, 103),
+    }
+    assert Evidence().belonging(table, {10}, {11}, None) == {10, 13}
+    assert Evidence().belonging(table, {10}, set(), None) == {10, 11, 12, 13}
+
+
+def test_evidence_of_a_job_is_of_that_job_alone() -> None:
+    notes = [
+        {"process": f"{identity.name(os.getpid()).rpartition('/')[0]}/{job}", "job": job} for job in (1, 2)
+    ]
+    table = {os.getpid(): Stat("S", 1, 1, 2)}
+    assert Evidence.of(notes).belonging(table, (), (), 2) == {os.getpid()}
+    assert Evidence.of(notes).belonging(table, (), (), 1) == set()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("killed", [["agent"], ["guardian", "agent", "driver"]])
+def test_a_rank_that_hides_its_mark_does_not_stay_stopped(
+    killed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its child neither, which the journal names from the next sign of life on."""
+    program = HIDE + "import signal; os.fork(); signal.pause()"
+    with running(policy="gang", jobs=2, command=[sys.executable, "-c", program]) as run:
+        run.note()
+
+        def hidden() -> list[int]:
+            return [pid for pid in identity.pids() if command(pid)[1:] == ["-c", program]]
+
+        try:
+            assert eventually(lambda: len(hidden()) == 8)
+            assert eventually(lambda: [state(pid) for pid in hidden()].count("T") == 4)
+            monkeypatch.setenv("XDG_RUNTIME_DIR", run.runtime)
+            parts = [eventually(lambda part=part: run.part(part)) for part in killed]
+            for signum in (signal.SIGSTOP, signal.SIGKILL):
+                for pid in parts:
+                    os.kill(pid, signum)
+            run.driver.communicate()
+            if len(killed) > 1:
+                assert hidden() and cleanup.clean()
+            assert eventually(lambda: not hidden())
+            assert eventually(lambda: not run.remains()), run.remains()
+        finally:
+            for pid in hidden():
+                os.kill(pid, signal.SIGKILL)
