@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator import policies
-from coordinator.policies import office
-from coordinator.policies.office import Node, Rules
+from coordinator.policies import registration_office
+from coordinator.policies.registration_office import Node, Rules
 from coordinator.session import Session
 from coordinator.view import Job, Machine
 
@@ -21,23 +21,25 @@ def test_the_pointer_moves_as_in_figure_6():
 
     def play(list_, order):
         for job in order:
-            list_ = office.visited(list_, job, rules)
+            list_ = registration_office.visited(list_, job, rules)
         return list_
 
-    first = office.one_round(list_, rules)
+    first = registration_office.one_round(list_, rules)
     assert first == (D, E, B, C), "the highest level first, each from left to right"
     list_ = play(list_, first)
     assert list_[-1] == Node(E, 1, 1), "the rightmost goes from (1, 0) to (1, 1)"
     assert list_[0] == Node(A, 3, 1), "the leftmost is not visited"
     assert list_[1] == Node(B, 3, 0), "the second goes from (2, 4) to (3, 0)"
-    second = office.one_round(list_, rules)
+    second = registration_office.one_round(list_, rules)
     assert second == (D, E, C, A), "at the lowest level the leftmost, which has had most service"
-    list_ = office.register(play(list_, second), [new])
-    third = office.one_round(list_, rules)
+    list_ = registration_office.register(play(list_, second), [new])
+    third = registration_office.one_round(list_, rules)
     assert third[0] == new, "a new arrival is served first in the next round"
     assert A not in third
-    list_ = office.check_out(play(list_, third), (A, B, C, D, E))
-    assert set(office.one_round(list_, rules)) == set(second), "the same are served in the second and fourth"
+    list_ = registration_office.check_out(play(list_, third), (A, B, C, D, E))
+    assert set(registration_office.one_round(list_, rules)) == set(second), (
+        "the same are served in the second and fourth"
+    )
     keys = [(node.level, node.received) for node in list_]
     assert keys == sorted(keys, reverse=True), "levels and service never increase to the right"
 
@@ -52,14 +54,14 @@ def test_the_list_stays_in_order_and_nobody_is_served_twice_a_round(events, serv
     list_, number = (), 0
     for event in events:
         if event == "arrive":
-            list_, number = office.register(list_, [number]), number + 1
+            list_, number = registration_office.register(list_, [number]), number + 1
         elif event == "depart":
             list_ = list_[1:]
         else:
-            order = office.one_round(list_, rules)
+            order = registration_office.one_round(list_, rules)
             assert len(set(order)) == len(order) == (min(service, len(list_)) if service else len(list_))
             for job in order:
-                list_ = office.visited(list_, job, rules)
+                list_ = registration_office.visited(list_, job, rules)
         levels = [node.level for node in list_]
         assert levels == sorted(levels, reverse=True)
 
@@ -172,4 +174,4 @@ def test_a_full_service_queue_lets_an_arrival_wait_for_the_next_round():
 def test_limits_let_fewer_long_jobs_into_the_service_queue():
     rules = Rules(service=4, slots=(1,), limits=(0, 1))
     list_ = (Node(0, 2), Node(1, 1), Node(2, 1), Node(3, 0))
-    assert office.one_round(list_, rules) == (3, 1, 0)
+    assert registration_office.one_round(list_, rules) == (3, 1, 0)

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from coordinator.policies import allocation, places
+from coordinator.policies import allocation, partitions
 from coordinator.policies.registry import Policy, register
 from coordinator.view import Decision, ExecutionTime, Job, Reason, View
 from workloads.validation import whole
@@ -50,9 +50,9 @@ class RunToCompletion(Policy):
 
     def decide(self, view: View, why: Reason) -> Decision:
         """Start waiting jobs on the free processors, the lowest numbers first."""
-        placements = places.still_running(view)
-        free = places.free(view, placements)
-        jobs = places.waiting(view, placements)
+        placements = partitions.still_running(view)
+        free = partitions.free(view, placements)
+        jobs = partitions.waiting(view, placements)
         if self.queue_order():
             jobs.sort(key=_demand_s)
         queue = range(len(jobs))
@@ -72,7 +72,7 @@ class RunToCompletion(Policy):
         for job, count in zip(jobs[:started], grants, strict=False):
             placements[job.number] = tuple(free[:count])
             free = free[count:]
-        return places.for_good(view, placements)
+        return partitions.for_good(view, placements)
 
 
 def _demand_s(job: Job) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from coordinator.policies import front, places
+from coordinator.policies import partitions, queue_tree_front
 from coordinator.policies.registry import Policy, register
 from coordinator.policies.scan import width
 from coordinator.view import Decision, Job, Reason, Slot, View
@@ -14,7 +14,7 @@ from workloads.validation import number
 
 @dataclass
 class Tree:
-    """The queues of all nodes and the front, in heap order; see :mod:`coordinator.policies.front`."""
+    """The queues of all nodes and their front (:mod:`coordinator.policies.queue_tree_front`), in heap order."""
 
     fair: bool
     queues: dict[int, list[int]]
@@ -62,7 +62,7 @@ class Tree:
         arrays = (self.count, self.tasks, self.position, self.done)
         queued, below = self._reached()
         for node in (*queued, *reversed(below)):
-            status = front.over(node, *arrays)
+            status = queue_tree_front.over(node, *arrays)
             if status == 2:
                 for half in (2 * node, 2 * node + 1):
                     self.done[half] = 0 if self.tasks[half] else 1
@@ -79,7 +79,7 @@ class Tree:
         """Add a job to the queue of a node; ``load`` is its number of virtual processors."""
         self.nodes[job] = node
         self.queues.setdefault(node, []).append(job)
-        first = front.enter(node, self.fair, self.count, self.tasks, self.position, self.done)
+        first = queue_tree_front.enter(node, self.fair, self.count, self.tasks, self.position, self.done)
         if first:
             self._begin(first)
         self._add(node, load)
@@ -91,7 +91,7 @@ class Tree:
         if place == self.position[node]:
             self.left.add(node)
         self.queues[node].remove(job)
-        front.leave(node, place, self.count, self.tasks, self.position)
+        queue_tree_front.leave(node, place, self.count, self.tasks, self.position)
         self._add(node, -load)
         if self.tasks[1] == 0:
             self.left.clear()
@@ -100,11 +100,11 @@ class Tree:
         """Nodes in their queues, and nodes below them, each before its halves."""
         stack, queued, below = ([0] * len(self.count) for _ in range(3))
         arrays = (self.count, self.tasks, self.position, self.done)
-        in_queue, deeper = front.reached(*arrays, self.fair, stack, queued, below)
+        in_queue, deeper = queue_tree_front.reached(*arrays, self.fair, stack, queued, below)
         return queued[:in_queue], below[:deeper]
 
     def _begin(self, node: int) -> None:
-        front.begin(node, self.count, self.tasks, self.position, self.done, [0] * len(self.count))
+        queue_tree_front.begin(node, self.count, self.tasks, self.position, self.done, [0] * len(self.count))
 
     def _add(self, node: int, load: int) -> None:
         while node:
@@ -120,7 +120,7 @@ class _Memory:
     """If a quantum ended when the table was made: the tree before the front moved on."""
     since_ns: int
     """When the table was made."""
-    places: places.Placements
+    places: partitions.Placements
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ class _QueueTree(Policy):
         over = False
         while not over:
             running = {job: placed[job] for job in ahead.running()}
-            slots.append(Slot(places.runs(running, view.machine.processors), quantum_ns))
+            slots.append(Slot(partitions.runs(running, view.machine.processors), quantum_ns))
             over = ahead.advance()
         lone = len(placed) <= 1 and not (tree.left and placed)
         if lone:
@@ -233,7 +233,7 @@ def _node(tree: Tree, job: Job, view: View) -> int:
         halves = [h for h in (2 * node, 2 * node + 1) if len(_range(h, view)) >= job.processes]
         if not halves:
             break
-        node = halves[0] if len(halves) == 1 else front.lighter(node, tree.load)
+        node = halves[0] if len(halves) == 1 else queue_tree_front.lighter(node, tree.load)
     return node
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from coordinator.policies import allocation, places
+from coordinator.policies import allocation, partitions
 from coordinator.policies.registry import Policy, register
 from coordinator.view import Decision, Job, Reason, View
 
@@ -32,9 +32,9 @@ class DynamicEquipartition(Policy):
         one all of its own); a malleable job keeps as many of its processors as it can, and
         once begun never loses the last one.
         """
-        before = places.still_running(view)
+        before = partitions.still_running(view)
         placements = {job.number: before[job.number] for job in view.jobs if _keeps(job, before)}
-        free = places.free(view, placements)
+        free = partitions.free(view, placements)
         jobs = _admitted(view, before, len(free))
         flexible = [job for job in jobs if job.least < job.processes]
         parts = [0] * len(flexible)
@@ -44,19 +44,19 @@ class DynamicEquipartition(Policy):
         for job in jobs:
             size = sizes.setdefault(job.number, job.processes)
             placements[job.number] = tuple(p for p in before.get(job.number, ()) if p in free)[:size]
-        spare = places.free(view, placements)
+        spare = partitions.free(view, placements)
         for number, size in sizes.items():
             more = size - len(placements[number])
             placements[number] += tuple(spare[:more])
             spare = spare[more:]
-        return places.for_good(view, placements)
+        return partitions.for_good(view, placements)
 
 
-def _keeps(job: Job, before: places.Placements) -> bool:
+def _keeps(job: Job, before: partitions.Placements) -> bool:
     return job.number in before and not job.malleable
 
 
-def _admitted(view: View, before: places.Placements, free: int) -> list[Job]:
+def _admitted(view: View, before: partitions.Placements, free: int) -> list[Job]:
     """The malleable jobs that have begun, and those that start now, in order of arrival."""
     room = free - sum(job.malleable and job.number in before for job in view.jobs)
     jobs = []

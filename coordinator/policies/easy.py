@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from coordinator.policies import backfill, places
+from coordinator.policies import backfill, partitions
 from coordinator.policies.registry import Policy, register
 from coordinator.view import Decision, Job, Reason, View
 
@@ -25,11 +25,11 @@ class Easy(Policy):
 
         The memory holds the estimated end of each running job.
         """
-        placements = places.still_running(view)
+        placements = partitions.still_running(view)
         before = view.previous.memory if view.previous else {}
         ends_ns = {number: before[number] for number in placements}
-        free = places.free(view, placements)
-        jobs = places.waiting(view, placements)
+        free = partitions.free(view, placements)
+        jobs = partitions.waiting(view, placements)
         estimates_ns = [_estimate_ns(job) for job in jobs]
         starts = [0] * len(jobs)
         running = sorted(placements, key=lambda number: ends_ns[number])
@@ -51,7 +51,7 @@ class Easy(Policy):
             placements[job.number] = tuple(free[: job.processes])
             free = free[job.processes :]
             ends_ns[job.number] = view.now_ns + estimates_ns[index]
-        decision = places.for_good(view, placements)
+        decision = partitions.for_good(view, placements)
         return Decision(decision.placements, decision.slots, memory=ends_ns)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from coordinator.policies import packing, places
+from coordinator.policies import packing, partitions
 from coordinator.policies.packing import LINEAR, PACKINGS, Seats
 from coordinator.policies.registry import Policy, register
 from coordinator.view import Decision, Reason, Slot, View
@@ -100,7 +100,7 @@ class Gang(Policy):
         return Decision(placements, slots, elapsed_ns=elapsed_ns, memory=_Memory(seats, windows))
 
     def _runs(
-        self, seats: Mapping[int, Seats], placements: places.Placements, start: int, processors: int
+        self, seats: Mapping[int, Seats], placements: partitions.Placements, start: int, processors: int
     ) -> tuple[tuple[int, ...], ...]:
         """Who runs in the window at ``start``: its gangs, then whoever may fill what is idle."""
         gangs = packing.whole(seats, start, processors)

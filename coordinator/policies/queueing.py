@@ -1,7 +1,7 @@
 """Gang scheduling with a service queue and a waiting queue: the two-queue systems.
 
 One job has the whole machine at a time, rank r on processor r. Which job is next is the
-pointer's move in the registration office (:mod:`coordinator.policies.office`).
+pointer's move in the registration office (:mod:`coordinator.policies.registration_office`).
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
-from coordinator.policies import office, places
-from coordinator.policies.office import Office, Rules
+from coordinator.policies import partitions, registration_office
+from coordinator.policies.registration_office import Office, Rules
 from coordinator.policies.registry import Policy, register
 from coordinator.view import Decision, Reason, Slot, View
 from workloads.validation import InputError, flag, number, whole
@@ -27,7 +27,7 @@ class _Memory:
     """The jobs of the table's slots."""
     taken: int
     """How many jobs the round has taken: those before the table and those in it."""
-    placed: places.Placements
+    placed: partitions.Placements
     """The jobs that have begun."""
 
 
@@ -59,18 +59,18 @@ class _Queueing(Policy):
         passed = view.slots_over(why)
         register_ = memory.office
         for job in memory.order[:passed]:
-            register_ = office.visited(register_, job, rules)
+            register_ = registration_office.visited(register_, job, rules)
         rest = memory.order[passed:]
         goes_on = bool(rest) and rest[0] in here
         rest = tuple(job for job in rest if job in here)
         known = {node.job for node in register_}
         new = [number for number in here if number not in known]
-        register_ = office.register(office.check_out(register_, here), new)
+        register_ = registration_office.register(registration_office.check_out(register_, here), new)
         taken = memory.taken - len(memory.order) + passed + len(rest)
         rest, joined = self._joined(rest, new, taken, goes_on)
         taken += joined
         if not rest:
-            rest = office.one_round(register_, rules)
+            rest = registration_office.one_round(register_, rules)
             taken = len(rest)
         placed = {job: place for job, place in memory.placed.items() if job in here}
         placed |= {job: tuple(range(here[job].processes)) for job in rest}
@@ -85,7 +85,7 @@ class _Queueing(Policy):
         if self.insert and rest:
             now = 1 if goes_on else 0
             return (*rest[:now], *new, *rest[now:]), 0
-        if rest and not office.at(rules.limits, 0):
+        if rest and not registration_office.at(rules.limits, 0):
             room = max(0, rules.service - taken) if rules.service else len(new)
             return (*rest, *new[:room]), len(new[:room])
         return rest, 0
@@ -97,7 +97,7 @@ class _Queueing(Policy):
         if not order:
             return Decision({}, (Slot(((),) * processors),), memory=memory)
         slots = tuple(
-            Slot(places.runs({job: placements[job]}, processors), self.quantum_ns(levels[job]))
+            Slot(partitions.runs({job: placements[job]}, processors), self.quantum_ns(levels[job]))
             for job in order
         )
         first_ns = slots[0].length_ns or 0

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from coordinator.policies import buddy, places
+from coordinator.policies import buddy, partitions
 from coordinator.policies.registry import Policy, register
 from coordinator.view import Decision, Job, Reason, View
 
@@ -34,7 +34,7 @@ class _Blocks:
     def __init__(self, view: View, taken: Mapping[int, tuple[int, ...]]) -> None:
         self.taken = dict(taken)
         self._width = width(view.machine.processors)
-        self._processors = places.free(view, taken)
+        self._processors = partitions.free(view, taken)
         blocked = [True] * (2 * self._width)
         for processor in self._processors:
             blocked[self._width + processor] = False
@@ -62,15 +62,15 @@ class _Blocks:
 
 
 class _OnBlocks(Policy):
-    def _start(self, view: View) -> tuple[places.Placements, _Blocks, int]:
+    def _start(self, view: View) -> tuple[partitions.Placements, _Blocks, int]:
         """What is running, the blocks, and the current queue."""
-        placements = places.still_running(view)
+        placements = partitions.still_running(view)
         memory = view.previous.memory if view.previous else _Memory({})
         taken = {number: memory.blocks[number] for number in placements}
         return placements, _Blocks(view, taken), memory.current
 
-    def _end(self, view: View, placements: places.Placements, memory: _Memory) -> Decision:
-        decision = places.for_good(view, placements)
+    def _end(self, view: View, placements: partitions.Placements, memory: _Memory) -> Decision:
+        decision = partitions.for_good(view, placements)
         return Decision(decision.placements, decision.slots, memory=memory)
 
 
@@ -84,7 +84,7 @@ class FirstComeBuddy(_OnBlocks):
     def decide(self, view: View, why: Reason) -> Decision:
         """Admit jobs while there is a block for the first waiting one."""
         placements, blocks, _ = self._start(view)
-        for job in places.waiting(view, placements):
+        for job in partitions.waiting(view, placements):
             place = blocks.take(job)
             if not place:
                 break
@@ -104,7 +104,7 @@ class _Scan(_OnBlocks):
         if view.previous is None and self.step < 0:
             current = sizes - 1
         queues: dict[int, list[Job]] = {}
-        for job in places.waiting(view, placements):
+        for job in partitions.waiting(view, placements):
             queues.setdefault(width(job.processes).bit_length() - 1, []).append(job)
         while queues:
             while current not in queues:

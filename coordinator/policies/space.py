@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from coordinator.policies import places
+from coordinator.policies import partitions
 from coordinator.policies.registry import Policy, register
 from coordinator.view import Decision, Job, Reason, View
 from workloads.validation import one_of
@@ -39,16 +39,16 @@ class Partitioned(Policy):
 
     def decide(self, view: View, why: Reason) -> Decision:
         """First come, first served: admit jobs while the first waiting one finds room."""
-        placements = places.still_running(view)
-        free = places.free(view, placements)
-        for job in places.waiting(view, placements):
+        placements = partitions.still_running(view)
+        free = partitions.free(view, placements)
+        for job in partitions.waiting(view, placements):
             wanted = self.processes(job, view)
             assert wanted is not None
             if wanted > len(free):
                 break
             placements[job.number] = tuple(free[:wanted])
             free = free[wanted:]
-        return places.for_good(view, placements)
+        return partitions.for_good(view, placements)
 
 
 @register("batch")
@@ -60,8 +60,8 @@ class Batch(Policy):
 
     def decide(self, view: View, why: Reason) -> Decision:
         """The running job goes on; if there is none, the first in the queue starts."""
-        placements = places.still_running(view)
+        placements = partitions.still_running(view)
         if not placements and view.jobs:
             first = view.jobs[0]
             placements[first.number] = tuple(range(first.processes))
-        return places.for_good(view, placements)
+        return partitions.for_good(view, placements)

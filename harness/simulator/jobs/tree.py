@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from coordinator.policies import front
+from coordinator.policies import queue_tree_front
 from harness.simulator.compiled import entry, hot, step
 from harness.simulator.jobs.model import NEVER_NS, Integers, Jobs, Outcome
 from harness.simulator.jobs.units import Tree, close, empty, reopen, reopen_ended, serve
 
-_begin = hot(front.begin)
-_reached = hot(front.reached)
-_over = hot(front.over)
-_enter = step(front.enter)
-_leave = step(front.leave)
-_lighter = step(front.lighter)
+_begin = hot(queue_tree_front.begin)
+_reached = hot(queue_tree_front.reached)
+_over = hot(queue_tree_front.over)
+_enter = step(queue_tree_front.enter)
+_leave = step(queue_tree_front.leave)
+_lighter = step(queue_tree_front.lighter)
 
 BEGUN = 3
 """Status of a node whose round begins anew, with all that lies below."""

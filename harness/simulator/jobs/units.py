@@ -2,7 +2,8 @@
 
 Such a branch, a *unit*, repeats itself until a task comes or ends, and nothing below its top need
 be looked at: what it was served is noted there and handed down, along one path, when it changes.
-To the rules of :mod:`coordinator.policies.front` it is a queue of one task. Units lie within units.
+To the rules of :mod:`coordinator.policies.queue_tree_front` it is a queue of one task. Units lie
+within units.
 """
 
 from __future__ import annotations
