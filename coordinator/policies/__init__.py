@@ -12,7 +12,7 @@ from coordinator.policies import (
     slurm_gang,
     space,
 )
-from coordinator.policies.registry import Policy, create, known, parameters
+from coordinator.policies.registry import Policy, create, known, parameters, register
 
 __all__ = [
     "Policy",
@@ -25,6 +25,7 @@ __all__ = [
     "known",
     "parameters",
     "queueing",
+    "register",
     "scan",
     "sharing",
     "slurm_gang",

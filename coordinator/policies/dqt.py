@@ -14,7 +14,7 @@ from workloads.validation import number
 
 @dataclass
 class Tree:
-    """The queues of all nodes and their front (:mod:`coordinator.policies.queue_tree_front`), in heap order."""
+    """The queues of all nodes in heap order, and their front (``coordinator.policies.queue_tree_front``)."""
 
     fair: bool
     queues: dict[int, list[int]]

@@ -1,4 +1,4 @@
-"""What policies that give a job processors of its own have in common."""
+"""What policies that give each job processors of its own have in common."""
 
 from __future__ import annotations
 
