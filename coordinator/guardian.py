@@ -61,6 +61,7 @@ def start(
             pass_fds=[its.fileno()],
             start_new_session=True,
         )
+    directory.entrust()
     ours.settimeout(START_S)
     try:
         if not ours.recv(1):

@@ -151,7 +151,9 @@ class Nodes:
             driver = os.pidfd_open(os.getpid())
             try:
                 given = replace(setup, driver=driver).encode()
-                return launch.start(argv, passed_on(marks), log, log, inherited=[driver], given=given)
+                agent = launch.start(argv, passed_on(marks), log, log, inherited=[driver], given=given)
+                self._directory.entrust()
+                return agent
             finally:
                 os.close(driver)
         hosts = [self._nodes[number].host]

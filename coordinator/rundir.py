@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from coordinator import identity, keeper
+from coordinator.caretaker import Caretaker
 from coordinator.ownership import check_own, check_way
 from coordinator.processes import DIRECTORY, RUN
 from workloads.validation import InputError
@@ -79,6 +80,7 @@ class RunDirectory:
         self._shown = shown or path
         self._lock: int | None = None
         self._kept: int | None = None
+        self._caretaker: Caretaker | None = None
 
     def __str__(self) -> str:
         return str(self._shown)
@@ -124,7 +126,12 @@ class RunDirectory:
 
     def _make(self, made_s: float) -> None:
         """Make it, and lock it. The directory of all runs is locked meanwhile."""
-        self.path.mkdir(mode=0o700)
+        self._caretaker = Caretaker(self.path)
+        try:
+            self.path.mkdir(mode=0o700)
+        except OSError:
+            self.unlock()
+            raise
         try:
             self._lock = os.open(self.path, os.O_RDONLY)
             fcntl.flock(self._lock, fcntl.LOCK_EX)
@@ -145,6 +152,12 @@ class RunDirectory:
                 f"{self.path.parent.parent} is a directory of {other} as well, and sockets "
                 "of both would collide: set XDG_RUNTIME_DIR or TMPDIR to one that each host has for itself"
             )
+
+    def entrust(self) -> None:
+        """Another process answers for it from now on: it will release the run if we are killed."""
+        if self._caretaker is not None:
+            self._caretaker.dismiss()
+            self._caretaker = None
 
     @property
     def socket(self) -> Path:
@@ -316,11 +329,12 @@ class RunDirectory:
         return True
 
     def unlock(self) -> None:
-        """Give up the lock that ``create`` or ``take`` took, and the journal."""
+        """Give up the lock that ``create`` or ``take`` took, and the journal; it stays as it is if we end."""
         for descriptor in (self._lock, self._kept):
             if descriptor is not None:
                 os.close(descriptor)
         self._lock = self._kept = None
+        self.entrust()
 
     def remove(self) -> bool:
         """Remove the directory with all that is in it; returns whether there was one.
