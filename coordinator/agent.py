@@ -24,7 +24,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
-from coordinator import cleanup, guardian, mechanisms, protocol, setup
+from coordinator import cleanup, descriptors, guardian, mechanisms, protocol, setup
 from coordinator.claims import Claim
 from coordinator.clock import Clock, Sample
 from coordinator.lease import BEAT_NS, Lease
@@ -363,6 +363,7 @@ def serve(found: Setup) -> None:
         signal.signal(signum, signal.SIG_IGN)
     if os.getsid(0) != os.getpid() and os.getpgrp() != os.getpid():
         os.setsid()  # a launcher's signals to its group are not for the agent
+    descriptors.allow()
     with prompt() as priority:
         agent = Agent(found, priority)
         # A collection in the middle of a switch would show as lateness of a millisecond.

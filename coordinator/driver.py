@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import Any
 
-from coordinator import cleanup, feasible, guardian, history, launch, protocol, ranks
+from coordinator import cleanup, descriptors, feasible, guardian, history, launch, protocol, ranks
 from coordinator.conductor import Conductor
 from coordinator.discards import Discards
 from coordinator.feasible import Means
@@ -122,6 +122,7 @@ class Driver:
         """Run it all; returns what made the run fail, or nothing."""
         try:
             with ExitStack() as stack:
+                descriptors.allow()
                 stack.enter_context(prompt())
                 self._selector = stack.enter_context(selectors.DefaultSelector())
                 self._alarm = Alarm()

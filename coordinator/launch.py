@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from coordinator import guardian
+from coordinator import descriptors, guardian
 from coordinator.environment import PYTHON, passed_on
 from coordinator.processes import RUN, Process, environment_of
 from workloads.validation import InputError, one_of
@@ -273,7 +273,7 @@ def start(
     if status is not None:
         argv = [*KEEPING_STATUS, str(status), *argv]
     with out.open("wb") as stdout, err.open("wb") as stderr, _holding(given) as stdin:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             argv,
             env=dict(environment),
             stdin=stdin,
@@ -282,6 +282,8 @@ def start(
             start_new_session=True,
             pass_fds=inherited,
         )
+    descriptors.as_at_start(process.pid)
+    return process
 
 
 @contextmanager

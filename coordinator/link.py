@@ -9,20 +9,23 @@ nothing, not even an answer. Neither side ever blocks.
 from __future__ import annotations
 
 import os
-import socket
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import zmq
 from zmq.utils import z85
 
+from coordinator import descriptors
+from coordinator.door import Door, address_towards
 from coordinator.priority import levels
 from workloads.validation import InputError
 
 LinkError = zmq.ZMQError
 """A line cannot be had: an address in use, or no descriptor left."""
+
+TCP = "tcp://"
 
 LONGEST_BYTES = 1 << 22
 """No message comes near this; who sends a longer one is cut off."""
@@ -30,6 +33,8 @@ LONGEST_BYTES = 1 << 22
 WAITING = 1 << 14
 """Messages kept for a peer that does not take them; more are dropped."""
 
+HANDSHAKE_S = 2.0
+"""How long a peer may take to show its key; each that does not costs a descriptor for so long."""
 
 HANG_UP_S = 1.0
 """How long hanging up may take besides."""
@@ -53,12 +58,14 @@ class Hub:
     """The driver's end.
 
     Args:
-        endpoint: where to listen, as ZeroMQ writes it; a TCP port of 0 means any.
+        endpoints: where to listen, as ZeroMQ writes it; a TCP port of 0 means any.
         keys: the driver's.
         admitted: public key and number of each node.
+
+    TCP ports are shut until ``listen`` is called.
     """
 
-    def __init__(self, endpoint: str, keys: Keys, admitted: Mapping[str, int]) -> None:
+    def __init__(self, endpoints: str | Sequence[str], keys: Keys, admitted: Mapping[str, int]) -> None:
         self._context = _context()
         self._admitted = {z85.decode(key.encode()): node for key, node in admitted.items()}
         # The library asks this socket about every peer before it hears any message of it.
@@ -69,29 +76,43 @@ class Hub:
         self._socket.curve_server = True
         self._socket.zap_domain = b"lockstep"
         self._socket.router_handover = True
-        self._socket.bind(endpoint)
+        self._socket.handshake_ivl = round(HANDSHAKE_S * 1e3)
+        self._doors: list[Door] = []
+        self._listening = False
+        endpoints = [endpoints] if isinstance(endpoints, str) else endpoints
+        self.endpoints = tuple(map(self._bind, endpoints))
         self._routes: dict[int, bytes] = {}
         self.refused = 0
 
+    def _bind(self, endpoint: str) -> str:
+        """Listen there; returns where that is, so that another one with the same keys can do so after us."""
+        if not endpoint.startswith(TCP):
+            self._socket.bind(endpoint)
+            return endpoint
+        door = Door(*endpoint.removeprefix(TCP).rsplit(":", 1))
+        self._doors.append(door)
+        self._socket.use_fd = door.descriptor()
+        self._socket.bind(door.endpoint)
+        self._socket.use_fd = -1
+        return door.endpoint
+
     def endpoint_for(self, host: str) -> str:
-        """Where ``host`` reaches this end by TCP.
+        """Where ``host`` reaches this end by TCP, if ``endpoints_for`` was asked for it.
 
         Raises:
             InputError: if ``host`` is not known or there is no way to it.
         """
-        port = self.endpoint.rpartition(":")[2]
-        try:
-            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-                probe.connect((host, 9))  # sends nothing
-                return f"tcp://{probe.getsockname()[0]}:{port}"
-        except OSError as error:
-            rule = f"cannot be reached: {error}"
-            raise InputError("hosts", host, rule, "name hosts as ssh knows them") from error
+        (wanted,) = endpoints_for([host])
+        matching = (endpoint for endpoint in self.endpoints if endpoint.startswith(wanted.rstrip("0")))
+        return next(matching, self.endpoints[0])
 
-    @property
-    def endpoint(self) -> str:
-        """Where this end listens; another one with the same keys can do so after it."""
-        return str(self._socket.getsockopt_string(zmq.LAST_ENDPOINT)).rstrip("\0")
+    def listen(self, on: bool) -> None:
+        """Let nodes connect, or nobody, who then costs nothing; those who are connected stay."""
+        if self._doors and on is not self._listening:
+            self._listening = on
+            descriptors.allow(descriptors.RESERVE if on else 0)
+            for door in self._doors:
+                door.open() if on else door.shut()
 
     def heard(self, node: int) -> bool:
         """Whether a node has been heard, so that it can be sent something."""
@@ -128,6 +149,8 @@ class Hub:
         """Let what is sent go out, for so long, and hang up."""
         self._socket.close(round(linger_s * 1e3))
         self._gate.close(0)
+        for door in self._doors:
+            door.close()
         _terminate(self._context, linger_s)
 
     def _admit(self) -> None:
@@ -177,6 +200,22 @@ class Line:
         """Let what is sent go out, for so long, and hang up."""
         self._socket.close(round(linger_s * 1e3))
         _terminate(self._context, linger_s)
+
+
+def endpoints_for(hosts: Iterable[str]) -> tuple[str, ...]:
+    """Where to listen, on any port, so that these hosts can connect: the interfaces that they are reached by.
+
+    Raises:
+        InputError: if a host is not known or there is no way to it.
+    """
+    found = []
+    for host in hosts:
+        try:
+            found.append(f"{TCP}{address_towards(host)}:0")
+        except OSError as error:
+            rule = f"cannot be reached: {error}"
+            raise InputError("hosts", host, rule, "name hosts as ssh knows them") from error
+    return tuple(dict.fromkeys(found))
 
 
 def _context() -> zmq.Context[zmq.Socket[bytes]]:

@@ -16,10 +16,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from coordinator import launch, processes, protocol
+from coordinator.door import LOOPBACK, address_towards
 from coordinator.environment import PYTHON, passed_on
 from coordinator.guardian import RELEASE_S
 from coordinator.launch import Adopted, Launcher, Started
-from coordinator.link import Hub, Keys
+from coordinator.link import Hub, Keys, endpoints_for
 from coordinator.processes import Process
 from coordinator.protocol import TO_AGENT, TO_DRIVER, ProtocolError
 from coordinator.rundir import RunDirectory
@@ -30,6 +31,9 @@ from coordinator.workload import NodeResult, Workload
 SILENCE = 1.5
 """A node is lost after so many leases: by then its agent's has ended, and it has released everything."""
 
+MISSED_NS = 1_200_000_000
+"""After two signs of life that have not come a node may have to connect anew."""
+
 JOIN_NS = 30_000_000_000
 """How long a node may take to join."""
 
@@ -39,12 +43,12 @@ class Contacts:
     """What it takes to speak to the agents of a run in the place of the driver that started them.
 
     Attributes:
-        endpoint: where it listens.
+        endpoints: where it listens.
         keys: its own.
         agents: of each node its keys, what it said when it joined, and the pid of what started it.
     """
 
-    endpoint: str
+    endpoints: tuple[str, ...]
     keys: Keys
     agents: tuple[tuple[Keys, protocol.Join, int], ...]
 
@@ -109,11 +113,12 @@ class Nodes:
         self.node_of = [number for number, node in enumerate(self._nodes) for _ in range(node.count)]
         self._keys = contacts.keys if contacts else Keys.make()
         local = f"ipc://{directory.hub}"
-        endpoint = contacts.endpoint if contacts else "tcp://*:0" if self._remote else local
+        hosts = [node.host for node in self._nodes]
+        here = (local,) if not self._remote else contacts.endpoints if contacts else endpoints_for(hosts)
         for known, (keys, join, pid) in zip(self._nodes, contacts.agents if contacts else (), strict=False):
             known.keys, known.join, known.starter = keys, join, Adopted(pid, directory.run)
         admitted = {node.keys.public: number for number, node in enumerate(self._nodes)}
-        self._hub = Hub(endpoint, self._keys, admitted)
+        self._hub = Hub(here, self._keys, admitted)
         self.setups = [
             Setup(
                 directory=str(directory.path),
@@ -168,7 +173,7 @@ class Nodes:
             for node in self._nodes
             if node.join is not None and node.starter is not None
         ]
-        return Contacts(self._hub.endpoint, self._keys, tuple(agents))
+        return Contacts(self._hub.endpoints, self._keys, tuple(agents))
 
     def _watch_starter(self, selector: selectors.BaseSelector, number: int, handle: Process) -> None:
         def ended() -> None:
@@ -253,6 +258,15 @@ class Nodes:
         while arrived := self._hub.receive():
             for number, line in arrived:
                 self._hear(number, line)
+        self._hub.listen(self._some_missing())
+
+    def _some_missing(self) -> bool:
+        """Whether some node may yet connect, for the first time or anew."""
+        since_ns = time.monotonic_ns() - MISSED_NS
+        return any(
+            not node.lost and (node.join is None or not self._hub.heard(number) or node.heard_ns < since_ns)
+            for number, node in enumerate(self._nodes)
+        )
 
     def _hear(self, number: int, line: bytes) -> None:
         node = self._nodes[number]
@@ -381,9 +395,7 @@ class Nodes:
 
 
 def _is_here(host: str) -> bool:
-    """Whether ``host`` is this one: the way to it begins where it ends."""
-    with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect((host, 9))  # sends nothing
-        address = probe.getpeername()[0]
-        return bool(address.startswith("127.") or address == probe.getsockname()[0])
+    """Whether ``host`` is this one."""
+    with suppress(OSError):
+        return address_towards(host) == LOOPBACK
     return False

@@ -44,7 +44,9 @@ def beginning(policy: str = "gang") -> Beginning:
     means = feasible.Means(None, "why", launcher, {1: launcher})
     join = protocol.Join("a", (0, 2), 77, "promptly")
     agents = ((Keys("p", "s"), join, 5), (Keys("q", "t"), join, 6))
-    return Beginning(workload, means, Contacts("tcp://0.0.0.0:1", Keys("public", "secret"), agents), 5, 7)
+    return Beginning(
+        workload, means, Contacts(("tcp://127.0.0.1:1",), Keys("public", "secret"), agents), 5, 7
+    )
 
 
 EVENTS: list[Event] = [

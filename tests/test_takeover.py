@@ -131,7 +131,7 @@ def test_the_same_events_bring_a_new_conductor_to_the_same_decisions(
 
 def beginning() -> Beginning:
     launcher = launch.Launcher("mpich", "/bin/mpiexec", "5")
-    contacts = Contacts("tcp://0.0.0.0:1", Keys("public", "secret"), ())
+    contacts = Contacts(("tcp://127.0.0.1:1",), Keys("public", "secret"), ())
     return Beginning(workload("gang"), feasible.Means("signals", "", launcher, {}), contacts, 5, 7)
 
 
@@ -183,12 +183,13 @@ def test_a_program_is_watched_and_its_status_known_without_being_its_parent(tmp_
     gate = tmp_path / "gate"
     os.mkfifo(gate)
     child = launch.start(["/bin/sh", "-c", f"read line < {gate}; exit 3"], marks, out, out, status)
+    assert eventually(lambda: environment_of(child.pid))  # not yet at the very beginning of a program
     adopted = launch.Adopted(child.pid, "run", status)
     assert adopted.poll() is None and launch.Adopted(child.pid, "another", status).poll() is not None
     gate.write_text("go\n")
     assert (adopted.wait(), child.wait(), adopted.poll()) == (3, 3, 3)
     killed = launch.start(["sleep", "60"], marks, out, out)
-    assert eventually(lambda: environment_of(killed.pid))  # not yet at the very beginning of a program
+    assert eventually(lambda: environment_of(killed.pid))
     adopted = launch.Adopted(killed.pid, "run", tmp_path / "none")
     adopted.kill()
     assert adopted.wait() == killed.wait() == -signal.SIGKILL

@@ -1,0 +1,80 @@
+"""A listening TCP socket that can be shut.
+
+Anybody on the network can connect to a port, and each connection costs a descriptor until it is
+known that its peer has no key. So the port is open only while somebody who has one is expected;
+while it is shut, the kernel drops what arrives, and nothing here takes notice.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import socket
+import struct
+
+BACKLOG = 1024
+"""Connections that may wait to be accepted."""
+
+LOOPBACK = "127.0.0.1"
+
+_SO_ATTACH_FILTER, _SO_DETACH_FILTER = 26, 27
+_DROP_ALL = struct.pack("=HBBI", 0x06, 0, 0, 0)
+"""A program of the classic packet filter: return 0, the number of bytes to let through."""
+
+
+class Door:
+    """Listens at an address of this host; shut at first.
+
+    Args:
+        address: of one of our interfaces.
+        port: 0 means any.
+
+    Raises:
+        OSError: if it cannot listen there.
+    """
+
+    def __init__(self, address: str, port: str | int = 0) -> None:
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        try:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            self._socket.bind((address, int(port)))
+            self.shut()
+            self._socket.listen(BACKLOG)
+        except OSError:
+            self._socket.close()
+            raise
+
+    @property
+    def endpoint(self) -> str:
+        """Where it listens."""
+        address, port = self._socket.getsockname()
+        return f"tcp://{address}:{port}"
+
+    def descriptor(self) -> int:
+        """Another descriptor of it, for whoever accepts connections; it is theirs to close."""
+        return socket.dup(self._socket.fileno())
+
+    def open(self) -> None:
+        """Let connections in."""
+        self._socket.setsockopt(socket.SOL_SOCKET, _SO_DETACH_FILTER, 0)
+
+    def shut(self) -> None:
+        """Let no more in; those that are in stay."""
+        text = ctypes.create_string_buffer(_DROP_ALL, len(_DROP_ALL))
+        program = struct.pack("@HP", 1, ctypes.addressof(text))
+        self._socket.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, program)
+
+    def close(self) -> None:
+        """Give it back; it is open until ``descriptor`` is closed as well."""
+        self._socket.close()
+
+
+def address_towards(host: str) -> str:
+    """The address of our interface that ``host`` is reached by; that of the loopback if it is this one.
+
+    Raises:
+        OSError: if it is not known or there is no way to it.
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect((host, 9))  # sends nothing
+        ours, its = probe.getsockname()[0], probe.getpeername()[0]
+        return LOOPBACK if ours == its or its.startswith("127.") else str(ours)
