@@ -15,6 +15,7 @@ from harness.experiment import Cell, Experiment, scheduler_of
 from harness.jobs import JobGroup
 from harness.machine import MachineSpec
 from harness.pool import Progress
+from harness.rows import Row
 from workloads.program import Program
 from workloads.validation import InputError
 
@@ -74,20 +75,20 @@ def _at(program: Program, granularity_us: float) -> Program:
     return replace(program, granularity_us=granularity_us, dedicated_s=dedicated_s, phases=None)
 
 
-def predict(wanted: Experiment, constants: Constants, progress: Progress) -> list[dict[str, Any]]:
+def predict(wanted: Experiment, constants: Constants, progress: Progress) -> list[Row]:
     """A row per granularity and scheduler, as ``lockstep simulate`` makes them, on this host's likeness."""
     from harness import simulated  # noqa: PLC0415 - numba is slow to load
 
     return summary.rows(wanted, simulated.predict(wanted, constants, progress), cells=wanted.cells)
 
 
-def slowdown(row: Mapping[str, Any]) -> float:
+def slowdown(row: Row) -> float:
     """The predicted workload slowdown of a row; infinite if the simulation did not finish."""
-    median = row["simulated"]["workload_slowdown"]["median"]
-    return float("inf") if median is None else float(median)
+    median = row.median("simulated")
+    return float("inf") if median is None else median
 
 
-def ranges(rows: Sequence[Mapping[str, Any]]) -> list[Range]:
+def ranges(rows: Sequence[Row]) -> list[Range]:
     """Where the answer changes: granularities in ascending order, each in one range.
 
     A range goes on as long as some scheduler is within AS_GOOD of the best at each of its
@@ -98,18 +99,18 @@ def ranges(rows: Sequence[Mapping[str, Any]]) -> list[Range]:
         good = set.intersection(*(set(_good(at)) for _, at in block))
         means = {name: statistics.fmean(slowdown(at[name]) for _, at in block) for name in good}
         best = min(means, key=lambda name: (means[name], name))
-        found.append(Range(block[0][0], block[-1][0], block[0][1][best]["scheduler"], means[best]))
+        found.append(Range(block[0][0], block[-1][0], block[0][1][best].scheduler, means[best]))
     return found
 
 
-Point = tuple[float, dict[int, Mapping[str, Any]]]
+Point = tuple[float, dict[int, Row]]
 """A granularity, and the rows there by the number of the candidate."""
 
 
-def _blocks(rows: Sequence[Mapping[str, Any]]) -> Iterator[list[Point]]:
+def _blocks(rows: Sequence[Row]) -> Iterator[list[Point]]:
     block: list[Point] = []
     good: set[int] = set()
-    for g_us, group in itertools.groupby(rows, key=lambda row: row["program"]["granularity_us"]):
+    for g_us, group in itertools.groupby(rows, key=lambda row: row.program["granularity_us"]):
         at = dict(enumerate(group))
         if block and not good & set(_good(at)):
             yield block
@@ -120,7 +121,7 @@ def _blocks(rows: Sequence[Mapping[str, Any]]) -> Iterator[list[Point]]:
         yield block
 
 
-def _good(at: Mapping[int, Mapping[str, Any]]) -> list[int]:
+def _good(at: Mapping[int, Row]) -> list[int]:
     least = min(map(slowdown, at.values()))
     return [name for name, row in at.items() if slowdown(row) <= least * (1 + AS_GOOD)]
 

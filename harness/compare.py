@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from harness import conditions
+from harness.answer import Results
 from harness.jobs import rebuilt, simulable
 from harness.naming import program_name
 from harness.records import RunRecord
-from harness.statistics import CONFIDENCE, student_quantile
+from harness.rows import Row, Verdict
+from harness.statistics import CONFIDENCE, Estimate, student_quantile
 
 TOLERANCE = 0.15
 
@@ -25,26 +27,7 @@ MOST_REPEATS = 1000
 """More than this many repeats are as good as none to be had."""
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """Whether the simulator is right about one row.
-
-    Attributes:
-        verdict: one of VERDICTS.
-        reason: the field and its two values where rows are not comparable, and what more
-            repeats would do where the difference is not significant; else empty.
-        interval: of the error, 95 %; None where it is not known.
-        more_repeats: how many more repeats are needed for a verdict if they scatter as
-            those before; None where none are, or more than MOST_REPEATS.
-    """
-
-    verdict: str
-    reason: str = ""
-    interval: tuple[float, float] | None = None
-    more_repeats: int | None = None
-
-
-def verdict(row: Mapping[str, Any], records: Sequence[RunRecord], tolerance: float) -> Verdict:
+def verdict(row: Row, records: Sequence[RunRecord], tolerance: float) -> Verdict:
     """The verdict on a row of ``summary.rows`` that rests on ``records``.
 
     The error of the simulated workload slowdown is within ``tolerance`` if its 95 % interval
@@ -54,23 +37,30 @@ def verdict(row: Mapping[str, Any], records: Sequence[RunRecord], tolerance: flo
     if difference := _difference(row, records):
         field, one, other = difference
         return Verdict(NOT_COMPARABLE, f"{field}: {one!r} and {other!r}")
-    if row["scheduler"].get("policy") == "slurm-gang":
+    if row.scheduler.get("policy") == "slurm-gang":
         return Verdict(NOT_COMPARABLE, "simulated: what Slurm takes to start and to switch jobs is not known")
-    for job in row.get("jobs", [row]):
-        if row["simulated"] is None and not simulable(rebuilt(job["program"])):
-            return Verdict(NOT_COMPARABLE, f"simulated: {program_name(job['program'])} is not simulated")
-    measured, simulated = (row[side] and row[side]["workload_slowdown"] for side in ("measured", "simulated"))
-    for side, slowdown in (("measured", measured), ("simulated", simulated)):
-        if not slowdown or slowdown["median"] is None:
+    for job in row.jobs:
+        if row.simulated is None and not simulable(rebuilt(job.program)):
+            return Verdict(NOT_COMPARABLE, f"simulated: {program_name(job.program)} is not simulated")
+    for side in ("measured", "simulated"):
+        if row.median(side) is None:
             return Verdict(NOT_COMPARABLE, f"{side}: no run succeeded")
-    if measured["ci95"] is None:
+    assert row.measured is not None and row.simulated is not None
+    if row.measured.workload_slowdown.ci95 is None:
         return Verdict(NOT_SIGNIFICANT, "one repeat has no interval: 1 more repeat at least", more_repeats=1)
-    return _judged(measured, simulated, tolerance)
+    return _judged(row.measured.workload_slowdown, row.simulated.workload_slowdown, tolerance)
 
 
-def _judged(measured: Mapping[str, Any], simulated: Mapping[str, Any], tolerance: float) -> Verdict:
-    centre = math.log(simulated["median"] / measured["median"])
-    half = math.hypot(_half(measured["ci95"]), _half(simulated["ci95"]))
+def judged(found: Results, records: Sequence[RunRecord], tolerance: float) -> Results:
+    """``found``, which rests on ``records``, with a verdict on every row."""
+    rows = [replace(row, verdict=verdict(row, records, tolerance)) for row in found.rows]
+    return replace(found, rows=rows)
+
+
+def _judged(measured: Estimate, simulated: Estimate, tolerance: float) -> Verdict:
+    assert measured.median is not None and simulated.median is not None
+    centre = math.log(simulated.median / measured.median)
+    half = math.hypot(_half(measured.ci95), _half(simulated.ci95))
     low, high = math.log(1 - tolerance), math.log(1 + tolerance)
     interval = math.exp(centre - half) - 1, math.exp(centre + half) - 1
     if low <= centre - half and centre + half <= high:
@@ -78,7 +68,7 @@ def _judged(measured: Mapping[str, Any], simulated: Mapping[str, Any], tolerance
     if centre + half < low or high < centre - half:
         return Verdict(OUTSIDE, interval=interval)
     room = min(abs(centre - low), abs(centre - high))
-    more = _more_repeats(measured["n"], half, room)
+    more = _more_repeats(measured.n, half, room)
     if more is None:
         reason = f"the error is too near the tolerance for a verdict: more than {MOST_REPEATS} more repeats"
     else:
@@ -107,18 +97,18 @@ def _more_repeats(n: int, half: float, room: float) -> int | None:
     return high - n
 
 
-def _difference(row: Mapping[str, Any], records: Sequence[RunRecord]) -> tuple[str, Any, Any] | None:
+def _difference(row: Row, records: Sequence[RunRecord]) -> tuple[str, Any, Any] | None:
     """The first field in which the runs behind a row differ, with both values."""
     ours = [
         record
         for record in records
-        if dict(record.settings) == row["settings"]
-        and (record.scheduler == row["scheduler"] or "dedicated" in record.kind)
+        if dict(record.settings) == row.settings
+        and (record.scheduler == row.scheduler or "dedicated" in record.kind)
     ]
     for record in ours[1:]:
         if found := conditions.difference(ours[0].conditions, record.conditions):
             return found
-    mechanisms = {r.mechanism for r in ours if r.scheduler == row["scheduler"] and r.mechanism}
+    mechanisms = {r.mechanism for r in ours if r.scheduler == row.scheduler and r.mechanism}
     if len(mechanisms) > 1:
         one, other, *_ = sorted(mechanisms)
         return "mechanism", one, other

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from harness.conditions import Moment
-from harness.naming import scheduler_name
 from harness.records import DEDICATED, Calibration, RunRecord, quantile
+from harness.rows import Row
+from harness.statistics import estimate
 
 STEAL = 0.01
 LOAD = 0.5
@@ -24,7 +24,7 @@ MESSAGES = ("latency_ns", "switch_ns", "handoff_ns", "wakeup_ns", "send_ns", "re
 """Quantities whose samples should be alike."""
 
 
-def doubts(rows: Sequence[Mapping[str, Any]], records: Sequence[RunRecord]) -> list[str]:
+def doubts(rows: Sequence[Row], records: Sequence[RunRecord]) -> list[str]:
     """Sentences, the gravest first; an empty list if there is nothing to say."""
     return [*_machine(records), *_dedicated(records), *_intervals(rows), *_slots(rows), *_wakeups(records)]
 
@@ -112,18 +112,17 @@ def _dedicated(records: Sequence[RunRecord]) -> list[str]:
     ]
 
 
-def _intervals(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def _intervals(rows: Sequence[Row]) -> list[str]:
     wide: dict[str, float] = {}
     single = 0
     for row in rows:
-        slowdown = row["measured"]["workload_slowdown"]
-        single += slowdown["n"] == 1
-        if slowdown["ci95"] is not None:
-            low, high = slowdown["ci95"]
-            width = (high - low) / slowdown["median"]
+        slowdown = row.measured.workload_slowdown if row.measured else estimate([])
+        single += slowdown.n == 1
+        if slowdown.ci95 is not None and slowdown.median is not None:
+            low, high = slowdown.ci95
+            width = (high - low) / slowdown.median
             if width > WIDE:
-                name = scheduler_name(row["scheduler"])
-                wide[name] = max(width, wide.get(name, 0.0))
+                wide[row.name] = max(width, wide.get(row.name, 0.0))
     found = []
     if single:
         found.append(f"{single} rows rest on one repeat and have no interval: set repeats = 3 or more")
@@ -133,23 +132,22 @@ def _intervals(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     return found
 
 
-def _slots(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def _slots(rows: Sequence[Row]) -> list[str]:
     found = []
     for row in rows:
-        switches, measured = row["measured"]["switches"], row["measured"]
-        if switches is None:
+        if row.measured is None or row.measured.switches is None:
             continue
-        name = scheduler_name(row["scheduler"])
-        per_run = switches["n"] / measured["workload_slowdown"]["n"]
+        switches = row.measured.switches
+        per_run = switches.n / row.measured.workload_slowdown.n
         if per_run < FEW_SLOTS:
             found.append(
-                f"{name}: {per_run:.0f} slots a run are few; longer programs (dedicated_s) average better"
+                f"{row.name}: {per_run:.0f} slots a run are few; longer programs (dedicated_s) average better"
             )
-        quantum_us = row["scheduler"].get("quantum_ms", 0.0) * 1e3
-        late_us = switches["lateness_us"]["p99"]
+        quantum_us = row.scheduler.get("quantum_ms", 0.0) * 1e3
+        late_us = switches.lateness_us.p99
         if quantum_us and late_us > LATE * quantum_us:
             found.append(
-                f"{name}: one slot in a hundred began {late_us / 1e3:.1f} ms late or later, "
+                f"{row.name}: one slot in a hundred began {late_us / 1e3:.1f} ms late or later, "
                 f"over {LATE:.0%} of its length"
             )
     return found

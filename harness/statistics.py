@@ -7,9 +7,6 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
-
-from harness.records import quantile
 
 CONFIDENCE = 0.95
 
@@ -61,14 +58,6 @@ def bounded_slowdown(response_s: float, dedicated_s: float, tau_s: float) -> flo
     Sevcik, Wong 1997, "Theory and practice in parallel job scheduling", section 3.
     """
     return max(1.0, response_s / max(dedicated_s, tau_s))
-
-
-def response_times(times_ns: Sequence[int]) -> dict[str, Any] | None:
-    """Number, mean and 99th percentile of response times as results have them; None without any."""
-    if not times_ns:
-        return None
-    p99_ms = quantile(sorted(times_ns), 0.99) / 1e6
-    return {"n": len(times_ns), "mean_ms": statistics.fmean(times_ns) / 1e6, "p99_ms": p99_ms}
 
 
 @cache

@@ -7,6 +7,8 @@ from imitation import TOOLS
 
 from coordinator.workload import ParallelJob
 from harness import advise, cli
+from harness.rows import Job, Row, Summary
+from harness.statistics import Estimate
 from harness.store import Store
 from workloads.other import SequentialWork
 from workloads.program import Program
@@ -18,11 +20,13 @@ PROGRAM = Program(granularity_us=300, dedicated_s=1.0)
 def rows(*points):
     """One row for each slowdown of ``points``: (granularity, slowdown of candidate 0, 1, ...)."""
     return [
-        {
-            "program": {"granularity_us": g_us},
-            "scheduler": {"policy": f"p{number}"},
-            "simulated": {"workload_slowdown": {"median": value}},
-        }
+        Row(
+            (Job(0.0, {"granularity_us": g_us}),),
+            {},
+            {"policy": f"p{number}"},
+            None,
+            Summary(Estimate(value, None, 1)),
+        )
         for g_us, *values in points
         for number, value in enumerate(values)
     ]

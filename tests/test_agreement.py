@@ -3,17 +3,14 @@
 import pytest
 
 from harness.agreement import agreement, sentence
+from harness.rows import Job, Row, Summary
+from harness.statistics import Estimate
 
 
 def row(settings, measured, simulated, ci95, scheduler="none"):
-    error = None if simulated is None else simulated / measured - 1
-    return {
-        "settings": {"g": settings},
-        "scheduler": {"policy": scheduler, "blocking": "spin", "local": "other", "mechanism": "auto"},
-        "measured": {"workload_slowdown": {"median": measured, "ci95": ci95}},
-        "simulated": simulated and {"workload_slowdown": {"median": simulated, "ci95": None}},
-        "error": error,
-    }
+    table = {"policy": scheduler, "blocking": "spin", "local": "other", "mechanism": "auto"}
+    predicted = simulated and Summary(Estimate(simulated, None, 1))
+    return Row((Job(0.0, {}),), {"g": settings}, table, Summary(Estimate(measured, ci95, 3)), predicted)
 
 
 def test_errors_count_whatever_their_sign():
@@ -24,10 +21,10 @@ def test_errors_count_whatever_their_sign():
         row(2, 1.0, None, None),
     ]
     found = agreement(rows)
-    assert found["rows"] == 3
-    assert found["median_error"] == pytest.approx(0.1)
-    assert found["p90_error"] == pytest.approx(0.1 + 0.8 * 0.2)
-    assert (found["kendall_tau"], found["pairs"]) == (None, 0)
+    assert found.errors.rows == 3
+    assert found.errors.median_error == pytest.approx(0.1)
+    assert found.errors.p90_error == pytest.approx(0.1 + 0.8 * 0.2)
+    assert (found.kendall_tau, found.pairs) == (None, 0)
     assert "no two schedulers differ" in sentence(found)
 
 
@@ -39,16 +36,16 @@ def test_only_pairs_that_differ_measurably_are_ranked():
         row(2, 3.0, 5.0, (2.9, 3.1)),  # another point of the sweep
     ]
     found = agreement(rows)
-    assert (found["kendall_tau"], found["pairs"]) == (1.0, 2)
+    assert (found.kendall_tau, found.pairs) == (1.0, 2)
 
 
 def test_the_opposite_order_counts_against():
     rows = [row(1, 1.0, 2.0, (0.9, 1.1)), row(1, 2.0, 1.5, (1.9, 2.1)), row(1, 4.0, 9.0, (3.9, 4.1))]
     found = agreement(rows)
-    assert found["kendall_tau"] == pytest.approx(1 / 3)
+    assert found.kendall_tau == pytest.approx(1 / 3)
     assert "tau 0.33 over 3 pairs" in sentence(found)
     tied = [row(1, 1.0, 2.0, (0.9, 1.1)), row(1, 2.0, 2.0, (1.9, 2.1))]
-    assert agreement(tied)["kendall_tau"] == 0
+    assert agreement(tied).kendall_tau == 0
 
 
 def test_without_a_simulation_there_is_nothing_to_agree():
@@ -63,7 +60,9 @@ def test_each_scheduler_is_told_by_itself_with_its_bias():
         row(3, 1.0, 1.05, None),
         row(3, 1.0, 0.8, None, "gang"),
     ]
-    none, gang = agreement(rows)["schedulers"]
-    assert (none["scheduler"], none["rows"], gang["scheduler"], gang["rows"]) == ("none", 3, "gang", 1)
-    assert (none["median_error"], none["bias"]) == (pytest.approx(0.1), pytest.approx(0.05))
-    assert gang["bias"] == pytest.approx(-0.2)
+    found = agreement(rows).schedulers
+    assert list(found) == ["none", "gang"]
+    none, gang = found.values()
+    assert (none.rows, gang.rows) == (3, 1)
+    assert (none.median_error, none.bias) == (pytest.approx(0.1), pytest.approx(0.05))
+    assert gang.bias == pytest.approx(-0.2)

@@ -11,6 +11,7 @@ from harness import compare, conditions, counterpart, results, summary
 from harness.calibrate import Constants
 from harness.experiment import load
 from harness.rebuild import experiment_of
+from harness.rows import Job, Row, Summary
 from harness.site import Site
 from harness.statistics import estimate
 from harness.store import Store
@@ -18,11 +19,7 @@ from harness.store import Store
 
 def row(measured, simulated):
     """A row with the slowdowns of so many repeats on each side."""
-    sides = {}
-    for name, values in (("measured", measured), ("simulated", simulated)):
-        one = estimate(values)
-        sides[name] = {"workload_slowdown": {"median": one.median, "ci95": one.ci95, "n": one.n}}
-    return sides | {"settings": {}, "scheduler": {}}
+    return Row((Job(0.0, {}),), {}, {}, Summary(estimate(measured)), Summary(estimate(simulated)))
 
 
 @pytest.fixture
@@ -102,9 +99,9 @@ def test_an_experiment_is_rebuilt_from_its_records(measured):
     assert again.cells[0].jobs() == experiment.cells[0].jobs()
     assert (again.repeats, again.seed, again.processors) == (2, experiment.seed, 2)
     tables = [scheduler.table for scheduler in again.schedulers]
-    rows = {str(sorted(one["scheduler"].items())): one for one in summary.rows(experiment, records)}
+    rows = {str(sorted(one.scheduler.items())): one for one in summary.rows(experiment, records)}
     for one in summary.rows(again, records):
-        assert one == rows[str(sorted(one["scheduler"].items()))]
+        assert one == rows[str(sorted(one.scheduler.items()))]
     assert tables[0]["policy"] == "none"
 
 
@@ -116,4 +113,4 @@ def test_what_is_missing_is_simulated_once_and_recorded(measured, tmp_path, monk
     (again,) = results.read(tmp_path, None, Quiet(), simulate=True)
     assert len(again.records) == len(found.records)
     rows = summary.rows(again.experiment, again.records)
-    assert all(one["error"] == pytest.approx(-0.03, abs=0.001) for one in rows)
+    assert all(one.error == pytest.approx(-0.03, abs=0.001) for one in rows)

@@ -14,6 +14,7 @@ from harness.experiment import load
 from harness.jobs import described, rebuilt
 from harness.naming import program_name
 from harness.plan import plan
+from harness.rows import Responses
 from harness.site import Site, Tools
 from harness.store import FILE_NAME, Store
 from workloads.other import Command, InteractiveWork, SequentialWork
@@ -159,11 +160,11 @@ def everything(tmp_path):
 def test_rows_tell_slowdowns_and_response_times_and_nothing_that_is_unknown(tmp_path):
     experiment, made = everything(tmp_path)
     for row in summary.rows(experiment, made):
-        measured = row["measured"]
-        assert measured["workload_slowdown"]["median"] > 0
-        assert measured["breakdown"] is None
-        assert measured["responses"] == {"n": 10, "mean_ms": 6.0, "p99_ms": pytest.approx(8.0)}
-        assert row["jobs"][-1]["program"] == described(COMMAND)
+        measured = row.measured
+        assert measured.workload_slowdown.median > 0
+        assert measured.breakdown is None
+        assert measured.responses == Responses(n=10, mean_ms=6.0, p99_ms=pytest.approx(8.0))
+        assert row.jobs[-1].program == described(COMMAND)
 
 
 def test_what_the_simulator_does_not_know_is_not_comparable_with_the_reason(tmp_path):

@@ -11,6 +11,7 @@ from coordinator.workload import Switch
 from harness import answer, counterpart
 from harness.calibrate import Constants
 from harness.commands import compare
+from harness.compare import judged
 from harness.experiment import load
 from harness.results import Found
 from harness.site import Site
@@ -75,10 +76,11 @@ def found(tmp_path_factory):
 
 
 def test_the_document_of_run(found):
-    document = answer.document(found.experiment, found.records, 1.0)
+    document = answer.results(found.experiment, found.records, 1.0).document()
     assert json.dumps(document, indent=2) + "\n" == (STORED / "run.json").read_text()
 
 
 def test_the_document_of_compare(found):
-    document = {"schema": 1, "tolerance": 0.15, "experiments": [compare._compared(found, 0.15)]}
+    known = answer.results(found.experiment, found.records, 1.0)
+    document = compare.document([judged(known, found.records, 0.15)], 0.15)
     assert json.dumps(document, indent=2) + "\n" == (STORED / "compare.json").read_text()

@@ -12,6 +12,7 @@ from harness.doubts import doubts
 from harness.experiment import load
 from harness.plan import plan, recorded
 from harness.site import Site, Tools
+from harness.statistics import estimate
 from harness.store import Store
 
 CONSTANTS = Constants(switch_us=5.0, handoff_us=3.0, latency_us=2.0)
@@ -88,18 +89,18 @@ def test_rows_tell_slowdowns_against_the_same_repeat(place):
     records = everything(experiment, place)
     rows = summary.rows(experiment, records)
     none, *_, gang, _, partitioned = rows
-    found = none["measured"]
-    assert found["workload_slowdown"]["median"] == pytest.approx(2.8, rel=1e-6)
-    assert found["workload_slowdown"]["n"] == 5
-    low, high = found["workload_slowdown"]["ci95"]
+    found = none.measured
+    assert found.workload_slowdown.median == pytest.approx(2.8, rel=1e-6)
+    assert found.workload_slowdown.n == 5
+    low, high = found.workload_slowdown.ci95
     assert low <= 2.8 <= high
-    assert found["slowdown"]["mean"] == found["slowdown"]["max"] == pytest.approx(3 * 2.8, rel=1e-6)
-    assert sum(found["breakdown"].values()) == 1
-    assert found["switches"] is None
-    assert gang["measured"]["switches"]["n"] == 100
-    assert gang["measured"]["switches"]["lateness_us"]["p50"] == pytest.approx(50, abs=0.1)
-    assert partitioned["scheduler"]["allocation"] == "equipartition"
-    assert all(row["simulated"] is row["error"] is None for row in rows)
+    assert found.slowdown.mean == found.slowdown.max == pytest.approx(3 * 2.8, rel=1e-6)
+    assert sum(vars(found.breakdown).values()) == 1
+    assert found.switches is None
+    assert gang.measured.switches.n == 100
+    assert gang.measured.switches.lateness_us.p50 == pytest.approx(50, abs=0.1)
+    assert partitioned.scheduler["allocation"] == "equipartition"
+    assert all(row.simulated is row.error is None for row in rows)
 
 
 def test_rows_are_the_same_from_the_store(place):
@@ -115,9 +116,8 @@ def test_jobs_that_differ_are_listed(place):
     cell = dataclasses.replace(experiment.cells[0], groups=(group, later))
     experiment = dataclasses.replace(experiment, cells=(cell,))
     row = summary.rows(experiment, everything(experiment, place))[0]
-    assert [(job["arrival_s"], job["program"]["imbalance"]) for job in row["jobs"]] == [(0, 0.25), (0.5, 1)]
-    assert row["count"] == 2
-    assert row["measured"]["workload_slowdown"]["n"] == 1
+    assert [(job.arrival_s, job.program["imbalance"]) for job in row.jobs] == [(0, 0.25), (0.5, 1)]
+    assert row.measured.workload_slowdown.n == 1
 
 
 def test_a_failure_becomes_a_record_and_the_rest_goes_on(place):
@@ -128,8 +128,8 @@ def test_a_failure_becomes_a_record_and_the_rest_goes_on(place):
     assert len(records) == len(place.store.runs(experiment.digest)) == 18
     (failed,) = [record for record in records if record.failure]
     assert failed.makespan_ns is None
-    fixed = summary.rows(experiment, records)[2]["measured"]
-    assert (fixed["workload_slowdown"]["n"], fixed["failures"]) == (1, 1)
+    fixed = summary.rows(experiment, records)[2].measured
+    assert (fixed.workload_slowdown.n, fixed.failures) == (1, 1)
     assert any("implicit fixed" in warning and "rank 1 has gone" in warning for warning in watcher.warnings)
 
 
@@ -137,7 +137,7 @@ def test_a_missing_dedicated_time_leaves_the_repeat_out(place):
     experiment = load("three-jobs", settings=["repeats=2"])
     tools = failing(lambda workload: len(workload.jobs) == 1 and workload.repeat == 0)
     rows = summary.rows(experiment, everything(experiment, dataclasses.replace(place, tools=tools)))
-    assert {row["measured"]["workload_slowdown"]["n"] for row in rows} == {1}
+    assert {row.measured.workload_slowdown.n for row in rows} == {1}
 
 
 def test_when_nothing_works_it_gives_up(place):
@@ -147,9 +147,9 @@ def test_when_nothing_works_it_gives_up(place):
     records = everything(experiment, here, watcher)
     assert len(records) == run.HOPELESS
     assert "42 runs not tried" in watcher.warnings[-1]
-    row = summary.rows(experiment, records)[0]["measured"]
-    assert row["workload_slowdown"] == {"median": None, "ci95": None, "n": 0}
-    assert row["breakdown"] is None
+    row = summary.rows(experiment, records)[0].measured
+    assert row.workload_slowdown == estimate([])
+    assert row.breakdown is None
 
 
 def test_only_what_is_recorded_and_did_not_fail_is_skipped(place):
@@ -167,7 +167,7 @@ def test_the_last_successful_record_of_a_run_counts(place):
     tools = failing(lambda workload: True)
     before = everything(experiment, dataclasses.replace(place, tools=tools))
     rows = summary.rows(experiment, [*before, *everything(experiment, place)])
-    assert all(row["measured"]["workload_slowdown"]["n"] == 1 for row in rows)
+    assert all(row.measured.workload_slowdown.n == 1 for row in rows)
 
 
 def test_progress_counts_up_to_the_end_and_the_time_left_down_to_nothing(place):

@@ -8,7 +8,7 @@ import pytest
 from imitation import TOOLS, Quiet, measure
 from rich.console import Console
 
-from harness import counterpart, records, site, summary
+from harness import answer, counterpart, records, site, summary
 from harness.calibrate import Constants
 from harness.cli import main
 from harness.experiment import load
@@ -64,9 +64,8 @@ def test_a_rank_record_accounts_for_its_time(both):
 def test_rows_have_both_sides_and_the_error(both):
     experiment, measured, simulated = both
     for row in summary.rows(experiment, [*measured, *simulated]):
-        assert sum(row["simulated"]["breakdown"].values()) == 1.0
-        found, predicted = (row[side]["workload_slowdown"]["median"] for side in ("measured", "simulated"))
-        assert row["error"] == predicted / found - 1
+        assert sum(vars(row.simulated.breakdown).values()) == 1.0
+        assert row.error == row.median("simulated") / row.median("measured") - 1
 
 
 def test_a_processor_runs_one_process_at_a_time(both):
@@ -111,14 +110,14 @@ def test_sequential_and_interactive_jobs_have_counterparts_with_response_times(t
     assert user["phases"] == 7
     assert user["computing_ns"] == 7 * 2_000_000
     (row,) = summary.rows(experiment, records)
-    simulated = row["simulated"]
-    assert simulated["responses"]["n"] == 7
-    assert 2.0 <= simulated["responses"]["mean_ms"] <= simulated["responses"]["p99_ms"] < 50.0
-    assert simulated["workload_slowdown"]["median"] > 0
+    simulated = row.simulated
+    assert simulated.responses.n == 7
+    assert 2.0 <= simulated.responses.mean_ms <= simulated.responses.p99_ms < 50.0
+    assert simulated.workload_slowdown.median > 0
     console = Console(width=200, file=io.StringIO(), record=True)
-    console.print(*text.render({"experiment": "others", "rows": [row], "agreement": None, "doubts": []}))
+    console.print(*text.render(answer.Results("others", "", "", {}, [row], None, [], [])))
     shown = console.export_text()
-    assert f"{simulated['responses']['mean_ms']:.1f}" in shown.split("none", 1)[1]
+    assert f"{simulated.responses.mean_ms:.1f}" in shown.split("none", 1)[1]
 
 
 DIFFERENT = """

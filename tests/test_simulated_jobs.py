@@ -43,18 +43,18 @@ def rows(folder, text):
 @pytest.mark.slow
 def test_mixed_jobs_finish_and_tell_the_response_times_of_bursts(tmp_path):
     for row in rows(tmp_path, EXPERIMENT):
-        found = row["simulated"]
-        assert found["failures"] == 0
-        assert found["responses"]["n"] == 2 * 20
-        assert 2 <= found["responses"]["mean_ms"] <= found["responses"]["p99_ms"]
-        assert found["slowdown"]["mean"] >= 1
+        found = row.simulated
+        assert found.failures == 0
+        assert found.responses.n == 2 * 20
+        assert 2 <= found.responses.mean_ms <= found.responses.p99_ms
+        assert found.slowdown.mean >= 1
 
 
 @pytest.mark.slow
 def test_without_interactive_jobs_there_are_no_responses(tmp_path):
     some = EXPERIMENT.replace('kind = "interactive"\nburst_ms = 2\nthink_ms = 20\nbursts = 20', "")
     some = some.replace("[[jobs]]\n\n\n", "")
-    assert all(row["simulated"]["responses"] is None for row in rows(tmp_path, some))
+    assert all(row.simulated.responses is None for row in rows(tmp_path, some))
 
 
 def test_a_command_cannot_be_simulated(tmp_path):

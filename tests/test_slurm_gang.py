@@ -7,7 +7,6 @@ import os
 import subprocess
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,7 +14,7 @@ from coordinator import policies
 from coordinator.session import Session
 from coordinator.view import Job, Machine
 from coordinator.workload import ParallelJob, Workload
-from harness import cli, compare, slurm_gang
+from harness import cli, compare, rows, slurm_gang
 from harness.submission import Submission
 from slurm import gang
 from slurm.states import State
@@ -174,7 +173,7 @@ def test_it_takes_a_submission_that_waits(
 
 def test_it_is_not_compared_with_a_simulation() -> None:
     table = {"policy": "slurm-gang", "quantum_ms": 5000}
-    row: dict[str, Any] = {"settings": {}, "scheduler": table, "simulated": None, "program": {}}
+    row = rows.Row((rows.Job(0.0, {}),), {}, table, None, None)
     verdict = compare.verdict(row, [], 0.1)
     assert verdict.verdict == compare.NOT_COMPARABLE and "Slurm" in verdict.reason
 

@@ -7,7 +7,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from harness import advise, results
+from harness import advise, answer, results
 from harness.calibrate import Constants, constants
 from harness.commands import Answer
 from harness.commands.run import real_tools, results_argument
@@ -49,20 +49,23 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     found = _constants(options.results, watcher)
     announce_compiler(watcher)
     rows = advise.predict(wanted, found, Counted(watcher, "simulating"))
-    asked = [row for row in rows if row["program"]["granularity_us"] == program.granularity_us]
+    asked = [row for row in rows if row.program["granularity_us"] == program.granularity_us]
+    asked.sort(key=advise.slowdown)
+    ranges = advise.ranges(rows)
     document: dict[str, Any] = {
         "schema": SCHEMA,
         "program": dataclasses.asdict(program),
         "jobs": jobs,
         "processors": processors,
         "constants": found.of_run("signals"),
-        "rows": sorted(
-            ({"scheduler": row["scheduler"], **row["simulated"]} for row in asked),
-            key=lambda row: row["workload_slowdown"]["median"] or float("inf"),
-        ),
-        "ranges": [dataclasses.asdict(one) for one in advise.ranges(rows)],
+        "rows": [
+            {"scheduler": row.scheduler, **answer.summary_document(row.simulated)}
+            for row in asked
+            if row.simulated
+        ],
+        "ranges": [dataclasses.asdict(one) for one in ranges],
     }
-    return Answer(document, advice.render(document))
+    return Answer(document, advice.render(asked, ranges, processors))
 
 
 def _described(options: argparse.Namespace, watcher: Watcher) -> tuple[Program, int]:

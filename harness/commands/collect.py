@@ -46,6 +46,6 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     found = results.read(options.results, None, watcher)[-1]
     page = options.results / "report.html"
     report.write(page, "html", found, options.results)
-    document = answer.document(found.experiment, found.records, TAU_S)
+    known = answer.results(found.experiment, found.records, TAU_S)
     notes = (f"{merged} runs merged into {options.results}; {page} shows them", *missing)
-    return Answer(document, text.render(document), status=1 if missing else 0, notes=notes)
+    return Answer(known.document(), text.render(known), status=1 if missing else 0, notes=notes)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
-from harness import answer, compare, results
+from harness import compare
+from harness.answer import Results, results
 from harness.commands import Answer
 from harness.report import verdicts
+from harness.results import Found, read, results_arguments
 from harness.site import Watcher
 from harness.summary import TAU_S
 from workloads.validation import number
@@ -19,7 +20,7 @@ SCHEMA = 1
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
-    results.results_arguments(parser)
+    results_arguments(parser)
     parser.add_argument(
         "--tolerance",
         type=float,
@@ -39,16 +40,20 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         StoreError: if simulated runs cannot be recorded.
     """
     number("--tolerance", options.tolerance, above=0, most=0.99)
-    read = results.read(options.results, options.experiment, watcher, simulate=True)
-    found = [_compared(one, options.tolerance) for one in read]
-    document = {"schema": SCHEMA, "tolerance": options.tolerance, "experiments": found}
-    outside = sum(row["verdict"] == compare.OUTSIDE for one in found for row in one["rows"])
-    return Answer(document, verdicts.render(document), status=1 if outside else 0)
+    stored = read(options.results, options.experiment, watcher, simulate=True)
+    judged = [_judged(one, options.tolerance) for one in stored]
+    rows = [row for one in judged for row in one.rows]
+    outside = any(row.verdict and row.verdict.verdict == compare.OUTSIDE for row in rows)
+    text = verdicts.render(judged, options.tolerance)
+    return Answer(document(judged, options.tolerance), text, status=1 if outside else 0)
 
 
-def _compared(found: results.Found, tolerance: float) -> Mapping[str, Any]:
-    document = answer.document(found.experiment, found.records, TAU_S)
-    rows = [
-        row | dataclasses.asdict(compare.verdict(row, found.records, tolerance)) for row in document["rows"]
-    ]
-    return {key: document[key] for key in ("experiment", "digest", "machine", "agreement")} | {"rows": rows}
+def _judged(found: Found, tolerance: float) -> Results:
+    return compare.judged(results(found.experiment, found.records, TAU_S), found.records, tolerance)
+
+
+def document(judged: Sequence[Results], tolerance: float) -> dict[str, Any]:
+    """What --json prints."""
+    keys = ("experiment", "digest", "machine", "agreement", "rows")
+    experiments = [{key: known[key] for key in keys} for known in (one.document() for one in judged)]
+    return {"schema": SCHEMA, "tolerance": tolerance, "experiments": experiments}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -68,11 +67,8 @@ def write(
 def _content(found: Found, folder: Path, tolerance: float) -> Content:
     from harness.report.page import Content  # noqa: PLC0415 - matplotlib is slow to import
 
-    document = answer.document(found.experiment, found.records, TAU_S)
-    verdicts = [compare.verdict(row, found.records, tolerance) for row in document["rows"]]
-    rows = [row | dataclasses.asdict(said) for row, said in zip(document["rows"], verdicts, strict=True)]
-    lanes = results.lanes(folder, found)
-    return Content(document | {"rows": rows}, found.records, lanes, tolerance)
+    known = compare.judged(answer.results(found.experiment, found.records, TAU_S), found.records, tolerance)
+    return Content(known, found.records, results.lanes(folder, found), tolerance)
 
 
 def _made(kind: str, content: Content, picture: str) -> str | bytes:
@@ -81,8 +77,8 @@ def _made(kind: str, content: Content, picture: str) -> str | bytes:
     if kind == "html":
         return page.html(content)
     if kind == "md":
-        return tables.markdown(content.document)
+        return tables.markdown(content.results)
     if kind == "csv":
-        return tables.comma_separated(content.document)
+        return tables.comma_separated(content.results)
     figure = page.picture(content, picture)
     return style.png(figure) if kind == "png" else style.svg(figure)

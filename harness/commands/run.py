@@ -126,16 +126,16 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         path, simulated = store.path, []
         if options.simulate:
             simulated = _simulate(wanted, here, [*before, *made], options.timeline, watcher)
-    document = answer.document(wanted, [*before, *made, *simulated], options.tau, here.session)
+    found = answer.results(wanted, [*before, *made, *simulated], options.tau, here.session)
     failed = [record for record in (*made, *simulated) if record.failure]
-    found = sum(record.kind in MEASURED_KINDS for record in before)
-    notes = [f"{len(made)} runs recorded in {path}, {found} found there"]
+    already = sum(record.kind in MEASURED_KINDS for record in before)
+    notes = [f"{len(made)} runs recorded in {path}, {already} found there"]
     for what, ours in (("runs", made), ("simulations", simulated)):
         if bad := sum(1 for record in ours if record.failure):
             notes.append(f"{bad} of {len(ours)} {what} failed:")
     if failed:
-        notes += [f"  {failure}" for failure in document["failures"]]
-    return Answer(document, text.render(document), status=1 if failed else 0, notes=tuple(notes))
+        notes += [f"  {failure}" for failure in found.failures]
+    return Answer(found.document(), text.render(found), status=1 if failed else 0, notes=tuple(notes))
 
 
 def _take_over(wanted: Experiment, results: Path, watcher: Watcher) -> tuple[Workload, Result] | None:

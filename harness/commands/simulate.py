@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness import document, experiment, overrides, summary
+from harness import answer, document, experiment, overrides, summary
 from harness import pool as threads
 from harness.calibrate import Constants, constants
 from harness.commands import Answer
@@ -82,12 +82,13 @@ def _simulated(options: argparse.Namespace, watcher: Watcher, compute: Compute) 
     records = simulated.predict(wanted, calibrated, Counted(watcher, wanted.name), compute)
     failures = [record.failure for record in records if record.failure]
     first = next(task for task in plan(wanted, wanted.cells) if task.scheduler == wanted.schedulers[0])
+    rows = summary.rows(wanted, records, options.tau, wanted.cells)
     found = {
         "schema": SCHEMA,
         "experiment": wanted.name,
         "digest": wanted.digest,
         "machine": vars(simulated.Host.of_calibration(calibrated, first).machine(first.scheduler)),
-        "rows": summary.rows(wanted, records, options.tau, wanted.cells),
+        "rows": [answer.row_document(row) for row in rows],
         "failures": failures,
         "doubts": [],
     }
@@ -98,7 +99,9 @@ def _simulated(options: argparse.Namespace, watcher: Watcher, compute: Compute) 
         notes.append(
             f"no calibration in {options.results}: what [machine] leaves out is as in Dusseau et al. 1996"
         )
-    return Answer(found, simulations.experiment(found), status=1 if failures else 0, notes=tuple(notes))
+    return Answer(
+        found, simulations.experiment(wanted.name, rows), status=1 if failures else 0, notes=tuple(notes)
+    )
 
 
 def _pool() -> MpiPool:

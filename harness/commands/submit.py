@@ -234,8 +234,10 @@ def _awaited(
         read = results.read(plan.results, plan.wanted.digest, watcher)[-1]
     except InputError as error:
         return Answer(found | {"result": None}, [f"no results: {error}"], status=1, notes=tuple(bad))
-    result = answer.document(read.experiment, read.records, TAU_S)
-    return Answer(found | {"result": result}, text.render(result), status=1 if bad else 0, notes=tuple(bad))
+    result = answer.results(read.experiment, read.records, TAU_S)
+    return Answer(
+        found | {"result": result.document()}, text.render(result), status=1 if bad else 0, notes=tuple(bad)
+    )
 
 
 def _measured_by_slurm(plan: _Plan, watcher: Watcher, resume: bool) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,11 +14,11 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from harness.naming import scheduler_name
-from harness.report.grid import WIDE, Row, blocks, legend, name_lines, panels, schedulers
+from harness.breakdown import PARTS, Breakdown
+from harness.report.grid import WIDE, blocks, legend, name_lines, panels, schedulers
 from harness.report.style import JOBS, LIGHT
+from harness.rows import Row
 
-PARTS = ("computing", "communicating", "synchronizing", "switching", "idle")
 SIDES = ("measured", "simulated")
 MARKERS = {"measured": "o", "simulated": "D"}
 HEAT = LinearSegmentedColormap.from_list("slowdown", ["#f4f8fc", "#9cc3e6", "#3f83c3", "#173e70"])
@@ -40,15 +40,15 @@ def slowdowns(rows: Sequence[Row], width: int) -> Figure:
         _slowdown_axis(axes.set_xscale, axes.xaxis, every)
         axes.set_xlim(*_limits(every))
         for row in block:
-            line = names.index(scheduler_name(row["scheduler"]))
+            line = names.index(row.name)
             _interval(axes, row, line)
             for side in SIDES:
-                if (median := _median(row, side)) is not None:
+                if (median := row.median(side)) is not None:
                     _dot(axes, median, line, side)
     for axes in made.axes[-made.columns :]:
         axes.set_xlabel("workload slowdown", labelpad=2)
     name_lines(made, names)
-    marks = [_mark(side, side) for side in SIDES if any(_median(row, side) for row in rows)]
+    marks = [_mark(side, side) for side in SIDES if any(row.median(side) for row in rows)]
     marks.append(
         Line2D([], [], color=LIGHT["muted"], linewidth=1, dashes=(3, 2), label="1: one after the other")
     )
@@ -61,29 +61,33 @@ def breakdowns(rows: Sequence[Row], width: int) -> Figure:
     found = blocks(rows)
     names = schedulers(rows)
     made = panels(width, len(found), lines=len(names), line=28, top=34 if width >= WIDE else 74)
-    both = all(any(row[side] and row[side]["breakdown"] for row in rows) for side in SIDES)
+    both = all(any(_breakdown(row, side) for row in rows) for side in SIDES)
     for axes, (title, block) in zip(made.axes, found, strict=True):
         axes.set_title(title)
         axes.set_xlim(0, 1)
         axes.set_xticks([0.25, 0.5, 0.75], ["25 %", "50 %", "75 %"])
         for row in block:
-            line = names.index(scheduler_name(row["scheduler"]))
+            line = names.index(row.name)
             for side, offset, height, alpha in (
                 ("measured", -0.14 if both else 0.0, 0.42 if both else 0.6, 1.0),
                 ("simulated", 0.25 if both else 0.0, 0.22 if both else 0.6, 0.62),
             ):
-                if row[side] and row[side]["breakdown"]:
-                    _stack(axes, row[side]["breakdown"], line + offset, height, alpha)
+                if parts := _breakdown(row, side):
+                    _stack(axes, parts, line + offset, height, alpha)
     name_lines(made, names)
     legend(made.figure, [Patch(color=LIGHT[part], label=part) for part in PARTS], width)
     return made.figure
 
 
-def _stack(axes: Axes, parts: Mapping[str, float], at: float, height: float, alpha: float) -> None:
+def _breakdown(row: Row, side: str) -> Breakdown | None:
+    return row.sides[side].breakdown if side in row.sides else None
+
+
+def _stack(axes: Axes, parts: Breakdown, at: float, height: float, alpha: float) -> None:
     left = 0.0
-    for part in PARTS:
-        axes.barh(at, parts[part], height, left=left, color=LIGHT[part], alpha=alpha, linewidth=0)
-        left += parts[part]
+    for part, share in vars(parts).items():
+        axes.barh(at, share, height, left=left, color=LIGHT[part], alpha=alpha, linewidth=0)
+        left += share
 
 
 def maps(rows: Sequence[Row], width: int) -> Figure | None:
@@ -92,13 +96,13 @@ def maps(rows: Sequence[Row], width: int) -> Figure | None:
     None unless a sweep varies both. With other swept keys, the median over those.
     """
     keys = ("granularity_us", "imbalance")
-    across, up = (sorted({row["program"][key] for row in rows if key in row["program"]}) for key in keys)
+    across, up = (sorted({row.program[key] for row in rows if key in row.program}) for key in keys)
     if len(across) < 2 or len(up) < 2:
         return None
     names = schedulers(rows)
-    sides = [side for side in SIDES if any(_median(row, side) for row in rows)]
+    sides = [side for side in SIDES if any(row.median(side) for row in rows)]
     fields = {
-        (name, side): _field([r for r in rows if scheduler_name(r["scheduler"]) == name], side, across, up)
+        (name, side): _field([r for r in rows if r.name == name], side, across, up)
         for name in names
         for side in sides
     }
@@ -123,17 +127,11 @@ def _field(rows: Sequence[Row], side: str, across: Sequence[float], up: Sequence
     for i, v in enumerate(up):
         for k, g in enumerate(across):
             here = [
-                row
-                for row in rows
-                if row["program"]["granularity_us"] == g and row["program"]["imbalance"] == v
+                row for row in rows if row.program["granularity_us"] == g and row.program["imbalance"] == v
             ]
-            known = [median for row in here if (median := _median(row, side)) is not None]
+            known = [median for row in here if (median := row.median(side)) is not None]
             field[i, k] = np.median(known) if known else np.nan
     return field
-
-
-def _point(program: Mapping[str, Any]) -> tuple[float, float]:
-    return program["granularity_us"], program["imbalance"]
 
 
 def _cells(axes: Axes, field: Any, top: float) -> None:
@@ -149,7 +147,7 @@ def _cells(axes: Axes, field: Any, top: float) -> None:
 
 def agreement(rows: Sequence[Row], width: int, tolerance: float) -> Figure | None:
     """Simulated against measured slowdowns with the line where they are equal; None if nothing has both."""
-    pairs = [(row, _median(row, "measured"), _median(row, "simulated")) for row in rows]
+    pairs = [(row, row.median("measured"), row.median("simulated")) for row in rows]
     points = [(row, x, y) for row, x, y in pairs if x and y]
     if not points:
         return None
@@ -167,7 +165,7 @@ def agreement(rows: Sequence[Row], width: int, tolerance: float) -> Figure | Non
     axes.fill_between(line, line * (1 - tolerance), line * (1 + tolerance), color=LIGHT["band"], linewidth=0)
     axes.plot(line, line, color=LIGHT["muted"], linewidth=1)
     for number, name in enumerate(names):
-        ours = [(x, y) for row, x, y in points if scheduler_name(row["scheduler"]) == name]
+        ours = [(x, y) for row, x, y in points if row.name == name]
         if ours:
             style: dict[str, Any] = {
                 "marker": DOTS[number % len(DOTS)],
@@ -207,18 +205,16 @@ def _limits(values: Sequence[float]) -> tuple[float, float]:
 
 def _values(row: Row) -> list[float]:
     """Medians, and the ends of the interval as far as they are not absurdly far away."""
-    slowdown = [row[side]["workload_slowdown"] for side in SIDES if row[side]]
-    known = [one for one in slowdown if one["median"] is not None]
-    ends = [(end, one["median"]) for one in known for end in one["ci95"] or ()]
-    return [one["median"] for one in known] + [min(max(end, m / FAR), m * FAR) for end, m in ends]
-
-
-def _median(row: Row, side: str) -> float | None:
-    return row[side]["workload_slowdown"]["median"] if row[side] else None
+    values = []
+    for side in row.sides.values():
+        median, ci95 = side.workload_slowdown.median, side.workload_slowdown.ci95
+        if median is not None:
+            values += [median, *(min(max(end, median / FAR), median * FAR) for end in ci95 or ())]
+    return values
 
 
 def _interval(axes: Axes, row: Row, line: int) -> None:
-    if row["measured"] and (ci95 := row["measured"]["workload_slowdown"]["ci95"]):
+    if row.measured and (ci95 := row.measured.workload_slowdown.ci95):
         axes.plot(ci95, (line, line), color=LIGHT["measured"], linewidth=5, alpha=0.3, solid_capstyle="round")
 
 

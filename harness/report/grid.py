@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -10,9 +10,8 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from harness.naming import program_name, scheduler_name
-
-Row = Mapping[str, Any]
+from harness.naming import program_name
+from harness.rows import Row
 
 LABELS = 172
 """Room for the schedulers' names, in pixels."""
@@ -30,15 +29,15 @@ class Panels:
 
 def blocks(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
     """The rows of each point of the sweep with a name for it."""
-    found = [list(block) for _, block in groupby(rows, key=lambda row: row["settings"])]
+    found = [list(block) for _, block in groupby(rows, key=lambda row: row.settings)]
     return [(title(block[0], alone=len(found) == 1), block) for block in found]
 
 
 def title(row: Row, *, alone: bool) -> str:
     """A point of the sweep in a few words: what the sweep sets, or the whole program."""
-    if alone or not row["settings"]:
-        return program_name(row["program"])
-    return ", ".join(_setting(key, value) for key, value in row["settings"].items())
+    if alone or not row.settings:
+        return program_name(row.program)
+    return ", ".join(_setting(key, value) for key, value in row.settings.items())
 
 
 def _setting(key: str, value: Any) -> str:
@@ -52,7 +51,7 @@ def _setting(key: str, value: Any) -> str:
 
 def schedulers(rows: Iterable[Row]) -> list[str]:
     """The schedulers' names in the order in which they come."""
-    return list(dict.fromkeys(scheduler_name(row["scheduler"]) for row in rows))
+    return list(dict.fromkeys(row.name for row in rows))
 
 
 def panels(

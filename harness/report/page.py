@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import resources
-from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
@@ -14,6 +13,8 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from harness import naming
+from harness.answer import Results
+from harness.compare import WITHIN
 from harness.records import MEASURED_KINDS, RunRecord
 from harness.report import charts, traces
 from harness.report.grid import schedulers
@@ -30,20 +31,20 @@ class Content:
     """What a report is made of.
 
     Attributes:
-        document: of ``harness.answer``, with the verdicts of ``harness.compare`` in its rows.
+        results: with the verdicts of ``harness.compare`` in its rows.
         records: all runs of the experiment.
         lanes: who ran where, for the runs with timelines.
         tolerance: accepted error of the simulation.
     """
 
-    document: Mapping[str, Any]
+    results: Results
     records: Sequence[RunRecord]
     lanes: Sequence[Lanes]
     tolerance: float
 
     def pictures(self) -> Iterator[tuple[str, str, str, Callable[[int], Figure | None]]]:
         """Name, heading, explanation and drawing of each picture; some may have nothing to show."""
-        rows, records, names = self.document["rows"], self.records, schedulers(self.document["rows"])
+        rows, records, names = self.results.rows, self.records, schedulers(self.results.rows)
         yield "slowdowns", "Slowdown of each policy", SLOWDOWNS, lambda width: charts.slowdowns(rows, width)
         yield "breakdowns", "Where the time went", BREAKDOWNS, lambda width: charts.breakdowns(rows, width)
         yield "maps", "Over granularity and imbalance", MAPS, lambda width: charts.maps(rows, width)
@@ -91,17 +92,17 @@ def html(content: Content) -> str:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"scheduler": naming.scheduler_name, "program": naming.program_name}
-    document, rows = content.document, content.document["rows"]
+    environment.filters |= {"program": naming.program_name}
+    rows = content.results.rows
     return environment.from_string(template).render(
-        document=document,
+        results=content.results,
         rows=rows,
         figures=figures,
         light=LIGHT,
         dark=DARK,
         facts=list(_facts(content)),
         run=list(_conditions(content)),
-        swept=len({str(row["settings"]) for row in rows}) > 1,
+        swept=len({str(row.settings) for row in rows}) > 1,
         tolerance=content.tolerance,
     )
 
@@ -131,20 +132,19 @@ def _drawn(draw: Callable[[int], Figure | None], name: str, heading: str) -> dic
 
 def _facts(content: Content) -> Iterator[tuple[str, str]]:
     """The key figures: a number and what it is."""
-    rows = content.document["rows"]
-    known = [row for row in rows if row["measured"] and row["measured"]["workload_slowdown"]["median"]]
+    rows = content.results.rows
     groups: dict[str, list[float]] = {}
-    for row in known:
-        median = row["measured"]["workload_slowdown"]["median"]
-        groups.setdefault(naming.scheduler_name(row["scheduler"]), []).append(median)
+    for row in rows:
+        if median := row.median("measured"):
+            groups.setdefault(row.name, []).append(median)
     if groups:
         ranked = sorted((statistics.median(values), name) for name, values in groups.items())
         yield f"{ranked[0][0]:.2f}", f"least slowdown: {ranked[0][1]}"
         yield f"{ranked[-1][0]:.2f}", f"greatest slowdown: {ranked[-1][1]}"
-    errors = [abs(row["error"]) for row in rows if row["error"] is not None]
+    errors = [abs(row.error) for row in rows if row.error is not None]
     if errors:
         yield f"{statistics.median(errors):.0%}", "median error of the simulation"
-        within = sum(row["verdict"] == "within" for row in rows)
+        within = sum(row.verdict is not None and row.verdict.verdict == WITHIN for row in rows)
         yield f"{within} of {len(rows)}", f"rows certainly within {content.tolerance:.0%}"
     measured = sum(record.kind in MEASURED_KINDS for record in content.records)
     yield str(measured), "measured runs"
@@ -152,12 +152,12 @@ def _facts(content: Content) -> Iterator[tuple[str, str]]:
 
 def _conditions(content: Content) -> Iterator[tuple[str, str]]:
     """What was run and where."""
-    document = content.document
-    machine, rows = document["machine"], document["rows"]
+    machine, rows = content.results.machine, content.results.rows
     measured = [record for record in content.records if record.kind in MEASURED_KINDS] or content.records
     last = measured[-1]
-    jobs = f"{rows[0]['count']} job{'s' if rows[0]['count'] > 1 else ''}"
-    programs = [naming.program_name(job["program"]) for row in rows for job in row.get("jobs", [row])]
+    count = len(rows[0].jobs)
+    jobs = f"{count} job{'s' if count > 1 else ''}"
+    programs = [naming.program_name(job.program) for row in rows for job in row.jobs]
     distinct = list(dict.fromkeys(programs))
     some = "; ".join(distinct[:3]) + (f"; and {len(distinct) - 3} more" if len(distinct) > 3 else "")
     yield "Workload", f"{jobs} of {some}"
@@ -175,6 +175,6 @@ def _conditions(content: Content) -> Iterator[tuple[str, str]]:
         f"{measured[0].recorded_at[:16].replace('T', ' ')} to {last.recorded_at[:16].replace('T', ' ')} UTC",
     )
     yield "Seed", str(last.seed)
-    yield "Digest", document["digest"][:16]
+    yield "Digest", content.results.digest[:16]
     if commit := last.conditions.get("commit"):
         yield "Commit", str(commit)

@@ -13,45 +13,29 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.naming import policy_name, program_name, waiting_name
-
-PARTS = {"computing": "comp", "communicating": "comm", "synchronizing": "sync", "switching": "switch"}
-PARTS |= {"idle": "idle"}
-UNKNOWN = "-"
+from harness.report.cells import SHARES, SLOWDOWNS, share_cells, slowdown_cells
+from harness.rows import Row
 
 
-def experiment(document: Mapping[str, Any]) -> Iterator[RenderableType]:
-    """A table per point of the sweep (``commands.simulate`` makes the document)."""
-    for settings, group in groupby(document["rows"], key=lambda row: row["settings"]):
-        rows = list(group)
-        programs = [job["program"] for job in rows[0].get("jobs", ())] or [rows[0]["program"]]
-        described = "; ".join(dict.fromkeys(map(program_name, programs)))
+def experiment(name: str, rows: Sequence[Row]) -> Iterator[RenderableType]:
+    """A table per point of the sweep, for the rows of ``lockstep simulate``."""
+    for settings, group in groupby(rows, key=lambda row: row.settings):
+        block = list(group)
+        described = "; ".join(dict.fromkeys(program_name(job.program) for job in block[0].jobs))
         point = "".join(f"; {key} = {value}" for key, value in settings.items())
-        yield Text(
-            f"{document['experiment']}, simulated: {rows[0]['count']} x {described}{point}", style="bold"
-        )
-        yield _rows(rows)
+        yield Text(f"{name}, simulated: {len(block[0].jobs)} x {described}{point}", style="bold")
+        yield _rows(block)
 
 
-def _rows(rows: Iterable[Mapping[str, Any]]) -> Table:
+def _rows(rows: Iterable[Row]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for heading in ("policy", "waiting"):
         table.add_column(heading, no_wrap=True)
-    for heading in ("workload\nslowdown", "95 %\ninterval", "job\nmean", "job\nmax"):
+    for heading in (*SLOWDOWNS, *SHARES):
         table.add_column(heading, justify="right", no_wrap=True)
-    for heading in PARTS.values():
-        table.add_column(f"{heading}\n%", justify="right", no_wrap=True)
     for row in rows:
-        found = row["simulated"]
-        slowdown = found["workload_slowdown"]
-        cells = [policy_name(row["scheduler"]), waiting_name(row["scheduler"])]
-        if slowdown["median"] is None:
-            table.add_row(*cells, *[UNKNOWN] * (4 + len(PARTS)))
-            continue
-        interval = "{:.2f}-{:.2f}".format(*slowdown["ci95"]) if slowdown["ci95"] else UNKNOWN
-        cells += [f"{slowdown['median']:.2f}", interval]
-        cells += [f"{found['slowdown'][key]:.2f}" for key in ("mean", "max")]
-        cells += [f"{100 * found['breakdown'][part]:.1f}" for part in PARTS]
-        table.add_row(*cells)
+        names = policy_name(row.scheduler), waiting_name(row.scheduler)
+        table.add_row(*names, *slowdown_cells(row.simulated), *share_cells(row.simulated))
     return table
 
 

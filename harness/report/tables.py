@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Mapping
 from typing import Any
 
-from harness.naming import program_name, scheduler_name
-from harness.report.text import PARTS
+from harness.answer import Results
+from harness.breakdown import PARTS
+from harness.naming import program_name
+from harness.rows import Row
+from harness.statistics import estimate
 
 COLUMNS = (
     "program",
@@ -28,55 +30,54 @@ COLUMNS = (
 )
 
 
-def comma_separated(document: Mapping[str, Any]) -> str:
+def comma_separated(found: Results) -> str:
     """One line per row, with full precision; empty where nothing is known."""
     text = io.StringIO()
     writer = csv.DictWriter(text, (*COLUMNS, *_shares()), lineterminator="\n")
     writer.writeheader()
-    writer.writerows(_cells(document))
+    writer.writerows(map(_cells, found.rows))
     return text.getvalue()
 
 
-def markdown(document: Mapping[str, Any]) -> str:
+def markdown(found: Results) -> str:
     """A heading, a table and the doubts."""
     lines = [
-        f"# {document['experiment']}",
+        f"# {found.experiment}",
         "",
         "| " + " | ".join(COLUMNS) + " |",
         "|---" * len(COLUMNS) + "|",
     ]
-    for cells in _cells(document):
+    for cells in map(_cells, found.rows):
         lines.append("| " + " | ".join(_short(cells[column]) for column in COLUMNS) + " |")
-    if document["doubts"]:
-        lines += ["", *(f"- Doubt: {doubt}." for doubt in document["doubts"])]
+    if found.doubts:
+        lines += ["", *(f"- Doubt: {doubt}." for doubt in found.doubts)]
     return "\n".join(lines) + "\n"
 
 
-def _cells(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    for row in document["rows"]:
-        measured, simulated = (row[side] or {} for side in ("measured", "simulated"))
-        slowdown = measured.get("workload_slowdown", {})
-        low, high = slowdown.get("ci95") or (None, None)
-        cells = {
-            "program": program_name(row["program"]),
-            "scheduler": scheduler_name(row["scheduler"]),
-            "measured": slowdown.get("median"),
-            "low": low,
-            "high": high,
-            "repeats": slowdown.get("n", 0),
-            "simulated": simulated.get("workload_slowdown", {}).get("median"),
-            "error": row["error"],
-            "response_mean_ms": (measured.get("responses") or {}).get("mean_ms"),
-            "response_p99_ms": (measured.get("responses") or {}).get("p99_ms"),
-            "simulated_response_mean_ms": (simulated.get("responses") or {}).get("mean_ms"),
-            "simulated_response_p99_ms": (simulated.get("responses") or {}).get("p99_ms"),
-            "verdict": row["verdict"],
-            "reason": row["reason"],
-        }
-        for name, side in (("measured", measured), ("simulated", simulated)):
-            shares = side.get("breakdown") or {}
-            cells |= {f"{name}_{part}": shares.get(part) for part in PARTS}
-        yield cells
+def _cells(row: Row) -> dict[str, Any]:
+    slowdown = row.measured.workload_slowdown if row.measured else estimate([])
+    low, high = slowdown.ci95 or (None, None)
+    measured, simulated = (side and side.responses for side in (row.measured, row.simulated))
+    cells = {
+        "program": program_name(row.program),
+        "scheduler": row.name,
+        "measured": slowdown.median,
+        "low": low,
+        "high": high,
+        "repeats": slowdown.n,
+        "simulated": row.median("simulated"),
+        "error": row.error,
+        "response_mean_ms": measured and measured.mean_ms,
+        "response_p99_ms": measured and measured.p99_ms,
+        "simulated_response_mean_ms": simulated and simulated.mean_ms,
+        "simulated_response_p99_ms": simulated and simulated.p99_ms,
+        "verdict": row.verdict and row.verdict.verdict,
+        "reason": row.verdict and row.verdict.reason,
+    }
+    for name, side in row.sides.items():
+        if side.breakdown:
+            cells |= {f"{name}_{part}": share for part, share in vars(side.breakdown).items()}
+    return cells
 
 
 def _shares() -> list[str]:

@@ -1,0 +1,42 @@
+"""Numbers of rows as cells of tables for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.breakdown import PARTS
+from harness.rows import Summary
+
+UNKNOWN = "-"
+
+SLOWDOWNS = ("workload\nslowdown", "95 %\ninterval", "job\nmean", "job\nmax")
+"""Headings of :func:`slowdown_cells`."""
+
+SHARES = ("comp\n%", "comm\n%", "sync\n%", "switch\n%", "idle\n%")
+"""Headings of :func:`share_cells`."""
+
+
+def fixed(value: float | None, digits: int = 2) -> str:
+    """A number, if it is known."""
+    return UNKNOWN if value is None else f"{value:.{digits}f}"
+
+
+def interval(ends: Sequence[float] | None) -> str:
+    """The ends of an interval, if they are known."""
+    return "{:.2f}-{:.2f}".format(*ends) if ends else UNKNOWN
+
+
+def slowdown_cells(known: Summary | None) -> list[str]:
+    """The slowdowns of one side of a row."""
+    if known is None:
+        return [UNKNOWN] * len(SLOWDOWNS)
+    workload, jobs = known.workload_slowdown, known.slowdown
+    each = (jobs.mean, jobs.max) if jobs else (None, None)
+    return [fixed(workload.median), interval(workload.ci95), *map(fixed, each)]
+
+
+def share_cells(known: Summary | None) -> list[str]:
+    """The breakdown of one side of a row, in percent."""
+    if known is None or known.breakdown is None:
+        return [UNKNOWN] * len(PARTS)
+    return [fixed(100 * share, 1) for share in vars(known.breakdown).values()]
