@@ -189,6 +189,15 @@ def test_compute_times_are_drawn_anew_when_they_run_out():
     compare(outcome, NaiveSimulation(jobs, machine(), policy, seed=3).run())
 
 
+def test_an_arrival_that_a_slot_cuts_in_two_stays_synchronizing():
+    """BARRIER does not communicate (Figure 2), also when a process loses its processor while it sends."""
+    on = machine(processors=1, context_switch_us=0.0, send_us=600.0)
+    shapes = [program(processes=1, granularity_us=600.0, phases=3)] * 2
+    outcome = run(*shapes, on=on, policy="gang", options={"quantum_ms": 1})
+    assert outcome.breakdown["communicating"] == 0.0
+    assert outcome.breakdown["synchronizing"] > 0.4
+
+
 def test_svr4_helps_the_starving_and_the_table_can_be_replaced():
     flat = [[1, 0, 0, 32000, 0]]
     shapes = [program(phases=1500)] * 2

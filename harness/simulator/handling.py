@@ -23,6 +23,12 @@ from harness.simulator.model import (
 from harness.simulator.processor import charge
 
 
+@hot
+def message_category(process: Records) -> int:
+    """What the time goes to in which ``process`` sends or handles messages."""
+    return SYNCHRONIZING if process.activity in (OPENING, CLOSING) else COMMUNICATING
+
+
 @step
 def handling_ns(state: State, process: Records) -> int:
     """Time that ``process`` takes to handle its oldest message, up to sending the response."""
@@ -75,8 +81,7 @@ def handle_inbox(state: State, p: int, q: int) -> bool:
     machine = state.machine[0]
     while process.inbox_first != NOBODY:
         if machine.message_costs:
-            waits_at_barrier = process.activity in (OPENING, CLOSING)
-            charge(state, p, SYNCHRONIZING if waits_at_barrier else COMMUNICATING)
+            charge(state, p, message_category(process))
             process.handling = HANDLING
             set_activity(state, p, handling_ns(state, process))
             return False

@@ -9,7 +9,7 @@ from __future__ import annotations
 from harness.simulator.alarms import wake
 from harness.simulator.compiled import hot, step
 from harness.simulator.events import send, set_activity
-from harness.simulator.handling import complete_barrier, handle, handle_inbox
+from harness.simulator.handling import complete_barrier, handle, handle_inbox, message_category
 from harness.simulator.local import scheduler, svr4
 from harness.simulator.messages import first_in_inbox, put_in_inbox, spin_limit, take_arrival
 from harness.simulator.model import (
@@ -236,7 +236,7 @@ def take_over(state: State, p: int) -> None:
     process.dispatched_ns = state.clock[0].now_ns
     processor.charged_ns = state.clock[0].now_ns
     if process.handling != FREE:
-        charge(state, p, COMMUNICATING)
+        charge(state, p, message_category(process))
         set_activity(state, p, process.handling_left_ns)
     elif handle_inbox(state, p, q):
         resume(state, p, q)

@@ -3,7 +3,7 @@
 import heapq
 import math
 
-from naive_simulator.parts import CATEGORIES, COMMUNICATING, IDLE, NEVER, SWITCHING
+from naive_simulator.parts import CATEGORIES, COMMUNICATING, IDLE, NEVER, SWITCHING, SYNCHRONIZING
 
 PLAN, MESSAGE, TIMER = range(3)
 
@@ -164,7 +164,8 @@ class Processors:
         process.dispatched = self.now
         self.local.start(processor)
         if process.handling:
-            self.charge(processor, COMMUNICATING)
+            at_barrier = process.activity in ("opening", "closing")
+            self.charge(processor, SYNCHRONIZING if at_barrier else COMMUNICATING)
             self.set_activity(processor, process.handling_left)
         elif self.handle_inbox(processor, process):
             self.resume(processor, process)
