@@ -8,7 +8,9 @@ heap is needed.
 
 Events are ordered by time; at the same time slots and arrivals of jobs come first, then
 messages in the order they were sent, then processors by number. On one processor a tick
-comes before an alarm, and that before the end of an activity.
+comes before an alarm, and that before the end of an activity. Alarms of one processor at the same
+time are one event: a detour begins, then processes wake in the order of their placing. The policy
+learns of a departure when that event is over, before any other.
 """
 
 from __future__ import annotations

@@ -3,6 +3,26 @@
 All times are whole nanoseconds since the start of the run. What an event needs of a
 process lies side by side in one record, so that the cost of an event depends little on the
 number of processes.
+
+The sequence of random numbers is part of this interface: whoever simulates the same model with the
+same numbers gets the same run, event for event. Programs and samples of waits have generators of
+their own (``workloads.program.Draws``, ``workloads.blocking.new_sample``). The machine draws from
+numpy's default generator, seeded with SeedSequence(seed, spawn_key=(repeat, 2**31 + stream)):
+
+1. the phase of each processor's clock tick: integers(tick_ns, size=P) + 1;
+2. the phase of each processor's starvation timer: integers(100, size=P) + 1 ticks. Both are drawn
+   even where ticks are synchronised;
+3. if there are detours, the time of each processor's first: exponential(gap_ns, size=P), cut to whole
+   nanoseconds, + 1;
+4. whenever jobs are placed, for each processor that gets processes, in ascending order, the order in
+   which these queue up: a permutation of their numbers, which come in the order of the decision's
+   placements and by rank.
+
+Two kinds of numbers come from sequences of whole numbers in which x is followed by
+(1103515245 x + 12345) mod 2**31. A processor's begins with the phase of its tick; each detour takes
+its length from it, then the gap to the next one: -ln((x + 1) / 2**31) times the mean, cut to a whole
+number. Another begins with the phase of processor 0's tick; each slot but the first of a decision takes
+how late it ends: lateness_ns[(x >> 8) mod n] of n values. The first one ends lateness_ns[0] late.
 """
 
 from __future__ import annotations

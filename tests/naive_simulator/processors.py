@@ -1,171 +1,150 @@
-"""The heap of events, and what a processor does: account its time, switch, be preempted."""
+"""A processor: it switches between its processes, and gives the running one what it asks for."""
 
-import heapq
 import math
 
-from naive_simulator.parts import CATEGORIES, COMMUNICATING, IDLE, NEVER, SWITCHING, SYNCHRONIZING
-
-PLAN, MESSAGE, TIMER = range(3)
+from naive_simulator.processes import ALARM, ALERT, AWAKE, END, IDLE, SLEEP, SWITCHING, TICK
 
 
-def following(number):
-    """The next of a sequence of random numbers below 2**31."""
-    return (1103515245 * number + 12345) % 2**31
+class Processor:
+    def __init__(self, simulation, number):
+        self.simulation, self.number, self.local = simulation, number, simulation.local
+        self.residents, self.queue = [], []
+        self.process = self.end = None  # end: the event at which the switch or the process's time is over
+        self.category, self.history = IDLE, [(0, -1, IDLE)]
+        self.average = self.switches = 0
 
+    def at(self, time, kind, action):
+        return self.simulation.at(time, 2, 3 * self.number + kind, action)
 
-class Processors:
-    def push(self, time, kind, sequence, what):
-        heapq.heappush(self.heap, (time, kind, sequence, what))
+    def note(self, category):
+        self.category = category
+        self.history.append((self.simulation.now, self.process.number if self.process else -1, category))
 
-    def send(self, sender, is_reply):
-        self.sequence += 1
-        self.push(self.now + self.latency_ns, MESSAGE, self.sequence, (sender, is_reply))
+    def reconsider(self, extra_ns=0):
+        process = self.process
+        if process is None:
+            if self.local.best(self):
+                self.dispatch(extra_ns)
+        elif process.state == "running" and (not process.allowed or self.local.outranked(process)):
+            self.preempt(extra_ns)
 
-    def set_timer(self, processor):
-        processor.version += 1
-        time = min(processor.tick, processor.alarm, processor.activity)
-        self.push(time, TIMER, processor.number, processor.version)
+    def dispatch(self, extra_ns=0):
+        # A switch, also from idle. It is carried through (Figure 7): who is ready meanwhile costs another.
+        cost, wakeup = self.simulation.cost, "idle_wakeup" if self.category == IDLE else "wakeup"
+        self.process = self.local.best(self)
+        self.note(SWITCHING if self.process else IDLE)
+        if self.process:
+            self.process.state = "coming"
+            self.switches += 1
+            cost_ns = cost["context_switch"] + extra_ns + (cost[wakeup] if self.process.woken else 0)
+            self.end = self.at(self.simulation.now + cost_ns, END, self.switched)
 
-    def set_activity(self, processor, after):
-        processor.activity = self.now + after
-        self.set_timer(processor)
+    def switched(self):
+        process, self.end = self.process, None
+        if not process.allowed or self.local.outranked(process):
+            self.enqueue(process, first=True)
+            self.dispatch()
+            return
+        process.state, process.dispatched = "running", self.simulation.now
+        if process.wants.hears:
+            self.go_on(process.wants.left)
+        else:
+            self.grant(process.wants)
 
-    def charge(self, processor, category):
-        processor.spent[processor.category] += self.now - processor.since
-        processor.since, processor.category = self.now, category
-        process = processor.current.number if processor.current else -1
-        self.timeline.append((self.now, processor.number, process, CATEGORIES.index(category)))
+    def preempt(self, extra_ns=0):
+        self.enqueue(self.take_away("ready"), first=True)
+        self.dispatch(extra_ns)
 
-    def enqueue(self, process, first):
-        processor = process.processor
+    def enqueue(self, process, first=False):
         process.state = "ready"
-        if first:
-            processor.first_order -= 1
-            process.order = processor.first_order
+        self.queue.remove(process)
+        self.queue.insert(0 if first else len(self.queue), process)
+
+    def take_away(self, state):
+        process = self.process
+        (self.local.fall_asleep if state == "asleep" else self.local.leave)(process)
+        if self.end:
+            process.wants.left = self.stop_timer()
+        process.cpu_ns, process.state = process.virtual() - process.offset, state
+        return process
+
+    def stop_timer(self):
+        left, self.end.cancelled, self.end = self.end.time - self.simulation.now, True, None
+        return left
+
+    def go_on(self, answer=None):
+        """The running process goes on until it wants something."""
+        self.end = None
+        try:
+            self.grant(self.process.life.send(answer))
+        except StopIteration:
+            job = self.take_away("gone").job
+            if all(process.state == "gone" for process in job.processes):
+                self.simulation.depart(job)
+            self.dispatch()
+
+    def grant(self, wants):
+        process = self.process
+        process.wants = wants
+        process.woken = process.woken and wants not in (SLEEP, AWAKE)
+        if wants is SLEEP:
+            self.take_away("asleep")
+            self.dispatch()
+        elif wants is AWAKE:
+            # Section 3.3: it has handled its message, and gets a priority of its own again.
+            self.local.unblocked(process)
+            (self.preempt if self.local.outranked(process) else self.go_on)()
         else:
-            processor.last_order += 1
-            process.order = processor.last_order
+            self.note(wants.category)
+            self.end = self.at(self.simulation.now + wants.left, END, self.go_on)
 
-    def dispatch(self, processor):
-        processor.current = self.local.best(processor)
-        processor.switching = processor.current is not None
-        if processor.current is None:
-            self.charge(processor, IDLE)
-            self.set_activity(processor, NEVER)
-        else:
-            processor.current.state = "taking over"
-            processor.switches += 1
-            cost_ns = self.switch_ns
-            if processor.current.kernel:
-                cost_ns += self.idle_wakeup_ns if processor.category == IDLE else self.wakeup_ns
-            if self.changing:
-                cost_ns += processor.slot_cost
-            self.charge(processor, SWITCHING)
-            self.set_activity(processor, cost_ns)
-
-    def leave(self, processor, state):
-        process = processor.current
-        left = processor.activity - self.now
-        self.local.stop(processor, blocks=state == "blocked")
-        if process.handling:
-            process.handling_left = left
-        else:
-            process.remaining = left
-        process.cpu_ns += self.now - process.dispatched
-        process.state = state
-
-    def preempt(self, processor):
-        process = processor.current
-        self.leave(processor, "ready")
-        self.enqueue(process, first=True)
-        self.dispatch(processor)
-
-    def reconsider(self, processor):
-        current = processor.current
-        if current is None:
-            if self.local.best(processor):
-                self.dispatch(processor)
-        elif not processor.switching and (not current.allowed or self.local.outranked(processor, current)):
-            self.preempt(processor)
-
-    def block(self, processor):
-        process = processor.current
-        self.leave(processor, "blocked")
-        process.blocked, process.kernel = True, False
-        self.dispatch(processor)
+    def deliver(self, process, message):
+        """A process that runs and listens handles a message at once; another when it does."""
+        process.inbox.append(message)
+        if process.state == "asleep":
+            self.wake(process)
+        elif process.state == "running" and process.wants.hears == ALERT:
+            if not self.simulation.messages_cost:
+                assert list(process.handle_messages()) == []  # no time: what it is at goes on meanwhile
+            if self.simulation.messages_cost or process.answered:
+                self.go_on(self.stop_timer())
 
     def wake(self, process):
-        process.kernel = True
-        self.local.wake(process)
-        self.enqueue(process, first=False)
-        self.reconsider(process.processor)
+        process.woken = True
+        self.local.wake_up(process)
+        self.enqueue(process)
+        self.reconsider()
 
-    def turn_over(self, processor):
-        process = processor.current
-        self.enqueue(process, first=False)
-        if self.local.best(processor) is process:
-            process.state = "running"
-        else:
-            self.leave(processor, "ready")
-            self.dispatch(processor)
+    def tick(self):
+        self.at(self.simulation.now + self.simulation.machine.tick_ns, TICK, self.tick)
+        process = self.process
+        if process and process.state == "running" and self.local.turn_ends(process):
+            self.enqueue(self.take_away("ready"))
+            if self.local.best(self) is process:
+                process.state, process.dispatched = "running", self.simulation.now
+                self.grant(process.wants)
+            else:
+                self.dispatch()
+        self.local.tick(self)
 
-    def expire(self, processor):
-        if processor.tick <= self.now:
-            self.tick(processor)
-        elif processor.alarm <= self.now:
-            self.ring_alarms(processor)
-        elif processor.switching:
-            self.take_over(processor)
-        else:
-            self.end_activity(processor, processor.current)
-
-    def tick(self, processor):
-        processor.tick += self.tick_ns
-        self.set_timer(processor)
-        if processor.current and not processor.switching and self.local.turn_ends(processor):
-            self.turn_over(processor)
-        self.local.after_tick(processor)
-
-    def ring_alarms(self, processor):
-        due = [process for process in processor.residents if process.alarm <= self.now]
-        if processor.detour <= self.now:
-            self.make_detour(processor)
-        processor.alarm = NEVER
+    def ring(self):
+        # Alarms of one time are one event, and wake in the order in which the processes were placed.
+        due = [process for process in self.residents if process.alarm == self.simulation.now]
         for process in due:
-            process.alarm = NEVER
-            process.wait_began = self.now
-            process.replied = True
+            process.alarm, process.began = None, self.simulation.now
             self.wake(process)
-        processor.alarm = min([processor.detour, *(process.alarm for process in processor.residents)])
-        self.set_timer(processor)
+        return bool(due)
 
-    def make_detour(self, processor):
-        length = self.exponential(processor, self.detour_length)
-        processor.detour = self.now + length + 1 + self.exponential(processor, self.detour_gap)
-        if processor.current is None:
-            return
-        self.local.detour(processor, length)
-        if processor.current.state == "running":
-            processor.current.dispatched += length
-        self.set_activity(processor, processor.activity - self.now + length)
+    def detour(self):
+        """The operating system takes the processor: what it is at takes longer, at nobody's charge."""
+        length_ns, gap_ns = (self.exponential(of) for of in ("detour_length", "detour_gap"))
+        self.at(self.simulation.now + length_ns + 1 + gap_ns, ALARM, self.detour)
+        if self.process:
+            self.local.detour(self.process)
+            self.process.cpu_ns -= length_ns if self.process.state == "running" else 0
+            action, left = self.end.action, self.stop_timer()
+            self.end = self.at(self.simulation.now + left + length_ns, END, action)
 
-    def exponential(self, processor, mean):
-        processor.random = following(processor.random)
-        return int(-math.log((processor.random + 1) / 2**31) * mean)
-
-    def take_over(self, processor):
-        process = processor.current
-        processor.switching = False
-        if not process.allowed or self.local.outranked(processor, process):
-            self.enqueue(process, first=True)
-            self.dispatch(processor)
-            return
-        process.state = "running"
-        process.dispatched = self.now
-        self.local.start(processor)
-        if process.handling:
-            at_barrier = process.activity in ("opening", "closing")
-            self.charge(processor, SYNCHRONIZING if at_barrier else COMMUNICATING)
-            self.set_activity(processor, process.handling_left)
-        elif self.handle_inbox(processor, process):
-            self.resume(processor, process)
+    def exponential(self, of):
+        self.random = (1103515245 * self.random + 12345) % 2**31
+        return int(-math.log((self.random + 1) / 2**31) * self.simulation.cost[of])

@@ -1,159 +1,142 @@
-"""The simulator's model once more, written for reading: objects, a heap, no compilation.
+"""The simulator's model once more, written from its description: a queue of events, and generators.
 
-The compiled kernel must agree with it event for event. Nothing here is shared with the
-kernel but the inputs: programs, waiting rules, the policy's session and the front door's
-machine and job values. Events are (time, class, sequence): slots and arrivals, then
-messages in the order they were sent, then processors by number, where a tick comes before
-an alarm and that before the end of an activity. A timer that was reset leaves its old
-entry in the heap, which is recognised by its version.
-
-``parts`` has processes, processors and jobs; ``tables`` and ``eevdf`` the local schedulers;
-``processors``, ``programs`` and ``messages`` what happens, layer upon layer; this file
-the run.
+Section 3 of Dusseau, Arpaci, Culler 1996, docs/decisions.md, and what the docstrings of
+``harness.simulator`` promise. Nothing is shared with the kernel but inputs: programs, waiting rules,
+dispatch tables, the policy's session, and the sequence of random numbers that ``model`` promises.
 """
 
 import heapq
+from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
-from naive_simulator.eevdf import Eevdf
-from naive_simulator.messages import Messages
-from naive_simulator.parts import Job, Processor
-from naive_simulator.processors import MESSAGE, PLAN, following
-from naive_simulator.tables import TICKS_PER_UPDATE, TableScheduler
+from naive_simulator.processes import ALARM, TICK, Job
+from naive_simulator.processors import Processor
+from naive_simulator.schedulers import DispatchTable, Eevdf
 
+from coordinator import view
 from coordinator.session import Session
-from coordinator.view import Job as PolicyJob
-from coordinator.view import Machine
-from harness.simulator import local
 from workloads import blocking
 
+# At one time: arrivals and slots, messages as they were sent, then timers by processor.
+PLANS, MESSAGES, TIMERS = range(3)
 
-class NaiveSimulation(Messages):
-    def __init__(self, jobs, machine, policy, blocking_rule="spin", spin_switches=2.0, seed=0, repeat=0):
-        self.machine = machine
-        self.key = (seed, repeat)
-        self.now = self.sequence = self.messages = self.timers = 0
-        self.heap = []
-        self.timeline = []
-        boosts = local.KNOWN[machine.local].boosts_woken
-        self.local = Eevdf(self) if machine.local == "eevdf" else TableScheduler(self, boosts)
-        self.tick_ns = machine.tick_ns
-        self.costs = [
-            round(us * 1e3) for us in (machine.send_us, machine.receive_us, machine.serve_us, machine.poll_us)
-        ]
-        idle_wakeup_us = machine.wakeup_us if machine.idle_wakeup_us is None else machine.idle_wakeup_us
-        self.switch_ns, self.wakeup_ns, self.idle_wakeup_ns, self.latency_ns = (
-            round(us * 1e3)
-            for us in (machine.context_switch_us, machine.wakeup_us, idle_wakeup_us, machine.latency_us)
-        )
-        self.rule = lambda program: blocking.waiting(
-            blocking_rule,
-            switch_us=machine.context_switch_us,
-            latency_us=machine.latency_us,
-            spin_switches=spin_switches,
-            imbalance_us=program.imbalance_us,
-        )
-        self.random = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(repeat, 2**31)))
-        self.processors = [Processor(p) for p in range(machine.processors)]
-        ticks = self.random.integers(self.tick_ns, size=machine.processors) + 1
-        updates = self.random.integers(TICKS_PER_UPDATE, size=machine.processors) + 1
+DEVIATIONS = frozenset({"slice forgotten", "handled when dispatched"})
+"""Where the kernel does not do what is written (test_simulator_reference), and the reference follows it."""
+
+
+class NaiveSimulation:
+    def __init__(self, jobs, machine, policy, rule="spin", seed=0, stream=0, deviates=DEVIATIONS):
+        self.machine, self.key, self.deviates = machine, (seed, 0), deviates
+        self.now = self.events = self.messages = self.timers = self.pushed = 0
+        self.heap, self.slot_end = [], SimpleNamespace()
+        us = {name[:-3]: v for name, v in vars(machine).items() if name.endswith("_us") and np.isscalar(v)}
+        us = {"rule_switch": us["context_switch"], "rule_latency": us["latency"], **us}
+        us.setdefault("idle_wakeup", us["wakeup"])
+        costs = {"switch_us": us["rule_switch"], "latency_us": us["rule_latency"]}
+        self.cost = {name: round(value * 1e3) for name, value in us.items()}
+        self.messages_cost = any(self.cost[name] for name in ("send", "receive", "serve", "poll"))
+        self.lateness = [round(late * 1e3) for late in machine.lateness_us or [0.0]]
+        self.rule = lambda program: blocking.waiting(rule, imbalance_us=program.imbalance_us, **costs)
+        self.local = Eevdf(machine, deviates) if machine.local == "eevdf" else DispatchTable(machine)
+        self.random = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0, 2**31 + stream)))
+        self.processors = [Processor(self, p) for p in range(machine.processors)]
+        self.start_timers(machine)
+        jobs = sorted(jobs, key=lambda job: (job.arrival_s, job.number))
+        firsts = np.cumsum([0] + [job.program.processes for job in jobs]).tolist()
+        self.coming = {given.number: (given, first) for given, first in zip(jobs, firsts, strict=False)}
+        self.jobs = {}
+        known = [view.Job(j.number, j.program.processes, round(j.arrival_s * 1e9), j.moldable) for j in jobs]
+        self.session = Session(policy, view.Machine(machine.processors), known)
+        for time in {job.arrival_ns for job in known}:
+            here = [job.number for job in known if job.arrival_ns == time]
+            self.at(time, PLANS, 0, partial(self.decide, self.session.arrive, here))
+
+    def start_timers(self, machine):
+        # Section 3.3: ticks and updates are independent of each other; or section 7.1: they are not.
+        count, independent = machine.processors, machine.timers == "independent"
+        ticks = (self.random.integers(machine.tick_ns, size=count) + 1).tolist()
+        updates = (self.random.integers(100, size=count) + 1).tolist()
+        detours = [2.0**60] * count
+        if machine.detour_gap_us:
+            detours = self.random.exponential(machine.detour_gap_us * 1e3, size=count)
+        self.lateness_random = ticks[0]
+        costs = list(machine.slot_cost_us or [0.0])
         for p, processor in enumerate(self.processors):
-            independent = machine.timers == "independent"
-            processor.tick = int(ticks[p]) if independent else self.tick_ns
-            processor.ticks_to_update = int(updates[p]) if independent else TICKS_PER_UPDATE
-            processor.random = int(ticks[p])
-            costs = machine.slot_cost_us or [0.0]
-            processor.slot_cost = round(costs[min(p, len(costs) - 1)] * 1e3)
-        self.slot_random = int(ticks[0])
-        self.lateness = [round(us * 1e3) for us in machine.lateness_us or [0.0]]
-        self.changing = False
-        self.detour_gap, self.detour_length = (
-            round(us * 1e3) for us in (machine.detour_gap_us, machine.detour_length_us)
-        )
-        if self.detour_gap:
-            gaps = self.random.exponential(machine.detour_gap_us * 1e3, size=machine.processors)
-            for processor, gap in zip(self.processors, gaps, strict=True):
-                processor.detour = processor.alarm = int(gap) + 1
-        for processor in self.processors:
-            self.set_timer(processor)
-        ordered = sorted(jobs, key=lambda job: (job.arrival_s, job.number))
-        firsts = np.cumsum([0] + [job.program.processes for job in ordered])
-        self.jobs = [Job(self, job, int(first)) for job, first in zip(ordered, firsts, strict=False)]
-        self.session = Session(
-            policy,
-            Machine(machine.processors),
-            [PolicyJob(j.number, j.program.processes, round(j.arrival_s * 1e9), j.moldable) for j in ordered],
-        )
-        self.plan_version = 0
+            processor.slot_cost_ns = round(costs[min(p, len(costs) - 1)] * 1e3)
+            processor.random = ticks[p]
+            processor.ticks_to_update = updates[p] if independent else 100
+            processor.at(ticks[p] if independent else machine.tick_ns, TICK, processor.tick)
+            processor.at(int(detours[p]) + 1, ALARM, processor.detour)
+
+    def at(self, time, priority, sequence, action):
+        event = SimpleNamespace(time=time, action=action, cancelled=False)
+        self.pushed += 1
+        heapq.heappush(self.heap, (time, priority, sequence, self.pushed, event))
+        return event
 
     def run(self):
-        by_time = {}
-        for job in self.jobs:
-            by_time.setdefault(round(job.wanted.arrival_s * 1e9), []).append(job)
-        for time, jobs in by_time.items():
-            self.push(time, PLAN, -1, ("arrive", jobs))
-        while any(job.finish_ns is None for job in self.jobs):
-            self.now, kind, sequence, what = heapq.heappop(self.heap)
-            if kind == PLAN:
-                self.plan_event(*what)
-            elif kind == MESSAGE:
-                self.receive(*what)
-            elif self.processors[sequence].version == what:
-                self.timers += 1
-                self.expire(self.processors[sequence])
+        while self.coming or any(job.finish_ns is None for job in self.jobs.values()):
+            self.now, priority, _, _, event = heapq.heappop(self.heap)
+            if not event.cancelled:
+                self.events += 1
+                idle = event.action() is False
+                self.timers += priority == TIMERS and not idle
         return self
 
-    def plan_event(self, name, argument):
-        if name == "arrive":
-            for job in argument:
-                plan = self.session.arrive(job.number, self.now)
-            self.follow(plan)
-        elif argument == self.plan_version:
-            slots = self.plan.decision.slots
-            if self.slot + 1 == len(slots) and not self.plan.decision.cyclic:
-                self.follow(self.session.slot_end(self.now))
-            else:
-                self.slot_random = following(self.slot_random)
-                late = self.lateness[(self.slot_random >> 8) % len(self.lateness)]
-                self.enter_slot((self.slot + 1) % len(slots), self.slot_end, late)
+    def send(self, receiver, sender, what):
+        """Section 3.2: a message takes the latency from processor to processor."""
+        arrive = partial(receiver.processor.deliver, receiver, (sender, what))
+        if what == "read" and sender.job.network_reads:
+            self.messages += 1
+            arrive = partial(self.send, sender, receiver, "answer")
+        self.at(self.now + self.cost["latency"], MESSAGES, self.pushed, arrive)
 
-    def follow(self, plan):
-        self.plan = plan
-        newcomers = {}
-        for job in self.jobs:
-            if job.number in plan.decision.placements and not job.placed:
-                job.place(plan.decision.placements[job.number])
-        for number in plan.decision.placements:
-            job = next(job for job in self.jobs if job.number == number)
-            if not getattr(job, "queued", False):
-                job.queued = True
-                for process in job.processes:
-                    newcomers.setdefault(process.processor.number, []).append(process)
+    def depart(self, job):
+        """The policy decides when the processor has seen to itself, and before anything else happens."""
+        job.finish_ns = self.now
+        self.at(self.now, PLANS, 0, partial(self.decide, self.session.depart, [job.given.number]))
+
+    def decide(self, event, numbers):
+        self.adopt([event(number, self.now).decision for number in numbers][-1])
+
+    def adopt(self, decision):
+        self.decision, newcomers = decision, {}
+        for number in [number for number in decision.placements if number in self.coming]:
+            self.jobs[number] = Job(self, *self.coming.pop(number), decision.placements[number])
+            for process in self.jobs[number].processes:
+                newcomers.setdefault(process.processor.number, {})[process.number] = process
         for p, processes in sorted(newcomers.items()):
-            processor = self.processors[p]
-            numbers = {process.number: process for process in processes}
-            for number in self.random.permutation([process.number for process in processes]):
-                processor.last_order += 1
-                numbers[number].order = processor.last_order
-                processor.residents.append(numbers[number])
-        slot, _ = plan.cycle.slot_at(self.now)
-        begin = self.now - plan.cycle.position(self.now)[1]
-        self.enter_slot(slot, begin, self.lateness[0])
+            # Section 3.3: processes that arrive together are queued in random order.
+            queue = [processes[number] for number in self.random.permutation(list(processes))]
+            self.processors[p].residents += queue
+            self.processors[p].queue += queue
+        lengths = [slot.length_ns for slot in decision.slots]
+        slot, begin = 0, self.now - decision.elapsed_ns
+        while lengths[slot] is not None and begin + lengths[slot] <= self.now:
+            slot, begin = (slot + 1) % len(lengths), begin + lengths[slot]
+        self.begin_slot(slot, begin, self.lateness[0])
 
-    def enter_slot(self, slot, begin, late):
-        self.slot = slot
-        self.plan_version += 1
-        current = self.plan.decision.slots[slot]
-        if current.length_ns is not None:
-            self.slot_end = begin + current.length_ns
-            self.push(self.slot_end + late, PLAN, 0, ("slot", self.plan_version))
-        for job in self.jobs:
-            for process in job.processes if job.placed else ():
-                process.allowed = job.number in current.runs[process.processor.number]
-                if process.state == "entering":
-                    self.local.enter(process)
-                    process.state = "ready"
-        self.changing = True
+    def begin_slot(self, index, begin, late_ns):
+        self.slot, slot = index, self.decision.slots[index]
+        self.slot_end.cancelled = True
+        if slot.length_ns is not None:
+            end = begin + slot.length_ns
+            self.slot_end = self.at(end + late_ns, PLANS, 1, partial(self.end_slot, end))
+        processes = [process for job in self.jobs.values() for process in job.processes]
+        for process in processes:
+            process.allowed = process.job.given.number in slot.runs[process.processor.number]
+        for process in [process for process in processes if process.state == "new"]:
+            self.local.enter(process)
+            process.state = "ready"
         for processor in self.processors:
-            self.reconsider(processor)
-        self.changing = False
+            processor.reconsider(processor.slot_cost_ns)
+
+    def end_slot(self, end):
+        slot = (self.slot + 1) % len(self.decision.slots)
+        if slot == 0 and not self.decision.cyclic:
+            self.adopt(self.session.slot_end(self.now).decision)
+        else:
+            self.lateness_random = (1103515245 * self.lateness_random + 12345) % 2**31
+            late_ns = self.lateness[(self.lateness_random >> 8) % len(self.lateness)]
+            self.begin_slot(slot, end, late_ns)

@@ -1,0 +1,173 @@
+"""Programs: each process is a generator that yields what it wants of its processor.
+
+It yields a ``Time``, or SLEEP until it is woken, or AWAKE once it has what it slept for; and gets what
+is left of a Time when a message came or a switch took place, else None.
+"""
+
+from functools import partial
+from types import SimpleNamespace
+
+from workloads import blocking
+from workloads.program import Draws
+
+COMPUTING, COMMUNICATING, SYNCHRONIZING, SWITCHING, IDLE = range(5)
+TICK, ALARM, END = range(3)  # what comes first on one processor at one time
+# What interrupts a Time: no message; those that came while its process was off the processor; any.
+DEAF, LATE, ALERT = range(3)
+Time = partial(SimpleNamespace, hears=DEAF)
+BEGIN, SLEEP, AWAKE = (Time(left=None, hears=ALERT) for _ in range(3))
+
+
+class Job:
+    def __init__(self, simulation, given, first, placement):
+        self.simulation, self.given = simulation, given
+        self.program = given.program.on(len(placement))
+        self.rule = simulation.rule(self.program)
+        self.targets = self.program.reads().tolist()
+        self.network_reads = simulation.machine.reads_served_by == "network" or self.program.read == "rma"
+        self.waits = {(kind, slept): [0, 0] for kind in ("read", "opening", "closing") for slept in (0, 1)}
+        self.finish_ns, self.bursts_ns, self.arrived, self.longest = None, [], 0, -1
+        self.estimate, self.sample = -1, blocking.new_sample(0)
+        places = [simulation.processors[p] for p in placement]
+        self.processes = [Process(self, rank, first + rank, place) for rank, place in enumerate(places)]
+
+    def arrival(self, sender):
+        # Section 6.3: the root knows that the load imbalance is the longest wait of any process (each
+        # tells its last one), and the completion carries what it makes of it.
+        self.longest = max(self.longest, sender.last_wait)
+        self.arrived += 1
+        if self.arrived < len(self.processes):
+            return False
+        if sender.learns and self.rule.rule == blocking.GLOBAL_ADAPTIVE and self.longest >= 0:
+            self.estimate = blocking.learn(self.sample, self.longest)
+        self.arrived, self.longest = 0, -1
+        return True
+
+
+class Process:
+    def __init__(self, job, rank, number, processor):
+        self.job, self.rank, self.number, self.processor = job, rank, number, processor
+        self.simulation, self.machine, self.cost = job.simulation, job.simulation.machine, job.simulation.cost
+        self.state = "new"  # then ready, coming, running, asleep, and gone at last
+        self.allowed = self.woken = self.lingers = self.answered = False
+        self.inbox, self.wants, self.wait, self.alarm = [], BEGIN, None, None
+        self.estimate, self.last_wait, self.sample = -1, -1, blocking.new_sample(rank)
+        self.began, self.dispatched, self.cpu_ns, self.offset, self.lag = self.simulation.now, 0, 0, 0, 0
+        self.draws = Draws(job.program, rank, (*self.simulation.key, job.given.number))
+        polls = LATE if "handled when dispatched" in self.simulation.deviates else DEAF
+        self.hears = polls if self.machine.handles_when_waiting else ALERT  # while it computes
+        self.life = self.run()
+
+    def ready(self):
+        return self.state == "ready" and self.allowed
+
+    def virtual(self):
+        running = self.state == "running"
+        return self.offset + self.cpu_ns + running * (self.simulation.now - self.dispatched)
+
+    def run(self):
+        """Section 3.1 and Figure 1: it computes, then communicates, and so on, phase after phase."""
+        program, think_us, others = self.job.program, self.job.given.think_us, self.job.processes
+        if self.hears:
+            yield from self.handle_messages()
+        for _ in range(program.phase_count()):
+            if think_us:
+                self.alarm = self.simulation.now + round(think_us * 1e3)
+                self.processor.at(self.alarm, ALARM, self.processor.ring)
+                yield SLEEP
+                yield AWAKE
+            gap_ns = int(self.draws.gap_ns(1)[0])
+            yield from self.compute(int(self.draws.compute_ns(1)[0]))
+            if think_us is not None:
+                self.job.bursts_ns.append(self.simulation.now - self.began)
+                continue
+            if program.opening_barrier:
+                yield from self.ask("opening", others[0], learns=True)
+            for target in self.job.targets[self.rank]:
+                yield from self.compute(gap_ns)
+                yield from self.ask("read", others[target])
+            if program.closing_barrier:
+                yield from self.ask("closing", others[0], learns=not program.opening_barrier)
+
+    def compute(self, left):
+        while (left := (yield Time(left=left, category=COMPUTING, hears=self.hears))) is not None:
+            yield from self.handle_messages()
+
+    def ask(self, kind, other, learns=False):
+        """Section 3.1: a read is a request and a response, which the target sends only while it runs.
+        Footnote 1: at a barrier all tell the root, which counts them, and tells all when there are P.
+        """
+        self.wait, self.slept, self.learns = kind, False, learns
+        self.category = COMMUNICATING if kind == "read" else SYNCHRONIZING
+        self.processor.note(self.category)
+        silent = other is self and not self.machine.messages_to_self
+        if self.cost["send"] and not silent:
+            yield Time(left=self.cost["send"], category=self.category)
+        self.began, event = self.simulation.now, self.simulation.events
+        if not silent:
+            self.simulation.send(other, self, kind)
+        elif kind == "read":
+            self.answered = True
+        elif self.job.arrival(self):
+            yield from self.complete()
+        yield from self.handle_messages()
+        if self.answered and event == self.simulation.events:
+            yield Time(left=0, category=self.category, hears=ALERT)  # a wait takes an event at least
+            yield from self.handle_messages()
+        yield from self.await_answer()
+        self.wait, self.answered = None, False
+
+    def await_answer(self):
+        """Section 5: it spins up to the limit, then blocks until the message has come."""
+        left = blocking.barrier_limit(self.job.rule, self.estimate)
+        if self.wait == "read":
+            left = blocking.read_limit(self.job.rule)
+            left = blocking.FOREVER_NS if self.job.network_reads else left  # the network wakes nobody
+        end = self.began + left
+        while not self.answered:
+            left = end - self.simulation.now if self.machine.spin_clock == "wall" else left
+            self.slept = self.slept or left <= 0
+            spin = Time(left=left, category=self.category, hears=ALERT)
+            left = (yield spin if left > 0 else SLEEP) or 0
+            yield from self.handle_messages()
+        # Section 3.3: a message wakes it; if that is not the answer it goes back to sleep.
+        if self.slept:
+            yield AWAKE
+            yield from self.handle_messages()
+
+    def handle_messages(self):
+        while self.inbox:
+            sender, what = self.inbox[0]
+            if self.simulation.messages_cost:
+                ns = self.cost["receive"] + (self.cost["poll"] if self.wait else 0)
+                ns += self.cost["serve"] + self.cost["send"] if what == "read" else 0
+                yield Time(left=ns, category=self.category if self.wait else COMMUNICATING)
+            self.inbox.pop(0)
+            self.simulation.messages += 1
+            if what == "read":
+                self.simulation.send(sender, self, "answer")
+            elif what == "answer":
+                self.take_answer()
+            elif self.job.arrival(sender):
+                yield from self.complete()
+
+    def complete(self):
+        """The root tells everybody in turn, "using P pair-wise messages" (footnote 1)."""
+        if not self.machine.messages_to_self:
+            self.take_answer()
+        for other in self.job.processes[0 if self.machine.messages_to_self else 1 :]:
+            if self.cost["send"]:
+                yield Time(left=self.cost["send"], category=SYNCHRONIZING)
+            self.simulation.send(other, self, "answer")
+
+    def take_answer(self):
+        rule, waited = self.job.rule.rule, self.simulation.now - self.began
+        self.answered = True
+        count = self.job.waits[self.wait, self.slept]
+        count[:] = count[0] + 1, count[1] + waited
+        if self.learns:  # it is the barrier that shows the load imbalance
+            self.last_wait = waited
+            if rule == blocking.LOCAL_ADAPTIVE:
+                self.estimate = blocking.learn(self.sample, waited)
+        if rule == blocking.GLOBAL_ADAPTIVE and self.wait != "read":
+            self.estimate = self.job.estimate

@@ -1,0 +1,132 @@
+"""Local schedulers. A processor's ``queue`` holds its processes by when they last queued up."""
+
+COLUMNS = "quantum", "tqexp", "slpret", "maxwait", "lwait"
+
+
+class DispatchTable:
+    """SVR4's time-sharing class; with one row a round robin, or a fifo (sections 3.3 and 7.2)."""
+
+    leave = fall_asleep = wake_up = detour = lambda self, process: None
+
+    def __init__(self, machine):
+        self.rows = [dict(zip(COLUMNS, row, strict=True)) for row in machine.table()]
+        self.boosts = machine.local == "svr4"  # "absence of priorities in round-robin" (section 7.2)
+
+    def enter(self, process):
+        self.move(process, (len(self.rows) - 1) // 2)
+
+    def move(self, process, priority):
+        process.priority, process.seconds, process.quantum = priority, 0, self.rows[priority]["quantum"]
+
+    def rank(self, process):
+        # Section 3.3: whom a message has woken has kernel priority for the time being.
+        return len(self.rows) if process.woken and self.boosts else process.priority
+
+    def best(self, processor):
+        return max((q for q in processor.queue if q.ready()), key=self.rank, default=None)
+
+    def outranked(self, process):
+        rival = self.best(process.processor)
+        return rival is not None and self.rank(rival) > self.rank(process)
+
+    def turn_ends(self, process):
+        # Section 3.3: who uses up the quantum sinks, ...
+        process.quantum -= not process.woken
+        if process.quantum > 0:
+            return False
+        self.move(process, self.rows[process.priority]["tqexp"])
+        return True
+
+    def unblocked(self, process):
+        # ... who sleeps instead rises, ...
+        if process.seconds > self.rows[process.priority]["maxwait"]:
+            self.move(process, self.rows[process.priority]["slpret"])
+
+    def tick(self, processor):
+        # ... and so does, once a second, who gets nowhere.
+        processor.ticks_to_update -= 1
+        if processor.ticks_to_update:
+            return
+        processor.ticks_to_update = 100
+        # KNOWN: those that rise queue up in the order of their placing, whatever that of the queues.
+        for process in processor.residents:
+            process.seconds += 1
+            row = self.rows[process.priority]
+            if process.state != "asleep" and process.seconds > row["maxwait"]:
+                process.priority, process.seconds = row["lwait"], 0
+                if process.state == "ready":
+                    processor.enqueue(process)
+        processor.reconsider()
+
+
+class Eevdf:
+    """Linux since 6.12: of those who had no more than the average, the earliest virtual deadline."""
+
+    tick = unblocked = lambda self, who: None
+
+    def __init__(self, machine, deviates):
+        self.slice_ns = 1_400_000 if machine.slice_us is None else round(machine.slice_us * 1e3)
+        self.most_ns = max(2 * self.slice_ns, 4_000_000)  # of lag: two slices, at least a tick
+        self.deviates = deviates
+
+    def enter(self, process):
+        # Virtual time is time used, and an offset: as far from the average as when it went to sleep.
+        process.offset += self.average(process.processor) + process.lag - process.virtual()
+        process.lag, process.deadline = 0, process.virtual() + self.slice_ns
+
+    def average(self, processor):
+        """Of all that compete, rounded up; of nobody, the last one."""
+        awake = [q for q in processor.residents if q.allowed and q.state in ("ready", "coming", "running")]
+        times = [q.virtual() for q in awake + [q for q in processor.residents if q.lingers]]
+        processor.average = -(-sum(times) // len(times)) if times else processor.average
+        return processor.average
+
+    def best(self, processor):
+        waiting, mean = [q for q in processor.queue if q.lingers or q.ready()], self.average(processor)
+        eligible = [q for q in waiting if q.virtual() <= mean]
+        if not eligible:
+            ready = [q for q in processor.residents if q.ready()]
+            return min(ready, key=lambda q: q.virtual(), default=None)
+        chosen = min(eligible, key=lambda q: q.deadline)
+        if not chosen.lingers:
+            return chosen
+        chosen.lingers, chosen.lag = False, 0  # it sleeps, and its turn has come: it owes nothing any more
+        return self.best(processor)
+
+    def turn_ends(self, process):
+        """Whether the running process has had its slice, and if so begins another."""
+        if process is None or process.state != "running" or process.virtual() < process.deadline:
+            return False
+        process.deadline = process.virtual() + self.slice_ns
+        return True
+
+    leave = turn_ends
+
+    def outranked(self, process):
+        over, eligible = self.turn_ends(process), process.virtual() <= self.average(process.processor)
+        if eligible and not over:
+            return False  # "run to parity"
+        rival = self.best(process.processor)
+        return rival is not None and (not eligible or rival.deadline < process.deadline)
+
+    def fall_asleep(self, process):
+        # With a debt it stays in the competition until it would be its turn ("delayed dequeue").
+        self.turn_ends(process)
+        lag = process.virtual() - self.average(process.processor)
+        process.lag = max(-self.most_ns, min(lag, self.most_ns))
+        process.lingers = process.lag > 0
+
+    def wake_up(self, process):
+        processor = process.processor
+        if "slice forgotten" in self.deviates:
+            self.turn_ends(processor.process)
+        if process.lingers:
+            ahead = process.virtual() > self.average(processor)
+            process.lingers, process.lag = False, 0
+            if ahead:
+                return
+        self.enter(process)
+
+    def detour(self, process):
+        if process.state == "running" and self.outranked(process):
+            process.processor.preempt()
