@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from harness.rebuild import experiment_of
 from harness.records import MEASURED_KINDS, POLICY, SIMULATED, RunRecord
 from harness.site import Watcher, session_name
 from harness.store import Store
-from harness.timelines import Message, Span, messages, occupancy, spans
+from harness.timelines import Lanes, Message, Span, messages, occupancy, spans
 from workloads.validation import InputError
 
 
@@ -29,14 +28,6 @@ class Found:
     def experiment_digest(self) -> str:
         """The digest under which the runs are stored."""
         return self.records[-1].digest
-
-
-@dataclass(frozen=True)
-class Lanes:
-    """Who had each processor when, in a measured run and in its simulated counterpart."""
-
-    name: str
-    sides: Mapping[str, Mapping[int, Sequence[Span]]]
 
 
 def results_arguments(parser: argparse.ArgumentParser) -> None:

@@ -32,6 +32,14 @@ class Span:
 
 
 @dataclass(frozen=True)
+class Lanes:
+    """Who had each processor when, in a measured run and in its simulated counterpart."""
+
+    name: str
+    sides: Mapping[str, Mapping[int, Sequence[Span]]]
+
+
+@dataclass(frozen=True)
 class Message:
     """One end of a message: ``count`` numbers those from ``sender`` to ``receiver``."""
 

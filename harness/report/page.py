@@ -19,7 +19,7 @@ from harness.records import MEASURED_KINDS, RunRecord
 from harness.report import charts, traces
 from harness.report.grid import schedulers
 from harness.report.style import DARK, LIGHT, SETTINGS, inline
-from harness.results import Lanes
+from harness.timelines import Lanes
 from workloads.validation import InputError, one_of
 
 WIDE, NARROW = 900, 358

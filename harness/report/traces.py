@@ -14,8 +14,7 @@ from harness.naming import scheduler_name
 from harness.records import POLICY, RunRecord
 from harness.report.grid import legend, panels
 from harness.report.style import JOBS, LIGHT
-from harness.results import Lanes
-from harness.timelines import Span
+from harness.timelines import Lanes, Span
 
 MOST_SPANS = 160
 """Spans that a lane of a Gantt chart shows at most: its window ends with them."""
