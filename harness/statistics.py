@@ -30,12 +30,19 @@ def estimate(ratios: Sequence[float]) -> Estimate:
     if n == 0:
         return Estimate(None, None, 0)
     median = statistics.median(ratios)
-    if n == 1:
-        return Estimate(median, None, 1)
     logarithms = [math.log(ratio) for ratio in ratios]
-    centre = statistics.fmean(logarithms)
-    half = student_quantile(0.5 + CONFIDENCE / 2, n - 1) * statistics.stdev(logarithms) / math.sqrt(n)
+    centre, half = statistics.fmean(logarithms), half_width(logarithms)
+    if half is None:
+        return Estimate(median, None, n)
     return Estimate(median, (math.exp(centre - half), math.exp(centre + half)), n)
+
+
+def half_width(values: Sequence[float]) -> float | None:
+    """Half the width of Student's 95 % interval of the mean; None for fewer than two values."""
+    n = len(values)
+    if n < 2:
+        return None
+    return student_quantile(0.5 + CONFIDENCE / 2, n - 1) * statistics.stdev(values) / math.sqrt(n)
 
 
 def median_interval(ascending: Sequence[float]) -> tuple[float, float] | None:

@@ -11,7 +11,8 @@ from coordinator import policies
 from harness import document, store
 from harness.cli import main
 from harness.commands import job_level
-from harness.simulator.jobs import experiment, run
+from harness.schedules import run
+from harness.simulator.jobs import experiment
 from harness.simulator.jobs.metrics import fairness, measure, utilisation_over_time
 from harness.simulator.jobs.model import rigid
 from harness.simulator.jobs.simulate import simulate
@@ -77,7 +78,7 @@ def test_a_model_is_replicated_and_the_command_prints_one_document(tmp_path, cap
     assert list(recorded["metrics"]) == [row["metrics"] for row in made["rows"]]
     assert list(recorded["scheduler"]) == [row["scheduler"] for row in made["rows"]]
     assert recorded["source"][0]["model"]["maxima"] == [2, 8]
-    again = job_level.document(load(MODEL), run.run(load(MODEL), lambda done, total: None))
+    again = job_level.document(load(MODEL), run(load(MODEL), lambda done, total: None))
     assert again["rows"] == made["rows"], "the same seed gives the same result"
 
 
@@ -88,7 +89,7 @@ def test_a_trace_runs_under_all_policies_and_is_written_again(tmp_path):
     trace.write_text("; MaxProcs: 4\n" + "\n".join(lines))
     wanted = experiment.load(document.read("trace"), trace=str(trace))
     assert wanted.processors == 4
-    rows = run.run(wanted, lambda done, total: None)
+    rows = run(wanted, lambda done, total: None)
     assert len(rows) == len(wanted.schedulers)
     assert [row.label for row in rows if row.saturated] == [
         row.label for row in rows if row.scheduler["policy"] in ("batch", "two-queue", "multilevel-two-queue")
@@ -124,6 +125,6 @@ def test_a_real_trace_runs_under_the_batch_policies():
         f'[[schedulers]]\npolicy = "{name}"\n' for name in ("fcfs", "easy", "fcfs-bb", "scan-up", "dqt")
     )
     wanted = experiment.load(document.parse(text, "real.toml"), trace=str(Path(TRACE)))
-    rows = run.run(wanted, lambda done, total: None)
+    rows = run(wanted, lambda done, total: None)
     waits = {row.label: row.metrics["wait_s"] for row in rows}
     assert waits["easy"] <= waits["fcfs"] <= waits["fcfs-bb"]

@@ -16,9 +16,9 @@ from harness.experiment import usable_processors
 from harness.pool import Compute, Progress
 from harness.records import ScheduleRecord
 from harness.report import jobs as report
-from harness.simulator.jobs import experiment, run, swf
+from harness.schedules import Schedule, run
+from harness.simulator.jobs import experiment, swf
 from harness.simulator.jobs.experiment import JobExperiment
-from harness.simulator.jobs.run import Row
 from harness.site import session_name
 from harness.store import Store
 
@@ -42,13 +42,13 @@ def answer(
     wanted = experiment.load(written, trace=trace)
     if quick and wanted.model is not None:
         wanted = replace(wanted, half_width=2 * wanted.half_width, replications=5)
-    rows = run.run(wanted, progress, compute)
+    rows = run(wanted, progress, compute)
     files = write(wanted, rows, folder) if folder else []
     made = document(wanted, rows)
     return Answer(made, report.table(made, files))
 
 
-def document(experiment: JobExperiment, rows: Sequence[Row]) -> dict[str, Any]:
+def document(experiment: JobExperiment, rows: Sequence[Schedule]) -> dict[str, Any]:
     """All of it as one JSON document."""
     trace = experiment.trace
     return {
@@ -63,7 +63,7 @@ def document(experiment: JobExperiment, rows: Sequence[Row]) -> dict[str, Any]:
     }
 
 
-def schedules(experiment: JobExperiment, rows: Sequence[Row]) -> list[ScheduleRecord]:
+def schedules(experiment: JobExperiment, rows: Sequence[Schedule]) -> list[ScheduleRecord]:
     """The rows as records."""
     session = session_name()
     source: dict[str, Any] = {"warm_up": experiment.warm_up, "tau_s": experiment.tau_s}
@@ -86,7 +86,7 @@ def schedules(experiment: JobExperiment, rows: Sequence[Row]) -> list[ScheduleRe
     ]
 
 
-def write(experiment: JobExperiment, rows: Sequence[Row], folder: Path) -> list[Path]:
+def write(experiment: JobExperiment, rows: Sequence[Schedule], folder: Path) -> list[Path]:
     """Write a CSV of all rows, a picture, and for traces SWF and placement of each scheduler.
 
     The rows are also recorded in the store that ``folder`` then is.
@@ -118,7 +118,7 @@ def write(experiment: JobExperiment, rows: Sequence[Row], folder: Path) -> list[
     return [*made, path, recorded]
 
 
-def _csv(rows: Sequence[Row]) -> str:
+def _csv(rows: Sequence[Schedule]) -> str:
     text = io.StringIO()
     names = next((list(row.metrics) for row in rows if row.metrics), [])
     writer = csv.writer(text, lineterminator="\n")

@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 from harness.simulator.jobs.metrics import utilisation_over_time
 
 if TYPE_CHECKING:
+    from harness.schedules import Schedule
     from harness.simulator.jobs.experiment import JobExperiment
-    from harness.simulator.jobs.run import Row
 
 PARTS = 90
 BARS = (
@@ -21,7 +21,7 @@ BARS = (
 )
 
 
-def draw(experiment: JobExperiment, rows: Sequence[Row]) -> Figure:
+def draw(experiment: JobExperiment, rows: Sequence[Schedule]) -> Figure:
     """Bars of three means for each scheduler and, for a trace, utilisation over time."""
     kept = [row for row in rows if row.metrics]
     timed = [row for row in kept if row.outcome is not None]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +14,7 @@ from harness.pool import Progress, compute
 from harness.simulator.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.outcome import Outcome
 from harness.simulator.simulate import simulate
-from harness.statistics import student_quantile
+from harness.statistics import half_width
 from workloads.program import Program
 
 FIGURES = {
@@ -119,11 +118,7 @@ class Results:
         """Relative to coscheduling, from pairs with the same random numbers."""
         pairs = zip(self.at(point).makespans_s, self.at(point.coscheduled()).makespans_s, strict=True)
         ratios = [ours / theirs for ours, theirs in pairs]
-        n = len(ratios)
-        if n == 1:
-            return Slowdown(ratios[0], None)
-        half = student_quantile(0.975, n - 1) * statistics.stdev(ratios) / math.sqrt(n)
-        return Slowdown(statistics.fmean(ratios), half)
+        return Slowdown(statistics.fmean(ratios), half_width(ratios))
 
 
 def bars(figure: str) -> list[Point]:

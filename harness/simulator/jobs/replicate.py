@@ -10,9 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.simulator.jobs.metrics import Metrics
-from harness.statistics import student_quantile
-
-CONFIDENCE = 0.95
+from harness.statistics import half_width
 
 
 @dataclass(frozen=True)
@@ -34,10 +32,7 @@ def mean_of(values: Sequence[float], saturated: bool = False) -> Mean:
     n = len(values)
     if saturated:
         return Mean(math.inf, None, n, True)
-    half = None
-    if n > 1:
-        half = student_quantile(0.5 + CONFIDENCE / 2, n - 1) * statistics.stdev(values) / math.sqrt(n)
-    return Mean(statistics.fmean(values), half, n)
+    return Mean(statistics.fmean(values), half_width(values), n)
 
 
 @dataclass(frozen=True)

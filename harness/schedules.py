@@ -1,4 +1,7 @@
-"""Carry out an experiment of the job level: one row of means for each scheduler."""
+"""The back end that simulates job by job: what each scheduler makes of a trace or of random jobs.
+
+Why it makes no run records: docs/decisions.md.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ WATCHED_SHARE = 2 / 3
 
 
 @dataclass(frozen=True)
-class Row:
+class Schedule:
     """What one scheduler gave.
 
     Attributes:
@@ -59,12 +62,12 @@ class Row:
         }
 
 
-def run(experiment: JobExperiment, progress: Progress, compute: Compute = compute) -> list[Row]:
+def run(experiment: JobExperiment, progress: Progress, compute: Compute = compute) -> list[Schedule]:
     """Simulate the jobs under every scheduler; ``compute`` has that done, wherever it is."""
     return compute(experiment.schedulers, partial(_under, experiment), progress)
 
 
-def _under(experiment: JobExperiment, scheduler: tuple[Mapping[str, Any], Policy]) -> Row:
+def _under(experiment: JobExperiment, scheduler: tuple[Mapping[str, Any], Policy]) -> Schedule:
     table, policy = scheduler
     if experiment.trace is not None:
         return _on_trace(experiment, experiment.trace.jobs, describe(table), table, policy)
@@ -79,19 +82,19 @@ def describe(table: Mapping[str, Any]) -> str:
 
 def _on_trace(
     experiment: JobExperiment, jobs: Jobs, label: str, table: Mapping[str, Any], policy: Any
-) -> Row:
+) -> Schedule:
     if isinstance(policy, ONE_AT_A_TIME):
         span_s = (jobs.submit_ns[-1] - jobs.submit_ns[0]) / 1e9
         load = float(jobs.times_s(jobs.most).sum()) / max(span_s, 1e-9)
         if load > 1:
             why = f"one job at a time is a load of {load:.2f}"
-            return Row(label, table, {}, {}, 0, why)
+            return Schedule(label, table, {}, {}, 0, why)
     outcome = simulate(jobs, experiment.processors, policy)
     metrics = measure(outcome, warm_up=experiment.warm_up, tau_s=experiment.tau_s)
-    return Row(label, table, _plain(metrics), {}, 1, outcome=outcome)
+    return Schedule(label, table, _plain(metrics), {}, 1, outcome=outcome)
 
 
-def _on_model(experiment: JobExperiment, label: str, table: Mapping[str, Any], policy: Any) -> Row:
+def _on_model(experiment: JobExperiment, label: str, table: Mapping[str, Any], policy: Any) -> Schedule:
     model = experiment.model
     assert model is not None
     watched = int(model.count * WATCHED_SHARE)
@@ -109,12 +112,12 @@ def _on_model(experiment: JobExperiment, label: str, table: Mapping[str, Any], p
     found = replicate(one, experiment.seed, plan)
     if found.saturated:
         tried = found.stuck + len(found.metrics)
-        return Row(label, table, {}, {}, tried, f"in {found.stuck} of {tried} replications")
+        return Schedule(label, table, {}, {}, tried, f"in {found.stuck} of {tried} replications")
     names = list(_plain(found.metrics[0]))
     means = {name: found.mean(name) for name in names}
     finite = {name: mean.mean if np.isfinite(mean.mean) else None for name, mean in means.items()}
     halves = {name: mean.half for name, mean in means.items()}
-    return Row(label, table, finite, halves, len(found.metrics))
+    return Schedule(label, table, finite, halves, len(found.metrics))
 
 
 def _plain(metrics: Metrics) -> dict[str, float | None]:
