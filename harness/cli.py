@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import json
 import os
+import re
 import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from harness.commands import COMMANDS, Answer, Interrupted
 
@@ -78,10 +80,15 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit status."""
+    if not _streams():
+        _complain("standard output is closed: lead it to a file or a pipe, or to /dev/null")
+        return BAD_INPUT
     try:
         options = parser().parse_args(arguments)
     except SystemExit as end:  # argparse has printed what is wrong
-        return int(end.code or 0)
+        return _flushed(int(end.code or 0))
+    except OSError as error:  # it could not print
+        return _unwritten(error)
     try:
         with _interruptible():
             return _answered(options)
@@ -93,9 +100,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return int(end.code or 0)  # rich ends so when nobody reads
         _complain("interrupted")
         return INTERRUPTED
-    except BrokenPipeError:
-        # Whoever reads our output has seen enough; nothing must be flushed into the void.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # whoever reads our output has seen enough
+        _abandon(sys.stdout)
         return FAILED
 
 
@@ -115,15 +121,87 @@ def _answered(options: argparse.Namespace) -> int:
     except (StoreError, LaunchError, SlurmError) as error:
         _complain(str(error))
         return FAILED
-    if options.json:
-        print(json.dumps(answer.document, indent=2, allow_nan=False))
-    else:
-        for part in answer.text:
-            out.print(part, markup=False, soft_wrap=answer.verbatim)
+    try:
+        if options.json:
+            print(json.dumps(answer.document, indent=2, allow_nan=False))
+        else:
+            for part in answer.text:
+                out.print(part, markup=False, soft_wrap=answer.verbatim)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        return _unwritten(error)
     for note in answer.notes:
         err.print(note, markup=False, highlight=False, soft_wrap=True)
-    sys.stdout.flush()
-    return answer.status
+    return _flushed(answer.status)
+
+
+def _streams() -> bool:
+    """Make the standard streams fit to be written to; returns whether there is a standard output.
+
+    A closed one is replaced: the next file to be opened, a store for example, would take its number,
+    and get what libraries print.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # takes the lowest number that is free
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # whatever the encoding, names can be written
+    for size in ("COLUMNS", "LINES"):
+        if not re.fullmatch(r"[1-9][0-9]{0,4}", os.environ.get(size, "1")):
+            del os.environ[size]
+    return sys.stdout is not None
+
+
+def _flushed(status: int) -> int:
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _abandon(sys.stdout)
+        return FAILED
+    except OSError as error:
+        return _unwritten(error)
+    return status
+
+
+def _unwritten(error: OSError) -> int:
+    _abandon(sys.stdout)
+    _complain(f"cannot write the results to standard output: {error.strerror}; what is recorded is safe")
+    return FAILED
+
+
+def _abandon(stream: TextIO) -> None:
+    """Lead a stream that cannot be written to into the void, so that its rest harms nobody."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+class _Bearing:
+    """Standard error; when it can no longer be written to, nothing ends for that."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """As the stream does, as long as it does."""
+        try:
+            return self._stream.write(text)
+        except OSError:
+            _abandon(self._stream)
+            return len(text)
+
+    def flush(self) -> None:
+        """Likewise."""
+        try:
+            self._stream.flush()
+        except OSError:
+            _abandon(self._stream)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 def _consoles() -> tuple[Console, Console]:
@@ -131,7 +209,10 @@ def _consoles() -> tuple[Console, Console]:
     from rich.console import Console  # noqa: PLC0415
 
     width = None if sys.stdout.isatty() else int(os.environ.get("COLUMNS", WIDTH_WITHOUT_TERMINAL))
-    return Console(highlight=False, width=width), Console(stderr=True, highlight=False)
+    out = Console(highlight=False, width=width)
+    if sys.stderr is None:
+        return out, Console(quiet=True)
+    return out, Console(file=cast(TextIO, _Bearing(sys.stderr)), highlight=False)
 
 
 def _watcher(console: Console) -> Any:
@@ -141,7 +222,7 @@ def _watcher(console: Console) -> Any:
 
 
 def _complain(message: str) -> None:
-    with suppress(OSError):  # of a terminal that has been closed
+    with suppress(OSError, AttributeError):  # of a terminal that has been closed, or never was
         sys.stderr.write(f"lockstep: {message}\n")
         sys.stderr.flush()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import difflib
+import os
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,7 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from harness.overrides import Override, apply
+from harness.tables import check_depth
 from workloads.validation import InputError
+
+LARGEST = 4 << 20
+"""Bytes of the largest file that is taken for an experiment."""
+
+LONG_LINE = 1000
 
 _HEADER = re.compile(r"^\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(?:#.*)?$")
 _KEY = re.compile(r"""^\s*((?:"[^"]*"|'[^']*'|[\w-]+)(?:\s*\.\s*(?:"[^"]*"|'[^']*'|[\w-]+))*)\s*=""")
@@ -100,13 +107,18 @@ def read(source: str) -> Document:
     path = Path(source)
     if source in names:
         return parse(names[source].read_text(encoding="utf-8"), f"{source}.toml")
-    if "/" not in source and path.suffix != ".toml" and not path.is_file():
+    if "/" not in source and path.suffix != ".toml" and not os.path.isfile(source):  # noqa: PTH113 - never raises
         close = difflib.get_close_matches(source, names, n=1)
         hint = f"did you mean {close[0]!r}?" if close else "give one of these or a path that ends in .toml"
         rule = "is neither a file nor a built-in experiment (these are " + ", ".join(names) + ")"
         raise InputError("EXPERIMENT", source, rule, hint)
     try:
-        text = path.read_text(encoding="utf-8")
+        with path.open("rb") as file:
+            data = file.read(LARGEST + 1)
+        if len(data) > LARGEST:
+            rule = f"must be at most {LARGEST >> 20} MiB of text"
+            raise InputError("EXPERIMENT", source, rule, "give an experiment file")
+        text = data.decode("utf-8")
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise InputError(
@@ -125,8 +137,15 @@ def parse(text: str, file: str) -> Document:
         ExperimentError: if ``text`` is not TOML.
     """
     try:
-        return Document(file, tomllib.loads(text), _line_numbers(text), source=text)
-    except tomllib.TOMLDecodeError as error:
+        data = tomllib.loads(text)
+        check_depth(data, "TOML")
+        return Document(file, data, _line_numbers(text), source=text)
+    except InputError as error:
+        raise ExperimentError(error.key, error.value, error.rule, error.remedy, file) from None
+    except RecursionError:
+        rule = "has too many tables or lists in each other"
+        raise ExperimentError("TOML", "...", rule, "write it flat", file) from None
+    except ValueError as error:  # TOMLDecodeError, and what int and datetime say of their values
         found = re.search(r"at line (\d+)", str(error))
         lines = text.splitlines() or [""]
         line = int(found[1]) if found else len(lines)
@@ -142,13 +161,16 @@ def parse(text: str, file: str) -> Document:
 def _line_numbers(text: str) -> dict[str, int]:
     """Where tables and keys begin; what stands inside a value has the line of its key.
 
-    A scan by line, not a parser: inside a multi-line string it may see keys that are none,
+    A scan by line, not a parser: it leaves out lines that are too long for a key, and inside a
+    multi-line string it may see keys that are none,
     which costs nothing but a wrong line in a message about such a key.
     """
     lines: dict[str, int] = {}
     counts: dict[str, int] = {}
     table = ""
     for number, line in enumerate(text.splitlines(), 1):
+        if len(line) > LONG_LINE:
+            continue
         if header := _HEADER.match(line):
             table, parts = "", _parts(header[2])
             for depth, part in enumerate(parts, 1):

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from coordinator import mechanisms, policies
 from coordinator.policies import Policy
@@ -29,8 +29,9 @@ from harness.jobs import JobGroup, job_group
 from harness.machine import MachineSpec, machine_spec
 from harness.tables import as_table, field_names, known_keys
 from workloads import blocking
+from workloads.bounds import ALONE_S, CELLS, JOBS, RANKS, RUNS, within
 from workloads.program import Program
-from workloads.validation import InputError, number, one_of, whole
+from workloads.validation import LONGEST, InputError, one_of
 
 LOCAL_CLASSES = ("other", "rr")
 QUICK_REPEATS = 2
@@ -60,7 +61,7 @@ class Scheduler:
 
     def __post_init__(self) -> None:
         one_of("blocking", self.blocking, blocking.RULES)
-        number("spin_switches", self.spin_switches, least=0)
+        within("schedulers.spin_switches", self.spin_switches)
         one_of("local", self.local, LOCAL_CLASSES)
         one_of("mechanism", self.mechanism, ("auto", *mechanisms.known()))
         if self.mechanism == "realtime" and self.local == "rr":
@@ -195,18 +196,24 @@ def _quick(written: Document) -> Iterable[overrides.Override]:
             yield overrides.make(key, value, f"[quick] {key} = {value!r}")
         return
     repeats = data.get("repeats", 5)
-    if isinstance(repeats, int):
+    if isinstance(repeats, int) and not isinstance(repeats, bool):
         yield overrides.make("repeats", min(repeats, QUICK_REPEATS), "--quick")
-    jobs = data.get("jobs")
+    jobs, sweep = data.get("jobs"), data.get("sweep")
+    swept = isinstance(sweep, dict) and "program.dedicated_s" in sweep
     for index, job in enumerate(jobs if isinstance(jobs, list) else ()):
         program = job.get("program") if isinstance(job, dict) else None
         dedicated_s = program.get("dedicated_s") if isinstance(program, dict) else None
-        if isinstance(dedicated_s, int | float) and "program.dedicated_s" not in data.get("sweep", {}):
+        if _scales(dedicated_s) and not swept:
             key = f"jobs[{index}].program.dedicated_s"
             yield overrides.make(key, dedicated_s * QUICK_SHARE, "--quick")
         work_s = job.get("work_s") if isinstance(job, dict) else None
-        if isinstance(work_s, int | float):
+        if _scales(work_s):
             yield overrides.make(f"jobs[{index}].work_s", work_s * QUICK_SHARE, "--quick")
+
+
+def _scales(seconds: Any) -> TypeGuard[float]:
+    """Whether --quick can shorten it; the checks say what else is wrong with it."""
+    return isinstance(seconds, int | float) and not isinstance(seconds, bool) and abs(seconds) <= ALONE_S
 
 
 def _experiment(data: Mapping[str, Any], file: Path, here: bool) -> Experiment:
@@ -217,9 +224,9 @@ def _experiment(data: Mapping[str, Any], file: Path, here: bool) -> Experiment:
         raise InputError(
             "name", name, "must be text of at least one character", 'write name = "my-experiment"'
         )
-    whole("repeats", data.get("repeats", 5), least=1)
-    number("lease_s", data.get("lease_s", LEASE_S), least=LEASE_S)
-    whole("seed", data.get("seed", 1), least=0)
+    within("repeats", data.get("repeats", 5))
+    within("lease_s", data.get("lease_s", LEASE_S))
+    within("seed", data.get("seed", 1))
     as_table(data.get("quick", {}), "quick")
     submission.parse(data.get("slurm", {}))
     cells = _cells(data, file.parent)
@@ -227,12 +234,17 @@ def _experiment(data: Mapping[str, Any], file: Path, here: bool) -> Experiment:
     processors = _processors(data.get("processors", 0), here, nodes)
     for cell in cells:
         _check_sizes(cell, processors)
+    schedulers = _schedulers(data.get("schedulers", []), here)
+    runs = data.get("repeats", 5) * len(cells) * len(schedulers)
+    if runs > RUNS:
+        rule = f"makes {runs} runs with the sweep and the schedulers, and {RUNS} are the most"
+        raise InputError("repeats", data.get("repeats", 5), rule, "give fewer, or a shorter sweep")
     return Experiment(
         name=name,
         processors=processors,
         repeats=data.get("repeats", 5),
         seed=data.get("seed", 1),
-        schedulers=_schedulers(data.get("schedulers", []), here),
+        schedulers=schedulers,
         cells=cells,
         nodes=nodes,
         lease_s=data.get("lease_s", LEASE_S),
@@ -240,7 +252,7 @@ def _experiment(data: Mapping[str, Any], file: Path, here: bool) -> Experiment:
 
 
 def _processors(wanted: Any, here: bool, nodes: Sequence[Node]) -> int:
-    whole("processors", wanted, least=0)
+    within("processors", wanted)
     if nodes:
         # The hosts say how many there are; what a file says of one host is not for them.
         return sum(node.processors for node in nodes)
@@ -252,6 +264,11 @@ def _processors(wanted: Any, here: bool, nodes: Sequence[Node]) -> int:
 
 
 def _check_sizes(cell: Cell, processors: int) -> None:
+    counts = [group.count for group in cell.groups]
+    ranks = sum(group.count * group.program.processes for group in cell.groups)
+    if sum(counts) > JOBS or ranks > RANKS:
+        rule = f"make {sum(counts)} jobs with {ranks} processes; the most are {JOBS} and {RANKS}"
+        raise InputError("jobs", counts, rule, "give fewer or smaller jobs")
     for index, group in enumerate(cell.groups):
         wanted = group.program.processes
         if wanted > processors:
@@ -304,8 +321,13 @@ def _cells(data: Mapping[str, Any], folder: Path) -> tuple[Cell, ...]:
     jobs = _list(data.get("jobs", []), "jobs", 'program = { pattern = "NEWS", dedicated_s = 2.0 }')
     machine = as_table(data.get("machine", {}), "machine")
     sweep = as_table(data.get("sweep", {}), "sweep")
+    size = 1
     for key, values in sweep.items():
         _check_axis(key, values)
+        size *= len(values)
+        if size > CELLS:
+            rule = f"makes more than {CELLS} points"
+            raise InputError(f'sweep."{key}"', values, rule, "give fewer values, or several files")
     points = [dict(zip(sweep, values, strict=True)) for values in itertools.product(*sweep.values())]
     return tuple(_cell(index, settings, jobs, machine, folder) for index, settings in enumerate(points))
 
@@ -315,11 +337,13 @@ def _check_axis(key: str, values: Any) -> None:
     fields = {"program": field_names(Program), "machine": field_names(MachineSpec)}
     known = [f"{room}.{name}" for room, names in fields.items() for name in names]
     if key not in known:
-        close = difflib.get_close_matches(key, known, n=1)
+        close = difflib.get_close_matches(key[:LONGEST], known, n=1)
         remedy = f"did you mean {close[0]!r}?" if close else 'write "program.KEY" or "machine.KEY", in quotes'
         raise InputError(where, values, "a sweep varies a key of the program or the machine", remedy)
     if not isinstance(values, list) or not values:
         raise InputError(where, values, "must be a list of at least one value", "write [a, b, c]")
+    if len(values) > CELLS:
+        raise InputError(where, values, f"must be a list of at most {CELLS} values", "give fewer")
     for index, value in enumerate(values):
         if value in values[:index]:
             raise InputError(f"{where}[{index}]", value, "stands twice in the sweep", "remove one")

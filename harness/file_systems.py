@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -23,7 +24,7 @@ def local(folder: Path, mounts: str | None = None) -> bool:
             mounts = MOUNTS.read_text(encoding="utf-8", errors="surrogateescape")
         except OSError:
             return False
-    place, kind = folder.resolve(), ""
+    place, kind = Path(os.path.realpath(folder)), ""
     longest = -1
     for line in mounts.splitlines():
         before, _, after = line.partition(" - ")

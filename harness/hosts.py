@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
 from coordinator.workload import Node
 from slurm import allocation
 from slurm.command import SlurmError
+from workloads.bounds import BOUNDS
 from workloads.validation import InputError
 
 RULE = "must be a list of hosts, each with its number of processors"
@@ -37,9 +39,13 @@ def _node(entry: str, key: str) -> Node:
     host, colon, count = entry.partition(":")
     if not host or host.startswith("-") or not host.isprintable() or set(host) & set(" ,\t"):
         raise InputError(key, entry, "must begin with the name of a host", REMEDY)
-    if colon and (not count.isascii() or not count.isdigit() or int(count) == 0):
-        raise InputError(key, entry, "must end with a number of processors of at least 1", REMEDY)
-    return Node(host, int(count) if colon else 1)
+    most = int(BOUNDS["hosts"].most)
+    processors = int(count) if re.fullmatch(r"[0-9]{1,9}", count) else 0
+    if colon and not 1 <= processors <= most:
+        raise InputError(
+            key, entry, f"must end with a number of processors of at least 1 and at most {most}", REMEDY
+        )
+    return Node(host, processors if colon else 1)
 
 
 def read(path: Path) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import PurePath
@@ -9,10 +10,11 @@ from typing import Any
 
 from coordinator.workload import ParallelJob, Work
 from harness.tables import as_table, build, field_names, known_keys
+from workloads.bounds import within
 from workloads.other import Command, InteractiveWork, SequentialWork
 from workloads.program import Program
 from workloads.single import KINDS
-from workloads.validation import InputError, number, one_of, whole
+from workloads.validation import InputError, one_of
 
 LAUNCHER = "{launcher}"
 PROCESSES = "{processes}"
@@ -28,8 +30,11 @@ class JobGroup:
     arrival_s: float = 0.0
 
     def __post_init__(self) -> None:
-        whole("count", self.count, least=1)
-        number("arrival_s", self.arrival_s, least=0)
+        within("jobs.count", self.count)
+        within("jobs.arrival_s", self.arrival_s)
+
+
+NUMBER = re.compile("[0-9]{1,9}")
 
 
 def job_group(job: Any, key: str, swept: Mapping[str, Any]) -> JobGroup:
@@ -79,11 +84,15 @@ def _command(table: Mapping[str, Any], key: str, swept: Mapping[str, Any]) -> Wo
     remedy = f'write ["{LAUNCHER}", "-n", "4", "./my_app"]'
     if not isinstance(words, list) or not all(isinstance(word, str) and word for word in words):
         raise InputError(where, words, "must be a list of words", remedy)
+    if any("\0" in word for word in words):
+        raise InputError(where, words, "holds a NUL, which no word of a command can", remedy)
     if not words or not (words[0] == LAUNCHER or PurePath(words[0]).name.startswith(("mpiexec", "mpirun"))):
         raise InputError(where, words, "must begin with an mpiexec", remedy)
+    if "processes" in table:
+        within("jobs.processes", table["processes"], f"{key}.processes")
     count = str(table.get("processes", PROCESSES))
     words = [word.replace(PROCESSES, count) for word in words]
-    if words[1:2] not in (["-n"], ["-np"]) or len(words) < 4 or not words[2].isdecimal():
+    if words[1:2] not in (["-n"], ["-np"]) or len(words) < 4 or not NUMBER.fullmatch(words[2]):
         rule = "must go on with -n, a number and the program: Lockstep binds and places the processes"
         raise InputError(where, words, rule, remedy)
     if "processes" in table and words[2] != count:

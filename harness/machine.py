@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from harness.tables import build
-from workloads.validation import InputError, number, one_of, whole
+from workloads.bounds import within
+from workloads.validation import InputError, one_of, whole
 
 LOCAL_SCHEDULERS = ("svr4", "round-robin", "fifo", "eevdf", "rr")
 TIMERS = ("independent", "synchronised")
 READ_SERVERS = ("process", "network")
 COLUMNS = ("quantum", "tqexp", "slpret", "maxwait", "lwait")
 TICKS_PER_S = 100
+NUMBER = re.compile("[0-9]{1,9}")
 COSTS = ("context_switch_us", "latency_us", "send_us", "receive_us", "serve_us", "poll_us")
 
 
@@ -75,8 +79,10 @@ def read_table(path: Path) -> list[list[int]]:
         InputError: if it cannot be read, or a line is something else.
     """
     try:
+        if not path.is_file():
+            raise FileNotFoundError(errno.ENOENT, "no such file")
         lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:  # ValueError: no UTF-8, or a path that cannot be one
         rule = f"must be a readable file: {getattr(error, 'strerror', None) or 'no text'}"
         raise InputError("dispatch_table", str(path), rule, "check the path") from None
     per_s, rows = TICKS_PER_S, []
@@ -84,9 +90,9 @@ def read_table(path: Path) -> list[list[int]]:
         text = line.split("#")[0].strip()
         name, _, value = text.partition("=")
         words = text.replace(",", " ").split()
-        if name.strip() == "RES" and value.strip().isdecimal() and int(value) > 0:
+        if name.strip() == "RES" and NUMBER.fullmatch(value.strip()) and int(value) > 0:
             per_s = int(value)
-        elif len(words) == len(COLUMNS) and all(word.isdecimal() for word in words):
+        elif len(words) == len(COLUMNS) and all(map(NUMBER.fullmatch, words)):
             quantum, *others = map(int, words)
             rows.append([max(1, round(quantum * TICKS_PER_S / per_s)), *others])
         elif text:
@@ -99,7 +105,7 @@ def check_values(values: Mapping[str, Any]) -> None:
     """Accept what a machine, simulated or in a file, is given, else raise InputError."""
     for key in COSTS:
         if key in values:
-            number(key, values[key], least=0)
+            within(f"machine.{key}", values[key])
     for key, known in (("timers", TIMERS), ("reads_served_by", READ_SERVERS)):
         if key in values:
             one_of(key, values[key], known)
@@ -110,7 +116,7 @@ def check_values(values: Mapping[str, Any]) -> None:
 
 
 def _check_quantum(quantum_ms: Any, local: Any) -> None:
-    number("quantum_ms", quantum_ms, above=0)
+    within("machine.quantum_ms", quantum_ms)
     tick_ms = 1000 / TICKS_PER_S
     if quantum_ms % tick_ms:
         rule = f"is not a multiple of the clock tick of {tick_ms:g} ms"

@@ -12,9 +12,12 @@ import tomllib
 from dataclasses import dataclass
 from typing import Any
 
-from workloads.validation import InputError
+from harness.tables import DEEPEST, check_depth
+from workloads.validation import InputError, brief, shown
 
 Step = str | int
+DIGITS = 9
+"""Of a number in a key, which is an index: more lead nowhere."""
 _STEP = re.compile(r"""(?:"([^"]+)"|\[(\d+)\]|([\w-]+))\.?""")
 _BARE_WORD = re.compile(r"[A-Za-z][\w.+-]*")
 
@@ -45,7 +48,7 @@ def parse(text: str) -> Override:
     key, equals, value = text.partition("=")
     if not equals or not key.strip() or not value.strip():
         raise InputError("--set", text, "must be key=value", "for example --set repeats=3")
-    return make(key.strip(), _value(key.strip(), value.strip()), f"--set {text}")
+    return make(key.strip(), _value(key.strip(), value.strip()), f"--set {brief(text)}")
 
 
 def make(key: str, value: Any, origin: str) -> Override:
@@ -60,9 +63,10 @@ def make(key: str, value: Any, origin: str) -> Override:
     at = 0
     while match := _STEP.match(key, at):
         word = match[1] or match[3]
-        steps.append(int(match[2] or word) if match[2] or word.isdigit() else word)
+        number = match[2] or (word if word.isdecimal() and word.isascii() else "")
+        steps.append(int(number[:DIGITS]) if number else word)
         at = match.end()
-    if at != len(key) or not steps or key.endswith(".") or isinstance(steps[0], int):
+    if at != len(key) or not 0 < len(steps) <= DEEPEST or key.endswith(".") or isinstance(steps[0], int):
         remedy = "write names and numbers with dots between, as in jobs.0.program.pattern"
         raise InputError(key, value, "is not a key of an experiment file", remedy)
     return Override(tuple(steps), value, origin)
@@ -77,7 +81,7 @@ def apply(data: dict[str, Any], override: Override) -> None:
     steps, swept = override.steps, data.get("sweep")
     name = re.sub(r"^jobs\.\d+\.", "", ".".join(map(str, steps)))
     if isinstance(swept, dict) and name in swept:
-        rule = f"the file sweeps it over {swept[name]!r}"
+        rule = f"the file sweeps it over {shown(swept[name])}"
         raise InputError(
             _written(steps), override.value, rule, f"override the sweep: --set sweep.{name}=[...]"
         )
@@ -123,7 +127,10 @@ def _index(here: Any, steps: tuple[Step, ...], depth: int, value: Any) -> int:
 def _value(key: str, text: str) -> Any:
     try:
         parsed = tomllib.loads(f"value = {text}")
-    except tomllib.TOMLDecodeError:
+        check_depth(parsed, key)
+    except InputError:
+        raise
+    except (ValueError, RecursionError):  # no TOML, or what int, datetime or the parser cannot bear
         parsed = {}
     if parsed.keys() == {"value"}:
         return parsed["value"]

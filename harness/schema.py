@@ -160,7 +160,7 @@ MIGRATIONS: Mapping[int, str] = {
 
 def uri(file: Path, options: str) -> str:
     """The name by which SQLite opens a file, with its options."""
-    return f"{file.resolve().as_uri()}?{options}"
+    return f"{Path(os.path.realpath(file)).as_uri()}?{options}"
 
 
 def connect(file: Path, mode: str) -> sqlite3.Connection:

@@ -11,6 +11,7 @@ from typing import Any
 
 from harness.tables import as_table, field_names, known_keys
 from slurm.script import Script, Word, word
+from workloads.bounds import within
 from workloads.validation import InputError, flag, whole
 
 TEXTS = ("partition", "account", "qos", "time", "constraint", "mem", "nodelist")
@@ -56,9 +57,9 @@ class Submission:
     gang_partition: str | None = None
 
     def __post_init__(self) -> None:
-        whole("nodes", self.nodes, least=1)
+        within("slurm.nodes", self.nodes)
         if self.ntasks_per_node is not None:
-            whole("ntasks-per-node", self.ntasks_per_node, least=1)
+            within("slurm.ntasks-per-node", self.ntasks_per_node)
         for name in (*TEXTS, "gang_partition"):
             if getattr(self, name) is not None:
                 _line(name, getattr(self, name))
@@ -70,7 +71,7 @@ class Submission:
             self.started([], [])
         flag("exclusive", self.exclusive)
         flag("requeue", self.requeue)
-        whole("signal_s", self.signal_s, least=1, most=65535)
+        within("slurm.signal_s", self.signal_s)
         for line in self.extra:
             sbatch_option("extra", line)
 
@@ -176,6 +177,7 @@ def _fields(table: Mapping[str, Any]) -> dict[str, Any]:
         fields[name] = tuple(fields[name])
     for name in ("time", "mem"):  # numbers are what sbatch takes them for: minutes, megabytes
         if isinstance(fields.get(name), int) and not isinstance(fields[name], bool):
+            whole(name, fields[name], least=0, most=2**31 - 1)
             fields[name] = str(fields[name])
     return fields
 

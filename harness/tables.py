@@ -7,9 +7,11 @@ import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from workloads.validation import InputError
+from workloads.validation import LONGEST, InputError
 
 T = TypeVar("T")
+
+DEEPEST = 20
 
 
 def build(kind: type[T], table: Mapping[str, Any], key: str) -> T:
@@ -41,6 +43,26 @@ def as_table(value: Any, key: str) -> Mapping[str, Any]:
     return value
 
 
+def check_depth(value: Any, key: str) -> None:
+    """Accept a value with at most DEEPEST tables or lists in each other.
+
+    Raises:
+        InputError: for any other; what handles it would go as deep.
+    """
+    level = [value]
+    for _ in range(DEEPEST):
+        level = [
+            part
+            for one in level
+            if isinstance(one, dict | list)
+            for part in (one.values() if isinstance(one, dict) else one)
+        ]
+        if not level:
+            return
+    rule = f"has more than {DEEPEST} tables or lists in each other"
+    raise InputError(key, "...", rule, "write it flat; no key of an experiment lies deeper than five")
+
+
 def known_keys(table: Mapping[str, Any], known: Sequence[str], prefix: str) -> None:
     """Accept a table with no other keys than ``known``.
 
@@ -49,7 +71,7 @@ def known_keys(table: Mapping[str, Any], known: Sequence[str], prefix: str) -> N
     """
     for key, value in table.items():
         if key not in known:
-            close = difflib.get_close_matches(key, known, n=1)
+            close = difflib.get_close_matches(key[:LONGEST], known, n=1)
             remedy = f"did you mean {close[0]!r}?" if close else "remove it; known are " + ", ".join(known)
             where = f"{prefix}.{key}" if prefix else key
             raise InputError(where, value, "is not a key that is known here", remedy)

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import MutableSequence
 from typing import NamedTuple
 
+from workloads.bounds import within
 from workloads.validation import number, one_of
 
 SPIN, IMMEDIATE, FIXED, ORACLE, LOCAL_ADAPTIVE, GLOBAL_ADAPTIVE = range(6)
@@ -67,7 +68,7 @@ def waiting(
         InputError: for an unknown rule or a negative number.
     """
     one_of("blocking", blocking, RULES)
-    number("spin_switches", spin_switches, least=0)
+    within("schedulers.spin_switches", spin_switches)
     number("switch_us", switch_us, least=0)
     number("latency_us", latency_us, least=0)
     return Waiting(

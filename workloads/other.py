@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import ClassVar
 
-from workloads.validation import InputError, number, one_of, whole
+from workloads.bounds import ALONE_S, within
+from workloads.validation import InputError, one_of
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class SequentialWork:
     processes: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        number("work_s", self.work_s, above=0)
+        within("jobs.work_s", self.work_s)
 
 
 @dataclass(frozen=True)
@@ -47,9 +48,12 @@ class InteractiveWork:
     processes: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        number("burst_ms", self.burst_ms, above=0)
-        number("think_ms", self.think_ms, least=0)
-        whole("bursts", self.bursts, least=1)
+        within("jobs.burst_ms", self.burst_ms)
+        within("jobs.think_ms", self.think_ms)
+        within("jobs.bursts", self.bursts)
+        if self.bursts * (self.burst_ms + self.think_ms) / 1e3 > ALONE_S:
+            rule = f"that many bursts take longer than {ALONE_S:g} s alone"
+            raise InputError("bursts", self.bursts, rule, "give fewer, or shorter ones")
 
 
 @dataclass(frozen=True)
@@ -74,8 +78,8 @@ class Command:
     def __post_init__(self) -> None:
         if not self.argv or not all(isinstance(word, str) and word for word in self.argv):
             raise InputError("argv", self.argv, "must be a program and its arguments", 'write ["./my_app"]')
-        whole("processes", self.processes, least=1)
-        number("dedicated_s", self.dedicated_s, above=0)
+        within("jobs.processes", self.processes)
+        within("jobs.dedicated_s", self.dedicated_s)
         one_of("waits", self.waits, ("mpi", "two-phase"))
         if self.waits == "two-phase" and not PurePath(self.argv[0]).name.startswith("python"):
             rule = f"is for mpi4py programs, and the command is {self.argv[0]}"

@@ -11,7 +11,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.validation import one_of, whole
+from workloads.bounds import within
+from workloads.validation import one_of
 
 PATTERNS = ("BARRIER", "NEWS", "TRANSPOSE")
 
@@ -44,7 +45,7 @@ def reads(pattern: str, processes: int) -> NDArray[np.int64]:
         InputError: for an unknown pattern or less than one process.
     """
     one_of("pattern", pattern, PATTERNS)
-    whole("processes", processes, least=1)
+    within("program.processes", processes)
     p = np.arange(processes)
     if pattern == "BARRIER":
         return np.empty((processes, 0), dtype=np.int64)

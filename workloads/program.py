@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workloads import patterns
-from workloads.validation import InputError, flag, number, one_of, whole
+from workloads.bounds import ALONE_S, within
+from workloads.validation import InputError, flag, one_of
 
 IMBALANCE_KINDS = ("uniform", "exponential")
 READ_KINDS = ("message", "rma")
@@ -68,20 +69,20 @@ class Program:
 
     def __post_init__(self) -> None:
         one_of("pattern", self.pattern, patterns.PATTERNS)
-        whole("processes", self.processes, least=1)
-        number("granularity_us", self.granularity_us, above=0)
-        number("imbalance", self.imbalance, least=0, most=2)
+        within("program.processes", self.processes)
+        within("program.granularity_us", self.granularity_us)
+        within("program.imbalance", self.imbalance)
         one_of("imbalance_kind", self.imbalance_kind, IMBALANCE_KINDS)
-        number("read_gap_us", self.read_gap_us, least=0)
-        number("read_imbalance", self.read_imbalance, least=0, most=2)
+        within("program.read_gap_us", self.read_gap_us)
+        within("program.read_imbalance", self.read_imbalance)
         flag("opening_barrier", self.opening_barrier)
         one_of("read", self.read, READ_KINDS)
-        whole("working_set_bytes", self.working_set_bytes, least=0)
+        within("program.working_set_bytes", self.working_set_bytes)
         flag("malleable", self.malleable)
         if self.dedicated_s is not None:
-            number("dedicated_s", self.dedicated_s, above=0)
+            within("program.dedicated_s", self.dedicated_s)
         if self.phases is not None:
-            whole("phases", self.phases, least=1)
+            within("program.phases", self.phases)
         self._check_combinations()
 
     def _check_combinations(self) -> None:
@@ -92,6 +93,9 @@ class Program:
                 f"exactly one of phases and dedicated_s (here {self.dedicated_s!r}) must be given",
                 "give dedicated_s for a wanted run time, or phases for an exact count",
             )
+        if self.phases is not None and self.phases * self.phase_us() / 1e6 > ALONE_S:
+            rule = f"that many phases take longer than {ALONE_S:g} s alone"
+            raise InputError("phases", self.phases, rule, "give fewer, or shorter ones")
         if self.malleable and self.read == "rma":
             rule = "a malleable program reads by messages"
             raise InputError("read", "rma", rule, 'write read = "message", or leave malleable out')

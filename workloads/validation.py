@@ -12,6 +12,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+LONGEST = 300
+"""Characters of a value that a message shows."""
+
 
 @dataclass
 class InputError(ValueError):
@@ -23,11 +26,31 @@ class InputError(ValueError):
     remedy: str
 
     def __str__(self) -> str:
-        return f"{self.key} = {self.value!r}: {self.rule}; {self.remedy}"
+        return f"{self.key} = {shown(self.value)}: {self.rule}; {self.remedy}"
 
     def under(self, prefix: str) -> InputError:
         """The same error for a key that lies below ``prefix`` in a larger document."""
         return InputError(f"{prefix}.{self.key}", self.value, self.rule, self.remedy)
+
+
+def shown(value: Any) -> str:
+    """A value as messages show it: short, whatever it is."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes no integers of thousands of digits
+        return (
+            f"a number of {value.bit_length()} bits"
+            if isinstance(value, int)
+            else "a value with such numbers"
+        )
+    except RecursionError:
+        return "a value with tables in tables in tables"
+    return brief(text)
+
+
+def brief(text: str) -> str:
+    """A text as messages show it, with its beginning only if it is long."""
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}... ({len(text)} characters)"
 
 
 def number(
@@ -46,7 +69,8 @@ def number(
     rule = _range_rule(least, most, above)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InputError(key, value, f"must be a number {rule}".rstrip(), "write a number without quotes")
-    inside = math.isfinite(value) and least <= value <= most and (above is None or value > above)
+    finite = isinstance(value, int) or math.isfinite(value)  # an int may be too large for a float
+    inside = finite and least <= value <= most and (above is None or value > above)
     if not inside:
         raise InputError(key, value, f"must be a number {rule}".rstrip(), "choose a value in that range")
 
@@ -75,7 +99,7 @@ def one_of(key: str, value: Any, known: Iterable[str]) -> None:
     names = list(known)
     if value in names:
         return
-    close = difflib.get_close_matches(str(value), names, n=1)
+    close = difflib.get_close_matches(str(value)[:LONGEST] if isinstance(value, str) else "", names, n=1)
     hint = f"did you mean {close[0]!r}?" if close else "choose one of them"
     raise InputError(key, value, "must be one of " + ", ".join(names), hint)
 
@@ -83,6 +107,10 @@ def one_of(key: str, value: Any, known: Iterable[str]) -> None:
 def _range_rule(least: float, most: float, above: float | None) -> str:
     low = f"greater than {above:g}" if above is not None else ""
     if not low and least > -math.inf:
-        low = f"of at least {least:g}"
-    high = f"at most {most:g}" if most < math.inf else ""
+        low = f"of at least {_plain(least)}"
+    high = f"at most {_plain(most)}" if most < math.inf else ""
     return " and ".join(part for part in (low, high) if part)
+
+
+def _plain(end: float) -> str:
+    return str(end) if isinstance(end, int) else f"{end:g}"

@@ -13,7 +13,7 @@ from typing import ClassVar
 from coordinator.policies import allocation, partitions
 from coordinator.policies.registry import Policy, register
 from coordinator.view import Decision, ExecutionTime, Job, Reason, View
-from workloads.validation import whole
+from workloads.bounds import within
 
 PAPER = "Anastasiadis and Sevcik 1997"
 UNKNOWN = ExecutionTime(work_s=1.0)
@@ -108,7 +108,7 @@ class _Ordered(RunToCompletion):
         return self.order
 
     def __post_init__(self) -> None:
-        whole("order", self.order, least=0, most=2)
+        within("schedulers.order", self.order)
 
 
 @register("asp")
@@ -173,7 +173,7 @@ class ShortestDemandLimited(RunToCompletion):
     source: ClassVar[str] = f"Chiang, Mansharamani, Vernon 1994; {PAPER}, section 3.3"
 
     def __post_init__(self) -> None:
-        whole("maximum", self.maximum, least=1)
+        within("schedulers.maximum", self.maximum)
 
     def limit(self, processors: int) -> int:
         """The parameter ``maximum``."""
@@ -194,7 +194,7 @@ class Equipartition(RunToCompletion):
     source: ClassVar[str] = "the equipartition policy of the survey, section Space-Sharing Policies"
 
     def __post_init__(self) -> None:
-        whole("parts", self.parts, least=1)
+        within("schedulers.parts", self.parts)
 
     def limit(self, processors: int) -> int:
         """The size of a part, at least 1."""

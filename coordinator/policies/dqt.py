@@ -9,7 +9,7 @@ from coordinator.policies import partitions, queue_tree_front
 from coordinator.policies.registry import Policy, register
 from coordinator.policies.scan import width
 from coordinator.view import Decision, Job, Reason, Slot, View
-from workloads.validation import number
+from workloads.bounds import within
 
 
 @dataclass
@@ -136,7 +136,7 @@ class _QueueTree(Policy):
     fair: ClassVar[bool]
 
     def __post_init__(self) -> None:
-        number("quantum_ms", self.quantum_ms, above=0)
+        within("schedulers.quantum_ms", self.quantum_ms)
 
     def decide(self, view: View, why: Reason) -> Decision:
         """A table up to the end of the round, then whole rounds until something changes.

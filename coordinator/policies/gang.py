@@ -10,7 +10,8 @@ from coordinator.policies import packing, partitions
 from coordinator.policies.packing import LINEAR, PACKINGS, Seats
 from coordinator.policies.registry import Policy, register
 from coordinator.view import Decision, Reason, Slot, View
-from workloads.validation import flag, number, one_of
+from workloads.bounds import within
+from workloads.validation import flag, one_of
 
 FILLS = ("none", "jobs", "processes")
 
@@ -49,7 +50,7 @@ class Gang(Policy):
     needs_mechanism: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        number("quantum_ms", self.quantum_ms, above=0)
+        within("schedulers.quantum_ms", self.quantum_ms)
         one_of("packing", self.packing, PACKINGS)
         one_of("fill", self.fill, FILLS)
         flag("unify", self.unify)

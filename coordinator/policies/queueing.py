@@ -14,7 +14,8 @@ from coordinator.policies import partitions, registration_office
 from coordinator.policies.registration_office import Office, Rules
 from coordinator.policies.registry import Policy, register
 from coordinator.view import Decision, Reason, Slot, View
-from workloads.validation import InputError, flag, number, whole
+from workloads.bounds import within
+from workloads.validation import InputError, flag, whole
 
 PAPER = "Zhou, Brent, Qu 1997"
 
@@ -122,8 +123,8 @@ class TwoQueue(_Queueing):
     source: ClassVar[str] = f"{PAPER}, section 3"
 
     def __post_init__(self) -> None:
-        whole("service", self.service, least=0)
-        number("quantum_ms", self.quantum_ms, above=0)
+        within("schedulers.service", self.service)
+        within("schedulers.quantum_ms", self.quantum_ms)
 
     def rules(self) -> Rules:
         """One level for ever."""
@@ -155,10 +156,10 @@ class ModifiedTwoQueue(_Queueing):
     source: ClassVar[str] = f"{PAPER}, section 4"
 
     def __post_init__(self) -> None:
-        whole("service", self.service, least=0)
+        within("schedulers.service", self.service)
         whole("slots", self.slots, least=1)
-        number("quantum_ms", self.quantum_ms, above=0)
-        number("long_quantum_ms", self.long_quantum_ms, above=0)
+        within("schedulers.quantum_ms", self.quantum_ms)
+        within("schedulers.long_quantum_ms", self.long_quantum_ms)
         flag("insert", self.insert)
 
     def rules(self) -> Rules:
@@ -193,14 +194,14 @@ class MultilevelTwoQueue(_Queueing):
     source: ClassVar[str] = f"{PAPER}, sections 4 and 5"
 
     def __post_init__(self) -> None:
-        whole("service", self.service, least=0)
-        for key, least in (("slots", 0), ("limits", 0)):
+        within("schedulers.service", self.service)
+        for key in ("slots", "limits"):
             object.__setattr__(self, key, _entries(key, getattr(self, key)))
             for value in getattr(self, key):
-                whole(key, value, least=least)
+                within(f"schedulers.{key}", value)
         object.__setattr__(self, "quanta_ms", _entries("quanta_ms", self.quanta_ms))
         for value in self.quanta_ms:
-            number("quanta_ms", value, above=0)
+            within("schedulers.quanta_ms", value)
         flag("insert", self.insert)
 
     def rules(self) -> Rules:

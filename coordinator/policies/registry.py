@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, TypeVar
 
 from coordinator.view import Decision, Job, Reason, View
-from workloads.validation import InputError, one_of
+from workloads.validation import LONGEST, InputError, one_of
 
 
 class Policy(ABC):
@@ -79,7 +79,7 @@ def create(name: str, options: Mapping[str, Any]) -> Policy:
     allowed = parameters(name)
     for key, value in options.items():
         if key not in allowed:
-            close = difflib.get_close_matches(key, allowed, n=1)
+            close = difflib.get_close_matches(key[:LONGEST], allowed, n=1)
             names = ", ".join(allowed) or "none"
             remedy = f"did you mean {close[0]!r}?" if close else "remove it"
             raise InputError(key, value, f"policy {name!r} has no such parameter (it has: {names})", remedy)

@@ -8,6 +8,7 @@ from typing import ClassVar
 from coordinator.policies.gang import Gang
 from coordinator.policies.registry import Policy, register
 from coordinator.view import Decision, Reason, View
+from workloads.bounds import within
 from workloads.validation import flag, number
 
 LEAST_MS = 5000.0
@@ -32,6 +33,7 @@ class SlurmGang(Policy):
     source: ClassVar[str] = "Slurm, slurm.conf(5): PreemptMode=GANG, SchedulerTimeSlice"
 
     def __post_init__(self) -> None:
+        within("schedulers.quantum_ms", self.quantum_ms)
         number("quantum_ms", self.quantum_ms, least=LEAST_MS)
         flag("retry", self.retry)
 

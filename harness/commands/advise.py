@@ -16,9 +16,9 @@ from harness.experiment import usable_processors
 from harness.report import advice
 from harness.site import Site, Watcher
 from harness.store import Store
+from workloads.bounds import within
 from workloads.patterns import PATTERNS
 from workloads.program import Program
-from workloads.validation import whole
 
 SCHEMA = 1
 
@@ -42,7 +42,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         InputError: for a program that does not fit, or a store that cannot be read.
         LaunchError: if the host cannot be calibrated.
     """
-    whole("--jobs", options.jobs, least=1)
+    within("--jobs", options.jobs)
     program, jobs = _described(options, watcher)
     processors = len(usable_processors())
     wanted = advise.experiment(program, jobs, processors)

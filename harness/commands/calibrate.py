@@ -16,7 +16,8 @@ from harness.report import listing
 from harness.site import Site, Watcher
 from harness.statistics import median_interval
 from harness.store import Store
-from workloads.validation import InputError, whole
+from workloads.bounds import within
+from workloads.validation import InputError
 
 SCHEMA = 1
 
@@ -35,7 +36,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         InputError: on a host with one processor or without MPI.
         LaunchError: if the probe fails.
     """
-    whole("--working-set-bytes", options.working_set_bytes, least=0)
+    within("--working-set-bytes", options.working_set_bytes)
     processors = usable_processors()[:2]
     if len(processors) < 2:
         rule = "a calibration takes two processors"

@@ -13,7 +13,7 @@ from harness.report import verdicts
 from harness.results import Found, read, results_arguments
 from harness.site import Watcher
 from harness.summary import TAU_S
-from workloads.validation import number
+from workloads.bounds import within
 
 SCHEMA = 1
 
@@ -39,7 +39,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         InputError: if there is no such store or experiment, or it holds no measured runs.
         StoreError: if simulated runs cannot be recorded.
     """
-    number("--tolerance", options.tolerance, above=0, most=0.99)
+    within("--tolerance", options.tolerance)
     stored = read(options.results, options.experiment, watcher, simulate=True)
     judged = [_judged(one, options.tolerance) for one in stored]
     rows = [row for one in judged for row in one.rows]

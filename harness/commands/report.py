@@ -11,7 +11,8 @@ from harness.commands import Answer
 from harness.results import Found
 from harness.site import Watcher
 from harness.summary import TAU_S
-from workloads.validation import InputError, number, one_of
+from workloads.bounds import within
+from workloads.validation import InputError, one_of
 
 if TYPE_CHECKING:
     from harness.report.page import Content
@@ -37,7 +38,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     Raises:
         InputError: if there is no such store, experiment, format or picture, or FILE cannot be written.
     """
-    number("--tolerance", options.tolerance, above=0, most=0.99)
+    within("--tolerance", options.tolerance)
     kind = options.format or (options.output.suffix[1:] if options.output else "") or "html"
     one_of("--format", kind, FORMATS)
     found = results.read(options.results, options.experiment, watcher)[-1]

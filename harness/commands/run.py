@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 from collections.abc import Collection, Sequence
 from functools import partial
@@ -34,7 +35,8 @@ from harness.records import MEASURED_KINDS, RunRecord
 from harness.report import text
 from harness.site import Site, Tools, Watcher
 from harness.store import FILE_NAME, Store
-from workloads.validation import InputError, number
+from workloads.bounds import within
+from workloads.validation import InputError
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -104,7 +106,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         LaunchError: if the calibration fails, or the launcher is not there any more.
         Interrupted: on SIGINT or SIGTERM, with everything released.
     """
-    number("--tau", options.tau, above=0)
+    within("--tau", options.tau)
     wanted = experiment.load(
         options.experiment,
         settings=[*options.settings, *_where(options)],
@@ -145,7 +147,7 @@ def _take_over(wanted: Experiment, results: Path, watcher: Watcher) -> tuple[Wor
         InputError: if the driver is alive.
         Interrupted: on SIGINT or SIGTERM, with everything released.
     """
-    store = (results / FILE_NAME).resolve()
+    store = Path(os.path.realpath(results / FILE_NAME))
     for path, workload in takeover.runs(watcher.warn):
         purpose = measured.purpose_of(workload)
         if purpose is None or (purpose.store, purpose.digest) != (store, wanted.digest):
@@ -183,7 +185,7 @@ def _part(text: str | None, wanted: Experiment) -> set[int]:
     cells = [cell.index for cell in wanted.measured_cells]
     if text is None:
         return set(cells)
-    found = re.fullmatch(r"(\d+)/(\d+)", text)
+    found = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", text)
     if found is None or not 1 <= int(found[1]) <= int(found[2]):
         raise InputError("--part", text, "must be K/N with 1 <= K <= N", "write 1/4, 2/4, 3/4, 4/4")
     return set(cells[int(found[1]) - 1 :: int(found[2])])

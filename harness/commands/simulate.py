@@ -18,7 +18,8 @@ from harness.pool import Compute
 from harness.report import simulations
 from harness.site import Watcher
 from harness.store import Store
-from workloads.validation import InputError, number
+from workloads.bounds import within
+from workloads.validation import InputError
 
 if TYPE_CHECKING:
     from harness.mpi_pool import MpiPool
@@ -52,7 +53,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     Raises:
         InputError: for bad input.
     """
-    number("--tau", options.tau, above=0)
+    within("--tau", options.tau)
     pool = _pool() if options.mpi else None
     compute = pool.compute if pool else threads.compute
     if (written := _job_level(options)) is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import shlex
 from collections.abc import Mapping
@@ -25,6 +26,7 @@ from slurm import client
 from slurm.command import SlurmError
 from slurm.script import TASK, Script, Word
 from slurm.states import State, explain
+from workloads.bounds import within
 from workloads.validation import InputError, whole
 
 SCHEMA = 1
@@ -120,7 +122,7 @@ def _plan(options: argparse.Namespace) -> _Plan:
     try:
         how = submission.parse(written.data.get("slurm", {}))
         processors = written.data.get("processors", 0)
-        whole("processors", processors, least=0)
+        within("processors", processors)
         how = how.spread(processors)
     except InputError as error:
         raise written.located(error) from None
@@ -138,7 +140,7 @@ def _plan(options: argparse.Namespace) -> _Plan:
             slurm_gang.check(wanted, how)
         except InputError as error:
             raise written.located(error) from None
-    results = options.results.resolve()
+    results = Path(os.path.realpath(options.results))  # unlike resolve() it bears loops of links
     folder = results / "submissions" / session_name()
     scripts = _scripts(options, wanted, how, folder, results)
     return _Plan(wanted, written.source, folder, results, scripts, how)

@@ -13,6 +13,7 @@ from harness.rebuild import experiment_of
 from harness.records import POLICY, RunRecord
 from harness.site import Watcher, session_name
 from harness.store import Store, StoreError
+from workloads.bounds import within
 from workloads.validation import InputError
 
 SCHEMA = 1
@@ -35,6 +36,8 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         InputError: if there is no such store, run or timeline, or FILE cannot be written.
         StoreError: if the simulated run cannot be recorded, or the store is damaged.
     """
+    if options.run is not None:
+        within("--run", options.run)
     with Store(options.results, existing=True, warn=watcher.warn) as store:
         record = _chosen(store, options.run)
         twin = _counterpart(store, record, watcher)

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.pool import Progress
-from workloads.validation import one_of, whole
+from workloads.bounds import within
+from workloads.validation import one_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -118,7 +119,7 @@ def reproduce(
         InputError: for a paper or figure that is not known.
     """
     one_of("paper", paper, PAPERS)
-    whole("seed", seed, least=0)
+    within("seed", seed)
     model = _module(paper, "model")
     wanted = list(model.FIGURES if figures is None else figures)
     for figure in wanted:

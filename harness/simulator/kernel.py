@@ -1,8 +1,8 @@
 """The event loop.
 
 It returns to Python when a job has finished, when compute times run out, at the end of a
-table of slots that does not repeat, when the timeline is full, and at a given time; the
-next call goes on where the last one stopped.
+table of slots that does not repeat, when the timeline is full, at a given time, and after
+EVENTS events, so that an interrupt is noticed; the next call goes on where the last one stopped.
 """
 
 from __future__ import annotations
@@ -10,9 +10,12 @@ from __future__ import annotations
 from harness.simulator.alarms import ring_alarms
 from harness.simulator.compiled import entry, hot, step
 from harness.simulator.local import scheduler
-from harness.simulator.model import ENTERING, GOING, READY, TABLE_END, TIMELINE_FULL, UNTIL, State
+from harness.simulator.model import ENTERING, GOING, PAUSED, READY, TABLE_END, TIMELINE_FULL, UNTIL, State
 from harness.simulator.processor import reconsider, tick
 from harness.simulator.program import end_activity, receive, take_over
+
+EVENTS = 1 << 20
+"""They take a fraction of a second."""
 
 
 @entry
@@ -24,7 +27,9 @@ def advance(state: State) -> int:
     if clock.new_plan:
         clock.new_plan = 0
         apply_slot(state)
+    events = 0
     while clock.status == GOING:
+        events += 1
         message = state.messages[clock.head & mask]
         timer = state.timers[1]
         message_ns = message >> clock.shift
@@ -41,6 +46,8 @@ def advance(state: State) -> int:
             expire(state, timer & ((1 << clock.shift) - 1))
         if clock.recorded > clock.recording and clock.status == GOING:
             clock.status = TIMELINE_FULL
+        elif events >= EVENTS and clock.status == GOING:
+            clock.status = PAUSED
     return int(clock.status)
 
 

@@ -56,7 +56,7 @@ STARTING, COMPUTE, GAP, READING, OPENING, CLOSING, THINKING = range(7)
 FREE, HANDLING, BROADCASTING, SENDING = range(4)
 """What messages make a running process do, where that takes time."""
 
-GOING, UNTIL, REFILL, DEPARTED, TABLE_END, TIMELINE_FULL = range(6)
+GOING, UNTIL, REFILL, DEPARTED, TABLE_END, TIMELINE_FULL, PAUSED = range(7)
 """Why the kernel returned. GOING: it did not."""
 
 REQUEST_BIT, REPLY_BIT = range(2)

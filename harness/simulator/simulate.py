@@ -15,12 +15,14 @@ from numpy.typing import NDArray
 from coordinator.policies import Policy
 from coordinator.session import Plan, Session
 from coordinator.view import Job, Machine
+from harness.simulator import interruption
 from harness.simulator.kernel import advance
 from harness.simulator.machine import SimulatedJob, SimulatedMachine
-from harness.simulator.model import DEPARTED, REFILL, TABLE_END, TIMELINE_FULL
+from harness.simulator.model import DEPARTED, PAUSED, REFILL, TABLE_END, TIMELINE_FULL
 from harness.simulator.outcome import Outcome, summarize
 from harness.simulator.state import allocate, enter_job, queue_up, slot_arrays, start_timers
 from workloads.blocking import Waiting, waiting
+from workloads.bounds import within
 from workloads.program import Draws, Program
 from workloads.validation import InputError, number, whole
 
@@ -28,6 +30,9 @@ PATIENCE_NS = 100_000_000_000
 PATIENCE_FACTOR = 100.0
 """A simulation in which nothing but clock ticks happens for PATIENCE_NS and this many compute
 phases is stuck: its processes spin for each other's replies and never give way."""
+
+LONGEST_DRAWN = 64
+"""No phase is drawn so many times as long as the mean."""
 
 RANDOM_STREAM = 2**31
 """Spawn key of the machine's own random numbers (clock phases, order of queues, detours), of stream 0."""
@@ -55,8 +60,9 @@ def simulate(
 
     Raises:
         InputError: for a job larger than the machine, or numbers out of range.
+        InterruptedSimulationError: if ``harness.simulator.interruption`` says so.
     """
-    whole("seed", seed, least=0)
+    within("seed", seed)
     whole("repeat", repeat, least=0)
     whole("stream", stream, least=0)
     _check(jobs, machine)
@@ -76,6 +82,7 @@ def simulate(
     random = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(repeat, RANDOM_STREAM + stream)))
     run = _Run(jobs, machine, policy, rule, (seed, repeat), random, timeline)
     limit_ns = int(run.state.clock[0].never_ns) - 1
+    _check_phases(jobs, limit_ns)
     if timeout_s is not None:
         limit_ns = min(limit_ns, round(timeout_s * 1e9))
     failure = run.finish(limit_ns, _patience_ns(jobs))
@@ -101,6 +108,16 @@ def _check(jobs: Sequence[SimulatedJob], machine: SimulatedMachine) -> None:
                 f"a job has one process per processor, and processors is {machine.processors}",
                 "give the job fewer processes, or the machine more processors",
             )
+
+
+def _check_phases(jobs: Sequence[SimulatedJob], limit_ns: int) -> None:
+    """Raises InputError for phases that the clock cannot count, with room for the longest that are drawn."""
+    for job in jobs:
+        if job.program.granularity_us * 1e3 * LONGEST_DRAWN > limit_ns:
+            rule = f"a simulation of so many processes ends after {limit_ns / 1e9:g} s"
+            remedy = "give shorter phases, or fewer processes"
+            key = f"jobs[{job.number}].program.granularity_us"
+            raise InputError(key, job.program.granularity_us, rule, remedy)
 
 
 class _Run:
@@ -148,6 +165,9 @@ class _Run:
             clock.next_ns = min(clock.until_ns, clock.slot_end_ns + clock.late_ns)
             status = advance(self.state)
             now_ns = int(clock.now_ns)
+            interruption.check()
+            if status == PAUSED:
+                continue
             if status == REFILL:
                 self._draw(int(clock.subject))
             elif status == TIMELINE_FULL:

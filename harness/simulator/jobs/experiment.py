@@ -17,7 +17,8 @@ from harness.simulator.jobs import swf
 from harness.simulator.jobs.arrivals import PROCESSES, gaps_s, hyperexponential, moldable
 from harness.simulator.jobs.metrics import TAU_S
 from harness.simulator.jobs.model import Jobs
-from workloads.validation import InputError, flag, number, one_of, whole
+from workloads.bounds import within
+from workloads.validation import LONGEST, InputError, flag, one_of
 
 LEVEL = "jobs"
 
@@ -49,19 +50,19 @@ class Model:
     rigid: bool = False
 
     def __post_init__(self) -> None:
-        whole("count", self.count, least=2)
+        within("model.count", self.count)
         one_of("arrivals", self.arrivals, PROCESSES)
-        number("load", self.load, above=0)
-        number("cv", self.cv, above=1)
+        within("model.load", self.load)
+        within("model.cv", self.cv)
         flag("rigid", self.rigid)
         for key in ("shares", "means_s", "maxima", "mu"):
             values = getattr(self, key)
             if not isinstance(values, list | tuple) or not values:
                 raise InputError(key, values, "must be a list of at least one number", "write [1, 2]")
         for value in (*self.shares, *self.means_s):
-            number("shares" if value in self.shares else "means_s", value, above=0)
+            within("model.shares" if value in self.shares else "model.means_s", value)
         for size in self.maxima:
-            whole("maxima", size, least=1)
+            within("model.maxima", size)
         for value in self.mu:
             if not isinstance(value, int | float) or isinstance(value, bool) or not value >= 0:
                 raise InputError("mu", value, "must be a number of at least 0, or inf", "write [0.4, inf]")
@@ -133,7 +134,7 @@ def _load(data: Mapping[str, Any], file_name: str, trace: str | None) -> JobExpe
         except InputError as error:
             raise error.under("model") from None
     processors = data.get("processors", 0)
-    whole("processors", processors, least=0)
+    within("processors", processors)
     processors = processors or (read.processors if read else 0) or 0
     if not processors:
         rule = "the trace does not say how many the machine has"
@@ -141,11 +142,9 @@ def _load(data: Mapping[str, Any], file_name: str, trace: str | None) -> JobExpe
     if read is not None:
         read.jobs.check(processors)
     values = {key: data[key] for key in _NUMBERS if key in data}
-    whole("warm_up", values.get("warm_up", 0), least=0)
-    number("tau_s", values.get("tau_s", TAU_S), above=0)
-    number("half_width", values.get("half_width", 0.05), above=0)
-    whole("replications", values.get("replications", 30), least=1)
-    whole("seed", data.get("seed", 1), least=0)
+    for key, value in values.items():
+        within(key, value)
+    within("seed", data.get("seed", 1))
     return JobExperiment(
         name=str(data.get("name", file_name)),
         processors=processors,
@@ -161,7 +160,7 @@ def _scaled(trace: swf.Trace, load: Any) -> swf.Trace:
     """The trace with its times between arrivals stretched to an offered load, if one is given."""
     if load is None:
         return trace
-    number("load", load, above=0)
+    within("load", load)
     if not trace.processors:
         raise InputError("load", load, "the trace does not say how many processors it had", "leave load out")
     jobs = trace.jobs
@@ -192,7 +191,7 @@ def _known(table: Any, known: Sequence[str], prefix: str) -> None:
         raise InputError(prefix, table, "must be a table", f"write [{prefix}] above its keys")
     for key, value in table.items():
         if key not in known:
-            close = difflib.get_close_matches(key, known, n=1)
+            close = difflib.get_close_matches(key[:LONGEST], known, n=1)
             remedy = f"did you mean {close[0]!r}?" if close else "known are " + ", ".join(known)
             where = f"{prefix}.{key}" if prefix else key
             raise InputError(where, value, "is not a key that is known here", remedy)

@@ -1,0 +1,112 @@
+"""What numbers may be: one line for every number that an experiment file or an option can give.
+
+The ends are where the arithmetic still holds: times fit into 64-bit nanoseconds with room for a
+whole run of them, counts into memory. No experiment that anyone could wait for is outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from workloads.validation import number, whole
+
+
+class Bounds(NamedTuple):
+    """The least and the most, and whether it must be a whole number."""
+
+    least: float
+    most: float
+    whole: bool = False
+
+
+def _count(least: int, most: int) -> Bounds:
+    return Bounds(least, most, whole=True)
+
+
+PROCESSORS = 4096
+TIME_US = Bounds(0, 1e8)
+COST_US = Bounds(0, 1e7)
+QUANTUM_MS = Bounds(0.01, 1e8)
+WORK_S = Bounds(1e-6, 1e6)
+PLACES = _count(0, 1_000_000)
+RANDOM = _count(0, 2**63 - 1)
+
+BOUNDS: Mapping[str, Bounds] = {
+    "processors": _count(0, PROCESSORS),
+    "hosts": _count(1, PROCESSORS),
+    "repeats": _count(1, 10_000),
+    "seed": RANDOM,
+    "lease_s": Bounds(2, 86_400),
+    "jobs.count": _count(1, 1000),
+    "jobs.arrival_s": Bounds(0, 1e6),
+    "jobs.work_s": WORK_S,
+    "jobs.burst_ms": Bounds(0.001, 1e9),
+    "jobs.think_ms": Bounds(0, 1e7),
+    "jobs.bursts": _count(1, 100_000),
+    "jobs.processes": _count(1, PROCESSORS),
+    "jobs.dedicated_s": WORK_S,
+    "program.processes": _count(1, PROCESSORS),
+    "program.granularity_us": Bounds(0.001, 1e12),
+    "program.imbalance": Bounds(0, 2),
+    "program.read_gap_us": TIME_US,
+    "program.read_imbalance": Bounds(0, 2),
+    "program.dedicated_s": WORK_S,
+    "program.phases": _count(1, 1_000_000_000),
+    "program.working_set_bytes": _count(0, 1 << 40),
+    "schedulers.quantum_ms": QUANTUM_MS,
+    "schedulers.long_quantum_ms": QUANTUM_MS,
+    "schedulers.quanta_ms": QUANTUM_MS,
+    "schedulers.service": PLACES,
+    "schedulers.slots": PLACES,
+    "schedulers.limits": PLACES,
+    "schedulers.order": _count(0, 2),
+    "schedulers.maximum": _count(1, 1_000_000),
+    "schedulers.parts": _count(1, 1_000_000),
+    "schedulers.spin_switches": Bounds(0, 1e6),
+    "machine.context_switch_us": COST_US,
+    "machine.latency_us": COST_US,
+    "machine.send_us": COST_US,
+    "machine.receive_us": COST_US,
+    "machine.serve_us": COST_US,
+    "machine.poll_us": COST_US,
+    "machine.quantum_ms": Bounds(10, 1e8),
+    "slurm.nodes": _count(1, PROCESSORS),
+    "slurm.ntasks-per-node": _count(1, PROCESSORS),
+    "slurm.signal_s": _count(1, 65_535),
+    "model.count": _count(2, 10_000_000),
+    "model.load": Bounds(1e-6, 1000),
+    "model.cv": Bounds(1.000001, 1000),
+    "model.shares": Bounds(1e-9, 1),
+    "model.means_s": Bounds(1e-9, 1e9),
+    "model.maxima": _count(1, 1_000_000),
+    "load": Bounds(1e-6, 1000),
+    "warm_up": _count(0, 10_000_000),
+    "tau_s": Bounds(1e-9, 1e9),
+    "half_width": Bounds(1e-6, 1e6),
+    "replications": _count(1, 10_000),
+    "--tau": Bounds(1e-9, 1e9),
+    "--tolerance": Bounds(0.0001, 0.99),
+    "--jobs": _count(1, 1000),
+    "--working-set-bytes": _count(0, 1 << 40),
+    "--run": RANDOM,
+}
+"""By the table and the key of the file, or the option."""
+
+JOBS, RANKS, CELLS, RUNS, ALONE_S = 1000, 16_384, 10_000, 100_000, 1e7
+"""The most of a whole experiment: jobs and processes of a workload, points of a sweep, runs, and how
+long one job may take alone."""
+
+
+def within(field: str, value: Any, key: str = "") -> None:
+    """Accept a number that ``BOUNDS[field]`` allows; ``key`` is how messages name it, if not so.
+
+    Raises:
+        InputError: for anything else.
+    """
+    bounds = BOUNDS[field]
+    name = key or field.rpartition(".")[2]
+    if bounds.whole:
+        whole(name, value, least=int(bounds.least), most=int(bounds.most))
+    else:
+        number(name, value, least=bounds.least, most=bounds.most)
