@@ -89,6 +89,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _flushed(int(end.code or 0))
     except OSError as error:  # it could not print
         return _unwritten(error)
+    return _ended(options)
+
+
+def _ended(options: argparse.Namespace) -> int:
+    """Carry out a command, whatever ends it; returns the exit status."""
     try:
         with _interruptible():
             return _answered(options)

@@ -255,7 +255,7 @@ BAD_USAGE = [
         ("run", "three-jobs", "--seed", "-1"),
         "with --seed -1: seed = -1: must be a whole number",
     ),
-    (("run", "three-jobs", "--tau", "0"), "--tau = 0.0: must be a number greater than 0"),
+    (("run", "three-jobs", "--tau", "0"), "--tau = 0.0: must be a number of at least 1e-09"),
     (("run", "three-job"), "did you mean 'three-jobs'?"),
     (("run", "missing.toml"), "no such file"),
     (("run", "three-jobs", "--set", "repeats"), "--set = 'repeats': must be key=value"),

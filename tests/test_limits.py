@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
+import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
+from runs import eventually
 
-from harness import document, experiment, overrides
+from harness import cli, document, experiment, overrides
 from harness.simulator.jobs import experiment as job_experiment
-from workloads.bounds import BOUNDS
+from workloads.bounds import BOUNDS, Bounds
 from workloads.validation import InputError
 
 PROCESSES = """
@@ -173,3 +178,169 @@ def test_no_experiment_ends_in_a_traceback(tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.soak
 def test_ten_thousand_end_in_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fuzz(range(10_000), tmp_path, monkeypatch)
+
+
+SMALL = """
+processors = 2
+repeats = 1
+
+[[jobs]]
+program = { pattern = "NEWS", processes = 2, granularity_us = 1000, dedicated_s = 0.01 }
+
+[[schedulers]]
+policy = "gang"
+"""
+
+
+def said(command: str, tmp_path: Path, environment: dict[str, str] | None = None) -> tuple[int, str]:
+    """Status and stderr of a shell's command, in which LOCKSTEP stands for ours."""
+    (tmp_path / "x.toml").write_text(SMALL)
+    line = command.replace("LOCKSTEP", f"{sys.executable} -P -m harness")
+    done = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {line}"],
+        cwd=tmp_path,
+        env={**os.environ, **(environment or {})},
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        timeout=120,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr and "Exception ignored" not in done.stderr, done.stderr
+    return done.returncode, done.stderr
+
+
+NINES = "9" * 5000
+
+DOORS = [
+    ("run x.toml --hosts a:" + NINES, 2, "of at least 1 and at most 4096"),
+    ("run x.toml --set jobs.\u00b2=1", 2, "say which"),
+    ("run x.toml --seed 99999999999999999999", 2, "at most 9223372036854775807"),
+    ("run x.toml --seed " + NINES, 2, "invalid int value"),
+    ("run x.toml --part 1/" + NINES, 2, "must be K/N"),
+    ("run x.toml --tau nan", 2, "--tau = nan"),
+    ("run /dev/zero", 2, "at most 4 MiB"),
+    ("run " + "a" * 5000, 2, "neither a file"),
+    ("run " + "a" * 5000 + ".toml", 2, "file name too long"),
+    ("simulate x.toml --set program.granularity_us=1e16", 2, "at most 1e+12"),
+    ("simulate x.toml --set schedulers.0.quantum_ms=1e-300", 2, "at least 0.01"),
+    ("simulate x.toml --set schedulers.0.quantum_ms=1e300", 2, "at most 1e+08"),
+    ("simulate x.toml --set jobs.0.arrival_s=1e308", 2, "at most 1e+06"),
+    ("simulate x.toml --set repeats=" + NINES[:309], 2, "at most 10000"),
+    ("simulate x.toml --set repeats=" + NINES, 2, "TOML value"),
+    ("simulate x.toml --set x=" + "[" * 3000 + "]" * 3000, 2, "TOML value"),
+    ("trace . --run 99999999999999999999", 2, "--run = "),
+    ("compare . --tolerance 1e-400", 2, "--tolerance = 0.0"),
+    ("advise --jobs 1001", 2, "--jobs = 1001"),
+    ("calibrate --working-set-bytes " + NINES[:20], 2, "--working-set-bytes"),
+    ("reproduce dusseau96 --figure 2 --seed -1", 2, "seed = -1"),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("command", "status", "complaint"), DOORS, ids=[door[0][:50] for door in DOORS])
+def test_every_door_answers_bad_numbers_with_a_message(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+    status: int,
+    complaint: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("x.toml").write_text(SMALL)
+    assert cli.main(command.split(" ")) == status
+    err = capsys.readouterr().err
+    assert complaint in err and len(err) < 10_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("command", "status", "complaint"),
+    [
+        ("LOCKSTEP policies >&-", 2, "standard output is closed"),
+        ("LOCKSTEP policies >&- 2>&-", 2, ""),
+        ("LOCKSTEP policies > /dev/full", 1, "cannot write the results to standard output: No space left"),
+        ("LOCKSTEP policies --json > /dev/full", 1, "cannot write the results"),
+        ("LOCKSTEP --version > /dev/full", 1, "cannot write the results"),
+        ("LOCKSTEP simulate x.toml 2> /dev/full", 0, ""),
+        ("LOCKSTEP policies 2>&-", 0, ""),
+        ("LOCKSTEP policies <&-", 0, ""),
+        ("LOCKSTEP policies | true", 1, ""),
+    ],
+)
+def test_streams_that_cannot_be_written_to(tmp_path: Path, command: str, status: int, complaint: str) -> None:
+    found, err = said(command, tmp_path)
+    assert found == status and complaint in err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("COLUMNS", ""),
+        ("COLUMNS", "\u00b2"),
+        ("COLUMNS", "1"),
+        ("COLUMNS", "-5"),
+        ("PYTHONIOENCODING", "ascii"),
+    ],
+)
+def test_odd_environments(tmp_path: Path, name: str, value: str) -> None:
+    assert said("LOCKSTEP policies", tmp_path, {name: value})[0] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_simulation_ends_when_it_is_told_to(tmp_path: Path, number: signal.Signals) -> None:
+    (tmp_path / "x.toml").write_text(SMALL)
+    said("LOCKSTEP simulate x.toml", tmp_path)  # compiles, if need be
+    command = [sys.executable, "-P", "-m", "harness", "simulate", "x.toml"]
+    command += ["--set", "program.dedicated_s=1e6", "--set", "schedulers.0.quantum_ms=0.01"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE) as simulation:
+        threads = Path(f"/proc/{simulation.pid}/task")
+        assert eventually(lambda: len(list(threads.iterdir())) > 1 and spent_s(simulation.pid) > 4, 60)
+        simulation.send_signal(number)
+        begin_s = time.monotonic()
+        assert simulation.stderr is not None
+        err = simulation.stderr.read()
+        assert simulation.wait() == 130 and time.monotonic() - begin_s < 5
+    assert err.endswith(b"lockstep: interrupted\n")
+
+
+def spent_s(pid: int) -> float:
+    """Processor time of a process."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_the_documents_give_all_bounds() -> None:
+    text = (Path(__file__).parents[1] / "docs" / "formats.md").read_text()
+    table = text.partition("| number | from, to |")[2].partition("\n\n")[0]
+    told = dict(re.findall(r"^\| `([^`]+)` \| ([^|]+) \|$", table, re.MULTILINE))
+    assert told == {name: written(bounds) for name, bounds in BOUNDS.items()}
+
+
+def written(bounds: Bounds) -> str:
+    """The ends as docs/formats.md has them."""
+    return f"{bounds.least} to {bounds.most}" if bounds.whole else f"{bounds.least:g} to {bounds.most:g}"
+
+
+POINTS = f"sweep.program.granularity_us={list(range(1, 102))}"
+MORE_POINTS = f"sweep.program.read_gap_us={list(range(1, 102))}"
+SEQUENTIAL = "{kind='sequential',work_s=1,count=1000}"
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        ([POINTS, MORE_POINTS], "more than 10000 points"),
+        ([f"jobs=[{SEQUENTIAL},{SEQUENTIAL}]"], "make 2000 jobs"),
+        (["repeats=10000", POINTS], "makes 1010000 runs"),
+        (["jobs.0.program={phases=1000000000,granularity_us=1e6}"], "longer than 1e+07 s alone"),
+    ],
+)
+def test_a_whole_experiment_has_its_most(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: list[str], complaint: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert complaint in checked(SMALL, settings, False)

@@ -190,7 +190,7 @@ def test_policies_are_pure(history):
     [
         ("gangs", {}, ["must be one of", "gang", "did you mean"]),
         ("gang", {"quantum": 5}, ["no such parameter", "did you mean 'quantum_ms'"]),
-        ("gang", {"quantum_ms": 0}, ["greater than 0"]),
+        ("gang", {"quantum_ms": 0}, ["at least 0.01"]),
         ("gang", {"packing": "tight"}, ["must be one of matrix"]),
         ("partitioned", {"allocation": "best"}, ["must be one of equipartition"]),
         ("batch", {"quantum_ms": 5}, ["no such parameter", "it has: none"]),

@@ -187,6 +187,56 @@ def test_the_browser_would_tell_of_complaints_and_requests(tmp_path):
     assert asked == {"http://lockstep.example/x.png"}
 
 
+NASTY = """<script>alert(1)</script> $\\frac{$ 'x"; DROP TABLE runs;-- {{ 7 * 7 }} [red]a[/blue] & ]]> | `"""
+
+NASTY_FILE = f"""
+name = {json.dumps(NASTY)}
+processors = 2
+repeats = 2
+
+[[jobs]]
+command = ["{{launcher}}", "-n", "2", "./app", {json.dumps(NASTY)}]
+count = 2
+
+[[schedulers]]
+policy = "none"
+"""
+
+
+@pytest.fixture(scope="module")
+def nasty(tmp_path_factory):
+    """A directory with a store of an experiment whose name and command mean something elsewhere."""
+    place = tmp_path_factory.mktemp("nasty")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run_command, "real_tools", lambda *nodes: TOOLS)
+        (place / "x.toml").write_text(NASTY_FILE)
+        assert cli.main(["run", str(place / "x.toml"), "--results", str(place)]) == 0
+    return place
+
+
+def test_names_are_text_in_the_page_and_its_pictures(nasty):
+    file = nasty / "report.html"
+    assert cli.main(["report", str(nasty), "--experiment", NASTY, "-o", str(file)]) == 0
+    outline = Outline(file.read_text())
+    assert "script" not in outline.tags and "49" not in file.read_text().partition("</h1>")[0]
+    for kind in ("svg", "png"):
+        assert cli.main(["report", str(nasty), "-o", str(nasty / f"report.{kind}")]) == 0
+    assert "&lt;script&gt;alert(1)" in (nasty / "report.svg").read_text()
+    assert "$\\frac{$" in (nasty / "report.svg").read_text()
+
+
+def test_names_are_text_in_tables_and_on_the_terminal(nasty, capsys):
+    for kind in ("md", "csv"):
+        assert cli.main(["report", str(nasty), "-o", str(nasty / f"report.{kind}")]) == 0
+    text = (nasty / "report.md").read_text()
+    assert "<script>" not in text.replace("\\<", "") and "# \\<script>" in text
+    (row,) = csv.DictReader(io.StringIO((nasty / "report.csv").read_text()))
+    assert NASTY in row["program"]
+    capsys.readouterr()
+    assert cli.main(["compare", str(nasty)]) == 0
+    assert "[red]a[/blue]" in capsys.readouterr().out
+
+
 def test_a_trace_holds_both_sides_and_follows_the_format(folder):
     file = folder / "trace.json"
     assert cli.main(["trace", str(folder / "results"), "-o", str(file)]) == 0

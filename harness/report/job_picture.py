@@ -41,5 +41,6 @@ def draw(experiment: JobExperiment, rows: Sequence[Schedule]) -> Figure:
         axes.set(xlabel="time (days)", ylabel="utilisation", ylim=(0, 1))
         axes.legend(fontsize=6, ncols=3)
     saturated = ", ".join(row.label for row in rows if row.saturated)
-    picture.suptitle(f"{experiment.name}" + (f" (saturated: {saturated})" if saturated else ""), fontsize=10)
+    title = experiment.name + (f" (saturated: {saturated})" if saturated else "")
+    picture.suptitle(title, fontsize=10, parse_math=False)
     return picture

@@ -59,6 +59,7 @@ DARK: Mapping[str, str] = {
 JOBS = 6
 
 SETTINGS: dict[Any, Any] = {
+    "text.parse_math": False,  # what a command holds between two dollar signs is no formula
     "svg.fonttype": "none",
     "svg.hashsalt": "lockstep",
     "font.family": "DejaVu Sans",

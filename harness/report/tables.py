@@ -12,6 +12,9 @@ from harness.naming import program_name
 from harness.rows import Row
 from harness.statistics import estimate
 
+MARKUP = "|<\\`"
+"""Characters that would begin something else than text in Markdown."""
+
 COLUMNS = (
     "program",
     "scheduler",
@@ -42,7 +45,7 @@ def comma_separated(found: Results) -> str:
 def markdown(found: Results) -> str:
     """A heading, a table and the doubts."""
     lines = [
-        f"# {found.experiment}",
+        f"# {_short(found.experiment)}",
         "",
         "| " + " | ".join(COLUMNS) + " |",
         "|---" * len(COLUMNS) + "|",
@@ -87,4 +90,8 @@ def _shares() -> list[str]:
 def _short(value: Any) -> str:
     if value is None:
         return "-"
-    return f"{value:.3f}" if isinstance(value, float) else str(value).replace("|", "\\|")
+    return (
+        f"{value:.3f}"
+        if isinstance(value, float)
+        else "".join(f"\\{c}" if c in MARKUP else c for c in str(value))
+    )
