@@ -203,7 +203,7 @@ def said(command: str, tmp_path: Path, environment: dict[str, str] | None = None
         capture_output=True,
         encoding="utf-8",
         errors="replace",
-        timeout=120,
+        timeout=900,  # compiling the simulator may take minutes
         check=False,
     )
     assert "Traceback" not in done.stderr and "Exception ignored" not in done.stderr, done.stderr
