@@ -157,30 +157,13 @@ class ScheduleRecord:
     conditions: Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class SwitchSummary:
-    """How late slots were switched, and how far apart on different processors, in ns."""
-
-    count: int
-    lateness_p50_ns: float
-    lateness_p99_ns: float
-    skew_p50_ns: float
-    skew_p99_ns: float
-
-
-def switch_summary(switches: Sequence[Switch]) -> SwitchSummary | None:
-    """Medians and 99th percentiles, None if there were no switches."""
-    if not switches:
-        return None
-    lateness = sorted(switch.lateness_ns for switch in switches)
-    skew = sorted(switch.skew_ns for switch in switches)
-    return SwitchSummary(
-        len(switches),
-        quantile(lateness, 0.5),
-        quantile(lateness, 0.99),
-        quantile(skew, 0.5),
-        quantile(skew, 0.99),
-    )
+def switch_summary(switches: Sequence[Switch]) -> dict[str, float]:
+    """How many, and medians and 99th percentiles of lateness and skew; empty for none."""
+    summary: dict[str, float] = {"count": len(switches)} if switches else {}
+    for what in ("lateness", "skew") if switches else ():
+        times_ns = sorted(getattr(switch, f"{what}_ns") for switch in switches)
+        summary |= {f"{what}_p{share}_ns": quantile(times_ns, share / 100) for share in (50, 99)}
+    return summary
 
 
 def between_nodes_ns(switches: Sequence[Switch]) -> list[int]:

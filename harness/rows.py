@@ -68,14 +68,6 @@ class Waits:
 
 
 @dataclass(frozen=True)
-class WaitKinds:
-    """Waits at barriers and for reads."""
-
-    barrier: Waits
-    read: Waits
-
-
-@dataclass(frozen=True)
 class Responses:
     """Response times of the bursts of interactive jobs."""
 
@@ -94,7 +86,7 @@ class Summary:
         breakdown: shares of the processors' time.
         makespan_s, dedicated_s: medians; the latter of the sums of the dedicated times.
         switches: None if the policy holds nothing.
-        waits: of all jobs.
+        waits: of all jobs, "barrier" and "read".
         responses: None without interactive jobs.
         failures: how many runs failed.
     """
@@ -105,7 +97,7 @@ class Summary:
     makespan_s: float | None = None
     dedicated_s: float | None = None
     switches: Switches | None = None
-    waits: WaitKinds | None = None
+    waits: Mapping[str, Waits] | None = None
     responses: Responses | None = None
     failures: int = 0
 

@@ -198,7 +198,7 @@ class Store:
         if summary := switch_summary(record.switches):
             every = json.dumps([dataclasses.astuple(switch) for switch in record.switches])
             blob = zlib.compress(every.encode())
-            self._insert("switches", {"run": run} | dataclasses.asdict(summary) | {"every": blob})
+            self._insert("switches", {"run": run} | summary | {"every": blob})
         self._insert("checksums", {"run": run, "sha256": checksum(self._database, run)})
         return run
 

@@ -22,7 +22,7 @@ from harness.records import (
     between_nodes_ns,
     quantile,
 )
-from harness.rows import Job, Percentiles, Responses, Row, Slowdowns, Summary, Switches, WaitKinds, Waits
+from harness.rows import Job, Percentiles, Responses, Row, Slowdowns, Summary, Switches, Waits
 from harness.statistics import bounded_slowdown, estimate
 
 TAU_S = 1.0
@@ -148,7 +148,7 @@ def _summary(repeats: Sequence[_Repeat], tau_s: float, failures: int) -> Summary
         makespan_s=statistics.median(one.makespan_ns for one in repeats) / 1e9,
         dedicated_s=statistics.median(sum(one.dedicated_ns) for one in repeats) / 1e9,
         switches=_switches(runs),
-        waits=WaitKinds(_waits(runs, "barrier"), _waits(runs, "read")),
+        waits={kind: _waits(runs, kind) for kind in ("barrier", "read")},
         responses=_responses(runs),
         failures=failures,
     )
