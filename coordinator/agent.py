@@ -24,7 +24,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
-from coordinator import cleanup, descriptors, guardian, mechanisms, protocol, setup
+from coordinator import cleanup, descriptors, guardian, mechanisms, protocol, setup, stopped
 from coordinator.claims import Claim
 from coordinator.clock import Clock, Sample
 from coordinator.lease import BEAT_NS, Lease
@@ -35,6 +35,7 @@ from coordinator.roster import Peer, Roster
 from coordinator.rundir import HEAD_START_S, OtherHostError, RunDirectory
 from coordinator.setup import Setup
 from coordinator.slots import Switcher
+from coordinator.stopped import Stopped
 from coordinator.timer import Alarm
 from workloads.record import COUNTED, flaw
 
@@ -72,6 +73,7 @@ class Agent:
         self._claim: Claim | None = None
         self._over = False
         self._linger_s = 1.0
+        self._stopped, self._looks = Stopped(), 0
 
     def run(self) -> None:
         """Serve until the driver says End or is gone."""
@@ -180,6 +182,20 @@ class Agent:
         with suppress(OSError):  # the guardian's end is noticed by itself
             self._guardian.send(b"\n", socket.MSG_DONTWAIT)
         self._roster.look_below()
+        self._look()
+
+    def _look(self) -> None:
+        """Tell of what somebody else has stopped: each time of another rank, which must not take long."""
+        self._looks += 1
+        seen = [(f"the guardian of {socket.gethostname()}", self._guardian_process.pid)]
+        running = [peer for peer in self._roster if not self._switcher.holds(peer.job, peer.rank)]
+        if running:
+            peer = running[self._looks % len(running)]
+            name, pid = f"rank {peer.rank} of job {peer.job}", peer.process.pid
+            seen += [(name, pid), (f"the parent of {name}", stopped.parent(pid))]
+        for what, pid in seen:
+            if text := self._stopped.look(what, pid):
+                self._tell(protocol.Trouble(text, fatal=False))
 
     def _on_echo(self, echo: protocol.Echo) -> None:
         now_ns = self._clock.read_ns()

@@ -28,6 +28,7 @@ from coordinator.priority import prompt
 from coordinator.processes import Process
 from coordinator.rundir import RunDirectory
 from coordinator.session import Plan, Session
+from coordinator.stopped import Launchers
 from coordinator.timer import Alarm
 from coordinator.view import Job
 from coordinator.workload import Result, Switch, Workload
@@ -107,6 +108,7 @@ class Driver:
         self._jobs = {job.number: job for job in workload.jobs}
         self._discards = Discards(directory, self._warn)
         self._logs = Logs(directory, self._warn)
+        self._launchers = Launchers(self._warn, wrapped=bool(workload.nodes))
         self._switches: list[Switch] = []
         self._warnings: list[str] = []
         self._history = History(directory.history)
@@ -291,6 +293,7 @@ class Driver:
         self._nodes.check(now_ns)
         self._discards.go_on(now_ns)
         self._logs.bound(now_ns)
+        self._launchers.look(now_ns, {job: part.mpiexec for job, part in self._parts.items()})
         for job, part in self._parts.items():
             if part.give_up_ns is not None and now_ns >= part.give_up_ns:
                 self._fail(job, part.failure)

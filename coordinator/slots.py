@@ -58,6 +58,11 @@ class Switcher:
         """The rank is no longer there."""
         self._ranks.pop((job, rank), None)
 
+    def holds(self, job: int, rank: int) -> bool:
+        """Whether the rank is kept from running at this moment."""
+        adopted = self._ranks.get((job, rank))
+        return adopted is not None and adopted.state == HOLD
+
     def publish(self, table: Table) -> None:
         """A table to carry out from its time on; it overrides earlier ones that begin later."""
         self._coming = [other for other in self._coming if other.from_ns < table.from_ns] + [table]
