@@ -80,17 +80,17 @@ def test_frames_have_the_documented_columns(records, tmp_path):
 
 @pytest.mark.parametrize("table", list(schema.TABLES))
 def test_records_are_immutable(records, tmp_path, table):
-    with sqlite3.connect(tmp_path / "results" / store.FILE_NAME) as database:
+    with sqlite3.connect(tmp_path / "results" / store.FILE_NAME) as connection:
         if table == "calibrations":
             with Store(tmp_path / "results") as opened:
                 opened.add_calibration(Calibration("s", "now", "switch_ns", [1.0], [0, 1], 0, "mpich", {}))
         if table == "schedules":
             with Store(tmp_path / "results") as opened:
                 opened.add_schedules([ScheduleRecord("s", "now", "e", {}, 4, 1, {}, {}, {}, 1, "", {})])
-        column = database.execute(f"SELECT * FROM {table}").description[0][0]
+        column = connection.execute(f"SELECT * FROM {table}").description[0][0]
         for deed in (f"UPDATE {table} SET {column} = 7", f"DELETE FROM {table}"):
             with pytest.raises(sqlite3.IntegrityError, match="immutable"):
-                database.execute(deed)
+                connection.execute(deed)
 
 
 def test_a_run_is_stored_whole_or_not_at_all(records, tmp_path):
@@ -105,16 +105,16 @@ def test_a_run_is_stored_whole_or_not_at_all(records, tmp_path):
 
 def test_a_newer_store_is_refused(records, tmp_path):
     file = tmp_path / "results" / store.FILE_NAME
-    with sqlite3.connect(file) as database:
-        database.execute(f"PRAGMA user_version = {schema.SCHEMA + 1}")
+    with sqlite3.connect(file) as connection:
+        connection.execute(f"PRAGMA user_version = {schema.SCHEMA + 1}")
     for attempt in (lambda: Store(tmp_path / "results"), lambda: store.load(file)):
         with pytest.raises(InputError, match=f"found {schema.SCHEMA + 1}, required {schema.SCHEMA}"):
             attempt()
 
 
 def test_other_files_are_refused_and_left_alone(tmp_path):
-    with sqlite3.connect(tmp_path / store.FILE_NAME) as database:
-        database.execute("CREATE TABLE theirs (x)")
+    with sqlite3.connect(tmp_path / store.FILE_NAME) as connection:
+        connection.execute("CREATE TABLE theirs (x)")
     with pytest.raises(InputError, match="another program's database"):
         Store(tmp_path)
     text = tmp_path / "text"
@@ -366,8 +366,8 @@ def test_timelines_are_kept_apart_and_come_back(records, tmp_path):
 
 def test_an_older_store_is_migrated(records, tmp_path):
     file = tmp_path / "results" / store.FILE_NAME
-    with sqlite3.connect(file) as database:
-        database.executescript("DROP TABLE timelines; PRAGMA user_version = 1;")
+    with sqlite3.connect(file) as connection:
+        connection.executescript("DROP TABLE timelines; PRAGMA user_version = 1;")
     with Store(tmp_path / "results") as opened:
         assert opened.with_timelines(records[0].digest) == []
         opened.add_run(records[0])

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.machine import TICKS_PER_S, check_values
 from harness.simulator import local
 from harness.simulator.local import round_robin
 from harness.simulator.local.svr4 import Table
+from workloads.machine import TICKS_PER_S, check_values
 from workloads.program import Program
 from workloads.validation import InputError, flag, number, one_of, whole
 

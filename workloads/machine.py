@@ -1,0 +1,54 @@
+"""What the values of a simulated machine may be, in an experiment file and in the simulator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from workloads.bounds import within
+from workloads.validation import InputError, one_of, whole
+
+LOCAL_SCHEDULERS = ("svr4", "round-robin", "fifo", "eevdf", "rr")
+TIMERS = ("independent", "synchronised")
+READ_SERVERS = ("process", "network")
+COLUMNS = ("quantum", "tqexp", "slpret", "maxwait", "lwait")
+TICKS_PER_S = 100
+COSTS = ("context_switch_us", "latency_us", "send_us", "receive_us", "serve_us", "poll_us")
+
+
+def check_values(values: Mapping[str, Any]) -> None:
+    """Accept what a machine, simulated or in a file, is given, else raise InputError."""
+    for key in COSTS:
+        if key in values:
+            within(f"machine.{key}", values[key])
+    for key, known in (("timers", TIMERS), ("reads_served_by", READ_SERVERS)):
+        if key in values:
+            one_of(key, values[key], known)
+    if "dispatch_table" in values:
+        _check_table(values["dispatch_table"])
+    if "quantum_ms" in values:
+        _check_quantum(values["quantum_ms"], values.get("local"))
+
+
+def _check_quantum(quantum_ms: Any, local: Any) -> None:
+    within("machine.quantum_ms", quantum_ms)
+    tick_ms = 1000 / TICKS_PER_S
+    if quantum_ms % tick_ms:
+        rule = f"is not a multiple of the clock tick of {tick_ms:g} ms"
+        raise InputError("quantum_ms", quantum_ms, rule, "give 10, 20, 30, ...")
+    if local != "round-robin":
+        rule = f"is the quantum of round-robin, and local is {local!r}"
+        raise InputError("quantum_ms", quantum_ms, rule, 'write local = "round-robin"')
+
+
+def _check_table(rows: Any) -> None:
+    if not isinstance(rows, Sequence) or isinstance(rows, str) or not rows:
+        rule = "must be a list of at least one row"
+        raise InputError("dispatch_table", rows, rule, "give one row per priority")
+    for index, row in enumerate(rows):
+        where = f"dispatch_table[{index}]"
+        if not isinstance(row, Sequence) or isinstance(row, str) or len(row) != len(COLUMNS):
+            raise InputError(where, row, "must be " + ", ".join(COLUMNS), "give five whole numbers")
+        for name, value in zip(COLUMNS, row, strict=True):
+            most = len(rows) - 1 if name in ("tqexp", "slpret", "lwait") else 2**31 - 1
+            whole(f"{where}.{name}", value, least=1 if name == "quantum" else 0, most=most)
