@@ -1,1 +1,26 @@
 """Experiments and answers: what to run, how often, what is kept, and what it says."""
+
+from __future__ import annotations
+
+import os
+import signal
+from types import FrameType
+
+ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+INTERRUPTED = 130
+
+
+def end_quietly_when_interrupted() -> None:
+    """Let an ending signal end the process with one line, as long as nobody else handles it.
+
+    That is while the rest is still being imported: nothing has been started yet that would have to
+    be released.
+    """
+    for number in ENDING_SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
+            signal.signal(number, _end)
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    os.write(2, b"lockstep: interrupted\n")
+    os._exit(INTERRUPTED)

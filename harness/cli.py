@@ -1,4 +1,4 @@
-"""The ``lockstep`` command: the only place that prints and, but for ``harness.__main__``, exits.
+"""The ``lockstep`` command: the only place that prints and exits.
 
 Exit status: 0 done; 1 it ran and something failed; 2 bad input or usage; 130 interrupted,
 with everything released.
@@ -19,14 +19,14 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
+from harness import ENDING_SIGNALS, INTERRUPTED, end_quietly_when_interrupted
 from harness.commands import COMMANDS, Answer, Interrupted
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+DONE, FAILED, BAD_INPUT = 0, 1, 2
 WIDTH_WITHOUT_TERMINAL = 120
-ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class _CommandParser(argparse.ArgumentParser):
@@ -253,6 +253,5 @@ def _interruptible() -> Iterator[None]:
 
 
 if __name__ == "__main__":
-    from harness.__main__ import main as start
-
-    sys.exit(start())
+    end_quietly_when_interrupted()
+    sys.exit(main())
