@@ -1,5 +1,6 @@
 """Reproductions of papers: their form, and the results that take little time."""
 
+import importlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -224,3 +225,8 @@ def test_times_between_arrivals_have_their_mean_and_variation(process, cv):
 def test_bad_arrivals_are_named(process, options, words):
     with pytest.raises(InputError, match=words):
         gaps_s(process, 10, 10.0, np.random.default_rng(1), **options)
+
+
+@pytest.mark.parametrize("paper", papers.PAPERS)
+def test_every_paper_says_what_quick_mode_shortens(paper):
+    assert importlib.import_module(f"harness.papers.{paper}.model").QUICK

@@ -113,6 +113,9 @@ def _apart(ours: Replications, theirs: Replications) -> Mean:
     return Mean(a.mean / b.mean, half, min(a.n, b.n))
 
 
+QUICK = "intervals of 10 % where the paper has 5 %, at most 20 replications"
+
+
 def simulate_figures(figures: Sequence[str], quick: bool, seed: int, progress: Progress) -> Results:
     """Simulate what ``figures`` need; quick mode stops at twice the paper's interval."""
     columns = dict.fromkeys(column for figure in figures for column in COLUMNS.get(figure, ()))
