@@ -14,6 +14,7 @@ import os
 import selectors
 import signal
 import socket
+import subprocess
 import sys
 import syslog
 import time
@@ -289,7 +290,8 @@ class Agent:
 
     def _on_guardian(self) -> None:
         self._selector.unregister(self._guardian)
-        self._guardian_process.wait()
+        with suppress(subprocess.TimeoutExpired):
+            self._guardian_process.wait(1.0)
         self._tell(protocol.Trouble("the guardian has gone; the run cannot go on without it", fatal=True))
 
     # The ranks.

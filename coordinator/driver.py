@@ -25,7 +25,7 @@ from coordinator.logs import Logs
 from coordinator.nodes import SILENCE, Contacts, Nodes
 from coordinator.outcome import Part, never_begun, outcome, unfit
 from coordinator.priority import prompt
-from coordinator.processes import Process
+from coordinator.processes import STUBBORN_S, Process
 from coordinator.rundir import RunDirectory
 from coordinator.session import Plan, Session
 from coordinator.stopped import Launchers
@@ -143,9 +143,7 @@ class Driver:
             # Again, in case the guardian was killed.
             cleanup.release(self._directory)
             self._directory.unlock()
-            for part in self._parts.values():
-                if part.mpiexec is not None:
-                    part.mpiexec.wait()
+            launch.reap((part.mpiexec for part in self._parts.values()), STUBBORN_S)
         return ""
 
     def result(self, failure: str) -> Result:
@@ -439,7 +437,7 @@ class Driver:
             # The agents' guardians are elsewhere; who ends the launchers here if we cannot?
             keeper, hold = guardian.start(self._directory, patience_s=workload.lease_s)
             self._note(history.Guarded(keeper.pid))
-            stack.callback(keeper.wait, guardian.RELEASE_S)
+            stack.callback(launch.reap, [keeper], guardian.RELEASE_S)
             stack.callback(hold.close)
         tell = (self._on_message, self._on_loss)
         self._nodes = Nodes(workload, means.mechanism, self._directory, means.launcher, *tell, self.contacts)

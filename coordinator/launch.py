@@ -10,8 +10,9 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -351,6 +352,20 @@ Started = subprocess.Popen[bytes] | Adopted
 def handle(program: Started) -> Process:
     """A handle on a program, to watch for its end."""
     return program.handle() if isinstance(program, Adopted) else Process(program.pid)
+
+
+def reap(programs: Iterable[Started | None], timeout_s: float) -> bool:
+    """Wait for programs that have been told to end, so long for all of them; returns whether all have ended.
+
+    The kernel may take long to end one, for example while it waits for a file system that is gone.
+    """
+    deadline = time.monotonic() + timeout_s
+    waited = [program for program in programs if program is not None]
+    for program in waited:
+        if program.poll() is None:
+            with suppress(OSError), closing(handle(program)) as ending:
+                ending.wait(deadline - time.monotonic())
+    return all(program.poll() is not None for program in waited)
 
 
 def run_session(argv: Sequence[str], environment: Mapping[str, str], timeout_s: float) -> str:

@@ -339,9 +339,7 @@ class Nodes:
             if node.starter is not None and node.starter.poll() is None:
                 node.starter.kill()
         self._hub.close(0.2)
-        for node in self._nodes:
-            if node.starter is not None:
-                node.starter.wait()
+        launch.reap((node.starter for node in self._nodes), processes.STUBBORN_S)
 
     def _end(self, nodes: Sequence[_Node]) -> None:
         """Let some agents end, and wait until they have, or have had time to release everything."""

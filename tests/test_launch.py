@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -110,6 +111,21 @@ def test_a_session_that_takes_too_long_is_ended_with_all_its_descendants(tmp_pat
     assert time.monotonic() - begin < 10
     sleeper = int(pid_file.read_text())
     assert eventually(lambda: RUN not in marked().get(sleeper, {}))
+
+
+def test_programs_that_do_not_end_are_waited_for_no_longer_than_allowed() -> None:
+    ending, lasting = subprocess.Popen(["true"]), subprocess.Popen(["sleep", "60"])
+    try:
+        begin = time.monotonic()
+        of_another_run = launch.Adopted(lasting.pid, "a run")
+        assert launch.reap([None, ending, of_another_run], 10)
+        assert not launch.reap([lasting, ending, lasting], 0.05)
+        assert time.monotonic() - begin < 5
+        lasting.kill()
+        assert launch.reap([lasting], 10) and lasting.returncode == -signal.SIGKILL
+    finally:
+        lasting.kill()
+        lasting.wait()
 
 
 def test_the_end_of_a_file_is_told(tmp_path: Path) -> None:
