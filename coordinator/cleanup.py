@@ -68,7 +68,12 @@ def _add_groups_of(run: str, groups: list[Path]) -> list[Path]:
 
 def _is_group_of(run: str, name: object) -> bool:
     """Whether this, from a journal, can be the control group of a run."""
-    return isinstance(name, str) and Path(name).name == f"lockstep-{run}" and "\0" not in name
+    if not isinstance(name, str) or Path(name).name != f"lockstep-{run}":
+        return False
+    try:
+        return b"\0" not in os.fsencode(name)
+    except UnicodeEncodeError:
+        return False
 
 
 def _end(run: str, spare: Collection[int], evidence: Evidence) -> Iterator[str]:

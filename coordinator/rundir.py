@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import json
 import os
 import re
 import secrets
 import shutil
 import socket
-import stat
 import tempfile
 import time
 from collections.abc import Iterator
@@ -25,6 +23,7 @@ from typing import Any
 
 from coordinator import identity, keeper
 from coordinator.caretaker import Caretaker
+from coordinator.journal import Journal
 from coordinator.ownership import check_own, check_way
 from coordinator.processes import DIRECTORY, RUN
 from workloads.validation import InputError
@@ -34,12 +33,6 @@ HEAD_START_S = 30.0
 
 RUN_ID = re.compile("[0-9a-f]{8}")
 """How runs are named."""
-
-OWN = os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
-"""How a journal is opened, which may be something else that only has its name."""
-
-JOURNAL_BYTES = 1 << 24
-"""So much of a journal is read: several times what the largest run writes."""
 
 SOCKET_PATH_BYTES = 107
 """The longest path of a UNIX socket (sun_path less its final zero)."""
@@ -79,7 +72,7 @@ class RunDirectory:
         self.run = path.name
         self._shown = shown or path
         self._lock: int | None = None
-        self._kept: int | None = None
+        self._journal = Journal(path / "journal")
         self._caretaker: Caretaker | None = None
 
     def __str__(self) -> str:
@@ -199,15 +192,12 @@ class RunDirectory:
         return self.path / f"records-{job}"
 
     def note(self, **entry: Any) -> None:
-        """Add a line to the journal. One write, so that a reader sees all of it or nothing.
+        """Add a line to the journal.
 
         Raises:
             OSError: if there is no room for all of it.
         """
-        line = json.dumps(entry).encode() + b"\n"
-        with self._journal(os.O_WRONLY | os.O_CREAT) as journal:
-            if os.write(journal, line) < len(line):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path / "journal"))
+        self._journal.add(entry)
 
     def note_process(self, pid: int, job: int | None = None) -> None:
         """Note a process that has been started or taken over, unless it is gone or there is no room.
@@ -220,16 +210,7 @@ class RunDirectory:
 
     def notes(self) -> list[dict[str, Any]]:
         """The lines of the journal, whatever they say; none if it is gone."""
-        try:
-            with self._journal(os.O_RDONLY) as journal:
-                data = os.pread(journal, JOURNAL_BYTES, 0) if stat.S_ISREG(os.fstat(journal).st_mode) else b""
-        except OSError:
-            return []
-        entries = []
-        for line in data.splitlines():
-            with suppress(ValueError, RecursionError):
-                entries.append(json.loads(line))
-        return [entry for entry in entries if isinstance(entry, dict)]
+        return self._journal.entries()
 
     def keep(self) -> None:
         """Hold on to the journal: from now on it can be read and written even if the directory vanishes.
@@ -237,22 +218,7 @@ class RunDirectory:
         Raises:
             OSError: if there is none.
         """
-        if self._kept is None:
-            self._kept = os.open(
-                self.path / "journal", os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
-            )
-
-    @contextmanager
-    def _journal(self, flags: int) -> Iterator[int]:
-        """A descriptor of the journal."""
-        if self._kept is not None:
-            yield self._kept
-            return
-        descriptor = os.open(self.path / "journal", flags | OWN, 0o600)
-        try:
-            yield descriptor
-        finally:
-            os.close(descriptor)
+        self._journal.keep()
 
     def check(self) -> None:
         """See to it that this is a run's directory, which nobody but us can have made or changed.
@@ -330,10 +296,10 @@ class RunDirectory:
 
     def unlock(self) -> None:
         """Give up the lock that ``create`` or ``take`` took, and the journal; it stays as it is if we end."""
-        for descriptor in (self._lock, self._kept):
-            if descriptor is not None:
-                os.close(descriptor)
-        self._lock = self._kept = None
+        self._journal.close()
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
         self.entrust()
 
     def remove(self) -> bool:

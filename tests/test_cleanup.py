@@ -130,6 +130,8 @@ def test_a_journal_may_say_anything(number: int, runtime: Path) -> None:
     directory.unlock()
     with (directory.path / "journal").open("ab") as journal:
         journal.write(JOURNALS[number] + b"\n")
+        for place in (r"/\ud800", r"/\udcff", r"/\u0000", "/etc"):
+            journal.write(f'{{"cgroup": "{place}/lockstep-{directory.run}"}}\n'.encode())
     process = sleeper(directory)
     assert cleanup.clean() == [
         f"run {directory.run}: ended 1 process",
