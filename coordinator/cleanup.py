@@ -27,6 +27,10 @@ PATIENCE_S = 0.25
 """How long to wait for segments that are still in use, by dying processes or by other programs."""
 
 
+FILE_TIMES_S = 0.01
+"""By how much the time of a file may be behind the clock: it is that of the last tick of the kernel."""
+
+
 def release(directory: RunDirectory, spare: Collection[int] = ()) -> list[str]:
     """End everything of a run and remove what it made; returns what was done, in sentences.
 
@@ -36,12 +40,14 @@ def release(directory: RunDirectory, spare: Collection[int] = ()) -> list[str]:
     """
     notes = directory.notes()
     groups = [Path(note["cgroup"]) for note in notes if _is_group_of(directory.run, note.get("cgroup"))]
+    times_s = [made_s for note in notes if isinstance(made_s := note.get("made_s"), float)]
     steps: list[Callable[[], Iterable[str]]] = [
         lambda: _thaw(groups),
         lambda: _thaw(_add_groups_of(directory.run, groups)),
+        lambda: _add_earliest(directory.run, times_s),
         lambda: _end(directory.run, spare, Evidence.of(notes, groups)),
         lambda: _remove_cgroups(groups),
-        lambda: _remove_segments(note.get("made_s") for note in notes),
+        lambda: _remove_segments(times_s),
         lambda: [f"removed directory {directory}"] if directory.remove() else [],
     ]
     did = []
@@ -64,6 +70,13 @@ def _add_groups_of(run: str, groups: list[Path]) -> list[Path]:
     """``groups`` and those that there are although no journal names them."""
     groups += [group for group in mechanisms.cgroups_of_runs() if group.name == f"lockstep-{run}"]
     return groups
+
+
+def _add_earliest(run: str, times_s: list[float]) -> list[str]:
+    """Without a time from the journal, go by the start of the oldest process of the run."""
+    if not times_s and (starts := processes.starts_s(run)):
+        times_s.append(min(starts) - FILE_TIMES_S)
+    return []
 
 
 def _is_group_of(run: str, name: object) -> bool:
@@ -90,10 +103,8 @@ def _remove_cgroups(groups: Iterable[Path]) -> Iterator[str]:
             yield f"thawed and removed cgroup {group}"
 
 
-def _remove_segments(times_s: Iterable[object]) -> Iterator[str]:
+def _remove_segments(times_s: Iterable[float]) -> Iterator[str]:
     for since_s in times_s:
-        if not isinstance(since_s, float):
-            continue
         for path in remove_segments(since_s):
             yield f"removed shared memory {path}"
 

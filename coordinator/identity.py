@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import os
 import re
+import time
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,12 +17,22 @@ NAME = re.compile(r"([^/]{1,100})/([0-9]{1,10})/([0-9]{1,20})")
 
 
 class Stat(NamedTuple):
-    """What /proc/PID/stat says of a process; ``start`` in clock ticks since the boot."""
+    """What /proc/PID/stat says of a process.
+
+    Attributes:
+        state: a letter.
+        parent: its pid.
+        session: the pid of the process that leads it.
+        start: in clock ticks since the boot.
+        beginning: whether it is just becoming another program, whose environment is not to be seen yet; false
+            for a process that we may not look into.
+    """
 
     state: str
     parent: int
     session: int
     start: int
+    beginning: bool = False
 
 
 def stat(pid: int) -> Stat | None:
@@ -29,9 +40,17 @@ def stat(pid: int) -> Stat | None:
     try:
         # The name of the process, in brackets, may contain anything.
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-        return Stat(fields[0].decode(), int(fields[1]), int(fields[3]), int(fields[19]))
+        memory, environment_end = fields[20], fields[48]
+        beginning = memory != b"0" and environment_end == b"0"
+        return Stat(fields[0].decode(), int(fields[1]), int(fields[3]), int(fields[19]), beginning)
     except (OSError, ValueError, IndexError):
         return None
+
+
+def start_s(process: Stat) -> float:
+    """When a process has started, as ``time.time`` tells it."""
+    boot_s = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+    return boot_s + process.start / os.sysconf("SC_CLK_TCK")
 
 
 def pids() -> list[int]:

@@ -33,6 +33,10 @@ STUBBORN_S = 5.0
 """How long to wait for the kernel to carry out SIGKILL."""
 
 
+BEGINNING_S = 0.25
+"""How long to wait for the environment of a process that is just becoming another program."""
+
+
 class Process:
     """A handle on one process, which a reused pid cannot turn to another one; it may be at hand already.
 
@@ -95,9 +99,18 @@ def _children(pid: int) -> Iterator[int]:
 
 
 def environment_of(pid: int) -> dict[str, str]:
-    """The environment that ``pid`` was started with; empty if it is gone or not ours to read."""
+    """The environment that ``pid`` was started with; empty if it is gone or not ours to read.
+
+    A process that is just becoming another program is waited for, in moments.
+    """
+    file, deadline = Path(f"/proc/{pid}/environ"), time.monotonic() + BEGINNING_S
     try:
-        data = Path(f"/proc/{pid}/environ").read_bytes()
+        data = file.read_bytes()
+        while not data and (known := identity.stat(pid)):
+            data = file.read_bytes()  # after the look at its state, so that it is not missed in between
+            if data or not known.beginning or time.monotonic() > deadline:
+                break
+            time.sleep(0.0005)
     except OSError:
         return {}
     pairs = (entry.partition("=") for entry in os.fsdecode(data).split("\0") if "=" in entry)
@@ -145,6 +158,12 @@ def find(
         else:
             process.close()
     return found
+
+
+def starts_s(run: str) -> list[float]:
+    """When the processes that carry the mark of a run have started, as ``time.time`` tells it."""
+    pids = [pid for pid, variables in marked().items() if variables[RUN] == run]
+    return [identity.start_s(found) for pid in pids if (found := identity.stat(pid))]
 
 
 def _is_of(run: str, job: int | None, variables: Mapping[str, str]) -> bool:

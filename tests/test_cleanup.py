@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
@@ -62,6 +63,24 @@ def test_a_stopped_process_without_a_driver_is_ended_and_told(runtime: Path) -> 
     assert f"run {directory.run}: ended 1 process" in said
     assert f"run {directory.run}: removed directory {directory.path}" in said
     assert list(runtime.iterdir()) == []
+
+
+def test_without_a_journal_segments_are_known_by_the_age_of_the_processes(runtime: Path) -> None:
+    directory = RunDirectory.create()
+    segments = [Path(f"/dev/shm/mpich_shm_lockstep_test_{directory.run}_{age}") for age in ("old", "new")]
+    try:
+        segments[0].touch()
+        time.sleep(0.05)  # the kernel tells the start of a process in hundredths of a second
+        process = sleeper(directory)
+        segments[1].touch()
+        directory.unlock()
+        assert directory.remove()
+        assert f"run {directory.run}: ended 1 process" in cleanup.release(RunDirectory(directory.path))
+        assert process.wait(5) == -signal.SIGTERM
+        assert [segment.exists() for segment in segments] == [True, False]
+    finally:
+        for segment in segments:
+            segment.unlink(missing_ok=True)
 
 
 def test_segments_in_use_and_those_of_others_stay() -> None:

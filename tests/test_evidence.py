@@ -230,3 +230,13 @@ def test_a_rank_that_hides_its_mark_does_not_stay_stopped(
         finally:
             for pid in hidden():
                 os.kill(pid, signal.SIGKILL)
+
+
+def test_a_process_that_is_just_becoming_another_program_is_found(directory: RunDirectory) -> None:
+    """For a moment the kernel shows no environment; in the next one nobody may look any more."""
+    for _ in range(50):
+        with subprocess.Popen(["sleep", "60"], env={**os.environ, **directory.marks}) as process:
+            try:
+                assert environment_of(process.pid).get(RUN) == directory.run
+            finally:
+                process.kill()
