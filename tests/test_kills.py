@@ -1,55 +1,67 @@
-"""Whatever part of a run is killed at whatever moment, nothing of the run remains."""
+"""Whatever part of a command is killed at whatever instant of its life, nothing of it remains.
+
+``LOCKSTEP_KILLS`` says how many SIGKILLs the long form does (300), ``LOCKSTEP_KILLS_SEED`` repeats a series.
+"""
 
 from __future__ import annotations
 
+import functools
 import os
 import random
 import signal
-import time
 
 import pytest
+from emulated import unavailable
+from kills import ELSEWHERE, Kill, undisturbed
 from runs import eventually, running, usable
 
-PARTS = ("driver", "agent", "guardian", "mpiexec", "rank")
-SEED = int(os.environ.get("LOCKSTEP_TEST_SEED", random.randrange(10**6)))
+SEED = os.environ.get("LOCKSTEP_KILLS_SEED", str(random.randrange(10**6)))
+COUNT = int(os.environ.get("LOCKSTEP_KILLS", "300"))
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def kill_a_part(number: int, mechanism: str) -> None:
-    """Kill one part at a random moment of a run of three jobs and look for remains."""
-    usable(mechanism)
-    random_ = random.Random(f"{SEED}-{number}")
-    part = PARTS[number % len(PARTS)]
-    delay_s = random_.uniform(0.0, 2.5)
-    print(f"seed {SEED}, kill {number}: {part} after {delay_s:.3f} s under {mechanism}")
-    with running(policy="gang", mechanism=mechanism, phases=9000) as run:
-        time.sleep(delay_s)
-        victim = eventually(lambda: run.part(part))
-        assert victim
-        run.note()
-        segments = run.segments()
-        os.kill(victim, signal.SIGKILL)
-        if part == "driver":
-            run.driver.communicate()
-        else:
-            told = run.result()
-            assert told["failure"]
-            if part in ("mpiexec", "rank"):
-                assert sum(not failure for failure in told["jobs"]) == 2, told
-        eventually(lambda: not run.remains())
-        assert run.remains() == []
-        assert [path for path in segments if path.exists()] == []
+def series(runs: int, elsewhere: int, interrupts: int, others: int) -> list[Kill]:
+    """So many kills of runs here, of runs on two hosts, interrupts, and kills of the other commands."""
+    whats = ["run"] * runs + [ELSEWHERE] * elsewhere
+    whats += [("calibrate", "simulate")[number % 2] for number in range(others)]
+    kills = [Kill(what, number, SEED) for number, what in enumerate(whats)]
+    for number in range(interrupts):
+        what = ("run", ELSEWHERE, "run", "calibrate")[number % 4]
+        kills.append(Kill(what, len(whats) + number, SEED, ENDING[number % 3]))
+    return kills
+
+
+def shown(kill: Kill) -> str:
+    return f"{kill.number}-{kill.what}-{kill.signum.name}".replace(" ", "-")
+
+
+@functools.cache
+def life_s(what: str) -> float:
+    """How long a command lives here, in seconds."""
+    found, outcome = undisturbed(what)
+    assert not outcome.faults, outcome
+    return found
+
+
+def nothing_remains(kill: Kill) -> None:
+    why = unavailable() if kill.what == ELSEWHERE else ""
+    if why:
+        pytest.skip(why)
+    outcome = kill.do(life_s(kill.what))
+    print(outcome)
+    assert not outcome.faults, outcome
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", range(10))
-def test_nothing_remains_after_a_kill(number: int) -> None:
-    kill_a_part(number, ("signals", "freezer")[number // len(PARTS) % 2])
+@pytest.mark.parametrize("kill", series(16, 8, 8, 8), ids=shown)
+def test_nothing_remains_after_a_kill(kill: Kill) -> None:
+    nothing_remains(kill)
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("number", range(10, 60))
-def test_nothing_remains_after_many_kills(number: int) -> None:
-    kill_a_part(number, ("signals", "freezer")[number // len(PARTS) % 2])
+@pytest.mark.parametrize("kill", series(COUNT // 2, COUNT - COUNT // 2, COUNT // 5, COUNT // 5), ids=shown)
+def test_nothing_remains_after_many_kills(kill: Kill) -> None:
+    nothing_remains(kill)
 
 
 @pytest.mark.slow
@@ -60,12 +72,10 @@ def test_an_interrupt_takes_effect_when_all_is_released(
 ) -> None:
     usable(mechanism)
     with running(policy="gang", mechanism=mechanism, phases=20000) as run:
-        assert eventually(lambda: run.part("rank"))
-        time.sleep(random.Random(SEED).uniform(0, 1))
-        run.note()
+        assert eventually(run.holds)
         run.driver.send_signal(signum)
         run.driver.send_signal(signum)
-        run.driver.communicate(timeout=20)
+        run.driver.communicate(timeout=60)
         # Python ends by SIGINT itself after an uncaught KeyboardInterrupt.
         assert run.driver.returncode in (status, -signum)
         assert run.remains() == []

@@ -1,0 +1,73 @@
+"""What kills at random instants leave: does many to commands on one host and two, and writes a table.
+
+``python tests/benchmarks/kills.py [--kills N] [--interrupts N] [--others N] [--seed SEED] [--only WHAT]``
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from emulated import unavailable
+from kills import COMMANDS, ELSEWHERE, Kill, Outcome, undisturbed
+
+HEAD = """| command | signal | to | times | gone after, s | remains |
+|---|---|---|---|---|---|
+"""
+
+
+def rows(kills: list[Kill], outcomes: list[Outcome]) -> list[str]:
+    """A line of the table for each part that a signal went to."""
+    found: dict[tuple[str, str, str], list[Outcome]] = {}
+    for kill, outcome in zip(kills, outcomes, strict=True):
+        key = (kill.what, kill.signum.name, outcome.role or "none: it had ended")
+        found.setdefault(key, []).append(outcome)
+    lines = []
+    for key, ours in sorted(found.items()):
+        times = sorted(outcome.clean_s for outcome in ours)
+        bad = sum(bool(outcome.faults) for outcome in ours)
+        cells = [*key, len(ours), f"{times[len(times) // 2]:.1f} / {times[-1]:.1f}", bad]
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    return lines
+
+
+def main() -> None:
+    """Do it all."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=300, help="of runs, half of them on two hosts")
+    parser.add_argument("--interrupts", type=int, default=60, help="INT, TERM and HUP to drivers of runs")
+    parser.add_argument("--others", type=int, default=60, help="kills of other commands")
+    parser.add_argument("--seed", default="1")
+    parser.add_argument("--only", choices=[*COMMANDS, ELSEWHERE], action="append", help="this command alone")
+    options = parser.parse_args()
+    wanted = options.only or [*COMMANDS, *([] if unavailable() else [ELSEWHERE])]
+    ending = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    plan = (
+        [(("run", ELSEWHERE)[number % 2], number, signal.SIGKILL) for number in range(options.kills)]
+        + [
+            (("run", ELSEWHERE)[number % 2], 10_000 + number, ending[number // 2 % 3])
+            for number in range(options.interrupts)
+        ]
+        + [
+            (("calibrate", "simulate")[number % 2], 20_000 + number, signal.SIGKILL)
+            for number in range(options.others)
+        ]
+    )
+    kills = [Kill(what, number, options.seed, signum) for what, number, signum in plan if what in wanted]
+    lives = {}
+    outcomes = []
+    for kill in kills:
+        if kill.what not in lives:
+            lives[kill.what], outcome = undisturbed(kill.what)
+            print(f"{outcome}: {lives[kill.what]:.1f} s", flush=True)
+        outcomes.append(kill.do(lives[kill.what]))
+        print(f"{outcomes[-1]}: gone after {outcomes[-1].clean_s:.1f} s", flush=True)
+    print(HEAD + "\n".join(rows(kills, outcomes)))
+
+
+if __name__ == "__main__":
+    main()
