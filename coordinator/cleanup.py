@@ -17,14 +17,19 @@ from pathlib import Path
 from coordinator import mechanisms, processes
 from coordinator.evidence import Evidence
 from coordinator.leftovers import leftovers
+from coordinator.processes import PROXIES
 from coordinator.rundir import RunDirectory
 
 SHARED_MEMORY = Path("/dev/shm")
 SEGMENT = re.compile(r"mpich_sh|sm_segment\.|vader_segment\.|psm2_shm\.|ucx_shm_")
 """How the MPI libraries name the segments that they make in SHARED_MEMORY."""
 
+TEMPORARY = Path("/tmp")
+TOPOLOGY = "hydra_hwloc_xmlfile_*"
+"""How Hydra's proxies name the files that they make in TEMPORARY, whatever TMPDIR says."""
+
 PATIENCE_S = 0.25
-"""How long to wait for segments that are still in use, by dying processes or by other programs."""
+"""How long to wait for what is still in use, by dying processes or by other programs."""
 
 
 FILE_TIMES_S = 0.01
@@ -48,6 +53,7 @@ def release(directory: RunDirectory, spare: Collection[int] = ()) -> list[str]:
         lambda: _end(directory.run, spare, Evidence.of(notes, groups)),
         lambda: _remove_cgroups(groups),
         lambda: _remove_segments(times_s),
+        lambda: _remove_topologies(times_s),
         lambda: [f"removed directory {directory}"] if directory.remove() else [],
     ]
     did = []
@@ -109,6 +115,14 @@ def _remove_segments(times_s: Iterable[float]) -> Iterator[str]:
             yield f"removed shared memory {path}"
 
 
+def _remove_topologies(times_s: Iterable[object]) -> Iterator[str]:
+    for since_s in times_s:
+        if not isinstance(since_s, float):
+            continue
+        for path in remove_topologies(since_s):
+            yield f"removed {path}"
+
+
 def _printable(text: str) -> str:
     """``text``, in which a name may not be UTF-8."""
     return text.encode(errors="backslashreplace").decode()
@@ -146,6 +160,42 @@ def remove_segments(since_s: float, patience_s: float = PATIENCE_S) -> list[Path
             break
         time.sleep(0.05)
     return removed
+
+
+def remove_topologies(since_s: float, patience_s: float = PATIENCE_S) -> list[Path]:
+    """Remove the files of this user made since then in which Hydra's proxies describe a host to their ranks.
+
+    A proxy removes its own at its end, but not if it is killed. Which one a file belongs to
+    nobody knows, so all stay while some proxy of this user lives.
+    """
+    deadline = time.monotonic() + patience_s
+    while found := [path for path in TEMPORARY.glob(TOPOLOGY) if _made(path, since_s)]:
+        if not _proxies():
+            for path in found:
+                path.unlink(missing_ok=True)
+            return found
+        if time.monotonic() > deadline:
+            break
+        time.sleep(0.05)
+    return []
+
+
+def _made(path: Path, since_s: float) -> bool:
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return False
+    return status.st_uid == os.getuid() and status.st_ctime >= since_s
+
+
+def _proxies() -> bool:
+    """Whether this user has a proxy of Hydra here."""
+    for process in Path("/proc").iterdir():
+        with suppress(OSError):
+            ours = process.name.isdigit() and process.stat().st_uid == os.getuid()
+            if ours and (process / "comm").read_bytes().strip() == PROXIES[0]:
+                return True
+    return False
 
 
 def _segments(since_s: float) -> dict[Path, tuple[int, int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
-from runs import NOBODY, as_nobody, eventually, running, state, usable
+from runs import NOBODY, as_nobody, eventually, running, state, text, usable
 
 from coordinator import cleanup, mechanisms
 from coordinator.processes import Process
@@ -110,6 +111,26 @@ sys.exit(child.wait() != -15)
 
 
 @pytest.mark.slow
+def test_what_a_killed_proxy_has_left_is_removed_when_no_other_is_there(
+    runtime: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cleanup, "TEMPORARY", tmp_path)
+    program = tmp_path / "hydra_pmi_proxy"
+    shutil.copy("/bin/sleep", program)
+    files = [tmp_path / f"hydra_hwloc_xmlfile_{name}" for name in ("before", "ours")]
+    files[0].touch()
+    directory = RunDirectory.create()
+    before_s = files[0].stat().st_ctime + 1e-6
+    eventually(lambda: files[1].touch() or files[1].stat().st_ctime > before_s)
+    directory.note(made_s=before_s)
+    with subprocess.Popen([program, "60"]) as proxy:
+        eventually(lambda: text(f"/proc/{proxy.pid}/comm") == "hydra_pmi_proxy\n")
+        assert cleanup.remove_topologies(before_s) == [] and files[1].exists()
+        proxy.kill()
+    assert f"run {directory.run}: removed {files[1]}" in cleanup.release(directory)
+    assert [file.exists() for file in files] == [True, False]
+
+
 def test_a_child_of_a_process_whose_name_is_not_utf8_is_ended(runtime: Path) -> None:
     """A name that is cut off at 15 bytes may end in the middle of a character."""
     directory = RunDirectory.create()
