@@ -114,7 +114,7 @@ class Driver:
         self._history = History(directory.history)
         self._nodes: Nodes
         self._origin_ns: int | None = None
-        self._under_way = False
+        self._launched = self._under_way = False
         # So long a job that has not begun waits whether its node is lost, which then costs it nothing.
         self._loss_s = SILENCE * workload.lease_s + 1.0
         self._give_up_ns = time.monotonic_ns() + round(workload.timeout_s * 1e9)
@@ -236,14 +236,26 @@ class Driver:
     # What happens.
 
     def _prepare(self, session: Session, jobs: list[Job]) -> None:
-        """Launch what can be launched ahead of time."""
+        """Launch what can be launched ahead of time; elsewhere, once every node has its guardian.
+
+        If an agent ends before, nobody there would remove what killed ranks leave.
+        """
         self._conductor = Conductor(session, jobs, self, LEAD_NS, self._nodes.node_of)
+        if not self._workload.nodes:
+            self._launch_ahead()
+
+    def _launch_ahead(self) -> None:
+        self._launched = True
         self._conductor.prepare()
         self._progress(f"starting {len(self._parts)} jobs with {self._means.launcher}")
 
     def _set_off(self, now_ns: int) -> bool:
         """Begin the run if all are there; from then on another driver can take it over."""
-        if not (self._conductor.prepared and self._nodes.joined):
+        if not self._nodes.joined:
+            return False
+        if not self._launched:
+            self._launch_ahead()
+        if not self._conductor.prepared:
             return False
         self._origin_ns = now_ns + HEAD_START_NS
         if self._workload.nodes:
