@@ -260,13 +260,13 @@ def nothing_to_end(*run: Any, **how: Any) -> Iterator[Any]:
     return 0, 0
 
 
-def begun(directory: RunDirectory) -> Driver:
+def begun(directory: RunDirectory, interrupt: Interrupt) -> Driver:
     """The driver of a run of two jobs of two ranks that has begun, none of which is real."""
     jobs = tuple(ParallelJob(number, Program(phases=1, processes=2)) for number in range(2))
     workload = Workload(jobs, policies.create("none", {}), (0, 1))
     session, views = feasible.session(workload)
     means = Means(None, "", Launcher("mpich", "/bin/false", "1"), {})
-    made = Driver(directory, workload, means, Interrupt(), lambda text: None)
+    made = Driver(directory, workload, means, interrupt, lambda text: None)
     made._nodes = Crew()  # type: ignore[assignment]
     made._conductor = Conductor(session, views, Crew())
     made._conductor.prepare()
@@ -290,15 +290,15 @@ def test_whatever_an_agent_says_the_driver_goes_on_and_its_result_can_be_stored(
     @settings(max_examples=count, deadline=None, suppress_health_check=list(HealthCheck))
     @given(st.lists(messages(), max_size=8))
     def goes_on(said: list[Any]) -> None:
-        made = begun(directory)
-        for message in said:
-            decoded = TO_DRIVER.decode(TO_DRIVER.encode(message))
-            if not isinstance(decoded, protocol.Join | protocol.Beat):
-                made._on_message(0, decoded)
-        for part in made._parts.values():
-            assert not part.records  # nothing of this is a record
-        json.dumps(made.result("").warnings).encode()
-        made._interrupt.__exit__(None, None, None)
+        with Interrupt() as interrupt:
+            made = begun(directory, interrupt)
+            for message in said:
+                decoded = TO_DRIVER.decode(TO_DRIVER.encode(message))
+                if not isinstance(decoded, protocol.Join | protocol.Beat):
+                    made._on_message(0, decoded)
+            for part in made._parts.values():
+                assert not part.records  # nothing of this is a record
+            json.dumps(made.result("").warnings).encode()
 
     goes_on()
 

@@ -139,7 +139,7 @@ def contents(path: str) -> str:
 
 def test_no_key_of_a_run_is_in_an_environment_or_a_command_line(hosts: Cluster) -> None:
     """Those of launchers and steps travel unencrypted, and everybody may look at what runs."""
-    run = start(hosts, policy="gang", phases=6000)
+    run = start(hosts, policy="gang", phases=6000, lease_s=30.0)
     history = eventually(lambda: [path for path in hosts.files() if path.endswith("/history")], 60)
     begun = BEGINNING.decode(Path(history[0]).read_bytes().splitlines()[0])
     pairs = [begun.contacts.keys, *(keys for keys, _, _ in begun.contacts.agents)]
