@@ -67,7 +67,7 @@ class Workload:
             host alone.
         lease_s: how long the agents go on without the driver, so that another one can take the run over.
         purpose: text of the caller, who finds it again with a run that is taken over
-            (``coordinator.takeover``).
+            (``coordinator.drive.takeover``).
     """
 
     jobs: tuple[ParallelJob, ...]

@@ -111,8 +111,8 @@ def _ended(options: argparse.Namespace) -> int:
 
 
 def _answered(options: argparse.Namespace) -> int:
-    from coordinator.launch import LaunchError  # noqa: PLC0415 - for the speed of --help
-    from harness.store import StoreError  # noqa: PLC0415
+    from coordinator.host.launch import LaunchError  # noqa: PLC0415 - for the speed of --help
+    from harness.store.database import StoreError  # noqa: PLC0415
     from slurm.command import SlurmError  # noqa: PLC0415
     from workloads.validation import InputError  # noqa: PLC0415
 

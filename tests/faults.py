@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from emulated import Cluster, Host
+from netns_cluster import Cluster, Host
 from runs import command, eventually, state
 
 PHASES = 9000
@@ -88,9 +88,9 @@ def fill_disk(host: Host) -> None:
 
 
 FAULTS = {
-    "agent killed": Fault("SIGKILL to an agent", send("coordinator.agent", signal.SIGKILL), (0, 2)),
-    "agent stopped": Fault("SIGSTOP to an agent", send("coordinator.agent", signal.SIGSTOP), (0, 2)),
-    "guardian killed": Fault("SIGKILL to a guardian", send("coordinator.guardian", signal.SIGKILL), ()),
+    "agent killed": Fault("SIGKILL to an agent", send("coordinator.node.agent", signal.SIGKILL), (0, 2)),
+    "agent stopped": Fault("SIGSTOP to an agent", send("coordinator.node.agent", signal.SIGSTOP), (0, 2)),
+    "guardian killed": Fault("SIGKILL to a guardian", send("coordinator.host.guardian", signal.SIGKILL), ()),
     "rank killed": Fault("SIGKILL to a rank", send("workloads.rank", signal.SIGKILL), (0, 2)),
     "network cut": Fault(
         "a node's network cut off",

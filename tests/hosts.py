@@ -10,13 +10,13 @@ from typing import Any
 
 from runs import eventually
 
-from coordinator import protocol
-from coordinator.environment import passed_on
-from coordinator.link import Hub, Keys
-from coordinator.processes import JOB
-from coordinator.protocol import TO_AGENT, TO_DRIVER
-from coordinator.rundir import RunDirectory
-from coordinator.setup import Setup
+from coordinator.host.environment import passed_on
+from coordinator.host.processes import JOB
+from coordinator.host.rundir import RunDirectory
+from coordinator.wire import protocol
+from coordinator.wire.agent_config import Setup
+from coordinator.wire.protocol import TO_AGENT, TO_DRIVER
+from coordinator.wire.zmq_transport import Hub, Keys
 
 
 class Host:
@@ -33,7 +33,7 @@ class Host:
             str(directory.path), self.endpoint, self.keys.public, self.agent_keys, mechanism, **options
         )
         self.agent = subprocess.Popen(
-            [sys.executable, "-m", "coordinator.agent"],
+            [sys.executable, "-m", "coordinator.node.agent"],
             env=passed_on(directory.marks),
             stdin=subprocess.PIPE,
             start_new_session=True,

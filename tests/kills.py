@@ -22,12 +22,12 @@ from tempfile import TemporaryDirectory
 from typing import Protocol
 
 import psutil
-from emulated import Cluster, cluster
+from netns_cluster import Cluster, cluster
 from runs import command, everything_in, state, text
 
-from coordinator.launch import find_launcher
-from coordinator.mechanisms import cgroups_of_runs, known
-from coordinator.processes import JOB, RUN, environment_of
+from coordinator.host.launch import find_launcher
+from coordinator.host.mechanisms import cgroups_of_runs, known
+from coordinator.host.processes import JOB, RUN, environment_of
 
 PATIENCE_S = 10.0
 """How long after the end of the driver something of its run may be there."""
@@ -60,8 +60,8 @@ PROGRAMS = {
     **dict.fromkeys(("hydra_pmi_proxy", "prted", "orted"), "proxy"),
 }
 MODULES = {
-    "coordinator.agent": "agent",
-    "coordinator.guardian": "guardian",
+    "coordinator.node.agent": "agent",
+    "coordinator.host.guardian": "guardian",
     "workloads.rank": "rank",
     "workloads.probe": "rank",
     "mpi4py.futures": "rank",

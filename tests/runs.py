@@ -18,10 +18,11 @@ from typing import Any
 
 import pytest
 
-from coordinator import policies, takeover
-from coordinator.driver import run_workload
-from coordinator.mechanisms import cgroups_of_runs, known
-from coordinator.processes import DIRECTORY, marked
+from coordinator import policies
+from coordinator.drive import takeover
+from coordinator.drive.driver import run_workload
+from coordinator.host.mechanisms import cgroups_of_runs, known
+from coordinator.host.processes import DIRECTORY, marked
 from coordinator.workload import Node, ParallelJob, Result, Switch, Work, Workload
 from workloads.other import Command
 from workloads.program import Program
@@ -92,7 +93,11 @@ class Run:
         """The pid of the driver, agent, guardian, mpiexec of a job, or a rank."""
         if name == "driver":
             return self.driver.pid
-        signs = {"agent": "coordinator.agent", "guardian": "coordinator.guardian", "rank": "workloads.rank"}
+        signs = {
+            "agent": "coordinator.node.agent",
+            "guardian": "coordinator.host.guardian",
+            "rank": "workloads.rank",
+        }
         for pid in self.processes():
             words = command(pid)
             if (name == "mpiexec" and words and Path(words[0]).name in ("mpiexec", "prterun", "mpirun")) or (

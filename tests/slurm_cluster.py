@@ -14,8 +14,8 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import emulated
-from emulated import Cluster, Host
+import netns_cluster
+from netns_cluster import Cluster, Host
 from runs import eventually
 
 PROGRAMS = ("slurmctld", "slurmd", "sbatch", "munged")
@@ -58,7 +58,7 @@ def unavailable() -> str:
     if missing:
         packages = "slurmctld slurmd slurm-client munge"
         return f"Slurm is not installed: no {', '.join(missing)} (apt-get install {packages})"
-    return emulated.unavailable()
+    return netns_cluster.unavailable()
 
 
 class SlurmCluster:
@@ -136,5 +136,5 @@ class SlurmCluster:
 @contextmanager
 def slurm_cluster(nodes: int, slot_s: int = 5) -> Iterator[SlurmCluster]:
     """So many nodes under Slurm, with slots of its gang scheduling; afterwards nothing of them is left."""
-    with emulated.cluster(nodes) as hosts:
+    with netns_cluster.cluster(nodes) as hosts:
         yield SlurmCluster(hosts, slot_s)

@@ -3,13 +3,14 @@
 import json
 
 import pytest
-from imitation import TOOLS
+from fake_runs import TOOLS
 
 from coordinator.workload import ParallelJob
-from harness import advise, cli
-from harness.rows import Job, Row, Summary
-from harness.statistics import Estimate
-from harness.store import Store
+from harness import cli
+from harness.analyse import advise
+from harness.analyse.rows import Job, Row, Summary
+from harness.analyse.statistics import Estimate
+from harness.store.database import Store
 from workloads.other import SequentialWork
 from workloads.program import Program
 from workloads.validation import InputError

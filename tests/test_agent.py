@@ -20,14 +20,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from runs import eventually, running, state, workload
 
-from coordinator import protocol
-from coordinator.channel import Channel
-from coordinator.driver import run_workload
-from coordinator.lease import BEAT_NS, QUIET_NS, Lease
-from coordinator.processes import Process
-from coordinator.protocol import TO_AGENT, TO_DRIVER, ProtocolError, Table
-from coordinator.rundir import RunDirectory
-from coordinator.slots import Switcher
+from coordinator.drive.driver import run_workload
+from coordinator.host.processes import Process
+from coordinator.host.rundir import RunDirectory
+from coordinator.node.lease import BEAT_NS, QUIET_NS, Lease
+from coordinator.node.switcher import Switcher
+from coordinator.wire import protocol
+from coordinator.wire.line_socket import Channel
+from coordinator.wire.protocol import TO_AGENT, TO_DRIVER, ProtocolError, Table
 from coordinator.workload import LEASE_S
 
 MS = 1_000_000

@@ -2,9 +2,9 @@
 
 import pytest
 
-from harness.agreement import agreement, sentence
-from harness.rows import Job, Row, Summary
-from harness.statistics import Estimate
+from harness.analyse.agreement import agreement, sentence
+from harness.analyse.rows import Job, Row, Summary
+from harness.analyse.statistics import Estimate
 
 
 def row(settings, measured, simulated, ci95, scheduler="none"):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.breakdown import Breakdown, mean, of_run
+from harness.analyse.breakdown import Breakdown, mean, of_run
 
 times = st.integers(0, 10**12)
 ranks = st.fixed_dictionaries(

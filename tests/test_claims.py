@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from runs import eventually, running, workload
 
-from coordinator import claims
-from coordinator.claims import Claim
-from coordinator.driver import run_workload
+from coordinator.drive.driver import run_workload
+from coordinator.host import processor_claims
+from coordinator.host.processor_claims import Claim
 
 A, B, C = (secrets.token_hex(4) for _ in range(3))
 """Runs; there may be others on this host, also in the place of tests."""
@@ -41,7 +41,8 @@ def test_who_uses_the_same_processors_is_told_until_they_are_let_go() -> None:
 
 @pytest.mark.slow
 def test_a_claim_ends_with_its_process_however_that_ends() -> None:
-    script = f"from coordinator.claims import Claim; c = Claim('{B}', [0]); print(flush=True); input()"
+    make = f"from coordinator.host.processor_claims import Claim; claim = Claim('{B}', [0])"
+    script = f"{make}; print(flush=True); input()"
     child = subprocess.Popen(
         [sys.executable, "-c", script],
         stdin=subprocess.PIPE,
@@ -58,10 +59,10 @@ def test_a_claim_ends_with_its_process_however_that_ends() -> None:
     ours.close()
 
 
-@given(st.sets(st.integers(0, claims.HIGHEST - 1), max_size=300))
+@given(st.sets(st.integers(0, processor_claims.HIGHEST - 1), max_size=300))
 def test_whatever_the_processors_all_are_in_names_that_fit(processors: set[int]) -> None:
     claim = Claim(A, processors)
-    found = [names for _, run, names in claims._claims() if run == A]
+    found = [names for _, run, names in processor_claims._claims() if run == A]
     claim.close()
     assert set().union(*found) == processors
 

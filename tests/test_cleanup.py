@@ -15,9 +15,9 @@ from typing import NoReturn
 import pytest
 from runs import NOBODY, as_nobody, eventually, running, state, text, usable
 
-from coordinator import cleanup, mechanisms
-from coordinator.processes import Process
-from coordinator.rundir import RunDirectory, locked_home
+from coordinator.host import cleanup, mechanisms
+from coordinator.host.processes import Process
+from coordinator.host.rundir import RunDirectory, locked_home
 
 
 @pytest.fixture

@@ -10,13 +10,15 @@ import time
 from pathlib import Path
 
 import pytest
-from imitation import TOOLS, ImitatedSimulator, imitate
+from fake_runs import TOOLS, ImitatedSimulator, imitate
 from runs import eventually
 
-from harness import cli, counterpart, store
+from harness import cli
 from harness.commands import COMMANDS
 from harness.commands import calibrate as calibrate_command
 from harness.commands import run as run_command
+from harness.predict import missing
+from harness.store import database
 
 HERE = Path(__file__).resolve().parent
 ENVIRONMENT = os.environ | {"PYTHONPATH": f"{HERE.parent}{os.pathsep}{HERE}"}
@@ -30,7 +32,7 @@ def lockstep(monkeypatch, tmp_path, capsys):
     monkeypatch.chdir(tmp_path)
     for module in (run_command, calibrate_command):
         monkeypatch.setattr(module, "real_tools", lambda *nodes: TOOLS)
-    monkeypatch.setattr(counterpart, "back_end", ImitatedSimulator)
+    monkeypatch.setattr(missing, "back_end", ImitatedSimulator)
 
     def lockstep(*arguments):
         status = cli.main(arguments)
@@ -207,7 +209,7 @@ def test_without_resume_only_this_session_counts(lockstep):
 @pytest.mark.slow
 def test_a_series_of_another_machine_is_not_continued(lockstep, monkeypatch):
     lockstep("run", "three-jobs", "--set", "repeats=1")
-    monkeypatch.setattr("harness.conditions.platform.release", lambda: "another-kernel")
+    monkeypatch.setattr("harness.store.conditions.platform.release", lambda: "another-kernel")
     status, out, err = lockstep("run", "three-jobs", "--set", "repeats=1", "--resume")
     assert (status, out) == (2, "")
     assert "kernel = " in err and "'another-kernel'" in err
@@ -220,7 +222,7 @@ def test_calibration_is_shown_and_recorded(lockstep, tmp_path):
     assert constants["switch"]["median_us"] == 5.0
     assert constants["lateness signals"]["n"] == 20
     assert "lockstep-results" in err
-    recorded = store.load(tmp_path / "lockstep-results").calibrations
+    recorded = database.load(tmp_path / "lockstep-results").calibrations
     assert set(recorded["quantity"].str.replace("_ns", "")) == set(constants) | {"unit"}
     assert "5.00" in lockstep("calibrate")[1]
 
@@ -371,7 +373,7 @@ def test_a_killed_run_is_resumed_where_it_was(lockstep, tmp_path):
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(0.7)
         process.kill()
-    kept = len(store.load(tmp_path / "lockstep-results").runs)
+    kept = len(database.load(tmp_path / "lockstep-results").runs)
     assert 0 < kept < 9
     status, _, err = lockstep("run", "three-jobs", "--set", "repeats=1", "--resume")
     assert status == 0

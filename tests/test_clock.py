@@ -7,7 +7,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.clock import DRIFT_BOUND, WINDOW, Clock, Sample
+from coordinator.host.clock import DRIFT_BOUND, WINDOW, Clock, Sample
 
 SECOND = 10**9
 

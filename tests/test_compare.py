@@ -3,18 +3,21 @@
 import math
 
 import pytest
+from fake_runs import TOOLS, ImitatedSimulator, Quiet, measure
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from imitation import TOOLS, ImitatedSimulator, Quiet, measure
 
-from harness import compare, conditions, counterpart, results, summary
-from harness.calibrate import Constants
-from harness.experiment import load
-from harness.rebuild import experiment_of
-from harness.rows import Job, Row, Summary
-from harness.site import Site
-from harness.statistics import estimate
-from harness.store import Store
+from harness.analyse import summary, verdicts
+from harness.analyse.rows import Job, Row, Summary
+from harness.analyse.statistics import estimate
+from harness.commands import stored
+from harness.measure.calibrate import Constants
+from harness.measure.session import Site
+from harness.predict import missing
+from harness.spec.experiment import load
+from harness.store import conditions
+from harness.store.database import Store
+from harness.store.rebuild import experiment_of
 
 
 def row(measured, simulated):
@@ -37,22 +40,22 @@ def measured(tmp_path):
     [(1.05, "within"), (1.5, "outside"), (0.5, "outside"), (1.15, "not significant")],
 )
 def test_the_interval_of_the_error_decides(simulated, verdict):
-    found = compare.verdict(row([0.99, 1.0, 1.01], [simulated]), [], 0.15)
+    found = verdicts.verdict(row([0.99, 1.0, 1.01], [simulated]), [], 0.15)
     assert found.verdict == verdict
     low, high = found.interval
     assert low < simulated - 1 < high
 
 
 def test_it_says_how_many_repeats_are_missing():
-    found = compare.verdict(row([0.9, 1.0, 1.1], [1.08]), [], 0.15)
+    found = verdicts.verdict(row([0.9, 1.0, 1.1], [1.08]), [], 0.15)
     assert found.verdict == "not significant"
     assert found.more_repeats > 1
     assert f"{found.more_repeats} more repeats" in found.reason
-    assert compare.verdict(row([1.0], [1.0]), [], 0.15).more_repeats == 1
+    assert verdicts.verdict(row([1.0], [1.0]), [], 0.15).more_repeats == 1
 
 
 def test_an_error_at_the_tolerance_needs_more_repeats_than_there_can_be():
-    found = compare.verdict(row([0.9, 1.0, 1 / 0.9], [1.15]), [], 0.15)
+    found = verdicts.verdict(row([0.9, 1.0, 1 / 0.9], [1.15]), [], 0.15)
     assert found.more_repeats is None
     assert "more than 1000" in found.reason
 
@@ -64,7 +67,7 @@ def test_an_error_at_the_tolerance_needs_more_repeats_than_there_can_be():
     st.floats(0.01, 0.5),
 )
 def test_the_verdict_agrees_with_its_interval(measured, simulated, tolerance):
-    found = compare.verdict(row(measured, [simulated]), [], tolerance)
+    found = verdicts.verdict(row(measured, [simulated]), [], tolerance)
     low, high = found.interval
     inside = -tolerance - 1e-9 <= low and high <= tolerance + 1e-9
     outside = high < -tolerance + 1e-9 or low > tolerance - 1e-9
@@ -75,18 +78,18 @@ def test_the_verdict_agrees_with_its_interval(measured, simulated, tolerance):
 
 def test_runs_of_another_kernel_are_not_compared_and_the_field_is_named(measured):
     experiment, records = measured
-    lacking = counterpart.missing(experiment, records)
+    lacking = missing.missing(experiment, records)
     imitated = ImitatedSimulator({task.key: record for task, record in lacking}, "s", timeline=False)
     simulated = [imitated.run(task) for task, _ in lacking]
     one = summary.rows(experiment, [*records, *simulated])[0]
-    assert compare.verdict(one, [*records, *simulated], 0.15).verdict != "not comparable"
+    assert verdicts.verdict(one, [*records, *simulated], 0.15).verdict != "not comparable"
     other = dict(records[-1].conditions) | {"kernel": "another"}
     assert conditions.difference(records[0].conditions, other)
     changed = [
         record if record.repeat else record.__class__(**{**vars(record), "conditions": other})
         for record in records
     ]
-    found = compare.verdict(one, [*changed, *simulated], 0.15)
+    found = verdicts.verdict(one, [*changed, *simulated], 0.15)
     assert found.verdict == "not comparable"
     assert found.reason.startswith("kernel: ")
     assert "'another'" in found.reason
@@ -106,11 +109,11 @@ def test_an_experiment_is_rebuilt_from_its_records(measured):
 
 
 def test_what_is_missing_is_simulated_once_and_recorded(measured, tmp_path, monkeypatch):
-    monkeypatch.setattr(counterpart, "back_end", ImitatedSimulator)
-    (found,) = results.read(tmp_path, None, Quiet(), simulate=True)
+    monkeypatch.setattr(missing, "back_end", ImitatedSimulator)
+    (found,) = stored.read(tmp_path, None, Quiet(), simulate=True)
     assert sum(record.kind == "simulated" for record in found.records) == 16
-    monkeypatch.setattr(counterpart, "back_end", None)
-    (again,) = results.read(tmp_path, None, Quiet(), simulate=True)
+    monkeypatch.setattr(missing, "back_end", None)
+    (again,) = stored.read(tmp_path, None, Quiet(), simulate=True)
     assert len(again.records) == len(found.records)
     rows = summary.rows(again.experiment, again.records)
     assert all(one.error == pytest.approx(-0.03, abs=0.001) for one in rows)

@@ -8,11 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from imitation import TOOLS, ImitatedSimulator
+from fake_runs import TOOLS, ImitatedSimulator
 
-from harness import cli, counterpart
+from harness import cli
 from harness.commands import run as run_command
-from harness.store import FILE_NAME, Store, StoreError, load
+from harness.predict import missing
+from harness.store.database import FILE_NAME, Store, StoreError, load
 from workloads.validation import InputError
 
 READERS = (
@@ -29,7 +30,7 @@ def lockstep(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.Cap
     """Runs a command on made-up runs; gives status, stdout, stderr."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(run_command, "real_tools", lambda *nodes: TOOLS)
-    monkeypatch.setattr(counterpart, "back_end", ImitatedSimulator)
+    monkeypatch.setattr(missing, "back_end", ImitatedSimulator)
 
     def lockstep(*arguments: str) -> tuple[int, str, str]:
         status = cli.main(arguments)

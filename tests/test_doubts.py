@@ -2,9 +2,9 @@
 
 import pytest
 
-from harness.conditions import Moment
-from harness.doubts import of_calibration
-from harness.records import Calibration
+from harness.analyse.caveats import of_calibration
+from harness.store.conditions import Moment
+from harness.store.records import Calibration
 
 CALM = Moment(load=0.1, steal_s=0.0, busy_s=1.0, total_s=10.0, frequency_mhz=3000.0)
 LATER = Moment(load=1.0, steal_s=0.0, busy_s=9.0, total_s=20.0, frequency_mhz=3000.0)

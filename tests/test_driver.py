@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from runs import workload
 
 from coordinator import policies
-from coordinator.conductor import Conductor
-from coordinator.driver import run_workload
-from coordinator.mechanisms import known
-from coordinator.session import Plan, Session
+from coordinator.decide.conductor import Conductor
+from coordinator.decide.session import Plan, Session
+from coordinator.drive.driver import run_workload
+from coordinator.host.mechanisms import known
 from coordinator.view import Decision, Job, Machine, Reason, Slot, View
 from coordinator.workload import ParallelJob, Workload
 from workloads.program import Program

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coordinator import policies
-from harness.simulator.local import eevdf
-from harness.simulator.machine import SimulatedJob, SimulatedMachine
-from harness.simulator.simulate import simulate
+from harness.simulator.processes.local import eevdf
+from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
+from harness.simulator.processes.simulate import simulate
 from workloads.program import Program
 
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator import policies
-from harness import document, experiment
-from harness.experiment import load
+from harness.spec import experiment, experiment_source
+from harness.spec.experiment import load
 from workloads.validation import InputError
 
 SMALL = """
@@ -205,7 +205,7 @@ def test_bad_input_is_told_with_place_key_value_rule_and_remedy(write, case):
     assert any(part in error.remedy for part in remedy.split("|"))
     for part in (key, repr(value), error.rule, error.remedy):
         assert part in str(error)
-    if isinstance(error, document.ExperimentError):
+    if isinstance(error, experiment_source.ExperimentError):
         assert "small.toml with --set " + setting in str(error)
 
 
@@ -228,7 +228,7 @@ LINES = [
 @pytest.mark.parametrize(("text", "line", "key"), LINES, ids=[case[2] for case in LINES])
 def test_errors_name_the_line(write, text, line, key):
     error = refused(write(text))
-    assert isinstance(error, document.ExperimentError)
+    assert isinstance(error, experiment_source.ExperimentError)
     assert error.key == key
     assert f"small.toml, {line}: {key} = " in str(error)
 
@@ -289,7 +289,7 @@ def test_realtime_ranks_cannot_be_round_robin_as_well(write):
     st.sampled_from(["repeats", "jobs", "schedulers", "sweep", "machine", "name", "quick", "processors"]),
 )
 def test_whatever_a_key_holds_the_answer_is_an_experiment_or_a_message(value, key):
-    data = document.parse(SMALL, "small.toml").data | {key: value}
+    data = experiment_source.parse(SMALL, "small.toml").data | {key: value}
     try:
         built = experiment._experiment(data, Path("small.toml"), here=False)
     except InputError as error:

@@ -3,7 +3,7 @@
 import pytest
 
 from coordinator import policies
-from coordinator.driver import run_workload
+from coordinator.drive.driver import run_workload
 from coordinator.workload import ParallelJob, Workload
 from workloads.program import Program
 

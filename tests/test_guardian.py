@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 from runs import HIDE
 
-from coordinator import cleanup, guardian
-from coordinator.mechanisms import Freezer, cgroups_of_runs
-from coordinator.processes import find
-from coordinator.rundir import RunDirectory
+from coordinator.host import cleanup, guardian
+from coordinator.host.mechanisms import Freezer, cgroups_of_runs
+from coordinator.host.processes import find
+from coordinator.host.rundir import RunDirectory
 
 HIDING = HIDE + "import signal; print(flush=True); signal.pause()"
 

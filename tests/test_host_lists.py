@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from coordinator.workload import Node
-from harness import experiment, hosts
 from harness.cli import main
+from harness.spec import experiment, hosts
 from workloads.validation import InputError
 
 FILE = """

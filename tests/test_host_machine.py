@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from coordinator import policies
-from harness.experiment import scheduler_of
-from harness.simulated import machine_like
-from harness.simulator.machine import SimulatedJob, SimulatedMachine
-from harness.simulator.simulate import simulate
+from harness.predict.process_level import machine_like
+from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
+from harness.simulator.processes.simulate import simulate
+from harness.spec.experiment import scheduler_of
 from workloads.program import Program
 from workloads.validation import InputError
 

@@ -20,18 +20,21 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from runs import eventually
 
-from coordinator import feasible, policies, processes, protocol
-from coordinator.conductor import Conductor
-from coordinator.driver import Driver
-from coordinator.environment import passed_on
-from coordinator.feasible import Means
-from coordinator.interrupt import Interrupt
-from coordinator.launch import Launcher, find_launcher
-from coordinator.link import Hub, Keys, Line
-from coordinator.nodes import Nodes
-from coordinator.processes import JOB, Process
-from coordinator.protocol import TO_AGENT, TO_DRIVER
-from coordinator.rundir import RunDirectory
+from coordinator import policies
+from coordinator.decide.conductor import Conductor
+from coordinator.drive import preflight
+from coordinator.drive.driver import Driver
+from coordinator.drive.nodes import Nodes
+from coordinator.drive.preflight import Means
+from coordinator.host import processes
+from coordinator.host.environment import passed_on
+from coordinator.host.interrupt import Interrupt
+from coordinator.host.launch import Launcher, find_launcher
+from coordinator.host.processes import JOB, Process
+from coordinator.host.rundir import RunDirectory
+from coordinator.wire import protocol
+from coordinator.wire.protocol import TO_AGENT, TO_DRIVER
+from coordinator.wire.zmq_transport import Hub, Keys, Line
 from coordinator.workload import NodeResult, ParallelJob, Workload
 from workloads.program import Program
 from workloads.record import OURS
@@ -264,7 +267,7 @@ def begun(directory: RunDirectory, interrupt: Interrupt) -> Driver:
     """The driver of a run of two jobs of two ranks that has begun, none of which is real."""
     jobs = tuple(ParallelJob(number, Program(phases=1, processes=2)) for number in range(2))
     workload = Workload(jobs, policies.create("none", {}), (0, 1))
-    session, views = feasible.session(workload)
+    session, views = preflight.session(workload)
     means = Means(None, "", Launcher("mpich", "/bin/false", "1"), {})
     made = Driver(directory, workload, means, interrupt, lambda text: None)
     made._nodes = Crew()  # type: ignore[assignment]

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from emulated import Cluster, cluster, unavailable
 from faults import FAULTS, fill_disk, inject, part, start
+from netns_cluster import Cluster, cluster, unavailable
 from runs import eventually
 
-from coordinator.history import BEGINNING
+from coordinator.drive.run_log import BEGINNING
 
 pytestmark = pytest.mark.slow
 
@@ -68,7 +68,7 @@ def test_jobs_of_one_process_go_to_the_host_of_their_processor(hosts: Cluster) -
 def test_messages_are_calibrated_between_the_hosts(hosts: Cluster) -> None:
     """A message over TCP takes longer than one through memory, and a wake-up longer than nothing."""
     script = (
-        "import json, sys; from coordinator.launch import find_launcher; from harness import calibrate; "
+        "import json, sys; from coordinator.host.launch import find_launcher; from harness import calibrate; "
         "hosts = json.loads(sys.argv[1]); launcher = find_launcher(hosts=hosts); "
         "print(json.dumps(calibrate.mpi_probe_between(launcher, hosts)()))"
     )
@@ -109,7 +109,7 @@ def test_a_node_without_room_is_told_of_and_nothing_remains(hosts: Cluster) -> N
 
 def test_an_agent_that_comes_late_takes_part(hosts: Cluster) -> None:
     run = start(hosts, policy="gang", phases=500)
-    late = part(hosts.nodes[1], "coordinator.agent")
+    late = part(hosts.nodes[1], "coordinator.node.agent")
     os.kill(late, signal.SIGSTOP)
     time.sleep(4)  # longer than a node that has joined may be silent
     os.kill(late, signal.SIGCONT)
@@ -122,7 +122,7 @@ def test_a_job_that_comes_after_the_loss_of_its_node_runs_on_another(hosts: Clus
     run = start(hosts, policy="gang", jobs=4, processes=1, phases=25_000, arrival_s=1.0)
     assert run.stderr is not None
     assert any("job 1 starts" in line for line in run.stderr)
-    os.kill(part(hosts.nodes[1], "coordinator.agent"), signal.SIGKILL)
+    os.kill(part(hosts.nodes[1], "coordinator.node.agent"), signal.SIGKILL)
     told = json.loads(run.communicate(timeout=60)[0])
     assert [bool(failure) for failure in told["jobs"]] == [False, True, False, False], told["jobs"]
     assert told["placements"] == [[0], [1], [0], [0]]
@@ -152,8 +152,8 @@ def test_no_key_of_a_run_is_in_an_environment_or_a_command_line(hosts: Cluster) 
     for part_ in (
         "mpiexec",
         "hydra_pmi_proxy",
-        "coordinator.agent",
-        "coordinator.guardian",
+        "coordinator.node.agent",
+        "coordinator.host.guardian",
         "workloads.rank",
     ):
         assert part_ in seen

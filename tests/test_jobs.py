@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coordinator import policies
-from harness.simulator.jobs import exact
+from harness.simulator.jobs import event_by_event
 from harness.simulator.jobs.model import NEVER_NS, Jobs, rigid
 from harness.simulator.jobs.simulate import Watched, kernel, simulate
 from workloads.validation import InputError
@@ -62,7 +62,7 @@ def test_a_kernel_decides_as_its_policy(run):
     if compiled is None:  # a machine or jobs for which there is no kernel
         return
     fast = compiled()
-    slow, _ = exact.simulate(jobs, processors, policy, malleable=name == "dyn-equi")
+    slow, _ = event_by_event.simulate(jobs, processors, policy, malleable=name == "dyn-equi")
     np.testing.assert_array_equal(fast.finish_ns, slow.finish_ns)
     np.testing.assert_array_equal(fast.start_ns, slow.start_ns)
     np.testing.assert_allclose(fast.size, slow.size)
@@ -78,7 +78,7 @@ def test_branches_of_a_queue_tree_taken_for_one_task_decide_as_their_tasks(name,
     jobs = rigid(np.cumsum(random.integers(0, 7, count)) * S, size, random.geometric(0.04, count) * S)
     policy = policies.create(name, {"quantum_ms": 1000})
     fast = kernel(policy, jobs, processors, None)()
-    slow, _ = exact.simulate(jobs, processors, policy)
+    slow, _ = event_by_event.simulate(jobs, processors, policy)
     np.testing.assert_array_equal(fast.finish_ns, slow.finish_ns)
     np.testing.assert_array_equal(fast.start_ns, slow.start_ns)
     np.testing.assert_array_equal(fast.first, slow.first)
@@ -104,7 +104,9 @@ def test_no_schedule_breaks_these_rules(run):
                 assert all(processor in plan.decision.placements[number] for number in able)
 
     policy = policies.create(name, {})
-    outcome, usage = exact.simulate(jobs, processors, policy, malleable=name == "dyn-equi", watch=watch)
+    outcome, usage = event_by_event.simulate(
+        jobs, processors, policy, malleable=name == "dyn-equi", watch=watch
+    )
     assert outcome.finished.all(), "every job ends"
     assert (outcome.start_ns >= jobs.submit_ns).all()
     assert (outcome.size <= processors).all()

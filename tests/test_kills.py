@@ -11,8 +11,8 @@ import random
 import signal
 
 import pytest
-from emulated import unavailable
 from kills import ELSEWHERE, Kill, undisturbed
+from netns_cluster import unavailable
 from runs import eventually, running, usable
 
 SEED = os.environ.get("LOCKSTEP_KILLS_SEED", str(random.randrange(10**6)))

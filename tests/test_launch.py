@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from runs import eventually, workload
 
-from coordinator import launch
-from coordinator.environment import passed_on
-from coordinator.launch import Launcher, LaunchError, find_launcher, recognize, run_session, unchanged
-from coordinator.processes import RUN, marked
+from coordinator.host import launch
+from coordinator.host.environment import passed_on
+from coordinator.host.launch import Launcher, LaunchError, find_launcher, recognize, run_session, unchanged
+from coordinator.host.processes import RUN, marked
 from harness.commands.run import real_tools
 from workloads.validation import InputError
 

@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 from runs import eventually
 
-from coordinator import cleanup, keeper, processes
-from coordinator.processes import DIRECTORY, RUN
-from coordinator.rundir import RunDirectory
+from coordinator.host import cleanup, keeper, processes
+from coordinator.host.processes import DIRECTORY, RUN
+from coordinator.host.rundir import RunDirectory
 
 KEEP = """
 import json, os, subprocess, sys
-from coordinator.rundir import RunDirectory
+from coordinator.host.rundir import RunDirectory
 if sys.argv[2:] == ["apart"]:
     subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=700", "tmpfs", sys.argv[1]], check=True)
 os.environ["XDG_RUNTIME_DIR"] = sys.argv[1]

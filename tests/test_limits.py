@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 from runs import eventually
 
-from harness import cli, document, experiment, overrides
-from harness.simulator.jobs import experiment as job_experiment
+from harness import cli
+from harness.predict import job_experiment
+from harness.spec import experiment, experiment_source, overrides
 from workloads.bounds import BOUNDS, Bounds
 from workloads.validation import InputError
 
@@ -112,7 +113,7 @@ def fields() -> list[str]:
 def checked(text: str, settings: list[str], quick: bool) -> str:
     """Pass an experiment through all checks up to where work would begin; returns what is said."""
     try:
-        written = document.parse(text, "x.toml").overridden(map(overrides.parse, settings))
+        written = experiment_source.parse(text, "x.toml").overridden(map(overrides.parse, settings))
         if "level" in written.data:
             job_experiment.load(written)
             return ""

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.door import Door
-from coordinator.environment import passed_on
+from coordinator.host.environment import passed_on
+from coordinator.wire.door import Door
 
 KILLED = """
 import os, sys, tempfile, time
-from coordinator.link import Hub, Keys, Line
+from coordinator.wire.zmq_transport import Hub, Keys, Line
 place, longest_s = tempfile.mkdtemp(), 0
 for number in range(100):
     ours, its = Keys.make(), Keys.make()
@@ -73,7 +73,7 @@ def test_nobody_comes_through_a_door_that_is_shut_and_who_is_in_stays() -> None:
 
 NODE = """
 import sys, time
-from coordinator.link import Keys, Line
+from coordinator.wire.zmq_transport import Keys, Line
 sys.stdin.readline()
 endpoint, key, public, secret = sys.argv[1:]
 line = Line(endpoint, key, Keys(public, secret))
@@ -84,7 +84,7 @@ while line.receive() != [b"welcome"]:
 
 CROWDED = """
 import os, resource, select, subprocess, sys, time
-from coordinator.link import Hub, Keys
+from coordinator.wire.zmq_transport import Hub, Keys
 resource.setrlimit(resource.RLIMIT_NOFILE, (1024, 1024))
 ours, its = Keys.make(), Keys.make()
 hub = Hub("tcp://127.0.0.1:0", ours, {its.public: 0})

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from runs import running, workload
 
-from coordinator import launch, logs
-from coordinator.driver import run_workload
+from coordinator.drive.driver import run_workload
+from coordinator.host import launch, logs
 from coordinator.workload import ParallelJob
 from workloads.other import Command
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from harness.experiment import load
-from harness.machine import read_table
+from harness.spec.experiment import load
+from harness.spec.machine import read_table
 from workloads.validation import InputError
 
 EXPERIMENT = """

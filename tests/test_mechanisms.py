@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 from runs import eventually, state
 
-from coordinator import mechanisms, priority
-from coordinator.environment import passed_on
-from coordinator.mechanisms import Freezer, Realtime, Signals, choose, known
-from coordinator.priority import prompt
-from coordinator.processes import Process, end, find
-from coordinator.rundir import RunDirectory
+from coordinator.host import mechanisms, priority
+from coordinator.host.environment import passed_on
+from coordinator.host.mechanisms import Freezer, Realtime, Signals, choose, known
+from coordinator.host.priority import prompt
+from coordinator.host.processes import Process, end, find
+from coordinator.host.rundir import RunDirectory
 from workloads.validation import InputError
 
 

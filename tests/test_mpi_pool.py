@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.launch import find_launcher
+from coordinator.host.launch import find_launcher
 
 FILE = """
 processors = 2

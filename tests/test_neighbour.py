@@ -18,10 +18,12 @@ import pytest
 from hosts import Host
 from runs import eventually, workload
 
-from coordinator import cleanup, processes, protocol, takeover
-from coordinator.driver import run_workload
-from coordinator.processes import DIRECTORY, JOB, RUN, Process, environment_of
-from coordinator.rundir import RunDirectory
+from coordinator.drive import takeover
+from coordinator.drive.driver import run_workload
+from coordinator.host import cleanup, processes
+from coordinator.host.processes import DIRECTORY, JOB, RUN, Process, environment_of
+from coordinator.host.rundir import RunDirectory
+from coordinator.wire import protocol
 from harness.cli import main
 from workloads.validation import InputError
 

@@ -5,18 +5,21 @@ import json
 import sqlite3
 
 import pytest
-from imitation import TOOLS, imitate, measure, probe
+from fake_runs import TOOLS, imitate, measure, probe
 
-from harness import cli, counterpart, schema, summary
-from harness.calibrate import Constants
-from harness.compare import NOT_COMPARABLE, verdict
-from harness.experiment import load
-from harness.jobs import described, rebuilt
-from harness.naming import program_name
-from harness.plan import plan
-from harness.rows import Responses
-from harness.site import Site, Tools
-from harness.store import FILE_NAME, Store
+from harness import cli
+from harness.analyse import summary
+from harness.analyse.rows import Responses
+from harness.analyse.verdicts import NOT_COMPARABLE, verdict
+from harness.measure.calibrate import Constants
+from harness.measure.plan import plan
+from harness.measure.session import Site, Tools
+from harness.predict import missing
+from harness.spec.experiment import load
+from harness.spec.jobs import described, rebuilt
+from harness.spec.naming import program_name
+from harness.store import schema
+from harness.store.database import FILE_NAME, Store
 from workloads.other import Command, InteractiveWork, SequentialWork
 from workloads.program import Program
 from workloads.validation import InputError
@@ -169,7 +172,7 @@ def test_rows_tell_slowdowns_and_response_times_and_nothing_that_is_unknown(tmp_
 
 def test_what_the_simulator_does_not_know_is_not_comparable_with_the_reason(tmp_path):
     experiment, made = everything(tmp_path)
-    assert counterpart.missing(experiment, made) == []
+    assert missing.missing(experiment, made) == []
     row = summary.rows(experiment, made)[0]
     found = verdict(row, made, 0.15)
     assert found.verdict == NOT_COMPARABLE

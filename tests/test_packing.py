@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator import policies
+from coordinator.decide.session import Session
 from coordinator.policies import packing
-from coordinator.session import Session
 from coordinator.view import Job, Machine
 
 MS = 1_000_000

@@ -17,9 +17,9 @@ from harness.papers.hori96 import model as hori96
 from harness.papers.zhou97 import claims as zhou_claims
 from harness.papers.zhou97 import mixes as zhou_mixes
 from harness.papers.zhou97 import model as zhou97
+from harness.predict.replicate import Replications
 from harness.simulator.jobs.arrivals import gaps_s, hyperexponential
 from harness.simulator.jobs.metrics import Metrics
-from harness.simulator.jobs.replicate import Replications
 from workloads.validation import InputError
 
 ROOT = Path(__file__).resolve().parent.parent

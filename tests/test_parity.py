@@ -17,15 +17,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coordinator import policies
-from coordinator.conductor import Conductor
+from coordinator.decide.conductor import Conductor
+from coordinator.decide.session import Plan, Session
+from coordinator.node.switcher import Switcher
 from coordinator.policies import Policy
-from coordinator.protocol import Table
-from coordinator.session import Plan, Session
-from coordinator.slots import Switcher
 from coordinator.view import Decision, Job, Machine, Reason, View
-from harness.simulator.machine import SimulatedJob, SimulatedMachine
-from harness.simulator.outcome import Outcome
-from harness.simulator.simulate import arrival_ns, simulate
+from coordinator.wire.protocol import Table
+from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
+from harness.simulator.processes.outcome import Outcome
+from harness.simulator.processes.simulate import arrival_ns, simulate
 from workloads.program import Program
 
 PROCESSORS = 4

@@ -14,14 +14,18 @@ from typing import Any
 
 import pytest
 
-from coordinator import feasible, history, launch, policies, protocol
-from coordinator.history import BEGINNING, EVENT, Beginning, Event
-from coordinator.link import Keys
-from coordinator.nodes import Contacts
-from coordinator.plain import NotPlain, Plain
+from coordinator import policies
+from coordinator.drive import preflight, run_log
+from coordinator.drive.nodes import Contacts
+from coordinator.drive.run_log import BEGINNING, EVENT, Beginning, Event
+from coordinator.host import launch
 from coordinator.view import ExecutionTime
+from coordinator.wire import protocol
+from coordinator.wire.plain_data import NotPlain, Plain
+from coordinator.wire.zmq_transport import Keys
 from coordinator.workload import Node, ParallelJob, Switch, Work, Workload
-from harness import calibrate, conditions, measured
+from harness.measure import calibrate, measured
+from harness.store import conditions
 from workloads.other import Command, InteractiveWork, SequentialWork
 from workloads.program import Program
 
@@ -41,7 +45,7 @@ def beginning(policy: str = "gang") -> Beginning:
         tuple(jobs), policies.create(policy, {}), (), nodes=(Node("a", 2), Node("b")), purpose="for us"
     )
     launcher = launch.Launcher("mpich", "/bin/mpiexec", "5")
-    means = feasible.Means(None, "why", launcher, {1: launcher})
+    means = preflight.Means(None, "why", launcher, {1: launcher})
     join = protocol.Join("a", (0, 2), 77, "promptly")
     agents = ((Keys("p", "s"), join, 5), (Keys("q", "t"), join, 6))
     return Beginning(
@@ -50,13 +54,13 @@ def beginning(policy: str = "gang") -> Beginning:
 
 
 EVENTS: list[Event] = [
-    history.Guarded(5),
-    history.Launched(0, 7),
-    history.Ready(1, -3),
-    history.Left(0, 4, "why", {0: {"rank": 0, "times": [1, None, 0.5]}, 1: {}}),
-    history.Lost(1, (2, 3), "it is lost", 9, (0,), ()),
-    history.Advanced(11),
-    history.Switched((Switch(0, 1, 2, 3), Switch(1, 2, 3, 4, 1))),
+    run_log.Guarded(5),
+    run_log.Launched(0, 7),
+    run_log.Ready(1, -3),
+    run_log.Left(0, 4, "why", {0: {"rank": 0, "times": [1, None, 0.5]}, 1: {}}),
+    run_log.Lost(1, (2, 3), "it is lost", 9, (0,), ()),
+    run_log.Advanced(11),
+    run_log.Switched((Switch(0, 1, 2, 3), Switch(1, 2, 3, 4, 1))),
 ]
 
 
@@ -111,7 +115,7 @@ def changed(change: Any) -> bytes:
         changed(lambda document: document["means"]["own"].update(x=document["means"]["launcher"])),
         changed(lambda document: document["contacts"].update(agents=[[1, 2]])),
         changed(lambda document: document["contacts"].update(keys=None)),
-        EVENT.encode(history.Guarded(5)),
+        EVENT.encode(run_log.Guarded(5)),
     ],
     ids=range(20),
 )

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from runs import running
 
-from coordinator.launch import find_launcher
-from harness.calibrate import mpi_probe
+from coordinator.host.launch import find_launcher
+from harness.measure.calibrate import mpi_probe
 
 PLANTED = ("socket", "json", "signal", "struct", "zmq", "numpy", "mpi4py", "coordinator", "workloads")
 TWO_PHASE = "import beside, workloads; print('done', workloads.__file__)"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator import policies
-from coordinator.session import Session
+from coordinator.decide.session import Session
 from coordinator.view import Decision, Job, Machine, Reason, Slot, View
 from workloads.validation import InputError
 

@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from coordinator.driver import run_workload
-from coordinator.launch import find_launcher
-from harness import slot_costs
+from coordinator.drive.driver import run_workload
+from coordinator.host.launch import find_launcher
+from harness.measure import calibrate_slots
 
 
 def probe(processors, *options, ranks=3):
@@ -64,7 +64,7 @@ def test_other_load_shows_as_detours():
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two processors")
 def test_changes_of_slot_cost_time():
     processors = sorted(os.sched_getaffinity(0))[:2]
-    found = slot_costs.measure(run_workload, processors, "signals")
+    found = calibrate_slots.measure(run_workload, processors, "signals")
     assert len(found["slot_cost_ns"]) == 2
     assert len(found["lateness_ns"]) > 30
     # Two system calls for each of two processes at the least; other load may add to it without bound.

@@ -11,7 +11,7 @@ import pytest
 from runs import workload
 
 from coordinator import policies
-from coordinator.driver import run_workload
+from coordinator.drive.driver import run_workload
 from coordinator.workload import ParallelJob, Result, Workload
 from workloads.other import Command
 

@@ -15,19 +15,33 @@ MAY_IMPORT = {
 }
 """workloads <- coordinator <- harness -> slurm; slurm is a leaf."""
 
+ORDER = {
+    "coordinator": ("view", "policies", "workload", "decide", "host", "wire", "node", "drive"),
+    "harness": (
+        *("spec", "store", "simulator", "measure", "predict"),
+        *("analyse", "papers", "report", "commands", "cli", "__main__"),
+    ),
+}
+"""The rooms inside: each imports only those before it, and itself."""
+
+EXCEPTIONS = {("harness.predict.replicate", "harness.analyse.statistics")}
+"""Intervals of means are made in one place, also those that decide when to stop replicating."""
+
+SIMULATOR_MAY_IMPORT = ("workloads", "coordinator", "harness.simulator")
+
 ONLY_IN = {
     "mpi4py": (
         "workloads/messaging.py",
         "workloads/rank.py",
         "workloads/twophase.py",
-        "harness/mpi_pool.py",
+        "harness/predict/mpi_pool.py",
     ),
     "numba": ("harness/simulator/",),
     "zmq": ("coordinator/",),
     "rich": ("harness/cli.py", "harness/report/"),
 }
 MAY_PRINT = ("harness/cli.py",)
-MAY_SIGNAL = ("coordinator/processes.py", "coordinator/mechanisms.py")
+MAY_SIGNAL = ("coordinator/host/processes.py", "coordinator/host/mechanisms.py")
 
 
 def sources():
@@ -43,6 +57,23 @@ def modules(tree):
             yield node.module
 
 
+def imported():
+    """For each of our modules those of ours that it imports."""
+    paths = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in sources()}
+    known = {name.removesuffix(".__init__"): path for name, path in paths.items()}
+    graph = {}
+    for name, path in known.items():
+        graph[name] = set()
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.level == 0:
+                inner = {f"{node.module}.{alias.name}" for alias in node.names}
+                outer = {node.module} if inner - known.keys() else set()
+                graph[name] |= (inner | outer) & known.keys() - {name}
+            elif isinstance(node, ast.Import):
+                graph[name] |= {alias.name for alias in node.names} & known.keys()
+    return graph
+
+
 def calls(tree):
     """Dotted names of all functions that a file calls."""
     for node in ast.walk(tree):
@@ -50,7 +81,7 @@ def calls(tree):
             yield ast.unparse(node.func)
 
 
-MAY_NAME_PYTHON = ("coordinator/environment.py", "coordinator/launch.py")
+MAY_NAME_PYTHON = ("coordinator/host/environment.py", "coordinator/host/launch.py")
 """Others start our processes by ``environment.PYTHON``, which ignores the current directory."""
 
 
@@ -65,6 +96,44 @@ def test_imports_go_in_one_direction(source):
     room = name.split("/")[0]
     ours = {module.split(".")[0] for module in modules(tree)} & set(ROOMS)
     assert ours <= MAY_IMPORT[room] | ({room} if room != "slurm" else {"slurm"})
+
+
+def room_of(module):
+    """Package and room of a module, the room as its place in the order; None for a package itself."""
+    package, _, rest = module.partition(".")
+    if package not in ORDER or not rest:
+        return package, None
+    return package, ORDER[package].index(rest.split(".")[0])
+
+
+def test_rooms_import_only_what_comes_before_them():
+    for module, others in imported().items():
+        package, room = room_of(module)
+        for other in others:
+            theirs, below = room_of(other)
+            if package == theirs and None not in (room, below) and (module, other) not in EXCEPTIONS:
+                assert below <= room, f"{module} imports {other}"
+
+
+def test_the_simulator_knows_nothing_of_experiments():
+    for module, others in imported().items():
+        if module.startswith("harness.simulator"):
+            assert all(other.startswith(SIMULATOR_MAY_IMPORT) for other in others), module
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    graph = imported()
+    done = set()
+
+    def visit(module, path):
+        assert module not in path, " -> ".join([*path[path.index(module) :], module])
+        if module not in done:
+            for other in sorted(graph[module]):
+                visit(other, [*path, module])
+            done.add(module)
+
+    for module in graph:
+        visit(module, [])
 
 
 def test_heavy_imports_stay_where_they_belong(source):

@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator import policies
+from coordinator.decide.session import Session
 from coordinator.policies import registration_office
 from coordinator.policies.registration_office import Node, Rules
-from coordinator.session import Session
 from coordinator.view import Job, Machine
 
 MS = 1_000_000

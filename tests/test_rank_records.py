@@ -16,8 +16,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from runs import workload
 
-from coordinator import ranks
-from coordinator.driver import run_workload
+from coordinator.drive import ranks
+from coordinator.drive.driver import run_workload
 from coordinator.workload import ParallelJob
 from workloads.other import Command
 from workloads.record import BEYOND, BINS, FIELDS, HISTOGRAMS, OURS, PLACE, WAITS, flaw

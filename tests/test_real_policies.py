@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from runs import workload
 
-from coordinator.driver import run_workload
+from coordinator.drive.driver import run_workload
 from coordinator.view import ExecutionTime
 from workloads.validation import InputError
 

@@ -11,10 +11,11 @@ from html.parser import HTMLParser
 from itertools import pairwise
 
 import pytest
-from imitation import TOOLS, ImitatedSimulator
+from fake_runs import TOOLS, ImitatedSimulator
 
-from harness import cli, counterpart
+from harness import cli
 from harness.commands import run as run_command
+from harness.predict import missing
 
 BROWSER = next(
     (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
@@ -32,7 +33,7 @@ def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("report")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run_command, "real_tools", lambda *nodes: TOOLS)
-        patch.setattr(counterpart, "back_end", ImitatedSimulator)
+        patch.setattr(missing, "back_end", ImitatedSimulator)
         options = [part for setting in SETTINGS for part in ("--set", setting)]
         results = str(place / "results")
         assert cli.main(["run", "three-jobs", "--timeline", "--results", results, *options]) == 0

@@ -5,17 +5,18 @@ import json
 from pathlib import Path
 
 import pytest
-from imitation import TOOLS, ImitatedSimulator, Quiet, measure
+from fake_runs import TOOLS, ImitatedSimulator, Quiet, measure
 
 from coordinator.workload import Switch
-from harness import answer, counterpart
-from harness.calibrate import Constants
+from harness.analyse import results_document
+from harness.analyse.verdicts import judged
 from harness.commands import compare
-from harness.compare import judged
-from harness.experiment import load
-from harness.results import Found
-from harness.site import Site
-from harness.store import Store
+from harness.commands.stored import Found
+from harness.measure.calibrate import Constants
+from harness.measure.session import Site
+from harness.predict import missing
+from harness.spec.experiment import load
+from harness.store.database import Store
 
 STORED = Path(__file__).resolve().parent / "stored"
 EXPERIMENT = """
@@ -68,19 +69,19 @@ def found(tmp_path_factory):
     (folder / "x.toml").write_text(EXPERIMENT)
     experiment = load(str(folder / "x.toml"))
     with pytest.MonkeyPatch.context() as patch, Store(folder / "results") as store:
-        patch.setattr(counterpart, "back_end", ImitatedSimulator)
+        patch.setattr(missing, "back_end", ImitatedSimulator)
         here = Site.here((0, 1), TOOLS, store)
         measured = [settled(record) for record in measure(experiment, here, Constants(5.0, 3.0, 2.0))]
-        simulated = counterpart.complete(experiment, measured, "s", store, Quiet())
+        simulated = missing.complete(experiment, measured, "s", store, Quiet())
     return Found(experiment, [*measured, *simulated])
 
 
 def test_the_document_of_run(found):
-    document = answer.results(found.experiment, found.records, 1.0).document()
+    document = results_document.results(found.experiment, found.records, 1.0).document()
     assert json.dumps(document, indent=2) + "\n" == (STORED / "run.json").read_text()
 
 
 def test_the_document_of_compare(found):
-    known = answer.results(found.experiment, found.records, 1.0)
+    known = results_document.results(found.experiment, found.records, 1.0)
     document = compare.document([judged(known, found.records, 0.15)], 0.15)
     assert json.dumps(document, indent=2) + "\n" == (STORED / "compare.json").read_text()

@@ -3,17 +3,18 @@
 import dataclasses
 
 import pytest
-from imitation import TOOLS, Quiet, imitate, measure, probe
+from fake_runs import TOOLS, Quiet, imitate, measure, probe
 
 from coordinator.workload import Node
-from harness import calibrate, run, site, summary
-from harness.calibrate import Constants
-from harness.doubts import doubts
-from harness.experiment import load
-from harness.plan import plan, recorded
-from harness.site import Site, Tools
-from harness.statistics import estimate
-from harness.store import Store
+from harness.analyse import summary
+from harness.analyse.caveats import doubts
+from harness.analyse.statistics import estimate
+from harness.measure import calibrate, runner, session
+from harness.measure.calibrate import Constants
+from harness.measure.plan import plan, recorded
+from harness.measure.session import Site, Tools
+from harness.spec.experiment import load
+from harness.store.database import Store
 
 CONSTANTS = Constants(switch_us=5.0, handoff_us=3.0, latency_us=2.0)
 
@@ -145,7 +146,7 @@ def test_when_nothing_works_it_gives_up(place):
     watcher = Quiet()
     here = dataclasses.replace(place, tools=failing(lambda workload: True))
     records = everything(experiment, here, watcher)
-    assert len(records) == run.HOPELESS
+    assert len(records) == runner.HOPELESS
     assert "42 runs not tried" in watcher.warnings[-1]
     row = summary.rows(experiment, records)[0].measured
     assert row.workload_slowdown == estimate([])
@@ -181,7 +182,7 @@ def test_progress_counts_up_to_the_end_and_the_time_left_down_to_nothing(place):
 
 def test_calibration_gives_medians_and_keeps_samples(place):
     found = place.calibrate([0], ["signals"], Quiet())
-    constants = site.constants(found)
+    constants = session.constants(found)
     assert (constants.switch_us, constants.handoff_us, constants.latency_us) == (5.0, 3.0, 2.0)
     assert constants.detour_length_us == pytest.approx((10 + 10 + 100) / 3)
     assert constants.detour_gap_us == 25_000
@@ -190,7 +191,7 @@ def test_calibration_gives_medians_and_keeps_samples(place):
 
 
 def test_a_run_goes_by_the_slot_costs_of_its_mechanism(place):
-    constants = site.constants(place.calibrate([0], ["signals"], Quiet()))
+    constants = session.constants(place.calibrate([0], ["signals"], Quiet()))
     told = constants.of_run("signals")
     assert len(told["slot_cost_us"]) == 2
     assert told["lateness_us"] == sorted(told["lateness_us"])
@@ -199,7 +200,7 @@ def test_a_run_goes_by_the_slot_costs_of_its_mechanism(place):
 
 
 def test_without_calibration_the_nominal_constants_stand():
-    told = site.constants([]).of_run("")
+    told = session.constants([]).of_run("")
     assert told["switch_us"] > 0
     assert told["detour_gap_us"] == told["send_us"] == 0
 
@@ -208,7 +209,7 @@ def test_steps_are_calibrated_for_each_working_set(place):
     constants = calibrate.constants(place.calibrate([4096, 8192], [], Quiet()))
     assert constants.unit_ns({4096}) == 64.0
     assert constants.unit_ns({4096, 8192}) == 0.0
-    assert site.constants([]).unit_ns({0}) == 0.0
+    assert session.constants([]).unit_ns({0}) == 0.0
 
 
 def test_doubts_are_told_in_numbers(place):
@@ -244,7 +245,7 @@ def test_between_nodes_messages_cost_what_they_cost_there(place):
     between = {"latency_ns": [50_000.0], "wakeup_ns": [90_000.0]}
     tools = dataclasses.replace(place.tools, probe_between=lambda: between)
     spread = dataclasses.replace(place, tools=tools, nodes=(Node("a"), Node("b")))
-    constants = site.constants(spread.calibrate([0], [], Quiet()))
+    constants = session.constants(spread.calibrate([0], [], Quiet()))
     assert (constants.latency_us, constants.wakeup_us) == (50.0, 90.0)
     assert constants.switch_us == 5.0  # as on this host
     assert calibrate.mpi_probe_between(None, ["a", "a"]) is None

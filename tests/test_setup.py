@@ -11,13 +11,13 @@ import pytest
 from runs import command, eventually
 
 from coordinator import policies
-from coordinator.launch import find_launcher
-from coordinator.link import Keys
-from coordinator.nodes import Nodes
-from coordinator.processes import marked
-from coordinator.protocol import ProtocolError
-from coordinator.rundir import RunDirectory
-from coordinator.setup import Setup, find
+from coordinator.drive.nodes import Nodes
+from coordinator.host.launch import find_launcher
+from coordinator.host.processes import marked
+from coordinator.host.rundir import RunDirectory
+from coordinator.wire.agent_config import Setup, find
+from coordinator.wire.protocol import ProtocolError
+from coordinator.wire.zmq_transport import Keys
 from coordinator.workload import Workload
 from workloads.validation import InputError
 
@@ -64,7 +64,7 @@ def test_a_setup_is_the_first_line_of_standard_input() -> None:
 
 @pytest.mark.parametrize("ends", [False, True])
 def test_an_agent_without_a_setup_says_what_it_needs(monkeypatch: pytest.MonkeyPatch, ends: bool) -> None:
-    monkeypatch.setattr("coordinator.setup.PATIENCE_S", 0.01)
+    monkeypatch.setattr("coordinator.wire.agent_config.PATIENCE_S", 0.01)
     with pytest.raises(InputError, match="name the file"):
         on_standard_input(b"", ends)
 
@@ -82,7 +82,7 @@ def test_no_key_of_an_agent_is_in_its_environment(tmp_path: Path, monkeypatch: p
         for pid, variables in marked().items():
             told = [*variables.values(), *command(pid)]
             assert not any(key in word for key in (setup.keys.secret, setup.keys.public) for word in told)
-        assert {"coordinator.agent", "coordinator.guardian"} <= {
+        assert {"coordinator.node.agent", "coordinator.host.guardian"} <= {
             word for pid in marked() for word in command(pid)
         }
         nodes.end()

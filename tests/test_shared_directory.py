@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from hosts import Host
 
-from coordinator import protocol, rundir
-from coordinator.rundir import OtherHostError, RunDirectory
+from coordinator.host import rundir
+from coordinator.host.rundir import OtherHostError, RunDirectory
+from coordinator.wire import protocol
 
 
 @pytest.fixture

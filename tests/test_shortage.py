@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 from runs import everything_in, workload
 
-from coordinator import driver, feasible, launch, processes
-from coordinator.driver import run_workload
-from coordinator.launch import Launcher
-from coordinator.processes import Process
+from coordinator.drive import driver, preflight
+from coordinator.drive.driver import run_workload
+from coordinator.host import launch, processes
+from coordinator.host.launch import Launcher
+from coordinator.host.processes import Process
 from coordinator.workload import ParallelJob
 from workloads.other import Command
 
@@ -39,7 +40,7 @@ def test_a_launcher_that_has_gone_fails_the_jobs_and_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runtime: Path
 ) -> None:
     gone = Launcher("mpich", str(tmp_path / "mpiexec"), "1")
-    monkeypatch.setattr(feasible, "find_launcher", lambda **options: gone)
+    monkeypatch.setattr(preflight, "find_launcher", lambda **options: gone)
     result = run_workload(workload(jobs=2))
     for job in result.jobs:
         assert "its launcher cannot be started" in job.failure and str(tmp_path / "mpiexec") in job.failure

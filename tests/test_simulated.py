@@ -5,18 +5,21 @@ import io
 import json
 
 import pytest
-from imitation import TOOLS, Quiet, measure
+from fake_runs import TOOLS, Quiet, measure
 from rich.console import Console
 
-from harness import answer, counterpart, records, site, summary
-from harness.calibrate import Constants
+from harness.analyse import results_document, summary
+from harness.analyse.timelines import occupancy, spans
 from harness.cli import main
-from harness.experiment import load
-from harness.records import SIMULATED_DEDICATED, Calibration
+from harness.measure import session
+from harness.measure.calibrate import Constants
+from harness.measure.session import Site
+from harness.predict import missing
 from harness.report import text
-from harness.site import Site
-from harness.store import Store
-from harness.timelines import occupancy, spans
+from harness.spec.experiment import load
+from harness.store import records
+from harness.store.database import Store
+from harness.store.records import SIMULATED_DEDICATED, Calibration
 
 pytestmark = pytest.mark.slow  # compiles the simulator where that has not been done
 
@@ -30,7 +33,7 @@ def both(tmp_path_factory):
     with Store(tmp_path_factory.mktemp("results")) as opened:
         site = Site.here((0, 1), TOOLS, opened)
         measured = measure(experiment, site, Constants(20.0, 3.0, 2.0))
-        simulated = counterpart.complete(experiment, measured, "session", opened, Quiet(), timeline=True)
+        simulated = missing.complete(experiment, measured, "session", opened, Quiet(), timeline=True)
         assert len(opened.runs(experiment.digest)) == len(measured) + len(simulated)
     return experiment, measured, simulated
 
@@ -38,15 +41,15 @@ def both(tmp_path_factory):
 def test_every_measured_run_has_one_counterpart(both):
     experiment, measured, simulated = both
     assert len(simulated) == len(measured) == 9
-    assert counterpart.missing(experiment, [*measured, *simulated]) == []
+    assert missing.missing(experiment, [*measured, *simulated]) == []
     for one in measured:
-        assert sum(counterpart.imitates(other, one) for other in simulated) == 1
+        assert sum(missing.imitates(other, one) for other in simulated) == 1
 
 
 def test_the_same_task_gives_the_same_outcome(both, tmp_path):
     experiment, measured, simulated = both
     with Store(tmp_path) as another:
-        again = counterpart.complete(experiment, measured, "another", another, Quiet())
+        again = missing.complete(experiment, measured, "another", another, Quiet())
     assert [record.makespan_ns for record in again] == [record.makespan_ns for record in simulated]
 
 
@@ -101,7 +104,7 @@ def test_sequential_and_interactive_jobs_have_counterparts_with_response_times(t
     with Store(tmp_path / "results") as opened:
         site = Site.here((0, 1), TOOLS, opened)
         measured = measure(experiment, site, Constants(20.0, 3.0, 2.0))
-        counterpart.complete(experiment, measured, "session", opened, Quiet())
+        missing.complete(experiment, measured, "session", opened, Quiet())
         records = opened.runs(experiment.digest)
     alone = {record.jobs[0].job: record for record in records if record.kind == SIMULATED_DEDICATED}
     assert alone[0].makespan_ns == pytest.approx(50e6, rel=0.01)
@@ -115,7 +118,7 @@ def test_sequential_and_interactive_jobs_have_counterparts_with_response_times(t
     assert 2.0 <= simulated.responses.mean_ms <= simulated.responses.p99_ms < 50.0
     assert simulated.workload_slowdown.median > 0
     console = Console(width=200, file=io.StringIO(), record=True)
-    console.print(*text.render(answer.Results("others", "", "", {}, [row], None, [], [])))
+    console.print(*text.render(results_document.Results("others", "", "", {}, [row], None, [], [])))
     shown = console.export_text()
     assert f"{simulated.responses.mean_ms:.1f}" in shown.split("none", 1)[1]
 
@@ -154,7 +157,7 @@ def calibrated(store):
     for quantity, sample in SAMPLES_NS.items():
         found = Calibration("c", records.now(), quantity, [sample], (0, 1), 0, TOOLS.launcher, {})
         store.add_calibration(found)
-    return site.constants(store.last_calibration())
+    return session.constants(store.last_calibration())
 
 
 def test_simulate_gives_what_run_simulates_number_by_number(tmp_path, capsys):

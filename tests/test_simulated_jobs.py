@@ -2,8 +2,9 @@
 
 import pytest
 
-from harness import simulated, summary
-from harness.experiment import load
+from harness.analyse import summary
+from harness.predict import process_level
+from harness.spec.experiment import load
 from workloads.validation import InputError
 
 EXPERIMENT = """
@@ -36,7 +37,7 @@ def rows(folder, text):
     file = folder / "mixed.toml"
     file.write_text(text)
     experiment = load(str(file))
-    records = simulated.predict(experiment, None, lambda done, total: None)
+    records = process_level.predict(experiment, None, lambda done, total: None)
     return summary.rows(experiment, records, 0.1, experiment.cells)
 
 

@@ -13,8 +13,8 @@ from test_simulator_reference import compare
 
 from coordinator import policies
 from harness.simulator import cache
-from harness.simulator.machine import SimulatedJob, SimulatedMachine
-from harness.simulator.simulate import simulate
+from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
+from harness.simulator.processes.simulate import simulate
 from workloads.program import Program
 from workloads.validation import InputError
 
@@ -232,8 +232,8 @@ def test_bad_input_is_told_by_key(make, key):
 
 SCRIPT = """
 from coordinator import policies
-from harness.simulator.machine import SimulatedJob, SimulatedMachine
-from harness.simulator.simulate import simulate
+from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
+from harness.simulator.processes.simulate import simulate
 from workloads.program import Program
 jobs = [SimulatedJob(n, Program(processes=2, granularity_us=100, imbalance=2, phases=20)) for n in range(2)]
 policy = policies.create("implicit", {})

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from naive_simulator.simulation import DEVIATIONS, NaiveSimulation
 
 from coordinator import policies
-from harness.simulator.machine import SimulatedJob, SimulatedMachine
-from harness.simulator.model import IDLE, NOBODY
-from harness.simulator.simulate import simulate
+from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
+from harness.simulator.processes.model import IDLE, NOBODY
+from harness.simulator.processes.simulate import simulate
 from workloads.blocking import RULES
 from workloads.program import Program
 

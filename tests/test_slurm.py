@@ -12,7 +12,7 @@ import pytest
 from runs import eventually
 from slurm_cluster import SlurmCluster, slurm_cluster, unavailable
 
-from harness import store
+from harness.store import database
 from slurm.script import status_file
 
 pytestmark = [pytest.mark.slurm, pytest.mark.slow]
@@ -82,9 +82,9 @@ def test_three_jobs_are_submitted_awaited_and_shown(
     assert ended == {"state": "COMPLETED", "status": 0}
     (row,) = done["result"]["rows"]
     assert row["measured"]["workload_slowdown"]["n"] == 1 and row["measured"]["failures"] == 0
-    (launcher,) = set(store.load(tmp_path / "results").runs.launcher)
+    (launcher,) = set(database.load(tmp_path / "results").runs.launcher)
     assert launcher.startswith("srun --mpi=pmi2" if nodes == 2 else "mpich")
-    hosts = set(store.load(tmp_path / "results").ranks.host)
+    hosts = set(database.load(tmp_path / "results").ranks.host)
     assert hosts == {f"node{number}" for number in range(1, nodes + 1)}
     assert nothing_is_left(cluster)
 
@@ -103,11 +103,13 @@ def test_names_and_values_reach_the_run_as_they_are(cluster: SlurmCluster, tmp_p
 def test_a_cancelled_job_leaves_nothing_behind(cluster: SlurmCluster, tmp_path: Path) -> None:
     job = submit(cluster, tmp_path, "--nodes=2", settings=LONG)
     number = job["jobs"]["three-jobs.sbatch"]
-    assert eventually(lambda: (tmp_path / "lockstep.sqlite").exists() and len(store.load(tmp_path).runs), 60)
+    assert eventually(
+        lambda: (tmp_path / "lockstep.sqlite").exists() and len(database.load(tmp_path).runs), 60
+    )
     cluster.call("scancel", number)
     assert eventually(lambda: state(cluster, number) == "CANCELLED", 60), state(cluster, number)
     assert nothing_is_left(cluster)
-    assert set(store.load(tmp_path).runs.failure) <= {"", "interrupted"}
+    assert set(database.load(tmp_path).runs.failure) <= {"", "interrupted"}
 
 
 def test_a_job_that_runs_out_of_time_keeps_what_it_has_and_is_resumed(
@@ -119,12 +121,12 @@ def test_a_job_that_runs_out_of_time_keeps_what_it_has_and_is_resumed(
     (ended,) = first["states"].values()
     assert ended == {"state": "TIMEOUT", "status": 130} and first["exit"] == 1
     assert "go on with --resume" in log(first) and "ran into its time limit" in first["notes"]
-    kept = len(store.load(tmp_path).runs)
+    kept = len(database.load(tmp_path).runs)
     assert kept > 0 and nothing_is_left(cluster)
     goal = ("repeats=1", *LONG[1:])
     second = submit(cluster, tmp_path, "--nodes=2", "--resume", "--wait", settings=goal)
     assert second["exit"] == 0, second["notes"] + log(second)
-    runs = store.load(tmp_path).runs
+    runs = database.load(tmp_path).runs
     done = runs[(runs.failure == "") & (runs["repeat"] == 0)]
     assert sorted(done.kind) == ["dedicated", "policy"], "nothing is measured twice"
 
@@ -133,13 +135,15 @@ def test_a_requeued_job_goes_on(cluster: SlurmCluster, tmp_path: Path) -> None:
     several = ("repeats=8", *QUICK[1:])
     job = submit(cluster, tmp_path, "--nodes=2", "--set=slurm.requeue=true", settings=several)
     number = job["jobs"]["three-jobs.sbatch"]
-    assert eventually(lambda: (tmp_path / "lockstep.sqlite").exists() and len(store.load(tmp_path).runs), 60)
-    before = len(store.load(tmp_path).runs)
+    assert eventually(
+        lambda: (tmp_path / "lockstep.sqlite").exists() and len(database.load(tmp_path).runs), 60
+    )
+    before = len(database.load(tmp_path).runs)
     cluster.call("scancel", "--batch", "--signal=USR1", number)
     assert eventually(lambda: state(cluster, number) == "PENDING", 30), log(job)
     assert eventually(lambda: Path(status_file(job["folder"], number)).exists(), 100), log(job)
     assert Path(status_file(job["folder"], number)).read_text().split() == ["0"], log(job)
-    runs = store.load(tmp_path).runs
+    runs = database.load(tmp_path).runs
     assert len(set(runs.session)) == 2 and 0 < before < 16
     assert len(runs[runs.failure == ""]) == 16
 
@@ -169,7 +173,7 @@ def test_slurms_gang_scheduling_stands_beside_ours(cluster: SlurmCluster, tmp_pa
     ours, slurms = (row["measured"] for row in done["result"]["rows"])
     assert [side["workload_slowdown"]["n"] for side in (ours, slurms)] == [1, 1]
     assert slurms["slowdown"]["mean"] > ours["slowdown"]["mean"], "a slot takes seconds"
-    frames = store.load(tmp_path)
+    frames = database.load(tmp_path)
     (run,) = frames.runs[frames.runs.mechanism == "slurm"].id
     ranks = frames.ranks[frames.ranks.run == run]
     assert len(ranks) == 6 and set(ranks.host) == {"node1", "node2"}

@@ -11,11 +11,13 @@ from pathlib import Path
 import pytest
 
 from coordinator import policies
-from coordinator.session import Session
+from coordinator.decide.session import Session
 from coordinator.view import Job, Machine
 from coordinator.workload import ParallelJob, Workload
-from harness import cli, compare, rows, slurm_gang
-from harness.submission import Submission
+from harness import cli
+from harness.analyse import rows, verdicts
+from harness.measure import slurm_gang
+from harness.spec.submission import Submission
 from slurm import gang
 from slurm.states import State
 from workloads.alone import Alone, record_file
@@ -174,8 +176,8 @@ def test_it_takes_a_submission_that_waits(
 def test_it_is_not_compared_with_a_simulation() -> None:
     table = {"policy": "slurm-gang", "quantum_ms": 5000}
     row = rows.Row((rows.Job(0.0, {}),), {}, table, None, None)
-    verdict = compare.verdict(row, [], 0.1)
-    assert verdict.verdict == compare.NOT_COMPARABLE and "Slurm" in verdict.reason
+    verdict = verdicts.verdict(row, [], 0.1)
+    assert verdict.verdict == verdicts.NOT_COMPARABLE and "Slurm" in verdict.reason
 
 
 WORKLOAD = Workload(

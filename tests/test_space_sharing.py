@@ -6,8 +6,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from coordinator import policies
+from coordinator.decide.session import Session
 from coordinator.policies import allocation, backfill, buddy
-from coordinator.session import Session
 from coordinator.view import ExecutionTime, Job, Machine
 
 S = 1_000_000_000

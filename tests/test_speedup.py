@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coordinator.view import ExecutionTime
-from harness import speedup
+from harness.measure import execution_times
 from workloads.validation import InputError
 
 parts = st.floats(0.01, 100)
@@ -17,20 +17,20 @@ parts = st.floats(0.01, 100)
 @settings(deadline=None)
 def test_an_exact_function_is_found_again(work_s, alpha_s, beta_s):
     true = ExecutionTime(work_s, 1.0, alpha_s, beta_s)
-    found = speedup.fit([(p, true.on(p)) for p in (1, 2, 3, 5, 8, 13)])
+    found = execution_times.fit([(p, true.on(p)) for p in (1, 2, 3, 5, 8, 13)])
     for p in range(1, 20):
         assert found.on(p) == pytest.approx(true.on(p), rel=1e-3)
 
 
 def test_nothing_is_negative_and_noise_is_averaged():
-    found = speedup.fit([(1, 10.0), (1, 10.2), (2, 4.9), (2, 5.2), (4, 2.4), (4, 2.6), (8, 1.2)])
+    found = execution_times.fit([(1, 10.0), (1, 10.2), (2, 4.9), (2, 5.2), (4, 2.4), (4, 2.6), (8, 1.2)])
     assert min(found.work_s, found.alpha_s, found.beta_s) >= 0
     assert found.on(4) == pytest.approx(2.5, rel=0.05)
 
 
 def test_one_size_tells_the_work_and_two_the_part_that_does_not_shrink():
-    assert speedup.fit([(2, 3.0), (2, 5.0)]).on(1) == pytest.approx(2 * 15 / 4, rel=0.2)
-    found = speedup.fit([(1, 11.0), (2, 6.0)])
+    assert execution_times.fit([(2, 3.0), (2, 5.0)]).on(1) == pytest.approx(2 * 15 / 4, rel=0.2)
+    found = execution_times.fit([(1, 11.0), (2, 6.0)])
     assert (found.work_s, found.alpha_s, found.beta_s) == pytest.approx((10, 1, 0))
 
 
@@ -56,13 +56,13 @@ def test_only_undisturbed_runs_that_ended_count():
         run("policy", "gang", (4, 0, 99, "")),
         run("policy", "asp", (2, None, None, "killed")),
     ]
-    ((key, found),) = speedup.estimates(records).items()
-    assert key == speedup.key({"pattern": "NEWS"})
+    ((key, found),) = execution_times.estimates(records).items()
+    assert key == execution_times.key({"pattern": "NEWS"})
     assert [found.on(p) for p in (1, 2, 4)] == pytest.approx([9, 5, 3], rel=1e-6)
-    assert speedup.estimates([]) == {}
+    assert execution_times.estimates([]) == {}
 
 
 @pytest.mark.parametrize("points", [[], [(0, 1.0)], [(1, 0.0)]])
 def test_bad_points_are_refused(points):
     with pytest.raises(InputError, match="measure the program first"):
-        speedup.fit(points)
+        execution_times.fit(points)

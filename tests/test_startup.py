@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from emulated import Cluster, cluster, unavailable
+from netns_cluster import Cluster, cluster, unavailable
 from runs import HERE, eventually, everything_in, running
 
-from coordinator.environment import passed_on
+from coordinator.host.environment import passed_on
 
 pytestmark = pytest.mark.slow
 
@@ -23,7 +23,7 @@ PATIENCE_S = 10.0
 
 MAKING = """
 import os, signal
-from coordinator.rundir import RunDirectory
+from coordinator.host.rundir import RunDirectory
 directory = RunDirectory.create()
 assert directory.path.is_dir()
 os.kill(os.getpid(), signal.SIGKILL)

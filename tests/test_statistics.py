@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.records import quantile
-from harness.statistics import bounded_slowdown, estimate, median_interval, student_quantile
+from harness.analyse.statistics import bounded_slowdown, estimate, median_interval, student_quantile
+from harness.store.records import quantile
 
 ratios = st.lists(st.floats(0.01, 100), min_size=2, max_size=20)
 

@@ -9,7 +9,7 @@ import time
 import pytest
 from runs import Run, eventually, running, state
 
-from coordinator.stopped import Stopped, children, parent
+from coordinator.host.stopped import Stopped, children, parent
 
 pytestmark = pytest.mark.slow
 

@@ -13,14 +13,14 @@ import time
 from pathlib import Path
 
 import pytest
-from imitation import TOOLS, measure
+from fake_runs import TOOLS, measure
 
-from harness import file_systems, schema, store
-from harness.calibrate import Constants
-from harness.experiment import load
-from harness.records import Calibration, ScheduleRecord
-from harness.site import Site
-from harness.store import Store, StoreError
+from harness.measure.calibrate import Constants
+from harness.measure.session import Site
+from harness.spec.experiment import load
+from harness.store import database, file_systems, schema
+from harness.store.database import Store, StoreError
+from harness.store.records import Calibration, ScheduleRecord
 from workloads.validation import InputError
 
 HERE = Path(__file__).resolve().parent
@@ -62,7 +62,7 @@ def test_runs_are_found_by_digest_and_session(records, tmp_path):
 
 
 def test_frames_have_the_documented_columns(records, tmp_path):
-    frames = store.load(tmp_path / "results")
+    frames = database.load(tmp_path / "results")
     described = (HERE.parent / "docs" / "formats.md").read_text()
     for field in dataclasses.fields(frames):
         for column in getattr(frames, field.name).columns:
@@ -75,12 +75,12 @@ def test_frames_have_the_documented_columns(records, tmp_path):
         if table["policy"] == "gang"
     }
     assert frames.runs.conditions[0]["processors"] == [0, 1]
-    assert store.load(tmp_path / "results" / store.FILE_NAME).runs.equals(frames.runs)
+    assert database.load(tmp_path / "results" / database.FILE_NAME).runs.equals(frames.runs)
 
 
 @pytest.mark.parametrize("table", list(schema.TABLES))
 def test_records_are_immutable(records, tmp_path, table):
-    with sqlite3.connect(tmp_path / "results" / store.FILE_NAME) as connection:
+    with sqlite3.connect(tmp_path / "results" / database.FILE_NAME) as connection:
         if table == "calibrations":
             with Store(tmp_path / "results") as opened:
                 opened.add_calibration(Calibration("s", "now", "switch_ns", [1.0], [0, 1], 0, "mpich", {}))
@@ -104,26 +104,26 @@ def test_a_run_is_stored_whole_or_not_at_all(records, tmp_path):
 
 
 def test_a_newer_store_is_refused(records, tmp_path):
-    file = tmp_path / "results" / store.FILE_NAME
+    file = tmp_path / "results" / database.FILE_NAME
     with sqlite3.connect(file) as connection:
         connection.execute(f"PRAGMA user_version = {schema.SCHEMA + 1}")
-    for attempt in (lambda: Store(tmp_path / "results"), lambda: store.load(file)):
+    for attempt in (lambda: Store(tmp_path / "results"), lambda: database.load(file)):
         with pytest.raises(InputError, match=f"found {schema.SCHEMA + 1}, required {schema.SCHEMA}"):
             attempt()
 
 
 def test_other_files_are_refused_and_left_alone(tmp_path):
-    with sqlite3.connect(tmp_path / store.FILE_NAME) as connection:
+    with sqlite3.connect(tmp_path / database.FILE_NAME) as connection:
         connection.execute("CREATE TABLE theirs (x)")
     with pytest.raises(InputError, match="another program's database"):
         Store(tmp_path)
     text = tmp_path / "text"
     text.mkdir()
-    (text / store.FILE_NAME).write_text("not a database at all, but a file of some length" * 50)
-    before = (text / store.FILE_NAME).read_bytes()
+    (text / database.FILE_NAME).write_text("not a database at all, but a file of some length" * 50)
+    before = (text / database.FILE_NAME).read_bytes()
     with pytest.raises(InputError, match="not a database"):
         Store(text)
-    assert (text / store.FILE_NAME).read_bytes() == before
+    assert (text / database.FILE_NAME).read_bytes() == before
 
 
 def test_places_that_cannot_hold_a_store(tmp_path):
@@ -132,7 +132,7 @@ def test_places_that_cannot_hold_a_store(tmp_path):
         with pytest.raises(InputError, match="--results = "):
             Store(place)
     with pytest.raises(InputError, match="--results = "):
-        store.load(tmp_path / "nothing")
+        database.load(tmp_path / "nothing")
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root may write anywhere")
@@ -176,7 +176,7 @@ def shared(monkeypatch):
     """As if results lay on a network file system, where nobody waits long for a lock."""
     monkeypatch.setattr(file_systems, "local", lambda folder: False)
     monkeypatch.setattr(schema, "BUSY_S", 0.05)
-    monkeypatch.setattr(store, "CLOSING_MS", 50)
+    monkeypatch.setattr(database, "CLOSING_MS", 50)
 
 
 def test_a_run_that_meets_a_lock_is_kept_and_taken_in_later(records, tmp_path, shared):
@@ -199,7 +199,7 @@ def test_a_run_that_meets_a_lock_is_kept_and_taken_in_later(records, tmp_path, s
         assert [one.makespan_ns for one in back] == [one.makespan_ns for one in records[:2]]
         assert back[1].ranks[0]["waits"] == records[1].ranks[0]["waits"]
         assert len(opened.timelines(back[1].id)) == len(back[1].ranks)
-    assert [path.name for path in folder.iterdir()] == [store.FILE_NAME]
+    assert [path.name for path in folder.iterdir()] == [database.FILE_NAME]
 
 
 def test_a_lock_that_ends_in_time_leaves_nothing_beside_the_store(records, tmp_path, shared):
@@ -239,7 +239,7 @@ def test_a_file_beside_the_store_that_holds_no_run_is_told_and_left(tmp_path, te
     said = []
     with Store(tmp_path):
         pass
-    file = tmp_path / f"{store.FILE_NAME}.0.run.json"
+    file = tmp_path / f"{database.FILE_NAME}.0.run.json"
     file.write_text(text)
     with Store(tmp_path, warn=said.append) as opened:
         assert not opened.numbers()
@@ -289,8 +289,8 @@ def test_which_file_systems_only_one_host_has(folder, local):
 def test_a_store_of_a_file_system_with_a_log_can_be_read_where_nothing_can_be_written(records, tmp_path):
     read_only = tmp_path / "read-only"
     read_only.mkdir()
-    data = (tmp_path / "results" / store.FILE_NAME).read_bytes()
-    (read_only / store.FILE_NAME).write_bytes(data)
+    data = (tmp_path / "results" / database.FILE_NAME).read_bytes()
+    (read_only / database.FILE_NAME).write_bytes(data)
     mounted = (
         os.getuid() == 0
         and not subprocess.run(
@@ -302,7 +302,7 @@ def test_a_store_of_a_file_system_with_a_log_can_be_read_where_nothing_can_be_wr
     if not mounted:
         read_only.chmod(0o500)
     try:
-        assert len(store.load(read_only).runs) == 9
+        assert len(database.load(read_only).runs) == 9
     finally:
         read_only.chmod(0o700) if not mounted else subprocess.run(["umount", "-l", read_only], check=True)
 
@@ -311,7 +311,7 @@ WRITER = """
 import sys
 sys.path[:0] = [{tests!r}, {root!r}]
 from pathlib import Path
-from harness.store import Store
+from harness.store.database import Store
 with Store(Path({source!r})) as store:
     records = store.runs({digest!r})
 with Store(Path({target!r})) as store:
@@ -338,7 +338,7 @@ def test_a_killed_writer_leaves_only_whole_runs(records, tmp_path, attempt):
         assert writer.stdout.readline() == b"ready\n"
         time.sleep(0.05 + 0.013 * attempt)
         writer.send_signal(signal.SIGKILL)
-    frames = store.load(target)
+    frames = database.load(target)
     jobs = frames.jobs.groupby("run").size()
     ranks = frames.ranks.groupby("run").size()
     assert list(jobs.index) == list(ranks.index) == list(frames.runs.id)
@@ -352,7 +352,7 @@ def test_two_writers_take_turns(records, tmp_path):
         for record in records[:3]:
             one.add_run(record)
             other.add_run(record)
-    assert len(store.load(tmp_path / "shared").runs) == 6
+    assert len(database.load(tmp_path / "shared").runs) == 6
 
 
 def test_timelines_are_kept_apart_and_come_back(records, tmp_path):
@@ -365,7 +365,7 @@ def test_timelines_are_kept_apart_and_come_back(records, tmp_path):
 
 
 def test_an_older_store_is_migrated(records, tmp_path):
-    file = tmp_path / "results" / store.FILE_NAME
+    file = tmp_path / "results" / database.FILE_NAME
     with sqlite3.connect(file) as connection:
         connection.executescript("DROP TABLE timelines; PRAGMA user_version = 1;")
     with Store(tmp_path / "results") as opened:

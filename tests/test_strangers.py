@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from emulated import Cluster, Host, cluster, unavailable
+from netns_cluster import Cluster, Host, cluster, unavailable
 from runs import eventually
 
 pytestmark = pytest.mark.slow

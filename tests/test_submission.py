@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from imitation import TOOLS, ImitatedSimulator, Quiet
+from fake_runs import TOOLS, ImitatedSimulator, Quiet
 
-from harness import cli, counterpart, experiment, store, submission
+from harness import cli
 from harness.commands import run as run_command
-from harness.waiting import LATE_S, SILENCE_S, last_line, wait
+from harness.measure.slurm_wait import LATE_S, SILENCE_S, last_line, wait
+from harness.predict import missing
+from harness.spec import experiment, submission
+from harness.store import database
 from slurm.command import SlurmError
 from slurm.states import Ending, State
 from workloads.validation import InputError
@@ -48,7 +51,7 @@ def lockstep(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.Cap
     """Runs the command beside FILE as x.toml, on made-up runs; gives status, stdout, stderr."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(run_command, "real_tools", lambda *nodes: TOOLS)
-    monkeypatch.setattr(counterpart, "back_end", ImitatedSimulator)
+    monkeypatch.setattr(missing, "back_end", ImitatedSimulator)
     (tmp_path / "x.toml").write_text(FILE)
 
     def lockstep(*arguments: str) -> tuple[int, str, str]:
@@ -144,13 +147,13 @@ def test_parts_together_are_the_whole(lockstep: Lockstep, tmp_path: Path) -> Non
         status, _, err = lockstep("run", "x.toml", "--part", part, "--results", f"part{part[0]}")
         assert status == 0, err
     assert lockstep("collect", "part1", "part2", "--results", "all")[0] == 0
-    frames, halves = store.load("all"), [store.load(f"part{number}") for number in (1, 2)]
+    frames, halves = database.load("all"), [database.load(f"part{number}") for number in (1, 2)]
     assert sorted(frames.runs.cell.unique()) == [0, 1, 2]
     for table in ("runs", "jobs", "ranks", "calibrations"):
         assert len(getattr(frames, table)) == sum(len(getattr(half, table)) for half in halves)
     assert (tmp_path / "all" / "report.html").stat().st_size > 1000
     document = json.loads(lockstep("collect", "part1", "part2", "--results", "all", "--json")[1])
-    assert len(store.load("all").runs) == len(frames.runs), "merging twice adds nothing"
+    assert len(database.load("all").runs) == len(frames.runs), "merging twice adds nothing"
     assert [row["measured"]["workload_slowdown"]["n"] for row in document["rows"]] == [5, 5, 5]
 
 
@@ -160,7 +163,7 @@ def test_what_a_part_adds_later_is_merged_later(lockstep: Lockstep) -> None:
     lockstep("collect", "part", "--results", "all")
     lockstep("run", "x.toml", "--part", "1/3", "--results", "part", "--set", "repeats=2", "--resume")
     lockstep("collect", "part", "--results", "all")
-    part, merged = store.load("part").runs, store.load("all").runs
+    part, merged = database.load("part").runs, database.load("all").runs
     assert list(merged.recorded_at) == list(part.recorded_at) and len(part) > 4
 
 

@@ -15,24 +15,26 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from emulated import Cluster, cluster, unavailable
 from faults import follow, kill_driver, part, start
 from hypothesis import given
 from hypothesis import strategies as st
+from netns_cluster import Cluster, cluster, unavailable
 from runs import eventually, state, workload
 
-from coordinator import feasible, history, launch, policies
-from coordinator.conductor import Conductor
-from coordinator.environment import passed_on
-from coordinator.history import Beginning, Event, History, Replay
-from coordinator.link import Keys
-from coordinator.nodes import Contacts
-from coordinator.processes import environment_of
-from coordinator.rundir import RunDirectory
-from coordinator.session import Plan, Session
+from coordinator import policies
+from coordinator.decide.conductor import Conductor
+from coordinator.decide.session import Plan, Session
+from coordinator.drive import preflight, run_log
+from coordinator.drive.nodes import Contacts
+from coordinator.drive.run_log import Beginning, Event, History, Replay
+from coordinator.host import launch
+from coordinator.host.environment import passed_on
+from coordinator.host.processes import environment_of
+from coordinator.host.rundir import RunDirectory
 from coordinator.view import Job, Machine
+from coordinator.wire.zmq_transport import Keys
 from coordinator.workload import Switch
-from harness.store import Store
+from harness.store.database import Store
 
 MS = 1_000_000
 
@@ -67,14 +69,14 @@ def happen(conductor: Conductor, crew: Crew, jobs: list[Job], choices: Any) -> I
         now_ns += choices.randrange(4) * MS
         due_ns = conductor.due_ns()
         if due_ns is not None and due_ns <= now_ns:
-            yield history.Advanced(now_ns)
+            yield run_log.Advanced(now_ns)
         job = choices.choice(jobs).number
         if conductor.is_over(job):
             continue
         if job in crew.places and job not in crew.begun:
-            yield history.Ready(job, now_ns)
+            yield run_log.Ready(job, now_ns)
         elif job in crew.begun and choices.random() < 0.5:
-            yield history.Left(job, now_ns, "", {0: {"rank": 0}})
+            yield run_log.Left(job, now_ns, "", {0: {"rank": 0}})
         elif not lost and choices.random() < 0.1:
             lost = {choices.randrange(2)}
             here = [job for job, place in crew.places.items() if lost & set(place)]
@@ -83,7 +85,7 @@ def happen(conductor: Conductor, crew: Crew, jobs: list[Job], choices: Any) -> I
             displaced = tuple(job for job in here if job not in crew.begun)
             for job in displaced:
                 del crew.places[job]
-            yield history.Lost(min(lost), tuple(lost), "lost", now_ns, failed, displaced)
+            yield run_log.Lost(min(lost), tuple(lost), "lost", now_ns, failed, displaced)
 
 
 @given(
@@ -105,7 +107,7 @@ def test_the_same_events_bring_a_new_conductor_to_the_same_decisions(
     seen: list[Event] = []
     for event in happen(conductor, crew, jobs, choices):
         seen.append(event)
-        history.tell(conductor, event)
+        run_log.tell(conductor, event)
         if len(seen) > 60:
             break
     cut = choices.randrange(len(seen) + 1)
@@ -113,7 +115,7 @@ def test_the_same_events_bring_a_new_conductor_to_the_same_decisions(
     again = Crew()
     replay.conductor.crew = again
     for event in seen[cut:]:
-        history.tell(replay.conductor, event)
+        run_log.tell(replay.conductor, event)
     assert replay.conductor.log == conductor.log
     assert replay.conductor.placements == conductor.placements
     assert replay.conductor.due_ns() == conductor.due_ns()
@@ -132,31 +134,31 @@ def test_the_same_events_bring_a_new_conductor_to_the_same_decisions(
 def beginning() -> Beginning:
     launcher = launch.Launcher("mpich", "/bin/mpiexec", "5")
     contacts = Contacts(("tcp://127.0.0.1:1",), Keys("public", "secret"), ())
-    return Beginning(workload("gang"), feasible.Means("signals", "", launcher, {}), contacts, 5, 7)
+    return Beginning(workload("gang"), preflight.Means("signals", "", launcher, {}), contacts, 5, 7)
 
 
 def test_a_history_is_there_from_the_beginning_and_ends_with_its_last_whole_event(tmp_path: Path) -> None:
     path = tmp_path / "history"
     written = History(path)
-    events: list[Event] = [history.Launched(0, 11), history.Ready(0, 0)]
+    events: list[Event] = [run_log.Launched(0, 11), run_log.Ready(0, 0)]
     for event in events:
         written.add(event)
     assert not path.exists()
     written.begin(beginning())
-    events += [history.Switched((Switch(0, 1, 2, 3),)), history.Left(0, 4, "why", {})]
+    events += [run_log.Switched((Switch(0, 1, 2, 3),)), run_log.Left(0, 4, "why", {})]
     for event in events[2:]:
         written.add(event)
-    assert history.beginning(path) == beginning()
+    assert run_log.beginning(path) == beginning()
     assert (path.stat().st_mode & 0o077) == 0
-    assert history.events(path) == (events, path.stat().st_size)
+    assert run_log.events(path) == (events, path.stat().st_size)
     with path.open("ab") as file:
         file.write(b'{"version":1,"class":"Rea')
-    found, size = history.events(path)
+    found, size = run_log.events(path)
     assert found == events
     following = History(path)
     following.go_on(size)
-    following.add(history.Ready(1, 9))
-    assert history.events(path)[0] == [*events, history.Ready(1, 9)]
+    following.add(run_log.Ready(1, 9))
+    assert run_log.events(path)[0] == [*events, run_log.Ready(1, 9)]
     following.end()
     assert not path.exists()
 
@@ -167,13 +169,13 @@ def test_without_room_there_is_no_history_and_nothing_fails(tmp_path: Path) -> N
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, ((tmp_path / "history").stat().st_size + 10, limits[1]))
     try:
-        written.add(history.Ready(0, 0))
+        written.add(run_log.Ready(0, 0))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert not (tmp_path / "history").exists()
     nowhere = History(tmp_path / "nowhere" / "history")
     nowhere.begin(beginning())
-    nowhere.add(history.Ready(0, 0))
+    nowhere.add(run_log.Ready(0, 0))
 
 
 @pytest.mark.slow
@@ -215,7 +217,7 @@ def begun(hosts: Cluster, **options: Any) -> subprocess.Popen[str]:
 def resume(hosts: Cluster, path: str) -> subprocess.CompletedProcess[str]:
     """Have another driver take the run in a directory over."""
     script = (
-        "import sys; from pathlib import Path; from coordinator.takeover import resume_workload; "
+        "import sys; from pathlib import Path; from coordinator.drive.takeover import resume_workload; "
         "print(resume_workload(Path(sys.argv[1])).failure)"
     )
     process = hosts.start([sys.executable, "-c", script, path])
@@ -295,7 +297,7 @@ def test_a_driver_that_finds_the_agents_gone_ends_the_run(hosts: Cluster) -> Non
     """The guardian of the first driver is gone as well, so that the run's directory is still there."""
     run = begun(hosts, lease_s=2.0)
     path = directory_of(hosts)
-    os.kill(part(hosts.head, "coordinator.guardian"), signal.SIGKILL)
+    os.kill(part(hosts.head, "coordinator.host.guardian"), signal.SIGKILL)
     kill_driver(hosts, run)
     run.communicate(timeout=40)
     assert eventually(lambda: not any(node.processes() for node in hosts.nodes))

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from emulated import Cluster, cluster, unavailable
 from faults import part, start
+from netns_cluster import Cluster, cluster, unavailable
 from runs import eventually, running, state, usable
 
 pytestmark = pytest.mark.slow

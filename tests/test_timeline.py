@@ -9,8 +9,8 @@ import runs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.driver import run_workload
-from harness.timelines import BLOCKED, COMPUTING, PREEMPTED, SYNCHRONIZING, messages, occupancy, spans
+from coordinator.drive.driver import run_workload
+from harness.analyse.timelines import BLOCKED, COMPUTING, PREEMPTED, SYNCHRONIZING, messages, occupancy, spans
 from workloads.timeline import BARRIER, GONE, RECEIVED, SENT, SLEPT, Timeline, pack, unpack
 
 RECORD = {"processor": 1, "job": 2, "rank": 0, "start_ns": 1000, "finish_ns": 2000}

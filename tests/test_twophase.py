@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.cleanup import remove_segments
-from coordinator.launch import find_launcher
+from coordinator.host.cleanup import remove_segments
+from coordinator.host.launch import find_launcher
 
 pytestmark = pytest.mark.slow
 

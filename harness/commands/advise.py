@@ -7,15 +7,15 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from harness import advise, answer, results
-from harness.calibrate import Constants, constants
-from harness.commands import Answer
+from harness.analyse import advise, results_document
+from harness.commands import Answer, stored
 from harness.commands.run import real_tools, results_argument
 from harness.commands.shared import Counted, announce_compiler
-from harness.experiment import usable_processors
+from harness.measure.calibrate import Constants, constants
+from harness.measure.session import Site, Watcher
 from harness.report import advice
-from harness.site import Site, Watcher
-from harness.store import Store
+from harness.spec.experiment import usable_processors
+from harness.store.database import Store
 from workloads.bounds import within
 from workloads.patterns import PATTERNS
 from workloads.program import Program
@@ -59,7 +59,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         "processors": processors,
         "constants": found.of_run("signals"),
         "rows": [
-            {"scheduler": row.scheduler, **answer.summary_document(row.simulated)}
+            {"scheduler": row.scheduler, **results_document.summary_document(row.simulated)}
             for row in asked
             if row.simulated
         ],
@@ -70,7 +70,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
 
 def _described(options: argparse.Namespace, watcher: Watcher) -> tuple[Program, int]:
     if options.like:
-        return advise.like(results.read(options.like, None, watcher)[-1].experiment.cells[0].jobs())
+        return advise.like(stored.read(options.like, None, watcher)[-1].experiment.cells[0].jobs())
     program = Program(
         pattern=options.pattern,
         processes=options.processes,

@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from coordinator import agent, setup
-from coordinator.protocol import ProtocolError
+from coordinator.node import agent
+from coordinator.wire import agent_config
+from coordinator.wire.protocol import ProtocolError
 from harness.commands import Answer
-from harness.site import Watcher
+from harness.measure.session import Watcher
 from workloads.validation import InputError
 
 SCHEMA = 1
@@ -27,7 +28,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         InputError: if there is no set-up, or it is of another version.
     """
     try:
-        found = setup.find(options.file)
+        found = agent_config.find(options.file)
     except ProtocolError as error:
         remedy = "use the same version of Lockstep on all nodes"
         raise InputError("FILE", str(options.file), str(error), remedy) from error

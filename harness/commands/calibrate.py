@@ -5,17 +5,17 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from coordinator import mechanisms
+from coordinator.host import mechanisms
+from harness.analyse.caveats import of_calibration
+from harness.analyse.statistics import median_interval
 from harness.commands import Answer
 from harness.commands.run import real_tools, results_argument
-from harness.conditions import Moment
-from harness.doubts import of_calibration
-from harness.experiment import usable_processors
-from harness.records import Calibration, quantile
+from harness.measure.session import Site, Watcher
 from harness.report import listing
-from harness.site import Site, Watcher
-from harness.statistics import median_interval
-from harness.store import Store
+from harness.spec.experiment import usable_processors
+from harness.store.conditions import Moment
+from harness.store.database import Store
+from harness.store.records import Calibration, quantile
 from workloads.bounds import within
 from workloads.validation import InputError
 

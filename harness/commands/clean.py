@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from coordinator.cleanup import clean
+from coordinator.host.cleanup import clean
 from harness.commands import Answer
-from harness.site import Watcher
+from harness.measure.session import Watcher
 
 SCHEMA = 1
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from harness import answer, results
-from harness.commands import Answer, report
+from harness.analyse import results_document
+from harness.analyse.summary import TAU_S
+from harness.commands import Answer, report, stored
 from harness.commands.run import results_argument
+from harness.measure.session import Watcher
 from harness.report import text
-from harness.site import Watcher
-from harness.store import Store
-from harness.summary import TAU_S
+from harness.store.database import Store
 from workloads.validation import InputError
 
 
@@ -43,9 +43,9 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     if len(missing) == len(options.parts):
         rule = "holds no records, nor does any other part"
         raise InputError("PART", str(options.parts[0]), rule, "look into the logs of the parts")
-    found = results.read(options.results, None, watcher)[-1]
+    found = stored.read(options.results, None, watcher)[-1]
     page = options.results / "report.html"
     report.write(page, "html", found, options.results)
-    known = answer.results(found.experiment, found.records, TAU_S)
+    known = results_document.results(found.experiment, found.records, TAU_S)
     notes = (f"{merged} runs merged into {options.results}; {page} shows them", *missing)
     return Answer(known.document(), text.render(known), status=1 if missing else 0, notes=notes)

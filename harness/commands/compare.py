@@ -6,13 +6,13 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from harness import compare
-from harness.answer import Results, results
+from harness.analyse import verdicts
+from harness.analyse.results_document import Results, results
+from harness.analyse.summary import TAU_S
 from harness.commands import Answer
-from harness.report import verdicts
-from harness.results import Found, read, results_arguments
-from harness.site import Watcher
-from harness.summary import TAU_S
+from harness.commands.stored import Found, read, results_arguments
+from harness.measure.session import Watcher
+from harness.report import verdict_table
 from workloads.bounds import within
 
 SCHEMA = 1
@@ -24,7 +24,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tolerance",
         type=float,
-        default=compare.TOLERANCE,
+        default=verdicts.TOLERANCE,
         metavar="SHARE",
         help="error of the simulated workload slowdown that is accepted (default: %(default)s)",
     )
@@ -43,13 +43,13 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     stored = read(options.results, options.experiment, watcher, simulate=True)
     judged = [_judged(one, options.tolerance) for one in stored]
     rows = [row for one in judged for row in one.rows]
-    outside = any(row.verdict and row.verdict.verdict == compare.OUTSIDE for row in rows)
-    text = verdicts.render(judged, options.tolerance)
+    outside = any(row.verdict and row.verdict.verdict == verdicts.OUTSIDE for row in rows)
+    text = verdict_table.render(judged, options.tolerance)
     return Answer(document(judged, options.tolerance), text, status=1 if outside else 0)
 
 
 def _judged(found: Found, tolerance: float) -> Results:
-    return compare.judged(results(found.experiment, found.records, TAU_S), found.records, tolerance)
+    return verdicts.judged(results(found.experiment, found.records, TAU_S), found.records, tolerance)
 
 
 def document(judged: Sequence[Results], tolerance: float) -> dict[str, Any]:

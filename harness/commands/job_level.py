@@ -9,18 +9,19 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from harness import conditions, records
 from harness.commands import Answer
-from harness.document import Document
-from harness.experiment import usable_processors
-from harness.pool import Compute, Progress
-from harness.records import ScheduleRecord
+from harness.measure.session import session_name
+from harness.predict import job_experiment
+from harness.predict.job_experiment import JobExperiment
+from harness.predict.job_level import Schedule, run
+from harness.predict.pool import Compute, Progress
 from harness.report import jobs as report
-from harness.schedules import Schedule, run
-from harness.simulator.jobs import experiment, swf
-from harness.simulator.jobs.experiment import JobExperiment
-from harness.site import session_name
-from harness.store import Store
+from harness.simulator.jobs import swf
+from harness.spec.experiment import usable_processors
+from harness.spec.experiment_source import Document
+from harness.store import conditions, records
+from harness.store.database import Store
+from harness.store.records import ScheduleRecord
 
 SCHEMA = 1
 
@@ -39,7 +40,7 @@ def answer(
     Raises:
         InputError: for bad input.
     """
-    wanted = experiment.load(written, trace=trace)
+    wanted = job_experiment.load(written, trace=trace)
     if quick and wanted.model is not None:
         wanted = replace(wanted, half_width=2 * wanted.half_width, replications=5)
     rows = run(wanted, progress, compute)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import inspect
 
-from coordinator import mechanisms, policies
+from coordinator import policies
+from coordinator.host import mechanisms
 from harness.commands import Answer
+from harness.measure.session import Watcher
 from harness.report import listing
-from harness.site import Watcher
 from workloads.blocking import RULES
 
 SCHEMA = 1

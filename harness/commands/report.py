@@ -6,11 +6,11 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness import answer, compare, results
-from harness.commands import Answer
-from harness.results import Found
-from harness.site import Watcher
-from harness.summary import TAU_S
+from harness.analyse import results_document, verdicts
+from harness.analyse.summary import TAU_S
+from harness.commands import Answer, stored
+from harness.commands.stored import Found
+from harness.measure.session import Watcher
 from workloads.bounds import within
 from workloads.validation import InputError, one_of
 
@@ -23,13 +23,13 @@ FORMATS = ("html", "svg", "png", "md", "csv")
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
-    results.results_arguments(parser)
+    stored.results_arguments(parser)
     add = parser.add_argument
     add("-o", "--output", type=Path, metavar="FILE", help="where to write it (default: report.FORMAT)")
     add("--format", help=f"one of {', '.join(FORMATS)} (default: by the ending of FILE, else html)")
     add("--picture", default="slowdowns", metavar="NAME", help="which picture svg and png are of")
     help_text = "error of the simulation that is accepted (default: %(default)s)"
-    add("--tolerance", type=float, default=compare.TOLERANCE, metavar="SHARE", help=help_text)
+    add("--tolerance", type=float, default=verdicts.TOLERANCE, metavar="SHARE", help=help_text)
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
@@ -41,7 +41,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     within("--tolerance", options.tolerance)
     kind = options.format or (options.output.suffix[1:] if options.output else "") or "html"
     one_of("--format", kind, FORMATS)
-    found = results.read(options.results, options.experiment, watcher)[-1]
+    found = stored.read(options.results, options.experiment, watcher)[-1]
     path = options.output or Path(f"report.{kind}")
     write(path, kind, found, options.results, options.tolerance, options.picture)
     document = {"schema": SCHEMA, "experiment": found.experiment.name, "format": kind, "file": str(path)}
@@ -49,7 +49,12 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
 
 
 def write(
-    path: Path, kind: str, found: Found, folder: Path, tolerance: float = compare.TOLERANCE, picture: str = ""
+    path: Path,
+    kind: str,
+    found: Found,
+    folder: Path,
+    tolerance: float = verdicts.TOLERANCE,
+    picture: str = "",
 ) -> None:
     """Write the report, of one of FORMATS, of an experiment found in the results directory ``folder``.
 
@@ -68,8 +73,10 @@ def write(
 def _content(found: Found, folder: Path, tolerance: float) -> Content:
     from harness.report.page import Content  # noqa: PLC0415 - matplotlib is slow to import
 
-    known = compare.judged(answer.results(found.experiment, found.records, TAU_S), found.records, tolerance)
-    return Content(known, found.records, results.lanes(folder, found), tolerance)
+    known = verdicts.judged(
+        results_document.results(found.experiment, found.records, TAU_S), found.records, tolerance
+    )
+    return Content(known, found.records, stored.lanes(folder, found), tolerance)
 
 
 def _made(kind: str, content: Content, picture: str) -> str | bytes:

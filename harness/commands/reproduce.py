@@ -8,8 +8,8 @@ from pathlib import Path
 from harness import papers
 from harness.commands import Answer
 from harness.commands.shared import Counted, announce_compiler
+from harness.measure.session import Watcher
 from harness.report import simulations
-from harness.site import Watcher
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

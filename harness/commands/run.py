@@ -10,31 +10,24 @@ from collections.abc import Collection, Sequence
 from functools import partial
 from pathlib import Path
 
-from coordinator import mechanisms, takeover
-from coordinator.driver import run_workload
-from coordinator.launch import find_launcher
+from coordinator.drive import takeover
+from coordinator.drive.driver import run_workload
+from coordinator.host import mechanisms
+from coordinator.host.launch import find_launcher
 from coordinator.workload import Node, Result, Workload
-from harness import (
-    answer,
-    conditions,
-    counterpart,
-    experiment,
-    hosts,
-    jobs,
-    measured,
-    plan,
-    run,
-    site,
-    summary,
-)
-from harness.calibrate import mpi_probe, mpi_probe_between
+from harness.analyse import results_document, summary
 from harness.commands import Answer, Interrupted
 from harness.commands.shared import announce_compiler, experiment_arguments
-from harness.experiment import Experiment
-from harness.records import MEASURED_KINDS, RunRecord
+from harness.measure import measured, plan, runner, session
+from harness.measure.calibrate import mpi_probe, mpi_probe_between
+from harness.measure.session import Site, Tools, Watcher
+from harness.predict import missing
 from harness.report import text
-from harness.site import Site, Tools, Watcher
-from harness.store import FILE_NAME, Store
+from harness.spec import experiment, hosts, jobs
+from harness.spec.experiment import Experiment
+from harness.store import conditions
+from harness.store.database import FILE_NAME, Store
+from harness.store.records import MEASURED_KINDS, RunRecord
 from workloads.bounds import within
 from workloads.validation import InputError
 
@@ -128,7 +121,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         path, simulated = store.path, []
         if options.simulate:
             simulated = _simulate(wanted, here, [*before, *made], options.timeline, watcher)
-    found = answer.results(wanted, [*before, *made, *simulated], options.tau, here.session)
+    found = results_document.results(wanted, [*before, *made, *simulated], options.tau, here.session)
     failed = [record for record in (*made, *simulated) if record.failure]
     already = sum(record.kind in MEASURED_KINDS for record in before)
     notes = [f"{len(made)} runs recorded in {path}, {already} found there"]
@@ -208,9 +201,9 @@ def _measure(
         return made
     working_sets = jobs.working_sets(job for task in tasks for job in task.jobs)
     try:
-        constants = site.constants(here.calibrate(working_sets, _mechanisms(wanted), watcher))
+        constants = session.constants(here.calibrate(working_sets, _mechanisms(wanted), watcher))
         back_end = measured.Measured(here, constants, watcher.note, timeline)
-        for record in run.run(tasks, back_end, here.store, watcher):
+        for record in runner.run(tasks, back_end, here.store, watcher):
             made.append(record)
     except (KeyboardInterrupt, SystemExit):  # the driver ends by the latter on SIGTERM
         raise Interrupted(
@@ -232,7 +225,7 @@ def _simulate(
     """Simulate the runs among ``records`` that have no simulated counterpart there."""
     watcher.note("simulating the same runs")
     announce_compiler(watcher)
-    return counterpart.complete(wanted, records, here.session, here.store, watcher, timeline=timeline)
+    return missing.complete(wanted, records, here.session, here.store, watcher, timeline=timeline)
 
 
 def _comparable(before: list[RunRecord], here: Site) -> list[RunRecord]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import time
 
+from harness.measure.session import Progress, Watcher
 from harness.simulator import cache
-from harness.site import Progress, Watcher
 
 COMPILING = "compiling the simulator, once for this version"
 

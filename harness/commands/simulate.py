@@ -7,22 +7,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness import answer, document, experiment, overrides, summary
-from harness import pool as threads
-from harness.calibrate import Constants, constants
+from harness.analyse import results_document, summary
 from harness.commands import Answer
 from harness.commands.shared import Counted, announce_compiler, experiment_arguments
-from harness.document import Document
-from harness.plan import plan
-from harness.pool import Compute
+from harness.measure.calibrate import Constants, constants
+from harness.measure.plan import plan
+from harness.measure.session import Watcher
+from harness.predict import pool as threads
+from harness.predict.pool import Compute
 from harness.report import simulations
-from harness.site import Watcher
-from harness.store import Store
+from harness.spec import experiment, experiment_source, overrides
+from harness.spec.experiment_source import Document
+from harness.store.database import Store
 from workloads.bounds import within
 from workloads.validation import InputError
 
 if TYPE_CHECKING:
-    from harness.mpi_pool import MpiPool
+    from harness.predict.mpi_pool import MpiPool
 
 SCHEMA = 1
 """Of the document that --json prints."""
@@ -76,11 +77,11 @@ def _simulated(options: argparse.Namespace, watcher: Watcher, compute: Compute) 
     wanted = experiment.load(
         options.experiment, settings=options.settings, quick=options.quick, seed=options.seed
     )
-    from harness import simulated  # noqa: PLC0415 - numba is slow to load
+    from harness.predict import process_level  # noqa: PLC0415 - numba is slow to load
 
     calibrated = _calibrated(options.results)
     announce_compiler(watcher)
-    records = simulated.predict(wanted, calibrated, Counted(watcher, wanted.name), compute)
+    records = process_level.predict(wanted, calibrated, Counted(watcher, wanted.name), compute)
     failures = [record.failure for record in records if record.failure]
     first = next(task for task in plan(wanted, wanted.cells) if task.scheduler == wanted.schedulers[0])
     rows = summary.rows(wanted, records, options.tau, wanted.cells)
@@ -88,8 +89,8 @@ def _simulated(options: argparse.Namespace, watcher: Watcher, compute: Compute) 
         "schema": SCHEMA,
         "experiment": wanted.name,
         "digest": wanted.digest,
-        "machine": vars(simulated.Host.of_calibration(calibrated, first).machine(first.scheduler)),
-        "rows": [answer.row_document(row) for row in rows],
+        "machine": vars(process_level.Host.of_calibration(calibrated, first).machine(first.scheduler)),
+        "rows": [results_document.row_document(row) for row in rows],
         "failures": failures,
         "doubts": [],
     }
@@ -106,14 +107,14 @@ def _simulated(options: argparse.Namespace, watcher: Watcher, compute: Compute) 
 
 
 def _pool() -> MpiPool:
-    from harness.mpi_pool import MpiPool  # noqa: PLC0415 - starts MPI
+    from harness.predict.mpi_pool import MpiPool  # noqa: PLC0415 - starts MPI
 
     return MpiPool()
 
 
 def _job_level(options: argparse.Namespace) -> Document | None:
     """The experiment file if it is one of jobs rather than processes."""
-    written = document.read(options.experiment)
+    written = experiment_source.read(options.experiment)
     if "level" not in written.data:
         return None
     changes = [overrides.parse(text) for text in options.settings]

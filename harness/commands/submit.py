@@ -12,16 +12,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from coordinator.environment import PYTHON
-from harness import answer, document, experiment, overrides, results, slurm_gang, submission, waiting
-from harness.commands import Answer, Interrupted
+from coordinator.host.environment import PYTHON
+from harness.analyse import results_document
+from harness.analyse.summary import TAU_S
+from harness.commands import Answer, Interrupted, stored
 from harness.commands.run import measuring_arguments, passed_on, results_argument
 from harness.commands.shared import experiment_arguments
-from harness.experiment import Experiment
+from harness.measure import slurm_gang, slurm_wait
+from harness.measure.session import Watcher, session_name
 from harness.report import text
-from harness.site import Watcher, session_name
-from harness.submission import Submission
-from harness.summary import TAU_S
+from harness.spec import experiment, experiment_source, overrides, submission
+from harness.spec.experiment import Experiment
+from harness.spec.submission import Submission
 from slurm import client
 from slurm.command import SlurmError
 from slurm.script import TASK, Script, Word
@@ -118,7 +120,9 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
 def _plan(options: argparse.Namespace) -> _Plan:
     asked = {key: getattr(options, key.replace("-", "_")) for key in (*TEXTS, *WHOLES, *FLAGS)}
     given = [f"slurm.{key}={json.dumps(value)}" for key, value in asked.items() if value not in (None, False)]
-    written = document.read(options.experiment).overridden(map(overrides.parse, [*options.settings, *given]))
+    written = experiment_source.read(options.experiment).overridden(
+        map(overrides.parse, [*options.settings, *given])
+    )
     try:
         how = submission.parse(written.data.get("slurm", {}))
         processors = written.data.get("processors", 0)
@@ -219,7 +223,7 @@ def _awaited(
         for task in range(1, (plan.scripts[file].tasks or 1) + 1)
     ]
     try:
-        ended = waiting.wait(ids, plan.folder, watcher)
+        ended = slurm_wait.wait(ids, plan.folder, watcher)
     except KeyboardInterrupt:
         raise Interrupted(f"no longer waiting; {_going_on(jobs)}") from None
     found["states"] = {
@@ -233,10 +237,10 @@ def _awaited(
     ]
     try:
         bad += _measured_by_slurm(plan, watcher, resume) if slurm_gang.needed(plan.wanted) else []
-        read = results.read(plan.results, plan.wanted.digest, watcher)[-1]
+        read = stored.read(plan.results, plan.wanted.digest, watcher)[-1]
     except InputError as error:
         return Answer(found | {"result": None}, [f"no results: {error}"], status=1, notes=tuple(bad))
-    result = answer.results(read.experiment, read.records, TAU_S)
+    result = results_document.results(read.experiment, read.records, TAU_S)
     return Answer(
         found | {"result": result.document()}, text.render(result), status=1 if bad else 0, notes=tuple(bad)
     )

@@ -6,13 +6,14 @@ import argparse
 import json
 from pathlib import Path
 
-from harness import counterpart, results, trace
-from harness.commands import Answer
-from harness.plan import label, plan
-from harness.rebuild import experiment_of
-from harness.records import POLICY, RunRecord
-from harness.site import Watcher, session_name
-from harness.store import Store, StoreError
+from harness.commands import Answer, stored
+from harness.measure.plan import label, plan
+from harness.measure.session import Watcher, session_name
+from harness.predict import missing
+from harness.report import perfetto
+from harness.store.database import Store, StoreError
+from harness.store.rebuild import experiment_of
+from harness.store.records import POLICY, RunRecord
 from workloads.bounds import within
 from workloads.validation import InputError
 
@@ -42,16 +43,16 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         record = _chosen(store, options.run)
         twin = _counterpart(store, record, watcher)
         sides = [
-            trace.Side(
-                trace.MEASURED,
+            perfetto.Side(
+                perfetto.MEASURED,
                 f"measured: run {record.id}",
-                results.spans_of(store, record),
-                results.messages_of(store, record),
+                stored.spans_of(store, record),
+                stored.messages_of(store, record),
                 record.switches,
             ),
-            trace.Side(trace.SIMULATED, f"simulated: run {twin.id}", results.spans_of(store, twin)),
+            perfetto.Side(perfetto.SIMULATED, f"simulated: run {twin.id}", stored.spans_of(store, twin)),
         ]
-    made = trace.document(sides)
+    made = perfetto.document(sides)
     try:
         options.output.write_text(json.dumps(made), encoding="utf-8")
     except OSError as error:
@@ -82,13 +83,13 @@ def _counterpart(store: Store, record: RunRecord, watcher: Watcher) -> RunRecord
     """The last simulated run with a timeline that imitates ``record``, made if there is none."""
     for number in reversed(store.with_timelines(record.digest)):
         twin = store.run(number)
-        if counterpart.imitates(twin, record):
+        if missing.imitates(twin, record):
             return twin
     watcher.note("simulating the same run")
     experiment = experiment_of([record])
     tasks = (task for task in plan(experiment) if task.kind == POLICY and task.repeat == record.repeat)
     (task,) = (task.counterpart for task in tasks)
-    back_end = counterpart.back_end({task.key: record}, session_name(), timeline=True)
+    back_end = missing.back_end({task.key: record}, session_name(), timeline=True)
     added = store.add_run(back_end.run(task))
     if added is None:
         raise StoreError(f"{store.path} is in use: the simulated run cannot be shown; try again")

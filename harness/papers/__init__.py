@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.pool import Progress
+from harness.predict.pool import Progress
 from workloads.bounds import within
 from workloads.validation import one_of
 

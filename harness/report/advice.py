@@ -9,10 +9,10 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from harness.advise import Range
-from harness.naming import duration_name, program_name, scheduler_name
+from harness.analyse.advise import Range
+from harness.analyse.rows import Row
 from harness.report.cells import SLOWDOWNS, slowdown_cells
-from harness.rows import Row
+from harness.spec.naming import duration_name, program_name, scheduler_name
 
 
 def render(rows: Sequence[Row], ranges: Sequence[Range], processors: int) -> Iterator[RenderableType]:

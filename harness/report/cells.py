@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.breakdown import PARTS
-from harness.rows import Summary
+from harness.analyse.breakdown import PARTS
+from harness.analyse.rows import Summary
 
 UNKNOWN = "-"
 

@@ -14,10 +14,10 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from harness.breakdown import PARTS, Breakdown
+from harness.analyse.breakdown import PARTS, Breakdown
+from harness.analyse.rows import Row
 from harness.report.grid import WIDE, blocks, legend, name_lines, panels, schedulers
 from harness.report.style import JOBS, LIGHT
-from harness.rows import Row
 
 SIDES = ("measured", "simulated")
 MARKERS = {"measured": "o", "simulated": "D"}

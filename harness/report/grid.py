@@ -10,8 +10,8 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from harness.naming import program_name
-from harness.rows import Row
+from harness.analyse.rows import Row
+from harness.spec.naming import program_name
 
 LABELS = 172
 """Room for the schedulers' names, in pixels."""

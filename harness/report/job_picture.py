@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 from harness.simulator.jobs.metrics import utilisation_over_time
 
 if TYPE_CHECKING:
-    from harness.schedules import Schedule
-    from harness.simulator.jobs.experiment import JobExperiment
+    from harness.predict.job_experiment import JobExperiment
+    from harness.predict.job_level import Schedule
 
 PARTS = 90
 BARS = (

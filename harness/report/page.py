@@ -12,14 +12,14 @@ from markupsafe import Markup
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from harness import naming
-from harness.answer import Results
-from harness.compare import WITHIN
-from harness.records import MEASURED_KINDS, RunRecord
+from harness.analyse.results_document import Results
+from harness.analyse.timelines import Lanes
+from harness.analyse.verdicts import WITHIN
 from harness.report import charts, traces
 from harness.report.grid import schedulers
 from harness.report.style import DARK, LIGHT, SETTINGS, inline
-from harness.timelines import Lanes
+from harness.spec import naming
+from harness.store.records import MEASURED_KINDS, RunRecord
 from workloads.validation import InputError, one_of
 
 WIDE, NARROW = 900, 358
@@ -31,7 +31,7 @@ class Content:
     """What a report is made of.
 
     Attributes:
-        results: with the verdicts of ``harness.compare`` in its rows.
+        results: with the verdicts of ``harness.analyse.verdicts`` in its rows.
         records: all runs of the experiment.
         lanes: who ran where, for the runs with timelines.
         tolerance: accepted error of the simulation.

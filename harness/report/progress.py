@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
 from rich.text import Text
 
-from harness import site
+from harness.measure import session
 
 PLAIN_EVERY_S = 10.0
 
@@ -25,7 +25,7 @@ class PlainWatcher(AbstractContextManager["PlainWatcher"]):
     def __exit__(self, *error: object) -> None:
         return None
 
-    def progress(self, progress: site.Progress) -> None:
+    def progress(self, progress: session.Progress) -> None:
         """Say where it stands, unless that was said a moment ago."""
         if time.monotonic() - self._said_s >= PLAIN_EVERY_S or progress.done == progress.total:
             self._said_s = time.monotonic()
@@ -70,7 +70,7 @@ class BarWatcher(AbstractContextManager["BarWatcher"]):
         with suppress(OSError):  # of a terminal that has been closed
             self._bar.stop()
 
-    def progress(self, progress: site.Progress) -> None:
+    def progress(self, progress: session.Progress) -> None:
         """Move the bar to the share of time that has passed."""
         self._bar.update(
             self._task,

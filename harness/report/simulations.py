@@ -12,9 +12,9 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from harness.naming import policy_name, program_name, waiting_name
+from harness.analyse.rows import Row
 from harness.report.cells import SHARES, SLOWDOWNS, share_cells, slowdown_cells
-from harness.rows import Row
+from harness.spec.naming import policy_name, program_name, waiting_name
 
 
 def experiment(name: str, rows: Sequence[Row]) -> Iterator[RenderableType]:

@@ -6,11 +6,11 @@ import csv
 import io
 from typing import Any
 
-from harness.answer import Results
-from harness.breakdown import PARTS
-from harness.naming import program_name
-from harness.rows import Row
-from harness.statistics import estimate
+from harness.analyse.breakdown import PARTS
+from harness.analyse.results_document import Results
+from harness.analyse.rows import Row
+from harness.analyse.statistics import estimate
+from harness.spec.naming import program_name
 
 MARKUP = "|<\\`"
 """Characters that would begin something else than text in Markdown."""

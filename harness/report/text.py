@@ -11,11 +11,11 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from harness import agreement
-from harness.answer import Results
-from harness.naming import policy_name, program_name, waiting_name
+from harness.analyse import agreement
+from harness.analyse.results_document import Results
+from harness.analyse.rows import Row
 from harness.report.cells import SHARES, SLOWDOWNS, UNKNOWN, fixed, share_cells, slowdown_cells
-from harness.rows import Row
+from harness.spec.naming import policy_name, program_name, waiting_name
 
 ENDLESS = 10_000
 

@@ -10,11 +10,11 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator
 
-from harness.naming import scheduler_name
-from harness.records import POLICY, RunRecord
+from harness.analyse.timelines import Lanes, Span
 from harness.report.grid import legend, panels
 from harness.report.style import JOBS, LIGHT
-from harness.timelines import Lanes, Span
+from harness.spec.naming import scheduler_name
+from harness.store.records import POLICY, RunRecord
 
 MOST_SPANS = 160
 """Spans that a lane of a Gantt chart shows at most: its window ends with them."""

@@ -21,13 +21,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from runs import eventually
 
-from coordinator import protocol
-from coordinator.environment import passed_on
-from coordinator.link import Hub, Keys
-from coordinator.processes import JOB
-from coordinator.protocol import TO_AGENT, TO_DRIVER
-from coordinator.rundir import RunDirectory
-from coordinator.setup import Setup
+from coordinator.host.environment import passed_on
+from coordinator.host.processes import JOB
+from coordinator.host.rundir import RunDirectory
+from coordinator.wire import protocol
+from coordinator.wire.agent_config import Setup
+from coordinator.wire.protocol import TO_AGENT, TO_DRIVER
+from coordinator.wire.zmq_transport import Hub, Keys
 
 RANK = Path(__file__).resolve().parents[1] / "fake_rank.py"
 

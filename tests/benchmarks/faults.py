@@ -12,8 +12,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from emulated import cluster, unavailable
 from faults import FAULTS, Fault, Outcome, inject
+from netns_cluster import cluster, unavailable
 
 HEAD = """# Faults
 

@@ -16,7 +16,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from emulated import Cluster, cluster, unavailable
+from netns_cluster import Cluster, cluster, unavailable
 
 EXPERIMENT = """
 name = "two-hosts"

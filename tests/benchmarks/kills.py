@@ -12,8 +12,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from emulated import unavailable
 from kills import COMMANDS, ELSEWHERE, Kill, Outcome, undisturbed
+from netns_cluster import unavailable
 
 HEAD = """| command | signal | to | times | gone after, s | remains |
 |---|---|---|---|---|---|

@@ -7,7 +7,7 @@ dispatch table, the programs' compute times and the waiting rules are all that i
 
 import simpy
 
-from harness.simulator.local import svr4
+from harness.simulator.processes.local import svr4
 from workloads import blocking
 from workloads.program import Draws
 

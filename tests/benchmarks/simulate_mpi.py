@@ -16,7 +16,7 @@ import statistics
 import subprocess
 import sys
 
-from coordinator.launch import find_launcher
+from coordinator.host.launch import find_launcher
 
 SAID = re.compile(r"workers: ([\d.]+) s of processor time in ([\d.]+) s")
 

@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 
 from coordinator import policies
-from harness.simulator.machine import SimulatedJob, SimulatedMachine
-from harness.simulator.simulate import simulate
+from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
+from harness.simulator.processes.simulate import simulate
 from workloads.program import Program
 
 ROOT = Path(__file__).resolve().parent.parent.parent

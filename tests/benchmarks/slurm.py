@@ -24,11 +24,11 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from proc_spans import Watch, overlaps_s, skews_s, slots_s, told_ms
 from slurm_cluster import SlurmCluster, slurm_cluster, unavailable
-from spells import Watch, overlaps_s, skews_s, slots_s, told_ms
 
-from harness.records import DEDICATED, POLICY, RunRecord
-from harness.store import Store
+from harness.store.database import Store
+from harness.store.records import DEDICATED, POLICY, RunRecord
 
 SLOT_S = 5
 PATIENCE_S = 3600

@@ -15,7 +15,7 @@ from naive_simulator.processors import Processor
 from naive_simulator.schedulers import DispatchTable, Eevdf
 
 from coordinator import view
-from coordinator.session import Session
+from coordinator.decide.session import Session
 from workloads import blocking
 
 # At one time: arrivals and slots, messages as they were sent, then timers by processor.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from harness.papers import FAILS, HOLDS, OPEN, Claim, verdict
 from harness.papers.anastasiadis97.model import LOADS, Results
 from harness.papers.anastasiadis97.workload import MU, WaitingRatio
-from harness.simulator.jobs.replicate import Mean
+from harness.predict.replicate import Mean
 
 RESOLUTION = 0.05
 """Relative half-width of the paper's intervals: a policy that is worse by less could not be seen to be."""

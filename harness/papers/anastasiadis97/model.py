@@ -13,9 +13,9 @@ import numpy as np
 from coordinator import policies
 from harness.papers.anastasiadis97 import workload
 from harness.papers.anastasiadis97.workload import MU, WaitingRatio, ratio_rows, waiting_ratios
-from harness.pool import Progress, compute
+from harness.predict.pool import Progress, compute
+from harness.predict.replicate import Mean, Plan, Replications, mean_of, replicate
 from harness.simulator.jobs.metrics import Metrics, measure
-from harness.simulator.jobs.replicate import Mean, Plan, Replications, mean_of, replicate
 from harness.simulator.jobs.simulate import Watched, simulate
 
 PROCESSORS = 32

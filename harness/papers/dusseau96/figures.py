@@ -20,9 +20,9 @@ from harness.papers.dusseau96.model import (
     Results,
 )
 from harness.papers.dusseau96.published import IMMEDIATE
-from harness.simulator.machine import SimulatedJob, SimulatedMachine
-from harness.simulator.model import CATEGORIES, IDLE, SWITCHING
-from harness.simulator.simulate import simulate
+from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
+from harness.simulator.processes.model import CATEGORIES, IDLE, SWITCHING
+from harness.simulator.processes.simulate import simulate
 from workloads.program import Program
 
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ from functools import partial
 from typing import Any
 
 from coordinator import policies
+from harness.analyse.statistics import half_width
 from harness.papers.dusseau96.published import IMMEDIATE
-from harness.pool import Progress, compute
-from harness.simulator.machine import SimulatedJob, SimulatedMachine
-from harness.simulator.outcome import Outcome
-from harness.simulator.simulate import simulate
-from harness.statistics import half_width
+from harness.predict.pool import Progress, compute
+from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
+from harness.simulator.processes.outcome import Outcome
+from harness.simulator.processes.simulate import simulate
 from workloads.program import Program
 
 FIGURES = {

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from harness.pool import Progress, compute
-from harness.simulator.jobs import blocks, tree
+from harness.predict.pool import Progress, compute
+from harness.simulator.jobs import buddy, tree
 from harness.simulator.jobs.arrivals import gaps_s
 from harness.simulator.jobs.metrics import fairness
 from harness.simulator.jobs.model import Jobs, Outcome, rigid
@@ -119,7 +119,7 @@ def _simulate(cell: Cell, quanta: int, seed: int) -> Point:
         outcome, busy = tree.simulate(jobs, cell.processors, cell.policy == "fair-dqt", QUANTUM_NS, quanta)
         used = float(busy.sum())
     else:
-        outcome = blocks.simulate(jobs, cell.processors, 1 if cell.policy == "scan-up" else 0)
+        outcome = buddy.simulate(jobs, cell.processors, 1 if cell.policy == "scan-up" else 0)
         used = _used(outcome, quanta)
     return _point(outcome, used, quanta)
 

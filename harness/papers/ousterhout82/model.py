@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from coordinator import policies
-from harness.pool import Progress, compute
-from harness.simulator.jobs import exact
+from harness.predict.pool import Progress, compute
+from harness.predict.replicate import Mean, mean_of
+from harness.simulator.jobs import event_by_event
 from harness.simulator.jobs.arrivals import in_ns
 from harness.simulator.jobs.model import rigid
-from harness.simulator.jobs.replicate import Mean, mean_of
 
 PROCESSORS = 32
 POPULATIONS = (4, 8, 16, 32)
@@ -78,7 +78,7 @@ def _busy(cell: Cell, count: int, seed: int) -> Mean:
         size = sizes(cell.distribution, count, random)
         length = np.maximum(in_ns(random.exponential(10.0, count)), 1)
         jobs = rigid(np.zeros(count, dtype=np.int64), size, length)
-        outcome, usage = exact.simulate(jobs, PROCESSORS, policy, population=cell.population)
+        outcome, usage = event_by_event.simulate(jobs, PROCESSORS, policy, population=cell.population)
         # From when the first generation has gone to when the last job arrives.
         begin, end = outcome.jobs.submit_ns[[2 * cell.population, -1]]
         time = np.clip(np.append(usage.time_ns, outcome.finish_ns.max()), begin, end)

@@ -11,8 +11,8 @@ import numpy as np
 from harness.papers import Claim, verdict
 from harness.papers.zhou97.mixes import LENGTHS, LEVELS, SYSTEMS, Mixes, run_and_count, runs, whole_machine
 from harness.papers.zhou97.model import POPULATION, SERVICE, Results
+from harness.predict.replicate import mean_of
 from harness.simulator.jobs.model import Outcome
-from harness.simulator.jobs.replicate import mean_of
 
 
 def claims(results: Results, figures: Sequence[str]) -> list[Claim]:

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from coordinator import policies
-from coordinator.session import Plan
-from harness.simulator.jobs import exact
+from coordinator.decide.session import Plan
+from harness.simulator.jobs import event_by_event
 from harness.simulator.jobs.arrivals import gaps_s, in_ns
 from harness.simulator.jobs.model import Integers, Jobs, Outcome, rigid
 
@@ -123,7 +123,7 @@ def run_and_count(
                 order.append((max(begin_ns, now_ns), job))
             begin_ns += slot.length_ns or 0
 
-    outcome, _ = exact.simulate(jobs, 1, policies.create(name, options), watch=watch)
+    outcome, _ = event_by_event.simulate(jobs, 1, policies.create(name, options), watch=watch)
     preempted = np.zeros(len(jobs), dtype=np.int64)
     for (_, job), (end_ns, following) in pairwise(order):
         if (same or following != job) and outcome.finish_ns[job] > end_ns:

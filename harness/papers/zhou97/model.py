@@ -12,8 +12,8 @@ import numpy as np
 from coordinator import policies
 from harness.papers.zhou97 import mixes
 from harness.papers.zhou97.mixes import Mixes
-from harness.pool import Progress, compute
-from harness.simulator.jobs import exact
+from harness.predict.pool import Progress, compute
+from harness.simulator.jobs import event_by_event
 from harness.simulator.jobs.model import Outcome
 
 SLOT_S = 5.0
@@ -68,7 +68,7 @@ def _ordered(service: int) -> tuple[Outcome, np.ndarray]:
     """A closed system of M jobs whose times increase; and what formula (3) says of each."""
     times_s = SLOT_S * np.arange(2, 62, dtype=float)
     policy = policies.create("two-queue", {"service": service, "quantum_ms": SLOT_S * 1000})
-    outcome, _ = exact.simulate(mixes.whole_machine(times_s), 1, policy, population=POPULATION)
+    outcome, _ = event_by_event.simulate(mixes.whole_machine(times_s), 1, policy, population=POPULATION)
     # T(i) = N sum over k < L of T_{i - kN}, for M = L N.
     terms = np.arange(POPULATION // service) * service
     formula = np.full(len(times_s), np.nan)

@@ -12,7 +12,7 @@ from coordinator.policies.dqt import FairQueueTree, QueueTree
 from coordinator.policies.dynamic import DynamicEquipartition
 from coordinator.policies.easy import Easy
 from coordinator.policies.scan import FirstComeBuddy, ScanDown, ScanUp
-from harness.simulator.jobs import blocks, easy, equi, exact, space, tree
+from harness.simulator.jobs import buddy, dyn_equi, easy, event_by_event, space, tree
 from harness.simulator.jobs.model import Jobs, Outcome
 from workloads.validation import whole
 
@@ -44,7 +44,7 @@ def simulate(jobs: Jobs, processors: int, policy: Policy, watched: Watched | Non
     if run is not None:
         return run()
     malleable = isinstance(policy, DynamicEquipartition)
-    return exact.simulate(jobs, processors, policy, malleable=malleable)[0]
+    return event_by_event.simulate(jobs, processors, policy, malleable=malleable)[0]
 
 
 def kernel(policy: Policy, jobs: Jobs, processors: int, watched: int | None) -> Callable[[], Outcome] | None:
@@ -65,11 +65,11 @@ def kernel(policy: Policy, jobs: Jobs, processors: int, watched: int | None) -> 
         case Easy():
             run = partial(easy.simulate, jobs, processors)
         case DynamicEquipartition() if (jobs.least == 1).all():
-            run = partial(equi.simulate, jobs, processors, watched)
+            run = partial(dyn_equi.simulate, jobs, processors, watched)
         case FirstComeBuddy() if power_of_two:
-            run = partial(blocks.simulate, jobs, processors, 0)
+            run = partial(buddy.simulate, jobs, processors, 0)
         case ScanUp() | ScanDown() if power_of_two:
-            run = partial(blocks.simulate, jobs, processors, policy.step)
+            run = partial(buddy.simulate, jobs, processors, policy.step)
         case QueueTree() | FairQueueTree() if power_of_two and rigid:
             quantum_ns = round(policy.quantum_ms * 1e6)
             run = partial(tree.whole, jobs, processors, policy.fair, quantum_ns)

@@ -1,6 +1,6 @@
 """Kernel of run-to-completion space sharing: a queue, a count of free processors, a heap of ends.
 
-Every event is decided for itself, as in :class:`coordinator.session.Session`: departures
+Every event is decided for itself, as in :class:`coordinator.decide.session.Session`: departures
 before arrivals, jobs that depart at the same time by number.
 """
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from coordinator.policies import queue_tree_front
 from harness.simulator.compiled import entry, hot, step
+from harness.simulator.jobs.collapsed_branches import Tree, close, empty, reopen, reopen_ended, serve
 from harness.simulator.jobs.model import NEVER_NS, Integers, Jobs, Outcome
-from harness.simulator.jobs.units import Tree, close, empty, reopen, reopen_ended, serve
 
 _begin = hot(queue_tree_front.begin)
 _reached = hot(queue_tree_front.reached)

@@ -1,0 +1,223 @@
+"""The decision sequence of a run: feeds events to the session and passes on what follows.
+
+It owns no clock, process or socket. The driver tells it the time and what has happened; a
+script of events can do the same, which is how the real driver's decisions are compared
+with the simulator's. Times are nanoseconds since the start of the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+from coordinator.decide.session import Plan, Session
+from coordinator.view import Decision, Job, Reason
+
+
+class Crew(Protocol):
+    """Who carries decisions out."""
+
+    def launch(self, job: int, placement: tuple[int, ...]) -> None:
+        """Start the job's processes, which then wait at their first line.
+
+        Rank r goes to the node of processor ``placement[r]``. The job may have been started
+        before, elsewhere; those processes are to be ended.
+        """
+        ...
+
+    def publish(self, plan: Plan, from_ns: int) -> None:
+        """This plan is in force from ``from_ns``, which may lie a little ahead."""
+        ...
+
+    def begin(self, job: int, at_ns: int, placement: tuple[int, ...]) -> None:
+        """Let the job's processes begin at ``at_ns``, rank r on processor ``placement[r]``."""
+        ...
+
+    def resize(self, job: int, placement: tuple[int, ...]) -> None:
+        """Have the malleable job go on on other processors."""
+        ...
+
+
+class Stage(Enum):
+    """How far a job has got."""
+
+    ABSENT = 0
+    LAUNCHED = 1
+    READY = 2
+    BEGUN = 3
+    OVER = 4
+
+
+@dataclass(frozen=True)
+class Event:
+    """One entry of the log: why the policy was asked, when, about which job, and its answer."""
+
+    why: Reason
+    at_ns: int
+    job: int | None
+    decision: Decision
+
+
+class Conductor:
+    """Plays one workload.
+
+    Args:
+        session: a new session over ``jobs``.
+        jobs: the workload.
+        crew: carries out; another one may take its place.
+        lead_ns: how long ahead foreseeable events (arrivals, ends of tables) are decided, so
+            that the agents know before it is time.
+        node_of: the node of each processor; by default they all share one.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        jobs: Iterable[Job],
+        crew: Crew,
+        lead_ns: int = 0,
+        node_of: Sequence[int] | None = None,
+    ) -> None:
+        jobs = list(jobs)
+        self._node_of = node_of or [0] * session.machine.processors
+        self._launched: dict[int, tuple[int, ...]] = {}
+        self._session = session
+        self.crew = crew
+        self._lead_ns = lead_ns
+        self._arrivals = sorted(jobs, key=lambda job: (job.arrival_ns, job.number))
+        self._stages = {job.number: Stage.ABSENT for job in jobs}
+        self._malleable = {job.number for job in jobs if job.malleable}
+        self._arrived: set[int] = set()
+        self._last_ns = 0
+        self.placements: dict[int, tuple[int, ...]] = {}
+        self.log: list[Event] = []
+
+    @property
+    def over(self) -> bool:
+        """Whether every job has finished or failed."""
+        return all(stage is Stage.OVER for stage in self._stages.values())
+
+    @property
+    def prepared(self) -> bool:
+        """Whether no job that was launched is still on its way to its first line."""
+        return Stage.LAUNCHED not in self._stages.values()
+
+    def is_over(self, job: int) -> bool:
+        """Whether the job has finished or failed."""
+        return self._stages[job] is Stage.OVER
+
+    def prepare(self) -> None:
+        """Launch, ahead of time, every job whose number of processes is known.
+
+        Between nodes a process cannot move, so each job starts where it will be placed if
+        none leaves before it arrives. If the decision differs, it is started again.
+        """
+        foreseen = self._session.foresee() if len(set(self._node_of)) > 1 else {}
+        for job in self._stages:
+            processes = self._session.processes(job)
+            if processes is not None:
+                self._launch(job, foreseen.get(job, tuple(range(processes))))
+
+    def ready(self, job: int, now_ns: int) -> None:
+        """All processes of the job wait at their first line."""
+        if self._stages[job] is Stage.LAUNCHED:
+            self._stages[job] = Stage.READY
+            self._begin_placed(max(now_ns, self._last_ns))
+
+    def leave(self, job: int, now_ns: int) -> None:
+        """The job has finished or failed, whatever stage it was in."""
+        if self._stages[job] is Stage.OVER:
+            return
+        self._stages[job] = Stage.OVER
+        if job in self._arrived:
+            self._last_ns = max(now_ns, self._last_ns)
+            self._decided(Reason.DEPARTURE, job, self._session.depart(job, self._last_ns))
+        else:
+            self._arrivals = [other for other in self._arrivals if other.number != job]
+
+    def lose(self, processors: Sequence[int], now_ns: int, failed: Iterable[int] = ()) -> None:
+        """Processors are gone, and with them the jobs in ``failed``, which had begun there.
+
+        Those that have been launched there and have not begun are launched anew when they get
+        another place.
+        """
+        self._session.lost(processors)
+        for job, placement in self._launched.items():
+            if self._stages[job] in (Stage.LAUNCHED, Stage.READY) and set(placement) & set(processors):
+                self._stages[job] = Stage.ABSENT
+        for job in failed:
+            self.leave(job, now_ns)
+        self._last_ns = max(now_ns, self._last_ns)
+        self._decided(Reason.NODE_LOST, None, self._session.replan(self._last_ns))
+
+    def repeat(self) -> None:
+        """Have the crew publish the plan in force and begin the jobs that have begun, once more."""
+        if self._session.plan is not None:
+            self.crew.publish(self._session.plan, self._last_ns)
+        for job, stage in self._stages.items():
+            if stage is Stage.BEGUN:
+                self.crew.begin(job, self._last_ns, self.placements[job])
+
+    def due_ns(self) -> int | None:
+        """When ``advance`` must be called next; None if nothing is foreseeable."""
+        dues = [due for due in (self._arrival_ns(), self._table_end_ns()) if due is not None]
+        return min(dues) - self._lead_ns if dues else None
+
+    def advance(self, now_ns: int) -> None:
+        """Decide everything foreseeable up to ``now_ns`` and the lead; arrivals go first."""
+        while (due := self.due_ns()) is not None and due <= now_ns:
+            at_ns = max(due + self._lead_ns, self._last_ns)
+            self._last_ns = at_ns
+            if due + self._lead_ns == self._arrival_ns():
+                number = self._arrivals.pop(0).number
+                self._arrived.add(number)
+                self._decided(Reason.ARRIVAL, number, self._session.arrive(number, at_ns))
+            else:
+                self._decided(Reason.SLOT_END, None, self._session.slot_end(at_ns))
+                end_ns = self._table_end_ns()
+                if end_ns is not None and end_ns <= at_ns:
+                    raise ValueError("the policy answers the end of a table with one that is over as well")
+
+    def _decided(self, why: Reason, job: int | None, plan: Plan) -> None:
+        self.log.append(Event(why, self._last_ns, job, plan.decision))
+        for number, placement in plan.decision.placements.items():
+            changed = placement != self.placements.get(number)
+            if changed and number in self._malleable and self._stages[number] is Stage.BEGUN:
+                self.crew.resize(number, placement)
+        self.placements.update(plan.decision.placements)
+        self.crew.publish(plan, self._last_ns)
+        self._begin_placed(self._last_ns)
+
+    def _begin_placed(self, at_ns: int) -> None:
+        """Launch and begin the jobs that have a place, and a slot to run in."""
+        plan = self._session.plan
+        if plan is None:
+            return
+        decision = plan.decision
+        scheduled = {job for slot in range(len(decision.slots)) for job in decision.running(slot)}
+        for job, placement in decision.placements.items():
+            displaced = self._stages[job] is Stage.READY and self._on(self._launched[job]) != self._on(
+                placement
+            )
+            if self._stages[job] is Stage.ABSENT or (displaced and job in scheduled):
+                self._launch(job, placement)
+            elif self._stages[job] is Stage.READY and job in scheduled:
+                self._stages[job] = Stage.BEGUN
+                self.crew.begin(job, at_ns, placement)
+
+    def _launch(self, job: int, placement: tuple[int, ...]) -> None:
+        self._stages[job] = Stage.LAUNCHED
+        self._launched[job] = placement
+        self.crew.launch(job, placement)
+
+    def _on(self, placement: tuple[int, ...]) -> list[int]:
+        return [self._node_of[processor] for processor in placement]
+
+    def _arrival_ns(self) -> int | None:
+        return self._arrivals[0].arrival_ns if self._arrivals else None
+
+    def _table_end_ns(self) -> int | None:
+        plan = self._session.plan
+        return plan.cycle.end_ns if plan else None

@@ -1,0 +1,116 @@
+"""One workload under one policy: turns events into decisions, and time into slots.
+
+The real driver and the simulator both own a :class:`Session` and feed it the same events;
+neither ever calls a policy itself. That is why their decisions can be compared one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from coordinator.decide.cycle import Cycle
+from coordinator.policies.registry import Policy
+from coordinator.view import Decision, Job, Machine, Reason, View
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A decision with the time at which its first slot began (or counts as begun)."""
+
+    decision: Decision
+    start_ns: int
+
+    @cached_property
+    def cycle(self) -> Cycle:
+        """The slots on the clock."""
+        lengths_ns = tuple(slot.length_ns for slot in self.decision.slots)
+        return Cycle(self.start_ns, lengths_ns, self.decision.cyclic)
+
+
+class Session:
+    """The state of one run as far as its policy is concerned.
+
+    Guarantees that a placement never exceeds the machine, and that it never changes its
+    length while the job runs, unless the job is malleable.
+    """
+
+    def __init__(self, policy: Policy, machine: Machine, workload: Iterable[Job]) -> None:
+        self.policy = policy
+        self.machine = machine
+        self._workload = {job.number: job for job in workload}
+        self._here: dict[int, Job] = {}
+        self._lost: frozenset[int] = frozenset()
+        self.plan: Plan | None = None
+
+    def processes(self, number: int) -> int | None:
+        """With how many processes job ``number`` will start; None if unknown until then."""
+        view = View(self.machine, 0, tuple(self._workload.values()), len(self._workload))
+        return self.policy.processes(self._workload[number], view)
+
+    def foresee(self) -> dict[int, tuple[int, ...]]:
+        """Where each job is first placed if all arrive in their turn and none leaves before.
+
+        A job that would wait for others to leave is not in it.
+        """
+        trial = Session(self.policy, self.machine, self._workload.values())
+        placed: dict[int, tuple[int, ...]] = {}
+        for job in sorted(self._workload.values(), key=lambda job: (job.arrival_ns, job.number)):
+            plan = trial.arrive(job.number, job.arrival_ns)
+            placed = {**plan.decision.placements, **placed}
+        return placed
+
+    def arrive(self, number: int, now_ns: int) -> Plan:
+        """Job ``number`` of the workload has arrived; returns the plan in force from now."""
+        self._here[number] = self._workload[number]
+        return self._decide(Reason.ARRIVAL, now_ns, number)
+
+    def depart(self, number: int, now_ns: int) -> Plan:
+        """Job ``number`` has finished or failed; returns the plan in force from now."""
+        del self._here[number]
+        return self._decide(Reason.DEPARTURE, now_ns, number)
+
+    def slot_end(self, now_ns: int) -> Plan:
+        """The table of the last decision is used up; returns the plan in force from now."""
+        return self._decide(Reason.SLOT_END, now_ns, None)
+
+    def lost(self, processors: Iterable[int]) -> None:
+        """Processors are gone: every decision from now on knows it."""
+        self._lost |= frozenset(processors)
+
+    def replan(self, now_ns: int) -> Plan:
+        """Decide anew because of what is lost; returns the plan in force from now."""
+        return self._decide(Reason.NODE_LOST, now_ns, None)
+
+    def _decide(self, why: Reason, now_ns: int, subject: int | None) -> Plan:
+        slot, elapsed_ns = self.plan.cycle.position(now_ns) if self.plan else (0, 0)
+        view = View(
+            machine=self.machine,
+            now_ns=now_ns,
+            jobs=tuple(self._here.values()),
+            workload_jobs=len(self._workload),
+            previous=self.plan.decision if self.plan else None,
+            slot=slot,
+            elapsed_ns=elapsed_ns,
+            subject=subject,
+            lost=self._lost,
+        )
+        decision = self.policy.decide(view, why)
+        self._check(decision)
+        self.plan = Plan(decision, now_ns - decision.elapsed_ns)
+        return self.plan
+
+    def _check(self, decision: Decision) -> None:
+        before = self.plan.decision.placements if self.plan else {}
+        for number, processors in decision.placements.items():
+            if len(set(processors)) != len(processors) or not set(processors) <= set(
+                range(self.machine.processors)
+            ):
+                raise ValueError(f"the policy places job {number} on {processors}")
+            fixed = number in before and not self._workload[number].malleable
+            if fixed and len(before[number]) != len(processors):
+                raise ValueError(f"the policy changes the size of running job {number}")
+        for slot in decision.slots:
+            if len(slot.runs) != self.machine.processors:
+                raise ValueError("a slot must name every processor of the machine")

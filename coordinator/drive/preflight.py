@@ -1,0 +1,99 @@
+"""What a workload asks for, checked against what this machine has."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from coordinator.decide.session import Session
+from coordinator.host import mechanisms
+from coordinator.host.launch import Launcher, find_launcher, launcher_at, unchanged
+from coordinator.view import Job, Machine
+from coordinator.workload import Work, Workload
+from workloads.other import Command
+from workloads.program import Program
+from workloads.validation import InputError
+
+
+@dataclass(frozen=True)
+class Means:
+    """What a workload is run with.
+
+    Attributes:
+        mechanism: its name; None if the policy stops nothing.
+        reason: why that one.
+        launcher: of the jobs that ask for no other.
+        own: the launchers of those that do.
+    """
+
+    mechanism: str | None
+    reason: str
+    launcher: Launcher
+    own: Mapping[int, Launcher]
+
+
+def means(workload: Workload, launcher: Launcher | None = None) -> Means:
+    """What there is here to run a workload with; without a ``launcher`` the usual one.
+
+    Raises:
+        InputError: if something that it asks for cannot be had.
+        LaunchError: if ``launcher`` is not there any more.
+    """
+    mechanism, reason = _mechanism(workload)
+    hosts = [node.host for node in workload.nodes]
+    launcher = unchanged(launcher) if launcher else find_launcher(hosts=hosts)
+    programs = {job.number: job.program for job in workload.jobs}
+    own = {
+        number: launcher_at(program.launcher)
+        for number, program in programs.items()
+        if isinstance(program, Command) and program.launcher
+    }
+    return Means(mechanism, reason, launcher, own)
+
+
+def _mechanism(workload: Workload) -> tuple[str | None, str]:
+    mechanisms.check_local(workload.local)
+    if not workload.policy.needs_mechanism:
+        return None, "the policy stops nothing"
+    mechanism, why = mechanisms.choose(workload.mechanism)
+    if mechanism == "realtime" and workload.local == "rr":
+        raise InputError("local", "rr", "the realtime mechanism sets the class itself", "leave local out")
+    return mechanism, why
+
+
+def session(workload: Workload) -> tuple[Session, list[Job]]:
+    """The policy's side of a workload, new, and its jobs as the policy knows them.
+
+    Raises:
+        InputError: if they do not fit the machine.
+    """
+    for core in workload.processors:
+        if core not in os.sched_getaffinity(0):
+            raise InputError("processors", core, "this process may not use that core", "choose other cores")
+    if workload.nodes and any(malleable(job.program) for job in workload.jobs):
+        rule = "the processes of a malleable job cannot move between hosts"
+        raise InputError("malleable", True, rule, "run it on one host, or leave malleable out")
+    jobs = [
+        Job(
+            number=job.number,
+            processes=job.program.processes,
+            arrival_ns=round(job.arrival_s * 1e9),
+            moldable=isinstance(job.program, Program),
+            malleable=malleable(job.program),
+            estimate=job.estimate,
+        )
+        for job in workload.jobs
+    ]
+    made = Session(workload.policy, Machine(workload.processor_count), jobs)
+    for job in jobs:
+        count = made.processes(job.number)
+        if (count or 1) > workload.processor_count:
+            rule = f"must be at most the number of processors, {workload.processor_count}"
+            raise InputError("processes", count, rule, "use more processors or fewer processes")
+    return made, jobs
+
+
+def malleable(program: Work) -> bool:
+    """Whether a job may gain and lose processors while it runs."""
+    return isinstance(program, Program) and program.malleable

@@ -1,0 +1,87 @@
+"""Starting jobs, and what each rank executes: a program in its wrapper, or an entry of our own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from coordinator.drive.preflight import Means
+from coordinator.host import launch
+from coordinator.host.environment import PYTHON
+from coordinator.host.launch import Started
+from coordinator.host.processes import JOB
+from coordinator.host.rundir import RunDirectory
+from coordinator.wire import protocol
+from coordinator.workload import ParallelJob, Workload
+from workloads.other import Command
+from workloads.program import Program
+from workloads.single import KINDS
+
+
+def start(
+    workload: Workload,
+    means: Means,
+    job: ParallelJob,
+    count: int,
+    hosts: Sequence[str],
+    directory: RunDirectory,
+) -> Started:
+    """Start the launcher of a job on ``count`` processes; returns it.
+
+    Raises:
+        OSError: if it cannot be started.
+    """
+    number = job.number
+    launcher = means.own.get(number, means.launcher)
+    words = launcher.argv(count, argv(workload, job, count, directory), hosts)
+    environment = launcher.environment({**directory.marks, JOB: str(number)}, hosts=hosts)
+    out, err = (directory.log(f"job-{number}-{stream}") for stream in ("out", "err"))
+    status = directory.status(number) if workload.nodes else None
+    started = launch.start(words, environment, out, err, status)
+    directory.note_process(started.pid, number)
+    return started
+
+
+def argv(workload: Workload, job: ParallelJob, count: int, directory: RunDirectory) -> list[str]:
+    """The command line of a rank of ``job`` on ``count`` processes."""
+    program, number, socket = job.program, job.number, str(directory.socket)
+    if isinstance(program, Command):
+        words = program.argv
+        if program.waits == "two-phase":
+            words = _two_phase(workload, program.argv, directory.records(number))
+        return [*PYTHON, "-S", "-m", "coordinator.node.exec_rank", socket, str(number), *words]
+    spec: dict[str, Any] = {"version": protocol.VERSION, "socket": socket, "job": number}
+    if isinstance(program, Program):
+        spec |= parallel(workload, number, program.on(count))
+        return [*PYTHON, "-m", "mpi4py", "-m", "workloads.rank", json.dumps(spec)]
+    kind = next(kind for kind, work in KINDS.items() if isinstance(program, work))
+    spec |= {"kind": kind, "work": asdict(program)}
+    return [*PYTHON, "-m", "workloads.single", json.dumps(spec)]
+
+
+def _two_phase(workload: Workload, argv: tuple[str, ...], records: Path) -> tuple[str, ...]:
+    """A Python program with the run's waiting rule, whose ranks leave their records in a directory."""
+    numbers = {"switch-us": workload.switch_us, "latency-us": workload.latency_us}
+    numbers["spin-switches"] = workload.spin_switches
+    options = [f"--{name}={number}" for name, number in numbers.items()]
+    module = ("-P", "-m", "workloads.twophase", f"--blocking={workload.blocking}", f"--record={records}")
+    return (argv[0], *module, *options, "--", *argv[1:])
+
+
+def parallel(workload: Workload, number: int, program: Program) -> dict[str, Any]:
+    """What the ranks of a bulk-synchronous program must know besides."""
+    return {
+        "program": asdict(program),
+        "key": [workload.seed, workload.repeat, number],
+        "waiting": {
+            "blocking": workload.blocking,
+            "switch_us": workload.switch_us,
+            "latency_us": workload.latency_us,
+            "spin_switches": workload.spin_switches,
+        },
+        "unit_ns": workload.unit_ns,
+        "timeline": workload.timeline,
+    }

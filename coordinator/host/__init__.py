@@ -1,0 +1,1 @@
+"""What touches the host: processes, mechanisms, launchers, run directories, release."""

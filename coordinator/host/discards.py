@@ -1,0 +1,64 @@
+"""Ending what there is of single jobs while everything else goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Generator
+
+from coordinator.host import processes
+from coordinator.host.evidence import Evidence
+from coordinator.host.processes import Process
+from coordinator.host.rundir import RunDirectory
+
+
+class Discards:
+    """Ends jobs' processes on this host in steps, none of which waits.
+
+    The kernel may take seconds to end a process, and a driver that waited for it so long would be
+    taken for dead by its agents.
+
+    Args:
+        directory: of the run.
+        warn: is told of processes that would not end.
+    """
+
+    def __init__(self, directory: RunDirectory, warn: Callable[[str], None]) -> None:
+        self._directory = directory
+        self._warn = warn
+        self._steps: dict[int, Generator[tuple[Process, float], None, tuple[int, int]]] = {}
+        self._dues_ns: dict[int, int] = {}
+        self._then: dict[int, Callable[[], None]] = {}
+
+    def begin(self, job: int, now_ns: int) -> None:
+        """Send SIGKILL to all processes of a job, and go on until none is left."""
+        if job not in self._steps:
+            evidence = Evidence.of(self._directory.notes())
+            self._steps[job] = processes.ending(self._directory.run, job, grace_s=0, evidence=evidence)
+            self._dues_ns[job] = now_ns
+        self.go_on(now_ns)
+
+    def then(self, job: int, do: Callable[[], None]) -> None:
+        """Do something once nothing of the job is being ended: it would take new processes as well."""
+        if job in self._steps:
+            self._then[job] = do
+        else:
+            do()
+
+    def dues_ns(self) -> Collection[int]:
+        """When ``go_on`` must be called."""
+        return self._dues_ns.values()
+
+    def go_on(self, now_ns: int) -> None:
+        """Take the steps that are due."""
+        for job in [job for job, due_ns in self._dues_ns.items() if due_ns <= now_ns]:
+            try:
+                _, wait_s = next(self._steps[job])
+            except StopIteration as end:
+                self._done(job, end.value[1])
+            else:
+                self._dues_ns[job] = now_ns + round(wait_s * 1e9)
+
+    def _done(self, job: int, left: int) -> None:
+        del self._steps[job], self._dues_ns[job]
+        if left:
+            self._warn(f"job {job}: {left} of its processes do not end")
+        self._then.pop(job, lambda: None)()

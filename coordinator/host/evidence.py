@@ -1,0 +1,89 @@
+"""What says that a process belongs to a run, besides the mark that it carries.
+
+A mark is not always to be read: a program that may only be executed hides its environment, and
+one that gives itself a title overwrites it. So the journal names what was started or taken over;
+what is below such a process is of the run as well, and so is its session, into which nobody gets
+who does not descend from the process that leads it; and the run's control group.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from coordinator.host import identity
+from coordinator.host.identity import Stat
+
+
+class Known(NamedTuple):
+    """A process that the journal names, and its job, if it is of one."""
+
+    pid: int
+    start: int
+    job: int | None
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Processes that a journal names, and control groups that were made for processes of the run alone."""
+
+    known: tuple[Known, ...] = ()
+    groups: tuple[Path, ...] = ()
+
+    @classmethod
+    def of(cls, notes: Iterable[Mapping[str, Any]], groups: Iterable[Path] = ()) -> Evidence:
+        """What the notes of a journal say; a journal may say anything."""
+        known = []
+        for note in notes:
+            if process := identity.meant(note.get("process")):
+                job = note.get("job")
+                known.append(Known(*process, job if type(job) is int else None))
+        return cls(tuple(known), tuple(dict.fromkeys(groups)))
+
+    def belonging(
+        self, table: Mapping[int, Stat], marked: Collection[int], others: Collection[int], job: int | None
+    ) -> set[int]:
+        """The pids of all in ``table`` that belong to the run, or to one of its jobs.
+
+        Args:
+            table: all processes.
+            marked: those that carry the mark.
+            others: those that do not belong to it, whatever else is said.
+            job: which one; None for the run.
+        """
+        known = [one for one in self.known if job in (None, one.job)]
+        found = set(marked) | self._grouped(job)
+        found |= {one.pid for one in known if one.pid in table and table[one.pid].start == one.start}
+        children, sessions = defaultdict(list), defaultdict(list)
+        for pid, process in table.items():
+            children[process.parent].append(pid)
+            sessions[process.session].append(pid)
+        for one in known:
+            # The kernel gives the pid of a session's leader to nobody else as long as there is the session.
+            if one.pid not in table:
+                found |= {pid for pid in sessions[one.pid] if table[pid].start >= one.start}
+        coming = found & table.keys() - set(others)
+        found = set()
+        while coming:
+            found |= coming
+            below = {pid for one in coming for pid in children[one] + sessions[one]}
+            coming = below - found - set(others)
+        return found
+
+    def _grouped(self, job: int | None) -> set[int]:
+        """What is in the control groups of the run, or of one of its jobs."""
+        pattern = "**/cgroup.procs" if job is None else f"job-{job}-rank-*/cgroup.procs"
+        found: set[int] = set()
+        for group in self.groups:
+            with suppress(OSError):
+                for file in group.glob(pattern):
+                    with suppress(OSError):
+                        found |= set(map(int, file.read_bytes().split()))
+        return found
+
+
+NOTHING = Evidence()

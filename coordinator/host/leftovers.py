@@ -1,0 +1,76 @@
+"""Which runs are left behind: those whose driver has ended, not those that only look so from here.
+
+The lock of a run's directory tells, if the directory can be seen. It may lie in the mount
+namespace of its run, as in a container or a job with a /tmp of its own; then it is looked at
+through the run's processes. Where it is gone, the keeper that they name tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from coordinator.host import keeper, processes
+from coordinator.host.rundir import RUN_ID, RunDirectory, home, locked_home
+
+UNSEEN = (
+    "of its processes, since neither its directory can be seen from here nor whether its driver lives; "
+    "clean where it runs, or with --all"
+)
+
+
+@dataclass
+class _Run:
+    """What there is of a run: its directory, and for each process the keeper that it names."""
+
+    directory: RunDirectory | None = None
+    keepers: list[str] = field(default_factory=list)
+
+    @property
+    def in_use(self) -> bool | None:
+        """Whether its driver is alive; None if that cannot be known."""
+        if self.directory is not None:
+            return self.directory.in_use()
+        verdicts = {keeper.lives(name) for name in self.keepers}
+        return True if True in verdicts else False if False in verdicts else None
+
+
+@contextmanager
+def leftovers(everything: bool) -> Iterator[tuple[list[RunDirectory], list[str]]]:
+    """The directories of runs to release, and sentences on runs left alone because too little is known.
+
+    ``everything`` asks for all runs, also those in progress.
+
+    Raises:
+        InputError: if the directory of all runs is not ours alone.
+    """
+    found, unknown = [], []
+    with ExitStack() as stack:
+        with locked_home() as parent:
+            for name, run in _runs(parent, stack).items():
+                in_use = run.in_use
+                if everything or in_use is False:
+                    found.append(run.directory or RunDirectory(home() / name))
+                elif in_use is None:
+                    unknown.append(f"run {name}: left alone {len(run.keepers)} {UNSEEN}")
+        yield found, unknown
+
+
+def _runs(parent: Path, stack: ExitStack) -> dict[str, _Run]:
+    """All runs of this user that have a directory in ``parent``, or a process."""
+    found = map(RunDirectory, parent.iterdir())
+    runs = {directory.run: _Run(directory) for directory in found if directory.ours}
+    for pid, variables in processes.marked().items():
+        name = variables[processes.RUN]
+        if not RUN_ID.fullmatch(name):
+            continue
+        run = runs.setdefault(name, _Run())
+        run.keepers.append(variables.get(keeper.KEEPER, ""))
+        # The path that a process carries tells of runs made under another runtime directory.
+        named = RunDirectory(Path(variables.get(processes.DIRECTORY, "")))
+        if run.directory is None and named.run == name:
+            with suppress(OSError):
+                run.directory = named if named.ours else stack.enter_context(named.seen_by(pid))
+    return runs

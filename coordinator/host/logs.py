@@ -1,0 +1,61 @@
+"""Keeping the output of what a run starts from filling the disk."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from coordinator.host.launch import HEAD_BYTES, TAIL_BYTES
+from coordinator.host.rundir import RunDirectory
+
+LOG_BYTES = 1 << 26
+"""What takes more room loses its middle."""
+
+PERIOD_NS = 250_000_000
+"""From one look at the sizes to the next, if somebody is awake."""
+
+
+class Logs:
+    """The output files of a run.
+
+    Args:
+        directory: of the run.
+        warn: is told, once of each, that a file does not hold everything.
+    """
+
+    def __init__(self, directory: RunDirectory, warn: Callable[[str], None]) -> None:
+        self._directory = directory
+        self._warn = warn
+        self._shortened: set[str] = set()
+        self._due_ns = 0
+
+    def bound(self, now_ns: int) -> None:
+        """Shorten those that have grown too long. Call it whenever awake: nobody wakes up for it."""
+        if now_ns < self._due_ns:
+            return
+        self._due_ns = now_ns + PERIOD_NS
+        with suppress(OSError):
+            for path in self._directory.path.glob("*.log"):
+                if shorten(path) and path.name not in self._shortened:
+                    self._shortened.add(path.name)
+                    self._warn(f"{path.stem} is longer than {LOG_BYTES >> 20} MiB: not all of it is kept")
+
+
+def shorten(path: Path) -> bool:
+    """Give back what a file takes between its beginning and its end, if that is too much; whether it was.
+
+    Whoever writes to it goes on at the same offset, so a hole takes the place of the middle. What is
+    written in the microseconds of the cut may be lost.
+    """
+    if path.stat().st_blocks * 512 <= LOG_BYTES:
+        return False
+    with path.open("r+b", buffering=0) as file:
+        at = max(HEAD_BYTES, file.seek(0, os.SEEK_END) - TAIL_BYTES)
+        file.seek(at)
+        end = file.read(TAIL_BYTES)
+        file.truncate(HEAD_BYTES)
+        file.seek(at)
+        file.write(end)
+    return True

@@ -1,0 +1,322 @@
+"""How a process is kept from running and let run again: signals, freezer, realtime.
+
+This is the only code that stops or continues the processes of a run. Each mechanism says
+which privilege it needs, whether it can be used here, and the worst harm it can do.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import ClassVar, Protocol, TypeVar
+
+from coordinator.host.priority import LEAST, levels
+from coordinator.host.processes import Process, descendants
+from coordinator.host.rundir import RunDirectory
+from workloads.validation import InputError, one_of
+
+
+class Mechanism(Protocol):
+    """Holds and runs adopted processes. All methods bear with a process that has ended."""
+
+    privilege: ClassVar[str]
+    """What the user must be allowed to do; empty for nothing."""
+    harm: ClassVar[str]
+    """The worst that can happen, and the way out."""
+
+    def __init__(self, directory: RunDirectory) -> None: ...
+
+    @staticmethod
+    def unavailable() -> str:
+        """Why it cannot be used here; empty if it can."""
+        ...
+
+    def adopt(self, process: Process, job: int, rank: int) -> None:
+        """Take over a process; it goes on running."""
+        ...
+
+    def hold(self, process: Process) -> None:
+        """Keep the process from running."""
+        ...
+
+    def run(self, process: Process) -> None:
+        """Let the process run as the one that its processor is for."""
+        ...
+
+    def free(self, process: Process) -> None:
+        """Let the process run under the local scheduler alone."""
+        ...
+
+
+_known: dict[str, type[Mechanism]] = {}
+M = TypeVar("M", bound=type[Mechanism])
+
+
+def register(name: str) -> Callable[[M], M]:
+    """Class decorator that enters a mechanism under ``name``."""
+
+    def enter(mechanism: M) -> M:
+        _known[name] = mechanism
+        return mechanism
+
+    return enter
+
+
+def known() -> dict[str, type[Mechanism]]:
+    """All mechanisms by name."""
+    return dict(_known)
+
+
+def choose(name: str) -> tuple[str, str]:
+    """The mechanism to use when ``name`` is asked for, and why it is this one.
+
+    Raises:
+        InputError: for an unknown name or a mechanism that cannot be used here.
+    """
+    one_of("mechanism", name, ["auto", *_known])
+    if name == "auto":
+        name, why = "signals", "auto: signals need no privilege and work on every kernel that has pidfds"
+    else:
+        why = "asked for"
+    reason = _known[name].unavailable()
+    if reason:
+        raise InputError("mechanism", name, reason, 'choose another one, or "auto" to leave it to Lockstep')
+    return name, why
+
+
+@register("signals")
+class Signals:
+    """SIGSTOP and SIGCONT."""
+
+    privilege: ClassVar[str] = ""
+    harm: ClassVar[str] = (
+        "processes stay stopped if every part of Lockstep is killed at once; `lockstep clean` ends them"
+    )
+
+    def __init__(self, directory: RunDirectory) -> None:
+        pass
+
+    @staticmethod
+    def unavailable() -> str:
+        """A kernel without pidfds could only signal a pid, which may be another process by then."""
+        try:
+            Process(os.getpid()).close()
+        except OSError as error:
+            return f"this kernel has no pidfd_open, which needs Linux 5.3 ({error.strerror})"
+        return ""
+
+    def adopt(self, process: Process, job: int, rank: int) -> None:
+        """Nothing to prepare."""
+
+    def hold(self, process: Process) -> None:
+        """Stop it."""
+        process.send(signal.SIGSTOP)
+        if process.family:
+            for child in descendants(process.pid):
+                child.send(signal.SIGSTOP)
+
+    def run(self, process: Process) -> None:
+        """Continue it."""
+        if process.family:
+            for child in descendants(process.pid):
+                child.send(signal.SIGCONT)
+        process.send(signal.SIGCONT)
+
+    free = run
+
+
+@register("freezer")
+class Freezer:
+    """cgroup.freeze of a control group per job and processor, in version 2 of cgroups."""
+
+    privilege: ClassVar[str] = "write access to its own cgroup v2 (root, or a delegated cgroup)"
+    harm: ClassVar[str] = (
+        "processes stay frozen, deaf to every signal but SIGKILL, if every part of Lockstep is killed "
+        "at once; `lockstep clean` thaws and ends them"
+    )
+
+    def __init__(self, directory: RunDirectory) -> None:
+        base = cgroup_base()
+        assert base is not None
+        self._parent = base / f"lockstep-{directory.run}"
+        self._switches: dict[Process, int] = {}
+        directory.note(cgroup=str(self._parent))
+        self._parent.mkdir()
+
+    @staticmethod
+    def unavailable() -> str:
+        """Tries it: makes a group and removes it."""
+        base = cgroup_base()
+        if base is None:
+            return "this host has no cgroup v2 hierarchy mounted that holds this process"
+        trial = base / f"lockstep-trial-{os.getpid()}"
+        try:
+            trial.mkdir()
+            there = (trial / "cgroup.freeze").exists()
+            trial.rmdir()
+        except OSError as error:
+            return f"cannot make a cgroup in {base} ({error.strerror}): it needs {Freezer.privilege}"
+        return "" if there else "this kernel has no cgroup.freeze, which needs Linux 5.2"
+
+    def adopt(self, process: Process, job: int, rank: int) -> None:
+        """Move it to a group of its own."""
+        group = self._parent / f"job-{job}-rank-{rank}"
+        group.mkdir()
+        with suppress(ProcessLookupError):
+            (group / "cgroup.procs").write_text(str(process.pid))
+        # Kept open: a write to an open file is most of a switch, opening it would double that.
+        self._switches[process] = os.open(group / "cgroup.freeze", os.O_WRONLY)
+
+    def hold(self, process: Process) -> None:
+        """Freeze its group."""
+        os.pwrite(self._switches[process], b"1", 0)
+
+    def run(self, process: Process) -> None:
+        """Thaw its group."""
+        os.pwrite(self._switches[process], b"0", 0)
+
+    free = run
+
+
+@register("realtime")
+class Realtime:
+    """SCHED_RR for the running gang above SCHED_OTHER for the rest.
+
+    The held processes are not stopped: they get what the gang leaves idle, and the few
+    per cent that the kernel reserves for ordinary processes.
+    """
+
+    privilege: ClassVar[str] = f"realtime scheduling (root, CAP_SYS_NICE, or ulimit -r of at least {LEAST})"
+    harm: ClassVar[str] = (
+        "spinning realtime ranks leave everything else on their processors about 5 % of the time "
+        "(kernel.sched_rt_runtime_us); `lockstep clean` ends them"
+    )
+
+    def __init__(self, directory: RunDirectory) -> None:
+        pass
+
+    @staticmethod
+    def unavailable() -> str:
+        """Ranks must be below the agent, which would starve otherwise."""
+        return "" if levels() else f"it needs {Realtime.privilege}"
+
+    def adopt(self, process: Process, job: int, rank: int) -> None:
+        """Nothing to prepare."""
+
+    def hold(self, process: Process) -> None:
+        """Back to SCHED_OTHER."""
+        set_class(process, "other")
+
+    def run(self, process: Process) -> None:
+        """Into SCHED_RR."""
+        set_class(process, "rr")
+
+    free = hold
+
+
+def set_class(process: Process, local: str) -> None:
+    """Put a process under SCHED_RR ("rr") or SCHED_OTHER ("other").
+
+    The kernel takes a pid here, so the handle is asked just before whether it still means
+    our process.
+    """
+    if process.wait(0):
+        return
+    granted = levels()
+    policy, priority = (os.SCHED_OTHER, 0)
+    if local == "rr" and granted is not None:
+        policy, priority = os.SCHED_RR, granted.ranks
+    with suppress(ProcessLookupError):
+        os.sched_setscheduler(process.pid, policy, os.sched_param(priority))
+    if process.family:
+        for child in descendants(process.pid):
+            with suppress(ProcessLookupError):
+                os.sched_setscheduler(child.pid, policy, os.sched_param(priority))
+
+
+def check_local(local: str) -> None:
+    """Accept a local scheduling class that can be used here.
+
+    Raises:
+        InputError: for an unknown class, or "rr" without the privilege it needs.
+    """
+    one_of("local", local, ["other", "rr"])
+    if local == "rr" and not levels():
+        raise InputError(
+            "local", "rr", f"it needs {Realtime.privilege}", 'raise the limit, or choose local = "other"'
+        )
+
+
+def cgroup_base() -> Path | None:
+    """The cgroup of this process in the version 2 hierarchy; None without one.
+
+    Also where version 2 is mounted beside version 1 (the hybrid layout).
+    """
+    try:
+        mounts = Path("/proc/self/mountinfo").read_bytes()
+        groups = Path("/proc/self/cgroup").read_bytes()
+    except OSError:
+        return None
+    return base_among(mounts, groups)
+
+
+def base_among(mounts: bytes, groups: bytes) -> Path | None:
+    """As ``cgroup_base``, from what the kernel says in mountinfo and cgroup: bytes of any encoding."""
+    points = [line.split()[4] for line in mounts.splitlines() if b" - cgroup2 " in line]
+    paths = [line[3:] for line in groups.splitlines() if line.startswith(b"0::")]
+    if not points or not paths:
+        return None
+    point = re.sub(rb"\\([0-7]{3})", lambda escaped: bytes([int(escaped[1], 8)]), points[0])
+    base = Path(os.fsdecode(point)) / os.fsdecode(paths[0].lstrip(b"/"))
+    return base if base.is_dir() else None
+
+
+def cgroups_of_runs() -> list[Path]:
+    """The groups that runs (or trials) have made in our base and not removed."""
+    base = cgroup_base()
+    return sorted(base.glob("lockstep-*")) if base else []
+
+
+def populated(group: Path) -> bool:
+    """Whether a process is in ``group`` or below it; not so once it is gone."""
+    try:
+        return "populated 1" in (group / "cgroup.events").read_text()
+    except OSError:
+        return False
+
+
+def thaw(parent: Path) -> None:
+    """Thaw every group below ``parent``, and ``parent``."""
+    for group in _groups(parent):
+        with suppress(OSError):
+            (group / "cgroup.freeze").write_text("0")
+
+
+def remove_cgroups(parent: Path, patience_s: float = 2.0) -> bool:
+    """Remove ``parent`` and the groups in it; returns whether there was something to remove.
+
+    A group can be removed once its last process has left it, which the kernel finishes a
+    moment after the process has gone.
+    """
+    if not parent.is_dir():
+        return False
+    deadline = time.monotonic() + patience_s
+    while parent.is_dir():
+        for group in _groups(parent):
+            with suppress(OSError):
+                group.rmdir()
+        if time.monotonic() > deadline:
+            break
+        if parent.is_dir():
+            time.sleep(0.01)
+    return True
+
+
+def _groups(parent: Path) -> list[Path]:
+    """``parent`` and the groups below it, the inner ones first, bearing that others remove them meanwhile."""
+    return [Path(top) for top, _, _ in os.walk(parent, topdown=False)]

@@ -1,0 +1,272 @@
+"""The processes of a run: finding them, holding them by a safe handle, ending them.
+
+Everything that Lockstep starts carries LOCKSTEP_RUN in its environment. Launchers move
+their proxies and ranks to sessions and groups of their own, so the mark in
+/proc/PID/environ is what finds nearly all of them, whoever started them and whoever is gone;
+``coordinator.host.evidence`` says what finds the rest.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from coordinator.host import identity
+from coordinator.host.evidence import NOTHING, Evidence
+
+RUN = "LOCKSTEP_RUN"
+JOB = "LOCKSTEP_JOB"
+DIRECTORY = "LOCKSTEP_DIRECTORY"
+
+PROXIES = (b"hydra_pmi_proxy", b"prted", b"orted")
+"""What the launchers leave on a node to start ranks, as the kernel names it."""
+
+GRACE_S = 2.0
+"""How long a process may take to follow SIGTERM before SIGKILL."""
+
+STUBBORN_S = 5.0
+"""How long to wait for the kernel to carry out SIGKILL."""
+
+
+BEGINNING_S = 0.25
+"""How long to wait for the environment of a process that is just becoming another program."""
+
+
+class Process:
+    """A handle on one process, which a reused pid cannot turn to another one; it may be at hand already.
+
+    ``family`` says that what is done to it is meant for its descendants as well.
+
+    Raises:
+        ProcessLookupError: if there is no such process.
+    """
+
+    def __init__(self, pid: int, descriptor: int | None = None) -> None:
+        self.pid = pid
+        self.family = False
+        self._fd = os.pidfd_open(pid) if descriptor is None else descriptor
+
+    def fileno(self) -> int:
+        """A descriptor that turns readable when the process ends."""
+        return self._fd
+
+    def send(self, signum: signal.Signals) -> bool:
+        """Send a signal; returns whether there was still a process to receive it."""
+        try:
+            signal.pidfd_send_signal(self._fd, signum)
+        except ProcessLookupError:
+            return False
+        return True
+
+    def wait(self, timeout_s: float | None) -> bool:
+        """Wait until the process has ended, at most so long; returns whether it has."""
+        poll = select.poll()
+        poll.register(self._fd, select.POLLIN)
+        return bool(poll.poll(None if timeout_s is None else max(0.0, timeout_s) * 1e3))
+
+    def close(self) -> None:
+        """Give the handle back; the process goes on."""
+        os.close(self._fd)
+
+
+def descendants(pid: int) -> Iterator[Process]:
+    """Handles on the children of ``pid``, whichever of its threads has made them, and on theirs.
+
+    Parents come first; each handle is closed after use. While ``pid`` is stopped it makes no more
+    of them. A daemon that gave up its parent is none.
+    """
+    for child in _children(pid):
+        try:
+            process = Process(child)
+        except ProcessLookupError:
+            continue
+        yield process
+        process.close()
+        yield from descendants(child)
+
+
+def _children(pid: int) -> Iterator[int]:
+    tasks = f"/proc/{pid}/task"
+    with suppress(OSError):
+        for thread in os.listdir(tasks):  # noqa: PTH208 - in the midst of a change of slot
+            with suppress(OSError):
+                yield from map(int, Path(f"{tasks}/{thread}/children").read_bytes().split())
+
+
+def environment_of(pid: int) -> dict[str, str]:
+    """The environment that ``pid`` was started with; empty if it is gone or not ours to read.
+
+    A process that is just becoming another program is waited for, in moments.
+    """
+    file, deadline = Path(f"/proc/{pid}/environ"), time.monotonic() + BEGINNING_S
+    try:
+        data = file.read_bytes()
+        while not data and (known := identity.stat(pid)):
+            data = file.read_bytes()  # after the look at its state, so that it is not missed in between
+            if data or not known.beginning or time.monotonic() > deadline:
+                break
+            time.sleep(0.0005)
+    except OSError:
+        return {}
+    pairs = (entry.partition("=") for entry in os.fsdecode(data).split("\0") if "=" in entry)
+    return {name: value for name, _, value in pairs}
+
+
+def marked() -> dict[int, dict[str, str]]:
+    """Pid and environment of every living process of this user that carries the mark of some run."""
+    found = {pid: environment_of(pid) for pid in identity.pids()}
+    return {pid: variables for pid, variables in found.items() if RUN in variables and _is_ours(pid)}
+
+
+def _is_ours(pid: int) -> bool:
+    """Whether all user ids of a process are ours; a set-uid program keeps the environment of another user."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_bytes().splitlines()
+    except OSError:
+        return False
+    return [b"Uid:", *[b"%d" % os.getuid()] * 4] in [line.split() for line in lines]
+
+
+def find(
+    run: str, job: int | None = None, spare: Collection[int] = (), evidence: Evidence = NOTHING
+) -> list[Process]:
+    """Handles on the processes of a run, or of one of its jobs.
+
+    These are the ones that carry its mark, those for which there is other evidence, and what is
+    below them or in their sessions, unless it carries the mark of another run. Those in ``spare``
+    are left out.
+    """
+    # Before the marks are read: a pid that is reused meanwhile has another start.
+    table = {pid: known for pid in identity.pids() if (known := identity.stat(pid))}
+    marks = marked()
+    meant = {pid for pid, variables in marks.items() if _is_of(run, job, variables)}
+    others = {*spare, *marks} - (meant - set(spare))
+    found = []
+    for pid in sorted(evidence.belonging(table, meant, others, job)):
+        try:
+            process = Process(pid)
+        except OSError:  # it has ended, or there are too many to hold at a time
+            continue
+        now = identity.stat(pid)
+        if now and now.start == table[pid].start and not process.wait(0):
+            found.append(process)
+        else:
+            process.close()
+    return found
+
+
+def starts_s(run: str) -> list[float]:
+    """When the processes that carry the mark of a run have started, as ``time.time`` tells it."""
+    pids = [pid for pid, variables in marked().items() if variables[RUN] == run]
+    return [identity.start_s(found) for pid in pids if (found := identity.stat(pid))]
+
+
+def _is_of(run: str, job: int | None, variables: Mapping[str, str]) -> bool:
+    return variables[RUN] == run and (job is None or variables.get(JOB) == str(job))
+
+
+def end(
+    run: str,
+    job: int | None = None,
+    spare: Collection[int] = (),
+    grace_s: float = GRACE_S,
+    evidence: Evidence = NOTHING,
+) -> tuple[int, int]:
+    """End the processes of a run or job, as ``ending`` does, and wait for it."""
+    steps = ending(run, job, spare, grace_s, evidence)
+    while True:
+        try:
+            process, wait_s = next(steps)
+        except StopIteration as done:
+            ended: tuple[int, int] = done.value
+            return ended
+        process.wait(wait_s)
+
+
+def ending(
+    run: str,
+    job: int | None = None,
+    spare: Collection[int] = (),
+    grace_s: float = GRACE_S,
+    evidence: Evidence = NOTHING,
+) -> Generator[tuple[Process, float], None, tuple[int, int]]:
+    """End the processes of a run or job: SIGTERM, grace, SIGKILL; also the stopped ones.
+
+    And their parents, if those are what a launcher leaves on a node to start its ranks: cut off
+    from their launcher, they would wait for it. Who was found once is held until it has ended,
+    since what told that it belongs to the run may end before.
+
+    Yields a process for whose end to wait, and for how many seconds at most, before the next step.
+    Returns how many were ended and how many would not end even so.
+    """
+    begin = time.monotonic()
+    held: dict[int, Process] = {}
+    asked: set[int] = set()
+    ended = 0
+    try:
+        while True:
+            for pid in [pid for pid, process in held.items() if process.wait(0)]:
+                held.pop(pid).close()
+                asked.discard(pid)
+                ended += 1
+            _hold(held, find(run, job, spare, evidence))
+            elapsed_s = time.monotonic() - begin
+            if not held or elapsed_s > grace_s + STUBBORN_S:
+                return ended, len(held)
+            for pid, process in held.items():
+                signum = signal.SIGKILL if elapsed_s >= grace_s else signal.SIGTERM
+                _ask(process, [signum] if signum == signal.SIGKILL or pid not in asked else [])
+            asked |= held.keys()
+            # A short wait each time: an ending launcher may start or hand over processes.
+            yield next(iter(held.values())), 0.02 if elapsed_s < grace_s else 0.1
+    finally:
+        for process in held.values():
+            process.close()
+
+
+def _hold(held: dict[int, Process], found: Iterable[Process]) -> None:
+    """Take hold of those that are found and not held, and of the proxies that are their parents."""
+    for process in found:
+        if process.pid in held:
+            process.close()
+            continue
+        held[process.pid] = process
+        if (proxy := _proxy_of(process.pid)) is None:
+            continue
+        if proxy.pid in held:
+            proxy.close()
+        else:
+            held[proxy.pid] = proxy
+
+
+def _ask(process: Process, signals: Sequence[signal.Signals]) -> None:
+    """Send signals, whatever becomes of each.
+
+    SIGCONT comes last in any case: continued after the others are pending, a stopped process ends
+    before it executes anything.
+    """
+    for signum in (*signals, signal.SIGCONT):
+        with suppress(OSError):  # it has become another user's
+            process.send(signum)
+
+
+def _proxy_of(pid: int) -> Process | None:
+    """The launcher's proxy that is the parent of ``pid``; None if it has another parent."""
+    child = identity.stat(pid)
+    try:
+        proxy = Process(child.parent) if child else None
+    except (OSError, ValueError):
+        return None
+    if proxy is None:
+        return None
+    with suppress(OSError):
+        named = Path(f"/proc/{proxy.pid}/comm").read_bytes().strip()
+        if named in PROXIES and Path(f"/proc/{proxy.pid}").stat().st_uid == os.getuid():
+            return proxy
+    proxy.close()
+    return None

@@ -1,0 +1,125 @@
+"""Slots on a clock: which processes leave and which come at each boundary of a table.
+
+The agent's decision-free core. It owns no clock and no socket: it is told the time, and it
+holds and runs processes through a mechanism.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from coordinator.decide.cycle import Cycle
+from coordinator.host.mechanisms import Mechanism
+from coordinator.host.processes import Process
+from coordinator.wire.protocol import Table
+from coordinator.workload import Switch
+
+FREE, RUN, HOLD = range(3)
+"""States of a process: under the local scheduler alone, chosen by the slot, kept from running."""
+
+
+@dataclass
+class _Rank:
+    job: int
+    rank: int
+    process: Process
+    state: int = FREE
+
+
+class Switcher:
+    """Carries out tables on adopted processes.
+
+    Args:
+        mechanism: how; None if the policy's slots exclude nobody.
+        clock: nanoseconds of the run's clock; read only to measure.
+    """
+
+    def __init__(self, mechanism: Mechanism | None, clock: Callable[[], int]) -> None:
+        self._mechanism = mechanism
+        self._clock = clock
+        self._ranks: dict[tuple[int, int], _Rank] = {}
+        self._table: Table | None = None
+        self._cycle: Cycle | None = None
+        self._places: dict[tuple[int, int], int] = {}
+        self._coming: list[Table] = []
+        self._due_ns: int | None = None
+
+    def adopt(self, job: int, rank: int, process: Process) -> None:
+        """Take over a rank; its state follows the table in force at once."""
+        adopted = _Rank(job, rank, process)
+        self._ranks[job, rank] = adopted
+        if self._mechanism is not None:
+            self._mechanism.adopt(process, job, rank)
+            if self._cycle is not None:
+                self._apply([adopted], self._cycle.slot_at(self._clock())[0])
+
+    def drop(self, job: int, rank: int) -> None:
+        """The rank is no longer there."""
+        self._ranks.pop((job, rank), None)
+
+    def holds(self, job: int, rank: int) -> bool:
+        """Whether the rank is kept from running at this moment."""
+        adopted = self._ranks.get((job, rank))
+        return adopted is not None and adopted.state == HOLD
+
+    def publish(self, table: Table) -> None:
+        """A table to carry out from its time on; it overrides earlier ones that begin later."""
+        self._coming = [other for other in self._coming if other.from_ns < table.from_ns] + [table]
+
+    def due_ns(self) -> int | None:
+        """When ``switch`` must be called next; None if only a new table can change something."""
+        if self._mechanism is None:
+            return None
+        ends = [self._due_ns] if self._due_ns is not None else []
+        return min([*ends, *(table.from_ns for table in self._coming[:1])], default=None)
+
+    def switch(self, now_ns: int) -> Switch | None:
+        """Bring all processes to the state that ``now_ns`` asks for; None if nothing changed."""
+        due_ns = self.due_ns()
+        while self._coming and self._coming[0].from_ns <= now_ns:
+            self._table = self._coming.pop(0)
+            self._cycle = Cycle(self._table.start_ns, self._table.lengths_ns, self._table.cyclic)
+            self._places = {(job, rank): p for job, ranks in self._table.placements for rank, p in ranks}
+        if self._cycle is None or self._mechanism is None:
+            return None
+        slot, end_ns = self._cycle.slot_at(now_ns)
+        # Past the end of a table that is not cyclic there is nothing to wait for.
+        self._due_ns = end_ns if end_ns is not None and end_ns > now_ns else None
+        if due_ns is None or due_ns > now_ns:
+            due_ns = now_ns
+        times = self._apply(self._ranks.values(), slot)
+        if not times:
+            return None
+        return Switch(slot, due_ns, times[-1] - due_ns, times[-1] - times[0])
+
+    def release(self) -> None:
+        """Free every process."""
+        for rank in self._ranks.values():
+            if rank.state != FREE and self._mechanism is not None:
+                self._mechanism.free(rank.process)
+                rank.state = FREE
+
+    def _apply(self, ranks: Iterable[_Rank], slot: int) -> list[int]:
+        """Hold what leaves, then run what comes, processor by processor.
+
+        Returns the time at which each processor on which something changed was done.
+        """
+        assert self._table is not None and self._mechanism is not None
+        placements = self._places
+        runs = self._table.runs[slot]
+        changes: dict[int, list[tuple[int, _Rank]]] = {}
+        for rank in ranks:
+            # A rank without a place waits at its first or last line, where it harms nobody.
+            processor = placements.get((rank.job, rank.rank), -1)
+            wanted = FREE if processor < 0 else RUN if rank.job in runs[processor] else HOLD
+            if wanted != rank.state:
+                changes.setdefault(processor, []).append((wanted, rank))
+        deeds = {FREE: self._mechanism.free, RUN: self._mechanism.run, HOLD: self._mechanism.hold}
+        times = []
+        for _, changed in sorted(changes.items()):
+            for wanted, rank in sorted(changed, key=lambda change: -change[0]):
+                deeds[wanted](rank.process)
+                rank.state = wanted
+            times.append(self._clock())
+        return times

@@ -1,0 +1,1 @@
+"""How driver, agents and ranks talk: messages and their transports."""

@@ -1,0 +1,118 @@
+"""What an agent must know to begin, and how it is handed over.
+
+It contains the node's secret key, so it travels on standard input, also through a launcher, or in
+a file of mode 0600; never on a command line, which everybody can read, nor in the environment, which
+launchers send on unencrypted.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import stat
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from coordinator.wire import protocol
+from coordinator.wire.plain_data import NotPlain, Plain
+from coordinator.wire.protocol import ProtocolError
+from coordinator.wire.zmq_transport import Keys
+from coordinator.workload import LEASE_S
+from workloads.validation import InputError
+
+PATIENCE_S = 30.0
+"""How long an agent waits for its set-up on standard input."""
+
+LONGEST_BYTES = 1 << 16
+"""No set-up comes near this."""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What an agent must know.
+
+    Attributes:
+        directory: path of the run directory, the same on every node.
+        endpoint: where the driver listens.
+        driver_key: the driver's public key.
+        keys: the node's own.
+        mechanism: its name; None if the policy stops nothing.
+        local: "other" or "rr", the class of the ranks under the local scheduler.
+        same_clock: whether the node is the driver's own, so that their clocks are one.
+        lease_s: how long the agent goes on without the driver.
+        driver: descriptor of a handle on the driver (a pidfd), inherited from it; None on other hosts.
+    """
+
+    directory: str
+    endpoint: str
+    driver_key: str
+    keys: Keys
+    mechanism: str | None
+    local: str = "other"
+    same_clock: bool = True
+    lease_s: float = LEASE_S
+    driver: int | None = None
+
+    def encode(self) -> str:
+        """As a line of text."""
+        return SETUP.encode(self).decode()
+
+    @classmethod
+    def decode(cls, text: str | bytes) -> Setup:
+        """The inverse of ``encode``.
+
+        Raises:
+            ProtocolError: for a set-up of another version, or none.
+        """
+        try:
+            found: Setup = SETUP.decode(text)
+        except NotPlain as error:
+            rule = f"this is not an agent's set-up of version {protocol.VERSION}: {error}"
+            raise ProtocolError(rule) from error
+        return found
+
+    def write(self, path: Path) -> None:
+        """Into a new file that only its owner can read."""
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(self.encode())
+
+
+SETUP = Plain(Setup, protocol.VERSION)
+
+
+def find(path: Path | None = None) -> Setup:
+    """The set-up in the file, or without one the first line of standard input, which is closed then.
+
+    Raises:
+        InputError: if there is none, or others may read the file.
+        ProtocolError: if it is of another version.
+    """
+    if path is None:
+        if not (line := _given()):
+            rule = "an agent needs the set-up that its driver made, here or on standard input"
+            raise InputError("FILE", None, rule, "name the file that a driver wrote for this node")
+        return Setup.decode(line)
+    try:
+        found = path.stat()
+        if found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
+            raise InputError("FILE", str(path), "holds a key and must be yours alone", f"chmod 600 {path}")
+        return Setup.decode(path.read_text())
+    except OSError as error:
+        raise InputError("FILE", str(path), f"cannot be read: {error.strerror}", "name another") from error
+
+
+def _given() -> bytes:
+    """The first line of standard input; empty if there is none, or if that is a terminal."""
+    line = b""
+    with suppress(OSError):
+        # Not to its end: not every launcher passes that on.
+        while not os.isatty(0) and b"\n" not in line and len(line) < LONGEST_BYTES:
+            ready, _, _ = select.select([0], [], [], PATIENCE_S)
+            if not ready or not (more := os.read(0, LONGEST_BYTES)):
+                break
+            line += more
+        null = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(null, 0)
+        os.close(null)
+    return line.partition(b"\n")[0]

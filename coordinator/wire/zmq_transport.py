@@ -1,0 +1,256 @@
+"""The line between driver and agents: ZeroMQ with CURVE, so that only key holders are heard.
+
+Every run has keys of its own: a pair for the driver and one for each node. The driver admits
+the nodes' public keys and no other, and knows from the key, not from what a message claims,
+which node speaks; an agent knows the driver by its public key. A peer without a key gets
+nothing, not even an answer. Neither side ever blocks.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import zmq
+from zmq.utils import z85
+
+from coordinator.host import descriptors
+from coordinator.host.priority import levels
+from coordinator.wire.door import Door, address_towards
+from workloads.validation import InputError
+
+LinkError = zmq.ZMQError
+"""A line cannot be had: an address in use, or no descriptor left."""
+
+TCP = "tcp://"
+
+LONGEST_BYTES = 1 << 22
+"""No message comes near this; who sends a longer one is cut off."""
+
+WAITING = 1 << 14
+"""Messages kept for a peer that does not take them; more are dropped."""
+
+HANDSHAKE_S = 2.0
+"""How long a peer may take to show its key; each that does not costs a descriptor for so long."""
+
+HANG_UP_S = 1.0
+"""How long hanging up may take besides."""
+
+
+@dataclass(frozen=True)
+class Keys:
+    """A CURVE key pair, as text."""
+
+    public: str
+    secret: str
+
+    @classmethod
+    def make(cls) -> Keys:
+        """A new pair."""
+        public, secret = zmq.curve_keypair()
+        return cls(public.decode(), secret.decode())
+
+
+class Hub:
+    """The driver's end.
+
+    Args:
+        endpoints: where to listen, as ZeroMQ writes it; a TCP port of 0 means any.
+        keys: the driver's.
+        admitted: public key and number of each node.
+
+    TCP ports are shut until ``listen`` is called.
+    """
+
+    def __init__(self, endpoints: str | Sequence[str], keys: Keys, admitted: Mapping[str, int]) -> None:
+        self._context = _context()
+        self._admitted = {z85.decode(key.encode()): node for key, node in admitted.items()}
+        # The library asks this socket about every peer before it hears any message of it.
+        self._gate = self._context.socket(zmq.REP)
+        self._gate.bind("inproc://zeromq.zap.01")
+        self._socket = self._context.socket(zmq.ROUTER)
+        _prepare(self._socket, keys)
+        self._socket.curve_server = True
+        self._socket.zap_domain = b"lockstep"
+        self._socket.router_handover = True
+        self._socket.handshake_ivl = round(HANDSHAKE_S * 1e3)
+        self._doors: list[Door] = []
+        self._listening = False
+        endpoints = [endpoints] if isinstance(endpoints, str) else endpoints
+        self.endpoints = tuple(map(self._bind, endpoints))
+        self._routes: dict[int, bytes] = {}
+        self.refused = 0
+
+    def _bind(self, endpoint: str) -> str:
+        """Listen there; returns where that is, so that another one with the same keys can do so after us."""
+        if not endpoint.startswith(TCP):
+            self._socket.bind(endpoint)
+            return endpoint
+        door = Door(*endpoint.removeprefix(TCP).rsplit(":", 1))
+        self._doors.append(door)
+        self._socket.use_fd = door.descriptor()
+        self._socket.bind(door.endpoint)
+        self._socket.use_fd = -1
+        return door.endpoint
+
+    def endpoint_for(self, host: str) -> str:
+        """Where ``host`` reaches this end by TCP, if ``endpoints_for`` was asked for it.
+
+        Raises:
+            InputError: if ``host`` is not known or there is no way to it.
+        """
+        (wanted,) = endpoints_for([host])
+        matching = (endpoint for endpoint in self.endpoints if endpoint.startswith(wanted.rstrip("0")))
+        return next(matching, self.endpoints[0])
+
+    def listen(self, on: bool) -> None:
+        """Let nodes connect, or nobody, who then costs nothing; those who are connected stay."""
+        if self._doors and on is not self._listening:
+            self._listening = on
+            descriptors.allow(descriptors.RESERVE if on else 0)
+            for door in self._doors:
+                door.open() if on else door.shut()
+
+    def heard(self, node: int) -> bool:
+        """Whether a node has been heard, so that it can be sent something."""
+        return node in self._routes
+
+    def filenos(self) -> tuple[int, int]:
+        """Descriptors that turn readable when ``receive`` may have something to do."""
+        return self._socket.fileno(), self._gate.fileno()
+
+    def receive(self) -> list[tuple[int, bytes]]:
+        """The messages that have arrived, each with the number of the node that sent it.
+
+        Call it until it returns nothing, and after the last ``send``, before sleeping on the
+        descriptors: they tell of changes only.
+        """
+        self._admit()
+        arrived = []
+        while (frames := _try(lambda: self._socket.recv_multipart(zmq.NOBLOCK, copy=False))) is not None:
+            if len(frames) == 2:
+                node = int(frames[1].get("User-Id"))
+                self._routes[node] = frames[0].bytes
+                arrived.append((node, frames[1].bytes))
+            else:
+                self.refused += 1
+        return arrived
+
+    def send(self, node: int, line: bytes) -> None:
+        """Send a message to a node; it is dropped if the node has never been heard."""
+        route = self._routes.get(node)
+        if route is not None:
+            _try(lambda: self._socket.send_multipart([route, line], zmq.NOBLOCK))
+
+    def close(self, linger_s: float = 1.0) -> None:
+        """Let what is sent go out, for so long, and hang up."""
+        self._socket.close(round(linger_s * 1e3))
+        self._gate.close(0)
+        for door in self._doors:
+            door.close()
+        _terminate(self._context, linger_s)
+
+    def _admit(self) -> None:
+        """Answer who may speak (ZAP, RFC 27)."""
+        while (frames := _try(lambda: self._gate.recv_multipart(zmq.NOBLOCK))) is not None:
+            version, request, _, _, _, mechanism, *credentials = frames
+            node = self._admitted.get(credentials[0]) if mechanism == b"CURVE" and credentials else None
+            if node is None:
+                self.refused += 1
+            status, text = (b"400", b"no admitted key") if node is None else (b"200", b"OK")
+            user = b"" if node is None else str(node).encode()
+            self._gate.send_multipart([version, request, status, text, user, b""])
+
+
+class Line:
+    """An agent's end.
+
+    Args:
+        endpoint: where the driver listens.
+        driver_key: the driver's public key.
+        keys: the agent's.
+    """
+
+    def __init__(self, endpoint: str, driver_key: str, keys: Keys) -> None:
+        self._context = _context()
+        self._socket = self._context.socket(zmq.DEALER)
+        _prepare(self._socket, keys)
+        self._socket.curve_serverkey = driver_key.encode()
+        self._socket.connect(endpoint)
+
+    def fileno(self) -> int:
+        """A descriptor that turns readable when ``receive`` may have something to do."""
+        return int(self._socket.fileno())
+
+    def receive(self) -> list[bytes]:
+        """The messages that have arrived; see ``Hub.receive`` for when to call it."""
+        arrived = []
+        while (frames := _try(lambda: self._socket.recv_multipart(zmq.NOBLOCK))) is not None:
+            arrived.append(frames[-1])
+        return arrived
+
+    def send(self, line: bytes) -> None:
+        """Send a message, or keep it until the driver can be reached."""
+        _try(lambda: self._socket.send(line, zmq.NOBLOCK))
+
+    def close(self, linger_s: float = 1.0) -> None:
+        """Let what is sent go out, for so long, and hang up."""
+        self._socket.close(round(linger_s * 1e3))
+        _terminate(self._context, linger_s)
+
+
+def endpoints_for(hosts: Iterable[str]) -> tuple[str, ...]:
+    """Where to listen, on any port, so that these hosts can connect: the interfaces that they are reached by.
+
+    Raises:
+        InputError: if a host is not known or there is no way to it.
+    """
+    found = []
+    for host in hosts:
+        try:
+            found.append(f"{TCP}{address_towards(host)}:0")
+        except OSError as error:
+            rule = f"cannot be reached: {error}"
+            raise InputError("hosts", host, rule, "name hosts as ssh knows them") from error
+    return tuple(dict.fromkeys(found))
+
+
+def _context() -> zmq.Context[zmq.Socket[bytes]]:
+    context = zmq.Context()
+    granted = levels()
+    if granted and os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK == os.SCHED_FIFO:
+        # Its thread would otherwise wait for a processor behind spinning ranks.
+        context.set(zmq.THREAD_SCHED_POLICY, os.SCHED_FIFO)
+        context.set(zmq.THREAD_PRIORITY, granted.transport)
+    return context
+
+
+def _terminate(context: zmq.Context[zmq.Socket[bytes]], linger_s: float) -> None:
+    """Give the context back; one that cannot is left behind.
+
+    After a message to a peer that has just been killed the library may wait for ever for the end of
+    that connection (its issue 2733).
+    """
+    thread = threading.Thread(target=context.term, daemon=True)
+    thread.start()
+    thread.join(linger_s + HANG_UP_S)
+
+
+def _prepare(end: zmq.Socket[bytes], keys: Keys) -> None:
+    end.curve_publickey = keys.public.encode()
+    end.curve_secretkey = keys.secret.encode()
+    end.maxmsgsize = LONGEST_BYTES
+    end.sndhwm = end.rcvhwm = WAITING
+    end.reconnect_ivl = 50
+    end.reconnect_ivl_max = 500
+
+
+def _try(operation: Callable[[], Any]) -> Any:
+    """What a call gives; None if it would have had to wait."""
+    try:
+        return operation()
+    except zmq.Again:
+        return None

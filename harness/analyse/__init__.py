@@ -1,0 +1,1 @@
+"""From records to answers: rows, statistics, agreement, caveats, timelines."""

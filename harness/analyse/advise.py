@@ -1,0 +1,141 @@
+"""Which policy and waiting rule to use for jobs of a program: the simulator's answer for a host."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from coordinator.workload import ParallelJob
+from harness.analyse import summary
+from harness.analyse.rows import Row
+from harness.measure.calibrate import Constants
+from harness.predict.pool import Progress
+from harness.spec.experiment import Cell, Experiment, scheduler_of
+from harness.spec.jobs import JobGroup
+from harness.spec.machine import MachineSpec
+from workloads.program import Program
+from workloads.validation import InputError
+
+CANDIDATES: tuple[Mapping[str, Any], ...] = (
+    {"policy": "none"},
+    {"policy": "implicit", "blocking": "immediate"},
+    {"policy": "implicit", "blocking": "fixed", "spin_switches": 2},
+    {"policy": "implicit", "blocking": "global-adaptive"},
+    {"policy": "gang", "quantum_ms": 20},
+    {"policy": "gang", "quantum_ms": 100},
+    {"policy": "partitioned"},
+)
+"""What there is to choose from. Batch is not: it is never slower than 1, and makes jobs wait."""
+
+GRID_US = (50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000)
+"""Granularities at which the answer is looked for besides the asked one."""
+
+LEAST_S = 0.3
+LEAST_PHASES = 40
+"""Every simulated job has at least so much to do."""
+
+AS_GOOD = 0.02
+"""Schedulers whose slowdowns differ by less are as good as each other."""
+
+REPEATS = 3
+
+
+@dataclass(frozen=True)
+class Range:
+    """Granularities over which one scheduler is the best, or as good as it."""
+
+    from_us: float
+    to_us: float
+    scheduler: Mapping[str, Any]
+    slowdown: float
+
+
+def experiment(program: Program, jobs: int, processors: int) -> Experiment:
+    """The experiment to simulate: ``jobs`` jobs of ``program`` at its granularity and at GRID_US.
+
+    Raises:
+        InputError: for a program larger than the machine.
+    """
+    if program.processes > processors:
+        rule = f"a job has one process per processor, and there are {processors}"
+        raise InputError("--processes", program.processes, rule, "give fewer")
+    grid = sorted({*map(float, GRID_US), float(program.granularity_us)})
+    cells = tuple(
+        Cell(index, {"program.granularity_us": g_us}, (JobGroup(_at(program, g_us), jobs),), MachineSpec())
+        for index, g_us in enumerate(grid)
+    )
+    return Experiment("advise", processors, REPEATS, 1, tuple(map(scheduler_of, CANDIDATES)), cells)
+
+
+def _at(program: Program, granularity_us: float) -> Program:
+    dedicated_s = max(LEAST_S, LEAST_PHASES * granularity_us / 1e6)
+    return replace(program, granularity_us=granularity_us, dedicated_s=dedicated_s, phases=None)
+
+
+def predict(wanted: Experiment, constants: Constants, progress: Progress) -> list[Row]:
+    """A row per granularity and scheduler, as ``lockstep simulate`` makes them, on this host's likeness."""
+    from harness.predict import process_level  # noqa: PLC0415 - numba is slow to load
+
+    return summary.rows(wanted, process_level.predict(wanted, constants, progress), cells=wanted.cells)
+
+
+def slowdown(row: Row) -> float:
+    """The predicted workload slowdown of a row; infinite if the simulation did not finish."""
+    median = row.median("simulated")
+    return float("inf") if median is None else median
+
+
+def ranges(rows: Sequence[Row]) -> list[Range]:
+    """Where the answer changes: granularities in ascending order, each in one range.
+
+    A range goes on as long as some scheduler is within AS_GOOD of the best at each of its
+    granularities; of several, the one with the least mean slowdown stands for it.
+    """
+    found = []
+    for block in _blocks(rows):
+        good = set.intersection(*(set(_good(at)) for _, at in block))
+        means = {name: statistics.fmean(slowdown(at[name]) for _, at in block) for name in good}
+        best = min(means, key=lambda name: (means[name], name))
+        found.append(Range(block[0][0], block[-1][0], block[0][1][best].scheduler, means[best]))
+    return found
+
+
+Point = tuple[float, dict[int, Row]]
+"""A granularity, and the rows there by the number of the candidate."""
+
+
+def _blocks(rows: Sequence[Row]) -> Iterator[list[Point]]:
+    block: list[Point] = []
+    good: set[int] = set()
+    for g_us, group in itertools.groupby(rows, key=lambda row: row.program["granularity_us"]):
+        at = dict(enumerate(group))
+        if block and not good & set(_good(at)):
+            yield block
+            block = []
+        good = good & set(_good(at)) if block else set(_good(at))
+        block.append((float(g_us), at))
+    if block:
+        yield block
+
+
+def _good(at: Mapping[int, Row]) -> list[int]:
+    least = min(map(slowdown, at.values()))
+    return [name for name, row in at.items() if slowdown(row) <= least * (1 + AS_GOOD)]
+
+
+def like(jobs: Sequence[ParallelJob]) -> tuple[Program, int]:
+    """The program of measured ``jobs`` and how many there are.
+
+    Raises:
+        InputError: unless all run the same synthetic program.
+    """
+    program = jobs[0].program
+    if not isinstance(program, Program) or any(job.program != program for job in jobs):
+        rule = "its jobs do not all run the same synthetic program"
+        raise InputError(
+            "--like", len(jobs), rule, "describe the program by --pattern, --granularity-us, ..."
+        )
+    return program, len(jobs)

@@ -1,0 +1,95 @@
+"""How well the simulator agrees with the machine over all rows of an experiment."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, groupby
+
+from harness.analyse.rows import Row
+from harness.store.records import quantile
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Errors of simulated workload slowdowns; the first two of their absolute values."""
+
+    rows: int
+    median_error: float
+    p90_error: float
+    bias: float
+
+    @classmethod
+    def of(cls, errors: Sequence[float]) -> Errors:
+        """The errors of at least one row."""
+        absolute = sorted(map(abs, errors))
+        median = statistics.median(absolute)
+        return cls(len(errors), median, quantile(absolute, 0.9), statistics.median(errors))
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Errors over all rows and for each scheduler, and whether schedulers rank alike.
+
+    ``kendall_tau`` goes over ``pairs`` of schedulers of one point of the sweep whose measured
+    intervals do not overlap: the share that the simulator has in the same order, minus that in
+    the opposite one; None without such a pair. Source: Kendall 1938, "A New Measure of Rank
+    Correlation".
+    """
+
+    errors: Errors
+    kendall_tau: float | None
+    pairs: int
+    schedulers: Mapping[str, Errors]
+
+
+def agreement(rows: Sequence[Row]) -> Agreement | None:
+    """The agreement over all rows that have both sides; None if none has."""
+    by_scheduler: dict[str, list[float]] = {}
+    for row in rows:
+        if row.error is not None:
+            by_scheduler.setdefault(row.name, []).append(row.error)
+    if not by_scheduler:
+        return None
+    orders = list(_orders(rows))
+    return Agreement(
+        errors=Errors.of([row.error for row in rows if row.error is not None]),
+        kendall_tau=statistics.fmean(orders) if orders else None,
+        pairs=len(orders),
+        schedulers={name: Errors.of(errors) for name, errors in by_scheduler.items()},
+    )
+
+
+def _orders(rows: Sequence[Row]) -> Iterator[float]:
+    """1 for every pair of schedulers that is simulated in its measured order, -1 in the other, 0 if equal."""
+    for _, block in groupby(rows, key=lambda row: row.settings):
+        for one, other in combinations(block, 2):
+            if one.error is None or other.error is None or not _apart(one, other):
+                continue
+            measured, simulated = (
+                (one.median(side) or 0.0) - (other.median(side) or 0.0) for side in ("measured", "simulated")
+            )
+            yield math.copysign(1, measured) * ((simulated > 0) - (simulated < 0))
+
+
+def _apart(one: Row, other: Row) -> bool:
+    """Whether the intervals of the measured slowdowns are known and do not overlap."""
+    ends = [row.measured.workload_slowdown.ci95 if row.measured else None for row in (one, other)]
+    if ends[0] is None or ends[1] is None:
+        return False
+    return ends[0][1] < ends[1][0] or ends[1][1] < ends[0][0]
+
+
+def sentence(found: Agreement) -> str:
+    """An agreement in words."""
+    errors = found.errors
+    said = (
+        f"Simulated against measured, {errors.rows} rows: error {errors.median_error:.1%} in the median, "
+        f"90th percentile {errors.p90_error:.1%}"
+    )
+    if found.kendall_tau is None:
+        return f"{said}; no two schedulers differ measurably."
+    tau = f"Kendall's tau {found.kendall_tau:.2f} over {found.pairs} pairs"
+    return f"{said}; {tau} that differ measurably."

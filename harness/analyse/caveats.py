@@ -1,0 +1,160 @@
+"""Doubt in numbers: what about the conditions or the results weakens them, and what to do."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+
+from harness.analyse.rows import Row
+from harness.analyse.statistics import estimate
+from harness.store.conditions import Moment
+from harness.store.records import DEDICATED, Calibration, RunRecord, quantile
+
+STEAL = 0.01
+LOAD = 0.5
+OTHERS = 0.05
+WIDE = 0.20
+UNSTEADY = 0.10
+FEW_SLOTS = 10
+LATE = 0.10
+DETOURS = 0.02
+SPREAD = 3
+FREQUENCY = 0.05
+MESSAGES = ("latency_ns", "switch_ns", "handoff_ns", "wakeup_ns", "send_ns", "receive_ns")
+"""Quantities whose samples should be alike."""
+
+
+def doubts(rows: Sequence[Row], records: Sequence[RunRecord]) -> list[str]:
+    """Sentences, the gravest first; an empty list if there is nothing to say."""
+    return [*_machine(records), *_dedicated(records), *_intervals(rows), *_slots(rows), *_wakeups(records)]
+
+
+def of_calibration(before: Moment, after: Moment, found: Iterable[Calibration]) -> list[str]:
+    """What may have spoilt a calibration made between two moments, and what to do."""
+    said = []
+    steal = (after.steal_s - before.steal_s) / max(after.total_s - before.total_s, 1e-9)
+    if steal > STEAL:
+        said.append(f"the hypervisor took {steal:.1%} of the processors' time: repeat on a quieter host")
+    if before.load > LOAD:
+        said.append(f"other load at the start: a load average of {before.load:.1f}; repeat on an idle host")
+    samples: dict[str, list[float]] = {}
+    for one in found:
+        samples.setdefault(one.quantity, []).extend(one.samples)
+    if "detour_gap_ns" in samples:
+        lost = statistics.fmean(samples["detour_ns"]) / statistics.fmean(samples["detour_gap_ns"])
+        if lost > DETOURS:
+            said.append(f"other programs took {lost:.1%} of the processors' time: end them, and repeat")
+    unsteady = [
+        f"{name.replace('_ns', '')} ({spread:.1f}x)"
+        for name in MESSAGES
+        if (spread := _spread(samples.get(name, []))) > SPREAD
+    ]
+    if unsteady:
+        said.append(
+            f"a tenth of the samples is {SPREAD} times the median or more: {', '.join(unsteady)}; "
+            "the medians stand, on an idle host the tails will be shorter"
+        )
+    first_mhz, last_mhz = before.frequency_mhz, after.frequency_mhz
+    if first_mhz and last_mhz and max(first_mhz, last_mhz) > (1 + FREQUENCY) * min(first_mhz, last_mhz):
+        said.append(
+            f"the processors' frequency went from {first_mhz:.0f} to {last_mhz:.0f} MHz: "
+            "fix it (cpupower frequency-set -g performance), and repeat"
+        )
+    return said
+
+
+def _spread(samples: Sequence[float]) -> float:
+    """The 90th percentile by the median."""
+    if not samples:
+        return 1.0
+    ordered = sorted(samples)
+    return quantile(ordered, 0.9) / max(quantile(ordered, 0.5), 1.0)
+
+
+def _machine(records: Sequence[RunRecord]) -> list[str]:
+    found = []
+    stolen = [r.conditions["steal"] for r in records if r.conditions.get("steal", 0.0) > STEAL]
+    if stolen:
+        found.append(
+            f"the hypervisor took more than {STEAL:.0%} of the processors' time in {len(stolen)} of "
+            f"{len(records)} runs, up to {max(stolen):.1%}: repeat on a quieter host"
+        )
+    shares = [r.conditions["others"] for r in records if (r.conditions.get("others") or 0.0) > OTHERS]
+    if shares:
+        found.append(
+            f"other programs took more than {OTHERS:.0%} of the processors' time in {len(shares)} of "
+            f"{len(records)} runs, up to {max(shares):.0%}: end them, and repeat"
+        )
+    warned = [r.conditions["warnings"][0] for r in records if r.conditions.get("warnings")]
+    if warned:
+        found.append(f"{len(warned)} of {len(records)} runs warned, the first: {warned[0]}")
+    first: dict[str, RunRecord] = {}
+    for record in records:
+        first.setdefault(record.session, record)
+    load = max((record.conditions.get("load_before", 0.0) for record in first.values()), default=0.0)
+    if load > LOAD:
+        found.append(f"other load at the start: a load average of {load:.1f}; repeat on an idle host")
+    return found
+
+
+def _dedicated(records: Sequence[RunRecord]) -> list[str]:
+    """The same work alone on the same processors should always take the same time."""
+    times: dict[tuple[int, int], list[int]] = {}
+    for record in records:
+        if record.kind == DEDICATED and record.makespan_ns is not None:
+            times.setdefault((record.cell, record.jobs[0].job), []).append(record.makespan_ns)
+    spread = max((max(alike) / min(alike) - 1 for alike in times.values()), default=0.0)
+    if spread <= UNSTEADY:
+        return []
+    return [
+        f"dedicated times of one program differ by up to {spread:.0%} between repeats: "
+        "something else used the processors; repeat on an idle host"
+    ]
+
+
+def _intervals(rows: Sequence[Row]) -> list[str]:
+    wide: dict[str, float] = {}
+    single = 0
+    for row in rows:
+        slowdown = row.measured.workload_slowdown if row.measured else estimate([])
+        single += slowdown.n == 1
+        if slowdown.ci95 is not None and slowdown.median is not None:
+            low, high = slowdown.ci95
+            width = (high - low) / slowdown.median
+            if width > WIDE:
+                wide[row.name] = max(width, wide.get(row.name, 0.0))
+    found = []
+    if single:
+        found.append(f"{single} rows rest on one repeat and have no interval: set repeats = 3 or more")
+    if wide:
+        names = ", ".join(f"{name} ({width:.0%})" for name, width in wide.items())
+        found.append(f"intervals wider than {WIDE:.0%} of the median: {names}; more repeats with --resume")
+    return found
+
+
+def _slots(rows: Sequence[Row]) -> list[str]:
+    found = []
+    for row in rows:
+        if row.measured is None or row.measured.switches is None:
+            continue
+        switches = row.measured.switches
+        per_run = switches.n / row.measured.workload_slowdown.n
+        if per_run < FEW_SLOTS:
+            found.append(
+                f"{row.name}: {per_run:.0f} slots a run are few; longer programs (dedicated_s) average better"
+            )
+        quantum_us = row.scheduler.get("quantum_ms", 0.0) * 1e3
+        late_us = switches.lateness_us.p99
+        if quantum_us and late_us > LATE * quantum_us:
+            found.append(
+                f"{row.name}: one slot in a hundred began {late_us / 1e3:.1f} ms late or later, "
+                f"over {LATE:.0%} of its length"
+            )
+    return found
+
+
+def _wakeups(records: Sequence[RunRecord]) -> list[str]:
+    lost = sum(rank.get("rechecks", 0) for record in records for rank in record.ranks)
+    if not lost:
+        return []
+    return [f"{lost} sleeps ended by the safety time-out with a message there: wake-ups were lost"]

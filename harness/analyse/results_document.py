@@ -1,0 +1,114 @@
+"""What records say about an experiment, and the one place that writes it as JSON (docs/formats.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from harness.analyse import summary
+from harness.analyse.agreement import Agreement, agreement
+from harness.analyse.caveats import doubts
+from harness.analyse.rows import Row, Summary
+from harness.measure.plan import label
+from harness.spec.experiment import Experiment
+from harness.store.records import MEASURED_KINDS, RunRecord
+
+SCHEMA = 1
+"""Of the document."""
+
+MACHINE = ("host", "kernel", "cpu_model", "cores", "processors", "launcher")
+
+CONSTANTS = ("switch_us", "handoff_us", "latency_us", "detour_gap_us", "detour_length_us")
+
+
+@dataclass(frozen=True)
+class Results:
+    """What is known of an experiment.
+
+    Attributes:
+        experiment: its name.
+        digest: under which its runs are stored.
+        session: the invocation of Lockstep whose failures are listed.
+        machine: where it was measured, with the constants calibrated there.
+        rows: one per point of the sweep and scheduler.
+        agreement: of simulated with measured; None without a simulation.
+        failures: runs of the session that failed, in words.
+        doubts: what weakens the results, in numbers, and what to do.
+    """
+
+    experiment: str
+    digest: str
+    session: str
+    machine: Mapping[str, Any]
+    rows: Sequence[Row]
+    agreement: Agreement | None
+    failures: Sequence[str]
+    doubts: Sequence[str]
+
+    def document(self) -> dict[str, Any]:
+        """All of it as plain values."""
+        return {
+            "schema": SCHEMA,
+            "experiment": self.experiment,
+            "digest": self.digest,
+            "session": self.session,
+            "machine": self.machine,
+            "rows": [row_document(row) for row in self.rows],
+            "agreement": self.agreement and _agreement(self.agreement),
+            "failures": self.failures,
+            "doubts": self.doubts,
+        }
+
+
+def results(
+    experiment: Experiment, records: Sequence[RunRecord], tau_s: float, session: str | None = None
+) -> Results:
+    """What at least one record says; ``session`` is by default that of the last."""
+    rows = summary.rows(experiment, records, tau_s)
+    measured = [record for record in records if record.kind in MEASURED_KINDS]
+    last = (measured or records)[-1]
+    session = session or last.session
+    machine: dict[str, Any] = {key: last.conditions.get(key) for key in MACHINE}
+    machine |= {key: last.constants[key] for key in CONSTANTS if key in last.constants}
+    return Results(
+        experiment=experiment.name,
+        digest=last.digest,
+        session=session,
+        machine=machine,
+        rows=rows,
+        agreement=agreement(rows),
+        failures=_failures(records, session),
+        doubts=doubts(rows, measured),
+    )
+
+
+def _failures(records: Sequence[RunRecord], session: str) -> list[str]:
+    labels = [(label(r.kind, r.scheduler, r.settings), r) for r in records if r.session == session]
+    return [f"{what}, repeat {r.repeat + 1}: {r.failure}" for what, r in labels if r.failure]
+
+
+def row_document(row: Row) -> dict[str, Any]:
+    """A row as plain values; its jobs are listed only if they differ in what they run."""
+    values: dict[str, Any] = {"program": row.program, "settings": row.settings}
+    values |= {"scheduler": row.scheduler, "count": len(row.jobs)}
+    if any(job.program != row.program for job in row.jobs):
+        values["jobs"] = [asdict(job) for job in row.jobs]
+    for side, known in (("measured", row.measured), ("simulated", row.simulated)):
+        values[side] = known and summary_document(known)
+    values["error"] = row.error
+    return values | (asdict(row.verdict) if row.verdict else {})
+
+
+def summary_document(known: Summary) -> dict[str, Any]:
+    """One side of a row as plain values; what is known of several nodes only is left out elsewhere."""
+    values = asdict(known)
+    if switches := values["switches"]:
+        values["switches"] = {key: value for key, value in switches.items() if value is not None}
+    return values
+
+
+def _agreement(known: Agreement) -> dict[str, Any]:
+    by_scheduler = [{"scheduler": name, **asdict(errors)} for name, errors in known.schedulers.items()]
+    values = {"kendall_tau": known.kendall_tau, "pairs": known.pairs, "schedulers": by_scheduler}
+    return asdict(known.errors) | values

@@ -1,0 +1,208 @@
+"""From records to rows: what each scheduler did to the jobs, over all repeats."""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from coordinator.workload import ParallelJob
+from harness.analyse import breakdown
+from harness.analyse.breakdown import Breakdown
+from harness.analyse.rows import Job, Percentiles, Responses, Row, Slowdowns, Summary, Switches, Waits
+from harness.analyse.statistics import bounded_slowdown, estimate
+from harness.spec.experiment import Cell, Experiment
+from harness.spec.jobs import described
+from harness.store.records import (
+    DEDICATED,
+    POLICY,
+    SIMULATED,
+    SIMULATED_DEDICATED,
+    RunRecord,
+    between_nodes_ns,
+    quantile,
+)
+
+TAU_S = 1.0
+"""Default bound of the bounded slowdown."""
+
+
+@dataclass(frozen=True)
+class _Repeat:
+    """One successful run under a policy with the dedicated times of the same repeat, ns."""
+
+    run: RunRecord
+    makespan_ns: int
+    responses_ns: tuple[int, ...]
+    dedicated_ns: tuple[int, ...]
+
+    @property
+    def workload_slowdown(self) -> float:
+        """Makespan over the sum of the dedicated times."""
+        return self.makespan_ns / sum(self.dedicated_ns)
+
+    @property
+    def slowdowns(self) -> list[float]:
+        """Response time over dedicated time, of each job."""
+        pairs = zip(self.responses_ns, self.dedicated_ns, strict=True)
+        return [response / alone for response, alone in pairs]
+
+    def bounded(self, tau_s: float) -> list[float]:
+        """Bounded slowdown of each job."""
+        pairs = zip(self.responses_ns, self.dedicated_ns, strict=True)
+        return [bounded_slowdown(response / 1e9, alone / 1e9, tau_s) for response, alone in pairs]
+
+
+def rows(
+    experiment: Experiment,
+    records: Sequence[RunRecord],
+    tau_s: float = TAU_S,
+    cells: Sequence[Cell] | None = None,
+) -> list[Row]:
+    """One row per cell and scheduler, in the experiment's order (docs/formats.md).
+
+    ``cells`` are by default those that are measured. Of several records of the same run the last
+    that did not fail counts.
+    """
+    of_cell: dict[int, list[RunRecord]] = defaultdict(list)
+    for record in records:
+        of_cell[record.cell].append(record)
+    return [
+        _row(cell, scheduler.table, of_cell[cell.index], tau_s)
+        for cell in (experiment.measured_cells if cells is None else cells)
+        for scheduler in experiment.schedulers
+    ]
+
+
+def _row(cell: Cell, table: dict[str, Any], records: Sequence[RunRecord], tau_s: float) -> Row:
+    jobs = cell.jobs()
+    measured = _side(jobs, table, records, (DEDICATED, POLICY), tau_s)
+    simulated = _side(jobs, table, records, (SIMULATED_DEDICATED, SIMULATED), tau_s)
+    return Row(
+        jobs=tuple(Job(job.arrival_s, described(job.program)) for job in jobs),
+        settings=dict(cell.settings),
+        scheduler=table,
+        measured=measured or (None if simulated else Summary(estimate([]))),
+        simulated=simulated,
+    )
+
+
+def _side(
+    jobs: Sequence[ParallelJob],
+    table: Mapping[str, Any],
+    records: Sequence[RunRecord],
+    kinds: tuple[str, str],
+    tau_s: float,
+) -> Summary | None:
+    """The summary of the runs of two kinds, dedicated and under a policy; None without any."""
+    ours = [record for record in records if record.kind == kinds[1] and record.scheduler == table]
+    if not ours:
+        return None
+    alone = [record for record in records if record.kind == kinds[0]]
+    failures = sum(1 for record in ours if record.makespan_ns is None)
+    return _summary(_repeats(jobs, alone, ours), tau_s, failures)
+
+
+def _repeats(
+    jobs: Sequence[ParallelJob], dedicated: Sequence[RunRecord], ours: Sequence[RunRecord]
+) -> list[_Repeat]:
+    """The successful runs for which every job's dedicated time of the same repeat is known."""
+    alone = {
+        (record.repeat, _name(record.jobs[0].program)): record.makespan_ns
+        for record in dedicated
+        if record.makespan_ns is not None
+    }
+    found = []
+    for repeat, record in {
+        record.repeat: record for record in ours if record.makespan_ns is not None
+    }.items():
+        times = [alone.get((repeat, _name(described(job.program)))) for job in jobs]
+        known = tuple(time for time in times if time is not None)
+        responses = tuple(job.response_ns for job in record.jobs if job.response_ns is not None)
+        if len(known) == len(responses) == len(jobs) and record.makespan_ns is not None:
+            found.append(_Repeat(record, record.makespan_ns, responses, known))
+    return found
+
+
+def _name(program: Mapping[str, Any]) -> tuple[Any, ...]:
+    # Stored tuples come back as lists.
+    return tuple(sorted((key, tuple(v) if isinstance(v, list) else v) for key, v in program.items()))
+
+
+def _summary(repeats: Sequence[_Repeat], tau_s: float, failures: int) -> Summary:
+    if not repeats:
+        return Summary(estimate([]), failures=failures)
+    runs = [one.run for one in repeats]
+    return Summary(
+        workload_slowdown=estimate([one.workload_slowdown for one in repeats]),
+        slowdown=Slowdowns(
+            mean=statistics.median(statistics.fmean(one.slowdowns) for one in repeats),
+            max=statistics.median(max(one.slowdowns) for one in repeats),
+            bounded_mean=statistics.median(statistics.fmean(one.bounded(tau_s)) for one in repeats),
+            bounded_max=statistics.median(max(one.bounded(tau_s)) for one in repeats),
+            tau_s=tau_s,
+        ),
+        breakdown=_breakdown(repeats),
+        makespan_s=statistics.median(one.makespan_ns for one in repeats) / 1e9,
+        dedicated_s=statistics.median(sum(one.dedicated_ns) for one in repeats) / 1e9,
+        switches=_switches(runs),
+        waits={kind: _waits(runs, kind) for kind in ("barrier", "read")},
+        responses=_responses(runs),
+        failures=failures,
+    )
+
+
+def _breakdown(repeats: Sequence[_Repeat]) -> Breakdown | None:
+    """The mean over the repeats; None where some program has recorded nothing."""
+    parts = [
+        breakdown.of_run(
+            one.run.ranks, one.run.processors, one.makespan_ns, one.run.constants.get("handoff_us", 0.0) * 1e3
+        )
+        for one in repeats
+    ]
+    known = [part for part in parts if part is not None]
+    return breakdown.mean(known) if len(known) == len(parts) else None
+
+
+def _responses(runs: Sequence[RunRecord]) -> Responses | None:
+    """Response times of the bursts of interactive jobs in all repeats; None without any."""
+    ranks = [rank for run in runs for rank in run.ranks]
+    times_ns = sorted(time_ns for rank in ranks for time_ns in rank.get("responses_ns", ()))
+    if not times_ns:
+        return None
+    return Responses(len(times_ns), statistics.fmean(times_ns) / 1e6, quantile(times_ns, 0.99) / 1e6)
+
+
+def _switches(runs: Sequence[RunRecord]) -> Switches | None:
+    """Lateness and skew of the changes of slot of all repeats together; None without any."""
+    switches = [switch for run in runs for switch in run.switches]
+    if not switches:
+        return None
+    apart = [time_ns for run in runs for time_ns in between_nodes_ns(run.switches)]
+    doubts = [node["uncertainty_ns"] for run in runs for node in run.conditions.get("nodes_after", ())]
+    return Switches(
+        n=len(switches),
+        mechanism=runs[-1].mechanism,
+        lateness_us=_percentiles([switch.lateness_ns for switch in switches]),
+        skew_us=_percentiles([switch.skew_ns for switch in switches]),
+        between_nodes_us=_percentiles(apart) if apart else None,
+        clock_uncertainty_us=max(doubts, default=0) / 1e3 if apart else None,
+    )
+
+
+def _percentiles(times_ns: Sequence[int]) -> Percentiles:
+    ascending = sorted(times_ns)
+    return Percentiles(quantile(ascending, 0.5) / 1e3, quantile(ascending, 0.99) / 1e3)
+
+
+def _waits(runs: Sequence[RunRecord], kind: str) -> Waits:
+    waits = [rank["waits"][kind] for run in runs for rank in run.ranks if "waits" in rank]
+    total = {key: sum(wait[key] for wait in waits) for key in ("spun", "blocked", "spun_ns", "blocked_ns")}
+    return Waits(
+        spun=total["spun"],
+        blocked=total["blocked"],
+        spun_mean_us=total["spun_ns"] / total["spun"] / 1e3 if total["spun"] else None,
+        blocked_mean_us=total["blocked_ns"] / total["blocked"] / 1e3 if total["blocked"] else None,
+    )

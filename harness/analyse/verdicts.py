@@ -1,0 +1,115 @@
+"""Measured against simulated, with a verdict and what it would take to have one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from harness.analyse.results_document import Results
+from harness.analyse.rows import Row, Verdict
+from harness.analyse.statistics import CONFIDENCE, Estimate, student_quantile
+from harness.spec.jobs import rebuilt, simulable
+from harness.spec.naming import program_name
+from harness.store import conditions
+from harness.store.records import RunRecord
+
+TOLERANCE = 0.15
+
+WITHIN = "within"
+OUTSIDE = "outside"
+NOT_SIGNIFICANT = "not significant"
+NOT_COMPARABLE = "not comparable"
+VERDICTS = (WITHIN, OUTSIDE, NOT_SIGNIFICANT, NOT_COMPARABLE)
+
+MOST_REPEATS = 1000
+"""More than this many repeats are as good as none to be had."""
+
+
+def verdict(row: Row, records: Sequence[RunRecord], tolerance: float) -> Verdict:
+    """The verdict on a row of ``summary.rows`` that rests on ``records``.
+
+    The error of the simulated workload slowdown is within ``tolerance`` if its 95 % interval
+    lies between -tolerance and +tolerance, outside if it does not touch that, and else not
+    significant.
+    """
+    if difference := _difference(row, records):
+        field, one, other = difference
+        return Verdict(NOT_COMPARABLE, f"{field}: {one!r} and {other!r}")
+    if row.scheduler.get("policy") == "slurm-gang":
+        return Verdict(NOT_COMPARABLE, "simulated: what Slurm takes to start and to switch jobs is not known")
+    for job in row.jobs:
+        if row.simulated is None and not simulable(rebuilt(job.program)):
+            return Verdict(NOT_COMPARABLE, f"simulated: {program_name(job.program)} is not simulated")
+    for side in ("measured", "simulated"):
+        if row.median(side) is None:
+            return Verdict(NOT_COMPARABLE, f"{side}: no run succeeded")
+    assert row.measured is not None and row.simulated is not None
+    if row.measured.workload_slowdown.ci95 is None:
+        return Verdict(NOT_SIGNIFICANT, "one repeat has no interval: 1 more repeat at least", more_repeats=1)
+    return _judged(row.measured.workload_slowdown, row.simulated.workload_slowdown, tolerance)
+
+
+def judged(found: Results, records: Sequence[RunRecord], tolerance: float) -> Results:
+    """``found``, which rests on ``records``, with a verdict on every row."""
+    rows = [replace(row, verdict=verdict(row, records, tolerance)) for row in found.rows]
+    return replace(found, rows=rows)
+
+
+def _judged(measured: Estimate, simulated: Estimate, tolerance: float) -> Verdict:
+    assert measured.median is not None and simulated.median is not None
+    centre = math.log(simulated.median / measured.median)
+    half = math.hypot(_half(measured.ci95), _half(simulated.ci95))
+    low, high = math.log(1 - tolerance), math.log(1 + tolerance)
+    interval = math.exp(centre - half) - 1, math.exp(centre + half) - 1
+    if low <= centre - half and centre + half <= high:
+        return Verdict(WITHIN, interval=interval)
+    if centre + half < low or high < centre - half:
+        return Verdict(OUTSIDE, interval=interval)
+    room = min(abs(centre - low), abs(centre - high))
+    more = _more_repeats(measured.n, half, room)
+    if more is None:
+        reason = f"the error is too near the tolerance for a verdict: more than {MOST_REPEATS} more repeats"
+    else:
+        reason = f"about {more} more repeat{'s' if more > 1 else ''} for a verdict"
+    return Verdict(NOT_SIGNIFICANT, reason, interval, more)
+
+
+def _half(ci95: Sequence[float] | None) -> float:
+    """Half the width of an interval on the logarithmic scale; 0 for a simulation without one."""
+    return 0.0 if ci95 is None else math.log(ci95[1] / ci95[0]) / 2
+
+
+def _more_repeats(n: int, half: float, room: float) -> int | None:
+    """Repeats beyond ``n`` until the interval's half width, now ``half``, is less than ``room``."""
+
+    def scale(repeats: int) -> float:
+        return student_quantile(0.5 + CONFIDENCE / 2, repeats - 1) / math.sqrt(repeats)
+
+    deviation = half / scale(n)
+    low, high = n, n + MOST_REPEATS
+    if deviation * scale(high) > room:
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if deviation * scale(middle) <= room else (middle, high)
+    return high - n
+
+
+def _difference(row: Row, records: Sequence[RunRecord]) -> tuple[str, Any, Any] | None:
+    """The first field in which the runs behind a row differ, with both values."""
+    ours = [
+        record
+        for record in records
+        if dict(record.settings) == row.settings
+        and (record.scheduler == row.scheduler or "dedicated" in record.kind)
+    ]
+    for record in ours[1:]:
+        if found := conditions.difference(ours[0].conditions, record.conditions):
+            return found
+    mechanisms = {r.mechanism for r in ours if r.scheduler == row.scheduler and r.mechanism}
+    if len(mechanisms) > 1:
+        one, other, *_ = sorted(mechanisms)
+        return "mechanism", one, other
+    return None

@@ -1,0 +1,119 @@
+"""What a store holds, experiment by experiment, for the commands that read results."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.analyse.timelines import Lanes, Message, Span, messages, occupancy, spans
+from harness.measure.session import Watcher, session_name
+from harness.predict import missing
+from harness.spec.experiment import Experiment
+from harness.spec.naming import scheduler_name
+from harness.store.database import Store
+from harness.store.rebuild import experiment_of
+from harness.store.records import MEASURED_KINDS, POLICY, SIMULATED, RunRecord
+from workloads.validation import InputError
+
+
+@dataclass(frozen=True)
+class Found:
+    """An experiment and all its runs in a store, oldest first."""
+
+    experiment: Experiment
+    records: list[RunRecord]
+
+    @property
+    def experiment_digest(self) -> str:
+        """The digest under which the runs are stored."""
+        return self.records[-1].digest
+
+
+def results_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add RESULTS and --experiment."""
+    parser.add_argument("results", metavar="RESULTS", type=Path, help="a directory with records")
+    help_text = "only the experiments of this name, or the one whose digest begins so"
+    parser.add_argument("--experiment", metavar="NAME", help=help_text)
+
+
+def read(results: Path, wanted: str | None, watcher: Watcher, *, simulate: bool = False) -> list[Found]:
+    """The experiments in the store at ``results``, that of the last run last.
+
+    With ``simulate`` measured runs that have no simulated counterpart are simulated, and
+    that is recorded too.
+
+    Raises:
+        InputError: if there is no store, no run in it, or none of an experiment ``wanted``.
+        StoreError: if a simulated run cannot be recorded, or the store is damaged.
+    """
+    with Store(results, existing=True, warn=watcher.warn) as store:
+        found = []
+        for digest in _digests(store, wanted):
+            records = store.runs(digest)
+            experiment = experiment_of(records)
+            if simulate:
+                records += _simulated(experiment, records, store, watcher)
+            found.append(Found(experiment, records))
+        return found
+
+
+def _digests(store: Store, wanted: str | None) -> list[str]:
+    known = store.experiments()
+    if not known:
+        raise InputError("RESULTS", str(store.path), "holds no runs", "fill it with lockstep run --results")
+    chosen = [digest for digest, name in known if wanted in (None, name) or digest.startswith(wanted or "-")]
+    if not chosen:
+        names = ", ".join(f"{name} ({digest[:8]})" for digest, name in known)
+        raise InputError("--experiment", wanted, "is not in this store", f"it holds {names}")
+    return chosen
+
+
+def _simulated(
+    experiment: Experiment, records: list[RunRecord], store: Store, watcher: Watcher
+) -> list[RunRecord]:
+    measured = [record for record in records if record.kind in MEASURED_KINDS]
+    if not measured:
+        return []
+    watcher.note("simulating the runs that were only measured")
+    timeline = bool(store.with_timelines(measured[-1].digest))
+    return missing.complete(experiment, records, session_name(), store, watcher, timeline=timeline)
+
+
+def lanes(results: Path, found: Found) -> list[Lanes]:
+    """Who had each processor when: of each scheduler the first run with a timeline, and its simulation."""
+    with Store(results, existing=True) as store:
+        numbers = set(store.with_timelines(found.experiment_digest))
+        traced = [record for record in found.records if record.id in numbers]
+        names = [scheduler_name(scheduler.table) for scheduler in found.experiment.schedulers]
+        chosen: dict[str, dict[str, RunRecord]] = {}
+        for kind, side in ((POLICY, "measured"), (SIMULATED, "simulated")):
+            for record in sorted(traced, key=lambda record: (record.cell, record.repeat)):
+                if record.kind == kind:
+                    chosen.setdefault(scheduler_name(record.scheduler), {}).setdefault(side, record)
+        return [
+            Lanes(name, {side: occupancy(spans_of(store, record)) for side, record in sides.items()})
+            for name, sides in sorted(chosen.items(), key=lambda item: names.index(item[0]))
+        ]
+
+
+def spans_of(store: Store, record: RunRecord) -> list[Span]:
+    """What the ranks of a run with timelines did."""
+    packed = store.timelines(record.id or 0)
+    return [
+        span
+        for rank in record.ranks
+        if (rank["job"], rank["rank"]) in packed
+        for span in spans(rank, packed[rank["job"], rank["rank"]])
+    ]
+
+
+def messages_of(store: Store, record: RunRecord) -> list[tuple[int, Message]]:
+    """The ends of messages that the ranks of a run noted, each with the number of the job."""
+    packed = store.timelines(record.id or 0)
+    return [
+        (rank["job"], message)
+        for rank in record.ranks
+        if (rank["job"], rank["rank"]) in packed
+        for message in messages(rank, packed[rank["job"], rank["rank"]])
+    ]

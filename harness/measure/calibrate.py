@@ -1,0 +1,188 @@
+"""Machine constants that waiting rules and simulator go by, measured just before they are used."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import time
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from coordinator.host.environment import PYTHON
+from coordinator.host.launch import Launcher, LaunchError, run_session
+from coordinator.host.priority import own_slice_ns
+from harness.measure import calibrate_slots
+from harness.store.records import Calibration, quantile
+
+PROBE_RANKS = 3
+PROBE_TIMEOUT_S = 120.0
+
+CLOCK_MONOTONIC_COARSE = 6
+"""It advances with the clock tick. The time module does not name it."""
+
+RR_INTERVAL = Path("/proc/sys/kernel/sched_rr_timeslice_ms")
+
+MEDIANS_US = (
+    *("switch_us", "handoff_us", "latency_us", "wakeup_us", "send_us", "receive_us", "serve_us", "poll_us"),
+    *("tick_us", "slice_us", "rr_interval_us"),
+)
+"""Constants that are the medians of their samples."""
+
+LATENESS_SHARES = [share / 20 for share in range(1, 20, 2)]
+"""Ten parts of a distribution, each told by its middle."""
+
+Probe = Callable[[Sequence[int], int], Mapping[str, list[float]]]
+"""Takes two processors and a working set in bytes; gives samples by quantity, in ns."""
+
+ProbeBetween = Callable[[], Mapping[str, list[float]]]
+"""Gives samples by quantity of messages between two hosts."""
+
+
+class Measurement(NamedTuple):
+    """Samples of one quantity in nanoseconds. A mechanism's has its name behind a blank."""
+
+    quantity: str
+    samples: list[float]
+    working_set_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Constants:
+    """What a calibration comes to; medians unless said otherwise.
+
+    Attributes:
+        switch_us: what a message costs more if its receiver has blocked on a busy processor:
+            the context switch that waiting rules weigh their spinning against.
+        handoff_us: processor time of a switch between two processes of one processor.
+        latency_us: one-way latency of a message.
+        wakeup_us: what a message costs more if its receiver has blocked on an idle processor.
+        send_us, receive_us, serve_us, poll_us: processor time that messages cost.
+        detour_gap_us, detour_length_us: means, of the operating system's detours.
+        tick_us, slice_us, rr_interval_us: the kernel's; 0 where it does not say.
+        slot_cost_us: time that each processor loses by a change of slot, the largest first, by
+            mechanism.
+        lateness_us: of changes of slot, at LATENESS_SHARES, by mechanism.
+        step_ns: time of a step through a working set, by its size in bytes.
+    """
+
+    switch_us: float
+    handoff_us: float
+    latency_us: float
+    wakeup_us: float = 0.0
+    send_us: float = 0.0
+    receive_us: float = 0.0
+    serve_us: float = 0.0
+    poll_us: float = 0.0
+    detour_gap_us: float = 0.0
+    detour_length_us: float = 0.0
+    tick_us: float = 0.0
+    slice_us: float = 0.0
+    rr_interval_us: float = 0.0
+    slot_cost_us: Mapping[str, list[float]] = field(default_factory=dict)
+    lateness_us: Mapping[str, list[float]] = field(default_factory=dict)
+    step_ns: Mapping[int, float] = field(default_factory=dict)
+
+    def unit_ns(self, working_sets: Collection[int]) -> float:
+        """The step time if all programs have one working set, else 0: each rank measures its own."""
+        sizes = set(working_sets)
+        return self.step_ns.get(sizes.pop(), 0.0) if len(sizes) == 1 else 0.0
+
+    def of_run(self, mechanism: str) -> dict[str, Any]:
+        """What a run under ``mechanism`` goes by, as it is recorded (docs/formats.md)."""
+        numbers = {name: value for name, value in vars(self).items() if isinstance(value, int | float)}
+        slots = {"slot_cost_us": self.slot_cost_us, "lateness_us": self.lateness_us}
+        return numbers | {name: table[mechanism] for name, table in slots.items() if mechanism in table}
+
+
+def mpi_probe(launcher: Launcher) -> Probe:
+    """A probe that runs ``workloads.probe`` with this launcher.
+
+    It raises LaunchError if the probe does not run, or says something else than samples.
+    """
+
+    def probe(processors: Sequence[int], working_set_bytes: int) -> Mapping[str, list[float]]:
+        places = ",".join(map(str, processors))
+        return _probed(launcher, ["--processors", places, "--working-set-bytes", str(working_set_bytes)], ())
+
+    return probe
+
+
+def mpi_probe_between(launcher: Launcher, hosts: Sequence[str]) -> ProbeBetween | None:
+    """The same between the first two of ``hosts``; None if there are not two different ones."""
+    server, *others = dict.fromkeys(hosts) or [""]
+    if not others:
+        return None
+    return lambda: _probed(launcher, ["--between"], [server, others[0], others[0]])
+
+
+def _probed(launcher: Launcher, options: Sequence[str], hosts: Sequence[str]) -> Mapping[str, list[float]]:
+    command = [*PYTHON, "-m", "mpi4py", "-m", "workloads.probe", *options]
+    argv = launcher.argv(PROBE_RANKS, command, hosts)
+    said = run_session(argv, launcher.environment({}, hosts=hosts), PROBE_TIMEOUT_S)
+    try:
+        found: dict[str, list[float]] = json.loads(said)
+    except json.JSONDecodeError:
+        raise LaunchError(f"the calibration probe printed no samples: {said[:200]!r}") from None
+    return found
+
+
+def messages(probe: Probe, processors: Sequence[int], working_sets: Iterable[int]) -> Iterator[Measurement]:
+    """Measure what ``probe`` does, for every working set, on the first two of ``processors``."""
+    for size in sorted(set(working_sets)) or [0]:
+        for quantity, samples in probe(processors[:2], size).items():
+            yield Measurement(quantity, samples, size)
+
+
+def slots(
+    run_workload: calibrate_slots.RunWorkload, processors: Sequence[int], mechanisms: Iterable[str]
+) -> Iterator[Measurement]:
+    """Measure what a change of slot costs by each mechanism."""
+    for mechanism in mechanisms:
+        for quantity, samples in calibrate_slots.measure(run_workload, processors, mechanism).items():
+            yield Measurement(f"{quantity} {mechanism}", samples)
+
+
+def kernel() -> Iterator[Measurement]:
+    """What the kernel says of its local schedulers: one sample each."""
+    yield Measurement("tick_ns", [time.clock_getres(CLOCK_MONOTONIC_COARSE) * 1e9])
+    if os.sched_getscheduler(0) == os.SCHED_OTHER and (slice_ns := own_slice_ns()):
+        yield Measurement("slice_ns", [float(slice_ns)])
+    if RR_INTERVAL.exists():
+        yield Measurement("rr_interval_ns", [float(RR_INTERVAL.read_text()) * 1e6])
+
+
+def constants(calibrations: Iterable[Calibration]) -> Constants:
+    """What a run goes by; a switch or a message never costs less than nothing."""
+    samples: dict[str, list[float]] = defaultdict(list)
+    steps: dict[int, float] = {}
+    for one in calibrations:
+        if one.quantity == "unit_ns":
+            steps[one.working_set_bytes] = statistics.median(one.samples)
+        else:
+            samples[one.quantity] += one.samples
+    medians = {name: _us(statistics.median, samples[name.removesuffix("_us") + "_ns"]) for name in MEDIANS_US}
+    by_mechanism = [(quantity.split(), found) for quantity, found in samples.items() if " " in quantity]
+    return Constants(
+        **medians,
+        detour_gap_us=_us(statistics.fmean, samples["detour_gap_ns"]),
+        detour_length_us=_us(statistics.fmean, samples["detour_ns"]),
+        slot_cost_us={
+            mechanism: [cost_ns / 1e3 for cost_ns in sorted(found, reverse=True)]
+            for (quantity, mechanism), found in by_mechanism
+            if quantity == "slot_cost_ns"
+        },
+        lateness_us={
+            mechanism: [quantile(sorted(found), share) / 1e3 for share in LATENESS_SHARES]
+            for (quantity, mechanism), found in by_mechanism
+            if quantity == "lateness_ns"
+        },
+        step_ns=steps,
+    )
+
+
+def _us(middle: Callable[[list[float]], float], samples_ns: list[float]) -> float:
+    return max(0.0, middle(samples_ns)) / 1e3 if samples_ns else 0.0

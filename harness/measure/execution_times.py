@@ -1,0 +1,72 @@
+"""Execution time functions fitted to measured runs, for policies that go by estimates."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from coordinator.policies import known
+from coordinator.policies.adaptive import RunToCompletion
+from coordinator.view import ExecutionTime
+from coordinator.workload import Work
+from harness.spec.jobs import described
+from harness.store.records import DEDICATED, RunRecord
+from workloads.validation import InputError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Point = tuple[int, float]
+"""Processes, and seconds from start to finish."""
+
+
+def fit(points: Sequence[Point]) -> ExecutionTime:
+    """Sevcik's function with phi = 1 through measured ``points``, by least squares.
+
+    W, alpha and beta are not negative; relative errors are minimised, so that short runs on
+    many processors count as much as long runs on few. Runs on two different numbers of
+    processors tell W and alpha, runs on one only W.
+    Source: Anastasiadis and Sevcik 1997, section 1 (Wu 1993).
+
+    Raises:
+        InputError: without points, or for times and numbers that are not positive.
+    """
+    if not points or any(processes < 1 or seconds <= 0 for processes, seconds in points):
+        rule = "must be at least one run on at least one process that took some time"
+        raise InputError("points", list(points), rule, "measure the program first")
+    from scipy.optimize import nnls  # noqa: PLC0415 - slow to load
+
+    count = np.array([processes for processes, _ in points], dtype=float)
+    seconds = np.array([time for _, time in points])
+    columns: list[NDArray[np.float64]] = [1 / count, np.ones_like(count), count]
+    columns = columns[: len(set(count.tolist()))]
+    found, _ = nnls(np.column_stack(columns) / seconds[:, None], np.ones_like(seconds))
+    work_s, alpha_s, beta_s = [*found.tolist(), 0.0, 0.0][:3]
+    return ExecutionTime(work_s, 1.0, alpha_s, beta_s)
+
+
+def key(program: Work | Mapping[str, object]) -> str:
+    """What makes two programs the same job, on whatever number of processes."""
+    fields = dict(program) if isinstance(program, Mapping) else described(program)
+    return json.dumps(fields, sort_keys=True)
+
+
+def estimates(records: Iterable[RunRecord]) -> dict[str, ExecutionTime]:
+    """For every program that has run undisturbed, its fitted execution time, by ``key``.
+
+    Undisturbed are dedicated runs, and runs under policies that give each job processors of
+    its own; there a program that was moulded shows what it takes on fewer processors.
+    """
+    alone = {name for name, policy in known().items() if issubclass(policy, RunToCompletion)}
+    points: dict[str, list[Point]] = {}
+    for record in records:
+        if record.kind != DEDICATED and record.scheduler.get("policy") not in alone:
+            continue
+        for job in record.jobs:
+            if not job.failure and job.start_ns is not None and job.finish_ns is not None:
+                seconds = (job.finish_ns - job.start_ns) / 1e9
+                points.setdefault(key(job.program), []).append((job.processes, seconds))
+    return {program: fit(measured) for program, measured in points.items()}

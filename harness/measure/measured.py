@@ -1,0 +1,178 @@
+"""The back end that runs tasks for real: on this host, on several, or as jobs of Slurm's gang scheduling."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from coordinator.wire.plain_data import NotPlain, Plain
+from coordinator.workload import Result, Workload
+from harness.measure import execution_times
+from harness.measure.calibrate import Constants
+from harness.measure.plan import Key, Task, plan
+from harness.measure.session import Site
+from harness.spec import jobs
+from harness.spec.experiment import Experiment
+from harness.store import conditions, records
+from harness.store.records import POLICY, RunRecord
+from workloads.validation import InputError
+
+START_S = 1.0
+"""Guess of what it takes to start the ranks and to end them."""
+
+
+@dataclass(frozen=True)
+class Purpose:
+    """What a run is made for, so that it can be recorded if another invocation takes it over.
+
+    Attributes:
+        store: path of the store that gets its record.
+        digest: of the experiment.
+        key: of the task.
+        constants: that the run goes by.
+        before: the state of the host when it began.
+        begin_s: when that was, of time.monotonic().
+    """
+
+    store: Path
+    digest: str
+    key: Key
+    constants: Constants
+    before: conditions.Moment
+    begin_s: float
+
+
+PURPOSE = Plain(Purpose, version=1)
+"""As the text that goes with a workload."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Runs tasks with the tools of a site.
+
+    Attributes:
+        site: where.
+        constants: that waiting rules go by.
+        note: hears what happens at the moment.
+        timeline: whether the ranks record what they do when.
+        by_slurm: whether the tools leave the scheduling to Slurm.
+    """
+
+    site: Site
+    constants: Constants
+    note: Callable[[str], None]
+    timeline: bool = False
+    by_slurm: bool = False
+
+    def refusal(self, task: Task) -> InputError | None:
+        """Slurm's controller schedules the jobs that are submitted to it, and no others."""
+        if not self.by_slurm:
+            return left_to_slurm(task)
+        rule = "is a policy of ours, and Slurm is to schedule"
+        return None if left_to_slurm(task) else InputError("policy", task.scheduler.name, rule, "remove it")
+
+    def guess_s(self, task: Task) -> float:
+        """From what the programs are made to take alone."""
+        alone_s = sum(jobs.alone_s(job.program) for job in task.jobs)
+        shared = task.scheduler.name in ("none", "implicit") and task.scheduler.blocking == "spin"
+        return START_S + alone_s * (len(task.jobs) if shared else 1.3)
+
+    def run(self, task: Task) -> RunRecord:
+        """Start the jobs of ``task`` and wait for their ends."""
+        purpose = Purpose(
+            self.site.store.path.resolve(),
+            task.experiment.digest,
+            task.key,
+            self.constants,
+            conditions.Moment.now(self.site.processors),
+            time.monotonic(),
+        )
+        workload = self._workload(task, purpose)
+        result = self.site.tools.run_workload(workload, self.note)
+        return _record(task, self.site, workload, purpose, result)
+
+    def _workload(self, task: Task, purpose: Purpose) -> Workload:
+        site, scheduler, experiment = self.site, task.scheduler, task.experiment
+        known = execution_times.estimates(site.store.runs(experiment.digest)) if task.kind == POLICY else {}
+        return Workload(
+            jobs=tuple(
+                replace(job, estimate=known.get(execution_times.key(job.program))) for job in task.jobs
+            ),
+            policy=scheduler.policy,
+            processors=() if site.nodes else site.processors,
+            nodes=site.nodes,
+            blocking=scheduler.blocking,
+            spin_switches=scheduler.spin_switches,
+            switch_us=self.constants.switch_us,
+            latency_us=self.constants.latency_us,
+            local=scheduler.local,
+            mechanism=scheduler.mechanism,
+            seed=experiment.seed,
+            repeat=task.repeat,
+            unit_ns=self.constants.unit_ns(jobs.working_sets(task.jobs)),
+            timeout_s=60 + 20 * self.guess_s(task),
+            timeline=self.timeline,
+            lease_s=experiment.lease_s,
+            purpose=PURPOSE.encode(purpose).decode(),
+        )
+
+
+def left_to_slurm(task: Task) -> InputError | None:
+    """The error to raise where nothing is submitted to Slurm, if Slurm is to schedule ``task``."""
+    if not task.scheduler.of_slurm:
+        return None
+    key = f"schedulers[{task.experiment.schedulers.index(task.scheduler)}].policy"
+    rule = "Slurm's controller schedules jobs that are submitted to it"
+    return InputError(key, task.scheduler.name, rule, "use lockstep submit --wait, or remove it")
+
+
+def record_taken_over(experiment: Experiment, site: Site, workload: Workload, result: Result) -> RunRecord:
+    """The record of a run that another invocation has begun, once it is stored.
+
+    Raises:
+        StoreError: if it cannot be written.
+    """
+    purpose = purpose_of(workload)
+    assert purpose is not None
+    (task,) = (task for task in plan(experiment) if task.key == purpose.key)
+    record = _record(task, site, workload, purpose, result)
+    site.store.add_run(record)
+    return record
+
+
+def purpose_of(workload: Workload) -> Purpose | None:
+    """What a workload is run for; None if it is not for an experiment, or for another version's."""
+    with suppress(NotPlain):
+        purpose: Purpose = PURPOSE.decode(workload.purpose)
+        return purpose
+    return None
+
+
+def _record(task: Task, site: Site, workload: Workload, purpose: Purpose, result: Result) -> RunRecord:
+    """The record of a run that has just ended."""
+    wall_s = time.monotonic() - purpose.begin_s
+    after = conditions.Moment.now(site.processors)
+    return task.record(
+        site.session,
+        processors=site.processors,
+        constants=purpose.constants.of_run(result.mechanism) | {"unit_ns": workload.unit_ns},
+        mechanism=result.mechanism,
+        mechanism_reason=result.mechanism_reason,
+        launcher=result.launcher,
+        wall_s=wall_s,
+        failure=result.failure,
+        conditions=conditions.of_run(site.conditions, purpose.before, after) | _afterwards(result),
+        jobs=records.job_records(workload, result),
+        ranks=result.ranks,
+        switches=result.switches,
+    )
+
+
+def _afterwards(result: Result) -> dict[str, Any]:
+    """What is known at the end of a run: of the nodes, if there were several, and what was amiss."""
+    nodes = {"nodes_after": [asdict(node) for node in result.nodes]} if len(result.nodes) > 1 else {}
+    return nodes | ({"warnings": list(result.warnings)} if result.warnings else {})

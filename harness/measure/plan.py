@@ -1,0 +1,130 @@
+"""The runs of an experiment, in the order in which they are made, and what a back end makes of one.
+
+An experiment is planned as tasks; a back end carries a task out and returns its record; ``summary``
+turns records into rows. Back ends are ``measured.Measured``, also for Slurm's gang scheduling, and
+``simulated.Simulated``.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from coordinator.policies import create
+from coordinator.workload import ParallelJob
+from harness.spec.experiment import Cell, Experiment, Scheduler
+from harness.spec.naming import scheduler_name
+from harness.store import records
+from harness.store.records import COUNTERPARTS, DEDICATED, POLICY, SIMULATED, SIMULATED_DEDICATED, RunRecord
+from workloads.validation import InputError
+
+Key = tuple[int, int, str, str, int]
+"""Cell, repeat, kind, scheduler, first job: what tells a run from the others of its experiment."""
+
+ALONE = Scheduler("batch", create("batch", {}))
+
+
+@dataclass(frozen=True)
+class Task:
+    """One run to do: some jobs of a cell under a scheduler, for the ``repeat``-th time."""
+
+    experiment: Experiment
+    cell: Cell
+    repeat: int
+    kind: str
+    scheduler: Scheduler
+    jobs: tuple[ParallelJob, ...]
+
+    @property
+    def key(self) -> Key:
+        """What tells it from the other tasks of its experiment."""
+        table = json.dumps(self.scheduler.table, sort_keys=True)
+        return self.cell.index, self.repeat, self.kind, table, self.jobs[0].number
+
+    @property
+    def label(self) -> str:
+        """The run in words: scheduler, point of the sweep, repeat."""
+        run = label(self.kind, self.scheduler.table, self.cell.settings)
+        return f"{run}, repeat {self.repeat + 1}"
+
+    @property
+    def counterpart(self) -> Task:
+        """The same run, simulated."""
+        return replace(self, kind=COUNTERPARTS[self.kind])
+
+    def record(self, session: str, **results: Any) -> RunRecord:
+        """The record of this run, which has just ended with these results."""
+        results.setdefault("digest", self.experiment.digest)
+        return RunRecord(
+            session=session,
+            recorded_at=records.now(),
+            experiment=self.experiment.name,
+            cell=self.cell.index,
+            settings=self.cell.settings,
+            kind=self.kind,
+            scheduler=self.scheduler.table,
+            repeat=self.repeat,
+            seed=self.experiment.seed,
+            **results,
+        )
+
+
+class BackEnd(Protocol):
+    """A way to carry out tasks."""
+
+    def refusal(self, task: Task) -> InputError | None:
+        """Why it cannot carry out ``task``, in an error to raise; None if it can."""
+
+    def guess_s(self, task: Task) -> float:
+        """About how long ``task`` takes."""
+
+    def run(self, task: Task) -> RunRecord:
+        """Carry out ``task``; a run that fails has a record as well."""
+
+
+def label(kind: str, scheduler: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
+    """A run in a few words: what it runs and where in the sweep."""
+    what = kind if kind in (DEDICATED, SIMULATED_DEDICATED) else scheduler_name(scheduler)
+    if kind == SIMULATED:
+        what = f"simulated {what}"
+    where = ", ".join(f"{key.split('.')[-1]} {value}" for key, value in settings.items())
+    return f"{what}, {where}" if where else what
+
+
+def plan(experiment: Experiment, cells: Sequence[Cell] | None = None) -> list[Task]:
+    """All runs in the order in which they are made; the same for the same experiment.
+
+    ``cells`` are by default those that are measured. Repeats are outermost and cells next.
+    The dedicated runs of a cell and its runs under every scheduler are shuffled together,
+    anew in each repeat, so that a machine that drifts favours none of them.
+    """
+    return [
+        task
+        for repeat in range(experiment.repeats)
+        for cell in (experiment.measured_cells if cells is None else cells)
+        for task in _shuffled(experiment, cell, repeat)
+    ]
+
+
+def _shuffled(experiment: Experiment, cell: Cell, repeat: int) -> list[Task]:
+    everything = cell.jobs()
+    first = {job.program: job for job in reversed(everything)}
+    alone = [(ParallelJob(job.number, job.program),) for job in reversed(first.values())]
+    tasks = [Task(experiment, cell, repeat, DEDICATED, ALONE, one) for one in alone]
+    tasks += [
+        Task(experiment, cell, repeat, POLICY, scheduler, everything) for scheduler in experiment.schedulers
+    ]
+    random.Random(f"{experiment.seed}/{cell.index}/{repeat}").shuffle(tasks)
+    return tasks
+
+
+def recorded(done: Iterable[RunRecord]) -> dict[Key, RunRecord]:
+    """The runs that did not fail by the keys of their tasks; of several the last."""
+    return {
+        (r.cell, r.repeat, r.kind, json.dumps(r.scheduler, sort_keys=True), r.jobs[0].job): r
+        for r in done
+        if r.makespan_ns is not None
+    }

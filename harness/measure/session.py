@@ -1,0 +1,138 @@
+"""Where and with what experiments are run: the host now, the tools, the store."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from coordinator.workload import Node, Workload
+from harness.measure import calibrate
+from harness.measure.calibrate import Constants, Measurement, Probe, ProbeBetween
+from harness.measure.calibrate_slots import RunWorkload
+from harness.spec.experiment import usable_processors
+from harness.store import conditions, records
+from harness.store.database import Store
+from harness.store.records import Calibration
+
+
+@dataclass(frozen=True)
+class Tools:
+    """What does the real work; tests put fakes in its place."""
+
+    launcher: str
+    probe: Probe
+    run_workload: RunWorkload
+    probe_between: ProbeBetween | None = None
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a long piece of work stands: ``done`` of ``total`` runs, and the time left."""
+
+    label: str
+    done: int
+    total: int
+    elapsed_s: float
+    left_s: float
+
+
+class Watcher(Protocol):
+    """Whoever wants to know how far it is."""
+
+    def progress(self, progress: Progress) -> None:
+        """A run begins, or all are done."""
+
+    def note(self, text: str) -> None:
+        """What happens at the moment."""
+
+    def warn(self, text: str) -> None:
+        """Something has gone wrong and the work goes on."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """One invocation of Lockstep; ``session`` names it in every record.
+
+    Without ``nodes`` the processors are core ids of this host. With them they are numbered
+    from 0, node by node.
+    """
+
+    session: str
+    processors: tuple[int, ...]
+    tools: Tools
+    store: Store
+    conditions: Mapping[str, Any]
+    nodes: tuple[Node, ...] = ()
+
+    @classmethod
+    def here(
+        cls, processors: tuple[int, ...], tools: Tools, store: Store, nodes: tuple[Node, ...] = ()
+    ) -> Site:
+        """A new session on these processors of this host, or on these nodes."""
+        found = conditions.of_session(processors, tools.launcher)
+        if nodes:
+            processors = tuple(range(sum(node.processors for node in nodes)))
+            names = [f"{node.host}:{node.processors}" for node in nodes]
+            found |= {"processors": list(processors), "nodes": names}
+        return cls(session_name(), processors, tools, store, found, nodes)
+
+    def calibrate(
+        self, working_sets: Iterable[int], mechanisms: Iterable[str], watcher: Watcher
+    ) -> list[Calibration]:
+        """Measure the machine constants and store them; empty on a host with one processor.
+
+        ``mechanisms`` are those whose changes of slot are to be measured, too.
+
+        Raises:
+            LaunchError: if the probe fails.
+            StoreError: if the samples cannot be written.
+        """
+        alone = len(self.processors) < 2 or self.nodes
+        processors = usable_processors() if alone else self.processors
+        if len(processors) < 2:
+            watcher.warn("not calibrated: that takes two processors; waiting rules go by nominal constants")
+            return []
+        watcher.note("calibrating: messages, context switches, detours, changes of slot")
+        found = [
+            Calibration(
+                session=self.session,
+                recorded_at=records.now(),
+                quantity=quantity,
+                samples=samples,
+                processors=processors[:2],
+                working_set_bytes=working_set_bytes,
+                launcher=self.tools.launcher,
+                conditions=self.conditions,
+            )
+            for quantity, samples, working_set_bytes in self._measure(processors, working_sets, mechanisms)
+        ]
+        for calibration in found:
+            self.store.add_calibration(calibration)
+        return found
+
+    def _measure(
+        self, processors: Sequence[int], working_sets: Iterable[int], mechanisms: Iterable[str]
+    ) -> Iterator[Measurement]:
+        """All constants of this host, but of messages what they cost between nodes if there are several."""
+        between = self.tools.probe_between() if self.tools.probe_between else {}
+        yield from (Measurement(quantity, samples) for quantity, samples in between.items())
+        for measurement in calibrate.messages(self.tools.probe, processors, working_sets):
+            if measurement.quantity not in between:
+                yield measurement
+        yield from calibrate.slots(self.tools.run_workload, processors[:2], mechanisms)
+        yield from calibrate.kernel()
+
+
+def session_name() -> str:
+    """A new name for an invocation of Lockstep: the time, and what tells it from others then."""
+    return f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
+
+
+def constants(calibrations: list[Calibration]) -> Constants:
+    """The constants that a run goes by: calibrated, or a workload's nominal ones without."""
+    if not calibrations:
+        return Constants(Workload.switch_us, 0.0, Workload.latency_us)
+    return calibrate.constants(calibrations)

@@ -1,0 +1,266 @@
+"""Measuring Slurm's own gang scheduling: every job of a workload as a job of Slurm's.
+
+The rows stand beside those of an allocation, so all that is taken from there is made with the
+same experiment, on the same nodes, against the same dedicated runs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from coordinator.drive import ranks
+from coordinator.host.environment import PYTHON
+from coordinator.host.launch import find_launcher
+from coordinator.policies.slurm_gang import SlurmGang
+from coordinator.wire import protocol
+from coordinator.workload import JobResult, ParallelJob, Result, Workload
+from harness.measure import session, slurm_wait
+from harness.measure.calibrate import mpi_probe
+from harness.measure.measured import Measured
+from harness.measure.plan import plan, recorded
+from harness.measure.runner import run
+from harness.measure.session import Progress, Site, Tools, Watcher
+from harness.spec import hosts
+from harness.spec.experiment import Experiment
+from harness.spec.submission import Submission
+from harness.store.database import Store
+from harness.store.records import DEDICATED, RunRecord
+from slurm import client, gang
+from slurm.command import SlurmError
+from slurm.states import Ending, State, explain
+from workloads.alone import record_file
+from workloads.program import Program
+from workloads.record import OURS, flaw
+from workloads.validation import InputError
+
+PLUGINS = {"mpich": "pmi2", "openmpi": "pmix"}
+"""By which of Slurm's plugins srun starts the ranks of each MPI."""
+
+
+def needed(wanted: Experiment) -> bool:
+    """Whether any scheduler of an experiment is Slurm's."""
+    return any(scheduler.of_slurm for scheduler in wanted.schedulers)
+
+
+def check(wanted: Experiment, how: Submission) -> None:
+    """Whether Slurm can run the jobs of an experiment as it wants.
+
+    Raises:
+        InputError: if the partition has no gang scheduling, or with other slots, or the jobs do not fit.
+    """
+    for job in (job for cell in wanted.measured_cells for job in cell.jobs()):
+        fits = isinstance(job.program, Program) and not job.program.malleable
+        if not fits or job.program.processes != wanted.processors:
+            rule = "under slurm-gang every job is a program with a process on each processor"
+            remedy = f"give all jobs {wanted.processors} processes, or leave slurm-gang out"
+            raise InputError(f"job {job.number}", job.program.processes, rule, remedy)
+    name = how.gang_partition
+    if name is None:
+        rule = "slurm-gang needs a partition to submit its jobs to"
+        remedy = "name one with OverSubscribe=FORCE, on a cluster with PreemptMode=GANG"
+        raise InputError("slurm.gang_partition", None, rule, remedy)
+    try:
+        slice_s, why = gang.time_slice_s(name)
+    except SlurmError as error:
+        raise InputError(
+            "slurm.gang_partition", name, str(error), "name a partition of this cluster"
+        ) from None
+    if why:
+        remedy = (
+            "the administrator sets PartitionName=... OverSubscribe=FORCE and PreemptMode=GANG in slurm.conf"
+        )
+        raise InputError("slurm.gang_partition", name, why, remedy)
+    for index, scheduler in enumerate(wanted.schedulers):
+        policy = scheduler.policy
+        if isinstance(policy, SlurmGang) and policy.quantum_ms != 1000 * slice_s:
+            rule = f"slurm.conf has SchedulerTimeSlice={slice_s}"
+            key = f"schedulers[{index}].quantum_ms"
+            raise InputError(key, policy.quantum_ms, rule, f"write quantum_ms = {1000 * slice_s}")
+
+
+def measure(
+    wanted: Experiment,
+    how: Submission,
+    results: Path,
+    folder: Path,
+    watcher: Watcher,
+    *,
+    resume: bool,
+) -> list[RunRecord]:
+    """Make the runs under Slurm's gang scheduling; returns their records, which are stored.
+
+    Args:
+        wanted: the experiment, whose dedicated runs are in the store.
+        how: the [slurm] table.
+        results: the directory of the store.
+        folder: for scripts and logs.
+        watcher: is told how far it is.
+        resume: whether runs that are recorded already are left out.
+
+    Raises:
+        InputError: if the store has no dedicated run of this experiment, or there is no MPI here.
+        SlurmError: if Slurm gives no answer.
+        StoreError: if a record cannot be written.
+    """
+    with Store(results, existing=True, warn=watcher.warn) as store:
+        records = store.runs(wanted.digest)
+        alone = [record for record in records if record.kind == DEDICATED and not record.failure]
+        if not alone:
+            rule = "holds no dedicated runs to compare with"
+            raise InputError("--results", str(results), rule, "see the log of the job that was to make them")
+        made_on = alone[-1]
+        nodes = hosts.parse(made_on.conditions.get("nodes", []))
+        names = [node.host for node in nodes] or [str(made_on.conditions["host"])]
+        launcher = find_launcher()
+        cluster = Cluster(_submission(how, names), folder, PLUGINS[launcher.kind])
+        here = Site(
+            session=session.session_name(),
+            processors=tuple(made_on.processors),
+            tools=Tools(str(launcher), mpi_probe(launcher), cluster.run_workload),
+            store=store,
+            conditions={**made_on.conditions, "submitted_from": socket.gethostname()},
+            nodes=nodes,
+        )
+        done = recorded(records) if resume else {}
+        constants = session.constants(store.last_calibration())
+        back_end = Measured(here, constants, watcher.note, by_slurm=True)
+        tasks = [task for task in plan(wanted) if not back_end.refusal(task) and task.key not in done]
+        return list(run(tasks, back_end, store, watcher))
+
+
+def _submission(how: Submission, nodes: Sequence[str]) -> Submission:
+    """The [slurm] table for a job in the gang partition on these nodes."""
+    return dataclasses.replace(
+        how, partition=how.gang_partition, nodelist=",".join(nodes), exclusive=False, requeue=False
+    )
+
+
+@dataclass(frozen=True)
+class _Notes:
+    """Passes on what is said while waiting, and keeps the bar to the runs."""
+
+    tell: Callable[[str], None]
+
+    def progress(self, progress: Progress) -> None:
+        self.tell(progress.label)
+
+    def note(self, text: str) -> None:
+        self.tell(text)
+
+    def warn(self, text: str) -> None:
+        self.tell(text)
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Runs workloads by submitting their jobs.
+
+    Attributes:
+        how: the options of each job.
+        folder: for scripts, logs and records.
+        plugin: by which srun starts ranks.
+    """
+
+    how: Submission
+    folder: Path
+    plugin: str
+
+    def run_workload(self, workload: Workload, progress: Callable[[str], None]) -> Result:
+        """Submit each job when it arrives, and wait for all; as ``coordinator.drive.driver.run_workload``.
+
+        The time from the submission to the first instruction is part of a job's response time.
+        """
+        assert isinstance(workload.policy, SlurmGang)
+        folder = self.folder / f"gang-{time.time_ns()}"
+        folder.mkdir(parents=True)
+        ids: dict[int, str] = {}
+        begin_ns = time.time_ns()
+        try:
+            for job in sorted(workload.jobs, key=lambda job: job.arrival_s):
+                time.sleep(max(0.0, begin_ns / 1e9 + job.arrival_s - time.time()))
+                ids[job.number] = client.submit(self._script(workload, job, folder))
+            ended = slurm_wait.wait(list(ids.values()), folder, _Notes(progress))
+        except BaseException:
+            client.cancel(list(ids.values()))
+            raise
+        parts = [_outcome(workload, job, folder, ended[ids[job.number]], begin_ns) for job in workload.jobs]
+        failed = [f"job {job.number}: {job.failure}" for job, _ in parts if job.failure]
+        return Result(
+            jobs=tuple(job for job, _ in parts),
+            ranks=tuple(record for _, records in parts for record in records),
+            switches=(),
+            mechanism="slurm",
+            mechanism_reason="Slurm suspends and resumes its jobs",
+            launcher=f"srun --mpi={self.plugin}",
+            failure="\n".join(failed),
+        )
+
+    def _script(self, workload: Workload, job: ParallelJob, folder: Path) -> Path:
+        assert isinstance(workload.policy, SlurmGang) and isinstance(job.program, Program)
+        processes = job.program.processes
+        spec = {"version": protocol.VERSION, "folder": str(folder), "job": job.number}
+        spec |= ranks.parallel(workload, job.number, job.program)
+        python = self.how.started(["python3", "-P"], PYTHON)
+        begun = str(folder / f"{job.number}.begun")
+        step = gang.step(processes, self.plugin, retry=workload.policy.retry, begun=begun)
+        how = dataclasses.replace(self.how, setup=(*self.how.setup, *step))
+        command = ["step", *python, "-m", "mpi4py", "-m", "workloads.rank", json.dumps(spec)]
+        path = folder / f"{job.number}.sbatch"
+        path.write_text(how.script(f"gang-{job.number}", folder, command).text, encoding="utf-8")
+        return path
+
+
+def _outcome(
+    workload: Workload, job: ParallelJob, folder: Path, ended: tuple[State, Ending | None], begin_ns: int
+) -> tuple[JobResult, list[Mapping[str, Any]]]:
+    """What became of a job, and the records of its ranks, in times since the run began."""
+    state, ending = ended
+    processes = job.program.processes
+    failure = "" if state is State.COMPLETED else explain(state, ending)
+    records: list[Mapping[str, Any]] = []
+    places = workload.processors or range(processes)
+    try:
+        for rank in range(processes):
+            record = _record(record_file(str(folder), job.number, rank))
+            times = {key: record[key] - begin_ns for key in ("start_ns", "finish_ns")}
+            places_of = {"core": record["processor"], "processor": places[rank]}
+            records.append(record | times | places_of)
+    except OSError:
+        failure = failure or "its ranks have left no records"
+    except ValueError as error:
+        failure = failure or str(error)
+    whole = len(records) == processes
+    result = JobResult(
+        number=job.number,
+        processes=processes,
+        placement=tuple(range(processes)),
+        arrival_ns=round(job.arrival_s * 1e9),
+        start_ns=min(record["start_ns"] for record in records) if whole else None,
+        finish_ns=max(record["finish_ns"] for record in records) if whole else None,
+        failure=failure,
+    )
+    return result, records
+
+
+def _record(path: Path) -> dict[str, Any]:
+    """The record that a rank has left.
+
+    Raises:
+        OSError: if there is none.
+        ValueError: if it is no record.
+    """
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):
+        record = None
+    why = flaw(record, OURS) if isinstance(record, dict) else "it is no JSON object"
+    if why:
+        raise ValueError(f"what a rank has left in {path.name} is no record: {why}")
+    return dict(record)

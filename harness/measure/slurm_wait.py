@@ -1,0 +1,91 @@
+"""Waiting for submitted jobs: their states and the ends of their logs, until all are over."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from harness.measure.session import Progress, Watcher
+from slurm.client import states
+from slurm.command import SlurmError
+from slurm.states import Ending, State, explain
+
+FIRST_PAUSE_S, LAST_PAUSE_S = 1.0, 15.0
+"""Pauses between two questions grow from the first to the last: controllers serve many."""
+
+LATE_S = 30.0
+"""How much later than its end a job's exit status may be seen on a shared file system."""
+
+SILENCE_S = 600.0
+"""How long Slurm may give no answer."""
+
+Ask = Callable[[Sequence[str], str], dict[str, tuple[State, Ending | None]]]
+
+
+def wait(
+    jobs: Sequence[str],
+    folder: Path,
+    watcher: Watcher,
+    *,
+    ask: Ask = states,
+    pause: Callable[[float], None] = time.sleep,
+    clock: Callable[[], float] = time.monotonic,
+) -> dict[str, tuple[State, Ending | None]]:
+    """State and ending of each job once all are over.
+
+    Args:
+        jobs: ids, or ids of tasks ("12_3"), of scripts that write to ``folder``.
+        folder: their directory.
+        watcher: is told the states, and the last line of the log of a job that runs.
+        ask: who knows the states.
+        pause: sleeps for so many seconds.
+        clock: the time in seconds.
+
+    Raises:
+        SlurmError: if Slurm gives no answer for SILENCE_S.
+    """
+    begin_s = heard_s = clock()
+    unknown_s: dict[str, float] = {}
+    pause_s = FIRST_PAUSE_S
+    while True:
+        try:
+            found = ask(jobs, str(folder))
+        except SlurmError as error:
+            if clock() - heard_s > SILENCE_S:
+                raise
+            watcher.note(f"no answer: {error}")
+        else:
+            heard_s = clock()
+            for job in jobs:
+                if found[job][0] is State.UNKNOWN:
+                    unknown_s.setdefault(job, heard_s)
+                else:
+                    unknown_s.pop(job, None)
+            late = [job for job, since_s in unknown_s.items() if heard_s - since_s < LATE_S]
+            over = [job for job in jobs if found[job][0].over and job not in late]
+            watcher.progress(Progress(_label(found, folder), len(over), len(jobs), heard_s - begin_s, 0.0))
+            if len(over) == len(jobs):
+                return found
+        pause(pause_s)
+        pause_s = min(1.3 * pause_s, LAST_PAUSE_S)
+
+
+def _label(found: dict[str, tuple[State, Ending | None]], folder: Path) -> str:
+    """The first job that is not over, in words."""
+    for job, (state, ending) in found.items():
+        if not state.over:
+            said = last_line(folder / f"{job}.log") if state is State.RUNNING else ""
+            return f"job {job} {explain(state, ending)}{': ' if said else ''}{said}"
+    return "over"
+
+
+def last_line(path: Path, most_bytes: int = 4096) -> str:
+    """The last line of a file that is not empty; nothing if there is none."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - most_bytes))
+            lines = file.read().decode(errors="replace").split("\n")
+    except OSError:
+        return ""
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")

@@ -1,0 +1,69 @@
+"""Which measured runs still lack a simulated counterpart, and the back end that makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from harness.measure import plan
+from harness.measure.plan import BackEnd, Key, Task
+from harness.measure.runner import run
+from harness.measure.session import Watcher
+from harness.spec import jobs
+from harness.spec.experiment import Experiment
+from harness.store.database import Store
+from harness.store.records import COUNTERPARTS, RunRecord
+
+
+def back_end(measured: Mapping[Key, RunRecord], session: str, *, timeline: bool) -> BackEnd:
+    """Simulates tasks on the likeness of the hosts of ``measured``, which has a run for the key of each."""
+    from harness.predict.process_level import Host, Simulated  # noqa: PLC0415 - its compiler takes long to import
+
+    return Simulated(lambda task: Host.of_run(measured[task.key]), session, timeline)
+
+
+def imitates(simulated: RunRecord, measured: RunRecord) -> bool:
+    """Whether a simulated run is the counterpart of a measured one."""
+    if simulated.kind != COUNTERPARTS.get(measured.kind):
+        return False
+    alike = ("digest", "cell", "repeat", "scheduler", "constants")
+    return all(getattr(simulated, field) == getattr(measured, field) for field in alike)
+
+
+def missing(experiment: Experiment, records: Sequence[RunRecord]) -> list[tuple[Task, RunRecord]]:
+    """The simulations of measured runs that are yet to be made, each with the last measured record.
+
+    Left out are cells with a job that the simulator does not know, and what Slurm has scheduled:
+    what it takes to start and to switch jobs is not known. A counterpart counts if it was
+    simulated with the constants of the measured run.
+    """
+    done = plan.recorded(records)
+    lacking = []
+    for task in plan.plan(experiment):
+        if task.scheduler.of_slurm or not all(jobs.simulable(job.program) for job in task.cell.jobs()):
+            continue
+        measured, simulated = done.get(task.key), done.get(task.counterpart.key)
+        if measured and (simulated is None or simulated.constants != measured.constants):
+            lacking.append((task.counterpart, measured))
+    return lacking
+
+
+def complete(
+    experiment: Experiment,
+    records: Sequence[RunRecord],
+    session: str,
+    store: Store,
+    watcher: Watcher,
+    *,
+    timeline: bool = False,
+) -> list[RunRecord]:
+    """Simulate what ``records`` lack; returns the new records, which are stored.
+
+    Raises:
+        StoreError: if one cannot be stored.
+    """
+    lacking = missing(experiment, records)
+    if not lacking:
+        return []
+    measured = {task.key: record for task, record in lacking}
+    simulated = back_end(measured, session, timeline=timeline)
+    return list(run([task for task, _ in lacking], simulated, store, watcher))

@@ -1,0 +1,71 @@
+"""Independent simulations on the ranks of an MPI job, on one node or many."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import as_completed
+
+from mpi4py import MPI
+from mpi4py.futures import MPIPoolExecutor
+
+from harness.predict.pool import Part, Progress, Value
+from workloads.validation import InputError
+
+SHARES = 16
+"""Into so many shares for each worker the work is divided: a message with each part alone takes
+longer than a short simulation, and with few shares some worker would be left with the longest."""
+
+START = "mpiexec -n N python -P -m mpi4py.futures -m harness.cli simulate EXPERIMENT --mpi"
+
+
+class MpiPool:
+    """The workers: all ranks but the first, as ``python -P -m mpi4py.futures`` makes them.
+
+    Attributes:
+        workers: how many.
+        busy_s: processor time that their simulations have taken.
+        wall_s: how long that took.
+
+    Raises:
+        InputError: if there are none.
+    """
+
+    def __init__(self) -> None:
+        size = MPI.COMM_WORLD.size
+        if size < 2 or MPI.COMM_WORLD.rank > 0:
+            raise InputError("--mpi", size, "needs ranks that wait for work", f"start it as {START}")
+        self.workers = size - 1
+        self.busy_s = self.wall_s = 0.0
+
+    def compute(
+        self, parts: Sequence[Part], work: Callable[[Part], Value], progress: Progress
+    ) -> list[Value]:
+        """``work`` of every part, in their order; ``work``, parts and values must be picklable."""
+        begin_s = time.monotonic()
+        results: dict[int, Value] = {}
+        shares = min(len(parts), SHARES * self.workers)
+        with MPIPoolExecutor() as pool:
+            tasks = {pool.submit(_timed, work, parts[first::shares]): first for first in range(shares)}
+            try:
+                for task in as_completed(tasks):
+                    values, busy_s = task.result()
+                    results |= zip(range(tasks[task], len(parts), shares), values, strict=True)
+                    self.busy_s += busy_s
+                    progress(len(results), len(parts))
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+        self.wall_s += time.monotonic() - begin_s
+        return [results[index] for index in range(len(parts))]
+
+    def __str__(self) -> str:
+        times = f"{self.busy_s:.1f} s of processor time in {self.wall_s:.1f} s"
+        speed_up = self.busy_s / self.wall_s if self.wall_s else 0.0
+        return f"simulated by {self.workers} workers: {times}, speed-up {speed_up:.1f}"
+
+
+def _timed(work: Callable[[Part], Value], parts: Sequence[Part]) -> tuple[list[Value], float]:
+    begin_s = time.process_time()
+    values = [work(part) for part in parts]
+    return values, time.process_time() - begin_s

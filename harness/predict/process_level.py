@@ -1,0 +1,310 @@
+"""The back end that simulates tasks: the same jobs, policy and waiting rules, by calculation.
+
+A simulated run is recorded like a measured one and its kind tells it apart, so that whatever
+reads records can put the two side by side.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.measure.calibrate import MEDIANS_US, Constants
+from harness.measure.plan import Task, plan
+from harness.predict.pool import Compute, Progress, compute
+from harness.predict.simulated_jobs import simulated_job
+from harness.simulator.processes.local import rr
+from harness.simulator.processes.machine import SimulatedMachine
+from harness.simulator.processes.model import SWITCHING
+from harness.simulator.processes.outcome import JobOutcome, Outcome, Waits
+from harness.simulator.processes.simulate import simulate
+from harness.spec.experiment import Experiment, Scheduler
+from harness.spec.jobs import alone_s, described
+from harness.spec.machine import MachineSpec
+from harness.store.records import JobRecord, RunRecord
+from workloads import timeline as timelines
+from workloads.validation import InputError
+
+LOCAL = {"other": "eevdf", "rr": "rr"}
+"""The simulated scheduler for each of the kernel's scheduling classes."""
+
+SIMULATOR = "simulator"
+
+MECHANISM = "signals"
+"""What stops and continues processes on a host if nothing else is asked for."""
+
+PLAIN = MachineSpec()
+"""A [machine] table that says nothing."""
+
+SPEED = 30
+"""So many seconds of a run take about one to simulate."""
+
+
+def machine_like(constants: Mapping[str, Any], processors: int, scheduler: Scheduler) -> SimulatedMachine:
+    """A simulated machine with the calibrated ``constants`` of a host (``RunRecord.constants``).
+
+    It has what the ranks have: they take messages to themselves without sending any, look
+    for messages only while they wait, and spin by the wall clock. The kernel's clock ticks at
+    the same time on all processors. What a record made by an earlier version lacks costs nothing.
+    """
+    known = {name: constants.get(name, 0.0) for name in MEDIANS_US}
+    handoff_us = constants.get("handoff_us", known["switch_us"])
+    parts_us = known["send_us"] + known["receive_us"] + (known["serve_us"] + known["poll_us"]) / 2
+    table = None
+    if scheduler.local == "rr" and known["rr_interval_us"] and known["tick_us"]:
+        table = rr.table(max(1, round(known["rr_interval_us"] / known["tick_us"])))
+    return SimulatedMachine(
+        processors=processors,
+        context_switch_us=handoff_us,
+        wakeup_us=max(0.0, known["switch_us"] - handoff_us),
+        idle_wakeup_us=max(0.0, (known["wakeup_us"] or known["switch_us"]) - handoff_us),
+        # The calibrated latency is that of a whole message, from the call that sends to the one that has it.
+        latency_us=max(0.0, known["latency_us"] - parts_us),
+        send_us=known["send_us"],
+        receive_us=known["receive_us"],
+        serve_us=known["serve_us"],
+        poll_us=known["poll_us"] / 2,
+        rule_switch_us=known["switch_us"],
+        rule_latency_us=known["latency_us"],
+        local=LOCAL[scheduler.local],
+        dispatch_table=table,
+        messages_to_self=False,
+        handles_when_waiting=True,
+        timers="synchronised",
+        spin_clock="wall",
+        tick_us=known["tick_us"] or None,
+        slice_us=known["slice_us"] or None,
+        slot_cost_us=constants.get("slot_cost_us", ()),
+        lateness_us=constants.get("lateness_us", ()),
+        detour_gap_us=constants.get("detour_gap_us", 0.0),
+        detour_length_us=constants.get("detour_length_us", 0.0),
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Host:
+    """What a simulated run imitates.
+
+    Attributes:
+        processors: ids of the cores that stand for the simulated processors.
+        constants: the host's calibrated constants, as in ``RunRecord.constants``; without any the
+            simulated machine is that of Dusseau et al. 1996.
+        spec: the [machine] table, which goes before the constants.
+        conditions: of the run that is imitated, if there is one.
+        digest: of its experiment, which may be known from its records only.
+    """
+
+    processors: Sequence[int]
+    constants: Mapping[str, Any]
+    spec: MachineSpec = PLAIN
+    conditions: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    digest: str | None = None
+
+    @classmethod
+    def of_run(cls, measured: RunRecord) -> Host:
+        """The host on which ``measured`` was made; what that run warned of is not the host's."""
+        conditions = {key: value for key, value in measured.conditions.items() if key != "warnings"}
+        return cls(measured.processors, measured.constants, conditions=conditions, digest=measured.digest)
+
+    @classmethod
+    def of_calibration(cls, constants: Constants | None, task: Task) -> Host:
+        """A host with these constants on which ``task`` is to be run."""
+        scheduler = task.scheduler
+        mechanism = MECHANISM if scheduler.mechanism == "auto" else scheduler.mechanism
+        known = constants.of_run(mechanism if scheduler.policy.needs_mechanism else "") if constants else {}
+        return cls(range(task.experiment.processors), known, task.cell.machine)
+
+    def machine(self, scheduler: Scheduler) -> SimulatedMachine:
+        """The machine that runs under ``scheduler`` are simulated on.
+
+        It is the host's likeness unless the [machine] table asks for another local scheduler than
+        the host's; then it is the paper's machine, with the host's context switch and latency.
+
+        Raises:
+            InputError: below ``machine``, for values that do not fit together.
+        """
+        given = self.spec.given()
+        try:
+            if self.constants and given.get("local", "eevdf") == "eevdf":
+                given.pop("local", None)
+                likeness = machine_like(self.constants, len(self.processors), scheduler)
+                return dataclasses.replace(likeness, **given)
+            costs = {"context_switch_us": "handoff_us", "latency_us": "latency_us"}
+            known = {key: self.constants[name] for key, name in costs.items() if self.constants}
+            return SimulatedMachine(**{"processors": len(self.processors), **known, **given})
+        except InputError as error:
+            raise error.under("machine") from None
+
+
+@dataclasses.dataclass(frozen=True)
+class Simulated:
+    """Simulates tasks process by process.
+
+    Attributes:
+        host: tells the host to imitate for each task.
+        session: the invocation of Lockstep that simulates.
+        timeline: whether the ranks record what they do when.
+    """
+
+    host: Callable[[Task], Host]
+    session: str = ""
+    timeline: bool = False
+
+    def refusal(self, task: Task) -> InputError | None:
+        """Commands and malleable programs are not simulated."""
+        try:
+            self.host(task).machine(task.scheduler)
+            for job in task.jobs:
+                simulated_job(job)
+        except InputError as error:
+            return error
+        return None
+
+    def guess_s(self, task: Task) -> float:
+        """From what the programs are made to take alone."""
+        return sum(alone_s(job.program) for job in task.jobs) / SPEED
+
+    def run(self, task: Task) -> RunRecord:
+        """Simulate ``task``."""
+        begin_s = time.monotonic()
+        host, scheduler = self.host(task), task.scheduler
+        outcome = simulate(
+            [simulated_job(job) for job in task.jobs],
+            host.machine(scheduler),
+            scheduler.policy,
+            blocking=scheduler.blocking,
+            spin_switches=scheduler.spin_switches,
+            seed=task.experiment.seed,
+            repeat=task.repeat,
+            # Cells are different machines' runs: chance must not favour the same jobs in all of them.
+            stream=task.cell.index,
+            timeline=self.timeline,
+        )
+        return task.record(
+            self.session,
+            digest=host.digest or task.experiment.digest,
+            processors=host.processors,
+            constants=host.constants,
+            mechanism="",
+            mechanism_reason="",
+            launcher=SIMULATOR,
+            wall_s=time.monotonic() - begin_s,
+            failure=outcome.failure,
+            conditions=host.conditions,
+            jobs=tuple(_job(job, task, outcome.failure) for job in outcome.jobs),
+            ranks=tuple(_ranks(outcome, task, host.processors)),
+            switches=(),
+        )
+
+
+def predict(
+    experiment: Experiment, constants: Constants | None, progress: Progress, compute: Compute = compute
+) -> list[RunRecord]:
+    """The runs of all cells of ``experiment``, simulated with these constants.
+
+    ``compute`` has the parts of the work done, wherever that is. The same arguments give the
+    same runs.
+
+    Raises:
+        InputError: for a run that the simulator cannot carry out.
+    """
+    back_end = Simulated(partial(Host.of_calibration, constants))
+    tasks = [task.counterpart for task in plan(experiment, experiment.cells)]
+    for task in tasks:
+        if error := back_end.refusal(task):
+            raise error
+    return compute(tasks, back_end.run, progress)
+
+
+def _job(job: JobOutcome, task: Task, failure: str) -> JobRecord:
+    (program,) = (one.program for one in task.jobs if one.number == job.number)
+    return JobRecord(
+        job=job.number,
+        program=described(program),
+        processes=len(job.placement),
+        placement=job.placement,
+        arrival_ns=job.arrival_ns,
+        start_ns=job.start_ns,
+        finish_ns=job.finish_ns,
+        failure="" if job.finish_ns is not None else failure or "not finished",
+    )
+
+
+def _ranks(outcome: Outcome, task: Task, processors: Sequence[int]) -> Iterator[dict[str, Any]]:
+    """The rank records of the jobs that finished, with timelines if the outcome has one."""
+    spans = _spans(outcome)
+    process = 0
+    for job in sorted(task.jobs, key=lambda job: (job.arrival_s, job.number)):
+        ours = next(one for one in outcome.jobs if one.number == job.number)
+        phases = simulated_job(job).program.phase_count()
+        for rank in range(len(ours.placement) if ours.finish_ns is not None else 0):
+            record = _rank(ours, rank, processors[ours.placement[rank]]) | {"phases": phases}
+            if len(spans):
+                mine = spans[spans[:, 0] == process + rank]
+                record["timeline"] = _packed(mine, ours.processes[rank].start_ns)
+            yield record
+        process += job.program.processes
+
+
+def _rank(job: JobOutcome, rank: int, processor: int) -> dict[str, Any]:
+    """A rank record (docs/formats.md); the waits of all ranks of a job stand with rank 0."""
+    process = job.processes[rank]
+    spent = process.spent_ns
+    record = {
+        "job": job.number,
+        "rank": rank,
+        "processes": len(job.placement),
+        "processor": processor,
+        "host": SIMULATOR,
+        "pid": 0,
+        "start_ns": process.start_ns,
+        "finish_ns": process.finish_ns,
+        "cpu_ns": sum(spent[:SWITCHING]),
+        "computing_ns": spent[0],
+        "communicating_ns": spent[1],
+        "synchronizing_ns": spent[2],
+        "switching_ns": spent[SWITCHING],
+        "voluntary_switches": 0,
+        "involuntary_switches": process.dispatches,
+        "run_queue_ns": 0,
+        "served": 0,
+        "rechecks": 0,
+        "waits": {
+            "barrier": _waits(job.barriers if rank == 0 else None),
+            "read": _waits(job.reads if rank == 0 else None),
+        },
+    }
+    if job.bursts_ns:
+        record["responses_ns"] = list(job.bursts_ns)
+    return record
+
+
+def _spans(outcome: Outcome) -> NDArray[np.int64]:
+    """What each process did: rows of (process, activity, begin, end), in order of time."""
+    parts = [np.empty((0, 4), dtype=np.int64)]
+    for processor in range(len(outcome.spent_ns)):
+        began, _, process, activity = outcome.timeline[outcome.timeline[:, 1] == processor].T
+        ended = np.append(began, outcome.end_ns)[1:]  # empty on a processor that nobody used
+        used = (process >= 0) & (ended > began)
+        parts.append(np.stack([process, activity, began, ended], axis=1)[used])
+    rows = np.concatenate(parts)
+    return rows[np.argsort(rows[:, 2], kind="stable")]
+
+
+def _packed(spans: NDArray[np.int64], start_ns: int) -> str:
+    """The beginning of the spans of one process as the timeline of a rank that began at ``start_ns``."""
+    kept = spans[: timelines.ROWS]
+    peer = np.full(len(kept), -1, dtype=np.int64)
+    columns = [timelines.RAN + kept[:, 1], kept[:, 2] - start_ns, kept[:, 3] - start_ns, peer]
+    return base64.b64encode(timelines.pack(np.stack(columns, axis=1))).decode()
+
+
+def _waits(waits: Waits | None) -> dict[str, int]:
+    return dataclasses.asdict(waits or Waits(0, 0, 0, 0)) | {"blocks": waits.blocked if waits else 0}

@@ -1,0 +1,92 @@
+"""Replications: independent streams of jobs until the mean is known well enough."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from harness.analyse.statistics import half_width
+from harness.simulator.jobs.metrics import Metrics
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A mean with the half-width of its 95 % interval.
+
+    ``half`` is None for fewer than two values; ``saturated`` says that the policy could not
+    keep up in some replication: then the mean does not exist and is infinite.
+    """
+
+    mean: float
+    half: float | None
+    n: int
+    saturated: bool = False
+
+
+def mean_of(values: Sequence[float], saturated: bool = False) -> Mean:
+    """Mean and half-width by Student's t over independent replications."""
+    n = len(values)
+    if saturated:
+        return Mean(math.inf, None, n, True)
+    return Mean(statistics.fmean(values), half_width(values), n)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """When to stop replicating.
+
+    Attributes:
+        half_width: relative half-width of the interval to reach.
+        least: replications at least.
+        most: replications at most; the interval is then wider, and shows it.
+    """
+
+    half_width: float = 0.05
+    least: int = 3
+    most: int = 200
+
+
+@dataclass(frozen=True)
+class Replications:
+    """What the replications of one policy gave; ``stuck`` of them were saturated and have no metrics."""
+
+    metrics: tuple[Metrics, ...]
+    stuck: int = 0
+
+    @property
+    def saturated(self) -> bool:
+        """Whether the policy counts as saturated: it could not keep up in some replication."""
+        return self.stuck > 0
+
+    def mean(self, name: str) -> Mean:
+        """Mean of one metric over the replications."""
+        return mean_of([getattr(m, name) for m in self.metrics], self.saturated)
+
+
+def replicate(one: Callable[[np.random.Generator], Metrics | None], seed: int, plan: Plan) -> Replications:
+    """Replications of ``one`` until the interval of the mean response time is narrow enough.
+
+    ``one`` simulates with its own generator and returns None if the policy is saturated; no
+    more than ``plan.least`` are then tried. The n-th replication of a seed has the same
+    random numbers for every policy.
+    """
+    found: list[Metrics] = []
+    stuck = 0
+    for n in range(plan.most):
+        metrics = one(np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(n,))))
+        if metrics is None:
+            stuck += 1
+        else:
+            found.append(metrics)
+        if n + 1 >= plan.least and (stuck or _known(found, plan.half_width)):
+            break
+    return Replications(tuple(found), stuck)
+
+
+def _known(found: Sequence[Metrics], half_width: float) -> bool:
+    now = mean_of([m.response_s for m in found])
+    return now.half is not None and now.half <= half_width * now.mean

@@ -1,0 +1,135 @@
+"""A run as Chrome trace events, which Perfetto and chrome://tracing show.
+
+Source of the format: "Trace Event Format", Google 2016; Perfetto, "Legacy JSON trace format".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from coordinator.workload import Switch
+from harness.analyse.timelines import (
+    BLOCKED,
+    COMMUNICATING,
+    PREEMPTED,
+    SYNCHRONIZING,
+    Message,
+    Span,
+    occupancy,
+)
+
+Event = dict[str, Any]
+
+MEASURED, SIMULATED = 1, 2
+"""Process ids of the two sides in the trace."""
+
+SLOTS, RANKS = 900, 1000
+"""Thread ids: a processor has its own number, the table of slots SLOTS, ranks follow RANKS."""
+
+STATES = {
+    COMMUNICATING: "read: spin",
+    SYNCHRONIZING: "barrier: spin",
+    BLOCKED: "wait: blocked",
+    PREEMPTED: "ready: another runs",
+}
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of the trace: the spans and messages of a run, and its changes of slot."""
+
+    pid: int
+    name: str
+    spans: Sequence[Span]
+    messages: Sequence[tuple[int, Message]] = ()
+    switches: Sequence[Switch] = ()
+
+
+def document(sides: Iterable[Side]) -> dict[str, Any]:
+    """The whole trace: {"traceEvents": [...], "displayTimeUnit": "ns"}, times in microseconds.
+
+    Each side is a process whose threads are its processors, showing who had them, its slots,
+    and its ranks, showing what each was doing; messages are flows between ranks. Both sides
+    begin at 0.
+    """
+    events = [event for side in sides for event in _events(side)]
+    return {"traceEvents": events, "displayTimeUnit": "ns"}
+
+
+def _events(side: Side) -> Iterator[Event]:
+    if not side.spans:
+        return
+    start_ns = min(span.begin_ns for span in side.spans)
+    threads = _threads(side.spans)
+    yield _meta(side.pid, 0, "process_name", {"name": side.name})
+    yield _meta(side.pid, 0, "process_sort_index", {"sort_index": side.pid})
+    for processor, lane in sorted(occupancy(side.spans).items()):
+        yield from _named(side.pid, processor, f"processor {processor}")
+        for span in lane:
+            times = span.begin_ns - start_ns, span.end_ns - span.begin_ns
+            yield _slice(side.pid, processor, f"job {span.job}", "processor", *times, {"rank": span.rank})
+    for (job, rank), thread in threads.items():
+        yield from _named(side.pid, thread, f"job {job}, rank {rank}")
+    for span in side.spans:
+        thread = threads[span.job, span.rank]
+        name = STATES.get(span.state, span.state)
+        times = span.begin_ns - start_ns, span.end_ns - span.begin_ns
+        yield _slice(side.pid, thread, name, "rank", *times, {"processor": span.processor})
+    yield from _slots(side, start_ns)
+    yield from _flows(side, threads, start_ns)
+
+
+def _threads(spans: Iterable[Span]) -> dict[tuple[int, int], int]:
+    ranks = sorted({(span.job, span.rank) for span in spans})
+    return {rank: RANKS + number for number, rank in enumerate(ranks)}
+
+
+def _slots(side: Side, start_ns: int) -> Iterator[Event]:
+    if not side.switches:
+        return
+    yield from _named(side.pid, SLOTS, "slots")
+    begins = [switch.due_ns + switch.lateness_ns for switch in side.switches]
+    ends = [*begins[1:], max(span.end_ns for span in side.spans)]
+    for switch, begin, end in zip(side.switches, begins, ends, strict=True):
+        if end > begin >= start_ns:
+            late = {"lateness_us": switch.lateness_ns / 1e3, "skew_us": switch.skew_ns / 1e3}
+            yield _slice(side.pid, SLOTS, f"slot {switch.slot}", "slot", begin - start_ns, end - begin, late)
+
+
+def _flows(side: Side, threads: Mapping[tuple[int, int], int], start_ns: int) -> Iterator[Event]:
+    """A flow for each message of which both ends are known."""
+    sent = {(job, m.sender, m.receiver, m.count): m for job, m in side.messages if m.sent}
+    kinds = ("arrival", "completion", "request", "response")
+    for job, message in side.messages:
+        if message.sent or (job, message.sender, message.receiver, message.count) not in sent:
+            continue
+        before = sent[job, message.sender, message.receiver, message.count]
+        common = {
+            "cat": "message",
+            "name": kinds[message.kind],
+            "pid": side.pid,
+            "id": f"{job}.{message.sender}.{message.receiver}.{message.count}",
+        }
+        begin = {"ph": "s", "tid": threads[job, message.sender], "ts": (before.at_ns - start_ns) / 1e3}
+        at_us = max(message.at_ns, before.at_ns) - start_ns
+        end = {"ph": "f", "bp": "e", "tid": threads[job, message.receiver], "ts": at_us / 1e3}
+        yield common | begin
+        yield common | end
+
+
+def _slice(
+    pid: int, tid: int, name: str, category: str, begin_ns: int, lasts_ns: int, more: Mapping[str, Any]
+) -> Event:
+    times = {"ts": begin_ns / 1e3, "dur": lasts_ns / 1e3}
+    return {"ph": "X", "pid": pid, "tid": tid, "name": name, "cat": category, **times, "args": dict(more)}
+
+
+def _named(pid: int, tid: int, name: str) -> Iterator[Event]:
+    yield _meta(pid, tid, "thread_name", {"name": name})
+    yield _meta(pid, tid, "thread_sort_index", {"sort_index": tid})
+
+
+def _meta(pid: int, tid: int, name: str, values: Mapping[str, Any]) -> Event:
+    return {"ph": "M", "pid": pid, "tid": tid, "name": name, "args": dict(values)}

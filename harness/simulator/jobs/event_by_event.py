@@ -1,0 +1,237 @@
+"""Any policy on jobs: the policy itself is asked at every event, through its session.
+
+Slower than the kernels but for every policy of the registry, time-sharing ones included.
+A job runs while all its processes do. Cyclic tables cost nothing while nothing happens:
+when a job will end is computed, not waited for.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
+
+import numpy as np
+
+from coordinator.decide.session import Plan, Session
+from coordinator.policies import Policy
+from coordinator.view import Decision, Machine
+from harness.simulator.jobs.model import NEVER_NS, Integers, Jobs, Outcome
+from workloads.validation import InputError
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Processors in use between decisions: ``busy[i]`` on average from ``time_ns[i]`` on."""
+
+    time_ns: Integers
+    busy: np.ndarray
+
+
+@dataclass
+class _Share:
+    """When in a table one job runs: ascending intervals from its beginning, and their sum."""
+
+    begins_ns: list[int] = field(default_factory=list)
+    ends_ns: list[int] = field(default_factory=list)
+    before_ns: list[int] = field(default_factory=list)
+    """Service up to the beginning of each interval."""
+    cycle_ns: int = NEVER_NS
+
+    @property
+    def total_ns(self) -> int:
+        """Service in one pass of the table."""
+        return self.before_ns[-1] + self.ends_ns[-1] - self.begins_ns[-1] if self.begins_ns else 0
+
+    def served_ns(self, time_ns: int) -> int:
+        """Service in the first ``time_ns`` after the beginning of the table."""
+        if not self.begins_ns:
+            return 0
+        cycles, rest = divmod(time_ns, self.cycle_ns)
+        last = bisect_right(self.begins_ns, rest) - 1
+        part = 0
+        if last >= 0:
+            part = self.before_ns[last] + min(rest, self.ends_ns[last]) - self.begins_ns[last]
+        return cycles * self.total_ns + part
+
+    def reached_ns(self, service_ns: int) -> int:
+        """When, after the beginning, so much service (more than none) will have been given."""
+        if not self.begins_ns:
+            return NEVER_NS
+        cycles = (service_ns - 1) // self.total_ns
+        rest = service_ns - cycles * self.total_ns
+        if cycles and self.cycle_ns == NEVER_NS:
+            return NEVER_NS
+        last = bisect_left(self.before_ns, rest) - 1
+        return cycles * self.cycle_ns + self.begins_ns[last] + rest - self.before_ns[last]
+
+
+def _shares(decision: Decision) -> dict[int, _Share]:
+    """For each placed job its share of the table; an endless slot counts as very long."""
+    lengths = [NEVER_NS if slot.length_ns is None else slot.length_ns for slot in decision.slots]
+    begins = [0, *accumulate(lengths)]
+    cycle_ns = begins[-1] if decision.cyclic and begins[-1] < NEVER_NS else NEVER_NS
+    shares = {number: _Share(cycle_ns=cycle_ns) for number in decision.placements}
+    needed = {number: len(place) for number, place in decision.placements.items()}
+    for slot, begin, length in zip(decision.slots, begins, lengths, strict=False):
+        counts: dict[int, int] = {}
+        for jobs in slot.runs:
+            if len(jobs) > 1:
+                raise InputError(
+                    "policy", "local", "leaves processors to the local scheduler", "simulate its processes"
+                )
+            for job in jobs:
+                counts[job] = counts.get(job, 0) + 1
+        for job, count in counts.items():
+            if count == needed[job]:
+                share = shares[job]
+                share.before_ns.append(share.total_ns)
+                share.begins_ns.append(begin)
+                share.ends_ns.append(begin + length)
+    return shares
+
+
+class _Run:
+    """One simulation in progress."""
+
+    def __init__(self, jobs: Jobs, processors: int, policy: Policy, malleable: bool) -> None:
+        self.jobs = jobs
+        self.malleable = malleable
+        self.session = Session(policy, Machine(processors), jobs.views(malleable=malleable))
+        n = len(jobs)
+        self.start_ns = np.full(n, NEVER_NS)
+        self.finish_ns = np.full(n, NEVER_NS)
+        self.first = np.full(n, -1)
+        self.held_ns = np.zeros(n)
+        self.places: dict[int, tuple[int, ...]] = {}
+        self.used: list[tuple[int, float]] = []
+        self.left_ns: dict[int, int] = {}
+        self.sizes: dict[int, int] = {}
+        self.shares: dict[int, _Share] = {}
+        self.plan: Plan | None = None
+        self.now_ns = 0
+
+    def follow(self, plan: Plan) -> None:
+        """Put a plan into force, now."""
+        for number, place in plan.decision.placements.items():
+            size = len(place)
+            if self.sizes.get(number) != size:
+                self._resize(number, size)
+                self.places[number] = place
+                self.first[number] = place[0] if place == tuple(range(place[0], place[0] + size)) else -1
+        self.plan = plan
+        self.shares = _shares(plan.decision)
+
+    def _resize(self, number: int, size: int) -> None:
+        new_ns = self._time_ns(number, size)
+        if number in self.sizes:
+            old_ns = self._time_ns(number, self.sizes[number])
+            self.left_ns[number] = max(0, int(np.rint(self.left_ns[number] * (new_ns / old_ns))))
+        else:
+            self.left_ns[number] = new_ns
+        self.sizes[number] = size
+
+    def _time_ns(self, number: int, size: int) -> int:
+        return self.jobs.time_ns(number, size)
+
+    def ending(self) -> tuple[int, int]:
+        """When the next job ends, and which; NEVER_NS if none is running."""
+        if self.plan is None:
+            return NEVER_NS, -1
+        offset_ns = self.now_ns - self.plan.start_ns
+        ends = (
+            (self.plan.start_ns + share.reached_ns(share.served_ns(offset_ns) + self.left_ns[n]), n)
+            if self.left_ns[n]
+            else (self.now_ns, n)
+            for n, share in self.shares.items()
+        )
+        return min(ends, default=(NEVER_NS, -1))
+
+    def table_end_ns(self) -> int:
+        """When the table is used up, NEVER_NS if it goes on."""
+        end_ns = self.plan.cycle.end_ns if self.plan else None
+        return NEVER_NS if end_ns is None else end_ns
+
+    def go_to(self, time_ns: int) -> None:
+        """Let time pass, without a decision."""
+        if self.plan is not None and time_ns > self.now_ns:
+            begin_ns, end_ns = self.now_ns - self.plan.start_ns, time_ns - self.plan.start_ns
+            work_ns = 0
+            for number, share in self.shares.items():
+                before_ns = share.served_ns(begin_ns)
+                service_ns = share.served_ns(end_ns) - before_ns
+                if service_ns and self.start_ns[number] == NEVER_NS:
+                    self.start_ns[number] = self.plan.start_ns + share.reached_ns(before_ns + 1) - 1
+                self.left_ns[number] -= service_ns
+                self.held_ns[number] += service_ns * self.sizes[number]
+                work_ns += service_ns * self.sizes[number]
+            self.used.append((self.now_ns, work_ns / (time_ns - self.now_ns)))
+        self.now_ns = time_ns
+
+    def outcome(self, arrivals: list[int]) -> tuple[Outcome, Usage]:
+        """All jobs, which came at ``arrivals``, and the use of the processors."""
+        sizes = np.array([self.sizes[n] for n in range(len(self.jobs))], dtype=float)
+        if self.malleable:
+            sizes = self.held_ns / np.maximum(1, self.finish_ns - self.start_ns)
+        outcome = Outcome(
+            replace(self.jobs, submit_ns=np.array(arrivals, dtype=np.int64)),
+            self.session.machine.processors,
+            self.start_ns,
+            self.finish_ns,
+            sizes,
+            self.first,
+            places={} if self.malleable else self.places,
+        )
+        times, busy = zip(*self.used, strict=True) if self.used else ((), ())
+        return outcome, Usage(np.array(times, dtype=np.int64), np.array(busy))
+
+
+def simulate(
+    jobs: Jobs,
+    processors: int,
+    policy: Policy,
+    *,
+    malleable: bool = False,
+    population: int | None = None,
+    watch: Callable[[Plan, int], None] | None = None,
+) -> tuple[Outcome, Usage]:
+    """Simulate ``jobs`` under any policy that says which job runs where.
+
+    Departures come before arrivals, and those before ends of tables. With ``population``
+    the system is closed: so many jobs arrive at time 0, and each departure brings the next
+    one; their times of arrival are in the outcome. ``watch`` is called with every plan and
+    the time from which it is in force.
+
+    Raises:
+        InputError: for a policy that leaves the processors to the local scheduler, or a job
+            that is larger than the machine.
+    """
+    jobs.check(processors)
+    run = _Run(jobs, processors, policy, malleable)
+    arrivals = [0] * min(population, len(jobs)) if population else jobs.submit_ns.tolist()
+    arrived = 0
+    unfinished = len(jobs)
+    while unfinished:
+        end_ns, ending = run.ending()
+        arrival_ns = arrivals[arrived] if arrived < len(arrivals) else NEVER_NS
+        time_ns = min(end_ns, arrival_ns, run.table_end_ns())
+        if time_ns >= NEVER_NS:
+            raise RuntimeError("the policy lets nobody run while jobs wait")
+        run.go_to(time_ns)
+        if end_ns == time_ns:
+            run.finish_ns[ending] = time_ns
+            del run.left_ns[ending], run.shares[ending]
+            unfinished -= 1
+            if len(arrivals) < len(jobs):
+                arrivals.append(time_ns)
+            plan = run.session.depart(ending, time_ns)
+        elif arrival_ns == time_ns:
+            plan = run.session.arrive(arrived, time_ns)
+            arrived += 1
+        else:
+            plan = run.session.slot_end(time_ns)
+        run.follow(plan)
+        if watch is not None:
+            watch(plan, time_ns)
+    return run.outcome(arrivals)

@@ -1,0 +1,1 @@
+"""The simulator of processes: every message, clock tick and context switch."""

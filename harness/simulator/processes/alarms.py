@@ -1,0 +1,41 @@
+"""What wakes a process: a message, or the end of its time to think."""
+
+from __future__ import annotations
+
+from harness.simulator.compiled import hot, step
+from harness.simulator.processes.events import set_timer
+from harness.simulator.processes.local import scheduler
+from harness.simulator.processes.model import State
+from harness.simulator.processes.noise import detour
+from harness.simulator.processes.processor import enqueue, reconsider
+
+
+@hot
+def wake(state: State, q: int) -> None:
+    """Something came for blocked process ``q``: it has kernel priority until it has seen to it."""
+    process = state.processes[q]
+    process.kernel = 1
+    scheduler.wake(state, process)
+    enqueue(state, q, False)
+    reconsider(state, process.processor)
+
+
+@step
+def ring_alarms(state: State, p: int) -> None:
+    """Wake every process of processor ``p`` whose time to think is over; begin a detour that is due."""
+    processor = state.processors[p]
+    clock = state.clock[0]
+    if processor.detour_ns <= clock.now_ns:
+        clock.ticks += 1
+        detour(state, p)
+    processor.alarm_ns = processor.detour_ns
+    for k in range(processor.residents):
+        q = state.residents[p, k]
+        process = state.processes[q]
+        if process.alarm_ns <= clock.now_ns:
+            process.alarm_ns = clock.never_ns
+            process.wait_began_ns = clock.now_ns
+            process.replied = 1
+            wake(state, q)
+        processor.alarm_ns = min(processor.alarm_ns, process.alarm_ns)
+    set_timer(state, p)

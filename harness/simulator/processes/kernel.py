@@ -1,0 +1,118 @@
+"""The event loop.
+
+It returns to Python when a job has finished, when compute times run out, at the end of a
+table of slots that does not repeat, when the timeline is full, at a given time, and after
+EVENTS events, so that an interrupt is noticed; the next call goes on where the last one stopped.
+"""
+
+from __future__ import annotations
+
+from harness.simulator.compiled import entry, hot, step
+from harness.simulator.processes.alarms import ring_alarms
+from harness.simulator.processes.local import scheduler
+from harness.simulator.processes.model import (
+    ENTERING,
+    GOING,
+    PAUSED,
+    READY,
+    TABLE_END,
+    TIMELINE_FULL,
+    UNTIL,
+    State,
+)
+from harness.simulator.processes.processor import reconsider, tick
+from harness.simulator.processes.program import end_activity, receive, take_over
+
+EVENTS = 1 << 20
+"""They take a fraction of a second."""
+
+
+@entry
+def advance(state: State) -> int:
+    """Let events happen, ``state`` modified in place, until Python is needed; returns why."""
+    clock = state.clock[0]
+    clock.status = GOING
+    mask = len(state.messages) - 1
+    if clock.new_plan:
+        clock.new_plan = 0
+        apply_slot(state)
+    events = 0
+    while clock.status == GOING:
+        events += 1
+        message = state.messages[clock.head & mask]
+        timer = state.timers[1]
+        message_ns = message >> clock.shift
+        timer_ns = timer >> clock.shift
+        if min(message_ns, timer_ns) >= clock.next_ns:
+            end_slot(state)
+        elif message_ns <= timer_ns:
+            clock.now_ns = message_ns
+            clock.head += 1
+            receive(state, message & ((1 << clock.shift) - 1))
+        else:
+            clock.now_ns = timer_ns
+            clock.timers += 1
+            expire(state, timer & ((1 << clock.shift) - 1))
+        if clock.recorded > clock.recording and clock.status == GOING:
+            clock.status = TIMELINE_FULL
+        elif events >= EVENTS and clock.status == GOING:
+            clock.status = PAUSED
+    return int(clock.status)
+
+
+@hot
+def expire(state: State, p: int) -> None:
+    """The earliest timer of processor ``p`` has run out."""
+    processor = state.processors[p]
+    now_ns = state.clock[0].now_ns
+    if processor.activity_ns <= now_ns < min(processor.tick_ns, processor.alarm_ns):
+        if processor.switching:
+            take_over(state, p)
+        else:
+            end_activity(state, p)
+    elif processor.tick_ns <= now_ns:
+        state.clock[0].ticks += 1
+        tick(state, p)
+    else:
+        ring_alarms(state, p)
+
+
+@step
+def end_slot(state: State) -> None:
+    """A slot has ended, or the time that the caller set has come."""
+    clock = state.clock[0]
+    clock.now_ns = clock.next_ns
+    if clock.until_ns <= clock.slot_end_ns + clock.late_ns:
+        clock.status = UNTIL
+    elif clock.slot + 1 == len(state.slots) and not clock.cyclic:
+        clock.status = TABLE_END
+    else:
+        clock.slot = (clock.slot + 1) % len(state.slots)
+        clock.slot_end_ns += state.slot_ns[clock.slot]
+        draw_lateness(state)
+        clock.next_ns = min(clock.slot_end_ns + clock.late_ns, clock.until_ns)
+        apply_slot(state)
+
+
+@step
+def draw_lateness(state: State) -> None:
+    """How late the slot in force is going to end."""
+    clock = state.clock[0]
+    clock.random = (clock.random * 1103515245 + 12345) & 0x7FFFFFFF
+    clock.late_ns = state.lateness_ns[(clock.random >> 8) % len(state.lateness_ns)]
+
+
+@step
+def apply_slot(state: State) -> None:
+    """Let on every processor only those run whom the slot in force allows."""
+    slot = state.slots[state.clock[0].slot]
+    for q in range(len(state.processes)):
+        process = state.processes[q]
+        process.allowed = slot[q]
+        if process.state == ENTERING:
+            scheduler.enter(state, process)
+            process.state = READY
+    state.clock[0].changing = 1
+    for p in range(len(state.processors)):
+        reconsider(state, p)
+    state.clock[0].changing = 0

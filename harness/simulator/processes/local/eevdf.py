@@ -1,0 +1,163 @@
+"""Earliest eligible virtual deadline first: the default class of Linux since 6.6.
+
+Every runnable process has a virtual run time, which passes while it runs (all weights are
+equal here), and a virtual deadline one slice later. A process is eligible if it has had no
+more than the average of all that are queued; of the eligible the one with the earliest
+deadline runs. As in Linux 6.12 and later:
+
+- the running process keeps the processor while it is eligible and its slice lasts (run to
+  parity); its slice is looked at in the clock tick and when a process wakes;
+- a process that wakes is placed as far before or behind the average as it was when it went to
+  sleep (its lag); a running process that is past the average gives way to it;
+- a process that goes to sleep having had more than its share stays in the competition until
+  it would be picked (delayed dequeue); its debt is then forgotten.
+
+Sources: Stoica and Abdel-Wahab, "Earliest Eligible Virtual Deadline First", 1995; Linux 6.18,
+kernel/sched/fair.c: pick_eevdf, place_entity, update_deadline, requeue_delayed_entity.
+"""
+
+from __future__ import annotations
+
+from harness.simulator.compiled import hot, step
+from harness.simulator.processes.local.svr4 import Table
+from harness.simulator.processes.model import BLOCKED, NOBODY, READY, RUNNING, TAKING_OVER, Records, State
+
+BOOSTS_WOKEN = False
+
+SLICE_NS = 1_400_000
+"""Base slice with two processors: 0.7 ms (1 + log2(processors)), at most three times."""
+
+TICK_NS = 4_000_000
+"""HZ = 250."""
+
+
+def table() -> Table:
+    """No dispatch table: one row that never does anything."""
+    return [(2**31 - 1, 0, 0, 2**31 - 1, 0)]
+
+
+@hot
+def queued(process: Records) -> bool:
+    """Whether it takes part in the average: runnable, or asleep with a debt."""
+    if process.state == BLOCKED:
+        return bool(process.delayed)
+    return bool(process.allowed and (READY <= process.state <= RUNNING))
+
+
+@step
+def average(state: State, p: int) -> int:
+    """Average virtual run time of processor ``p``'s queue, rounded up; if empty, the last one."""
+    processor = state.processors[p]
+    total = 0
+    count = 0
+    for k in range(processor.residents):
+        process = state.processes[state.residents[p, k]]
+        if queued(process):
+            total += process.virtual_ns - processor.average_ns
+            count += 1
+    if count > 0:
+        processor.average_ns -= -total // count
+    return int(processor.average_ns)
+
+
+@hot
+def settle(state: State, p: int) -> bool:
+    """Charge the running process up to now; True if its slice has ended, and a new one begins."""
+    processor = state.processors[p]
+    q = processor.current
+    if q == NOBODY or state.processes[q].state != RUNNING:
+        return False
+    process = state.processes[q]
+    now_ns = state.clock[0].now_ns
+    process.virtual_ns += now_ns - processor.charged_ns
+    processor.charged_ns = now_ns
+    if process.virtual_ns < process.deadline_ns:
+        return False
+    process.deadline_ns = process.virtual_ns + state.machine[0].slice_ns
+    return True
+
+
+@step
+def best(state: State, p: int) -> int:
+    """The ready process that is to run next on processor ``p``, or NOBODY."""
+    while True:
+        mean_ns = average(state, p)
+        found = NOBODY
+        for k in range(state.processors[p].residents):
+            q = state.residents[p, k]
+            process = state.processes[q]
+            if process.state in (RUNNING, TAKING_OVER) or not queued(process) or process.virtual_ns > mean_ns:
+                continue
+            if found == NOBODY or precedes(process, state.processes[found]):
+                found = q
+        if found == NOBODY:
+            return least(state, p)
+        if state.processes[found].state != BLOCKED:
+            return found
+        state.processes[found].delayed = 0
+        state.processes[found].debt_ns = 0
+
+
+@step
+def least(state: State, p: int) -> int:
+    """The ready process with the least virtual run time, or NOBODY: nobody is eligible."""
+    found = NOBODY
+    for k in range(state.processors[p].residents):
+        q = state.residents[p, k]
+        process = state.processes[q]
+        if (
+            process.state == READY
+            and process.allowed
+            and (found == NOBODY or process.virtual_ns < state.processes[found].virtual_ns)
+        ):
+            found = q
+    return found
+
+
+@hot
+def precedes(one: Records, other: Records) -> bool:
+    """Whether ``one`` has the earlier deadline; ties go to whoever queued up first."""
+    return bool(
+        one.deadline_ns < other.deadline_ns
+        or (one.deadline_ns == other.deadline_ns and one.order < other.order)
+    )
+
+
+@step
+def outranked(state: State, p: int, q: int) -> bool:
+    """Whether running process ``q`` has to give way to a ready one of processor ``p``."""
+    ended = settle(state, p)
+    process = state.processes[q]
+    eligible = process.virtual_ns <= average(state, p)
+    if eligible and not ended:
+        return False
+    other = best(state, p)
+    if other == NOBODY:
+        return False
+    return bool(not eligible or precedes(state.processes[other], process))
+
+
+@step
+def sleep(state: State, p: int, process: Records) -> None:
+    """The running process is about to block: what it has had too much, it owes, or is owed."""
+    settle(state, p)
+    most_ns = max(2 * state.machine[0].slice_ns, TICK_NS)
+    process.debt_ns = min(max(process.virtual_ns - average(state, p), -most_ns), most_ns)
+    process.delayed = process.debt_ns > 0
+
+
+@step
+def place(state: State, process: Records) -> None:
+    """A process enters or wakes: it joins at the average, with its lag."""
+    p = process.processor
+    settle(state, p)
+    if process.delayed:
+        # It never left; if the others have caught up it owes nothing any more.
+        mean_ns = average(state, p)
+        process.delayed = 0
+        if process.virtual_ns > mean_ns:
+            return
+        process.debt_ns = 0
+    process.virtual_ns = average(state, p) + process.debt_ns
+    process.debt_ns = 0
+    process.deadline_ns = process.virtual_ns + state.machine[0].slice_ns

@@ -1,0 +1,84 @@
+"""What the kernel asks of a processor's local scheduler, whichever it is.
+
+Two families answer: Linux's fair scheduler (:mod:`.eevdf`), and the schedulers with a dispatch
+table (:mod:`.svr4`, of which round robin, SCHED_RR and first come, first served are special
+cases). Nothing outside this module asks which of the two it is.
+"""
+
+from __future__ import annotations
+
+from harness.simulator.compiled import hot, step
+from harness.simulator.processes.local import eevdf, svr4
+from harness.simulator.processes.model import BLOCKED, RUNNING, Records, State
+
+
+@hot
+def enter(state: State, process: Records) -> None:
+    """A new process takes part from now on; it is not ready yet."""
+    if state.machine[0].fair:
+        eevdf.place(state, process)
+    svr4.enter(state, process)
+
+
+@hot
+def wake(state: State, process: Records) -> None:
+    """Something came for a blocked process, which is about to be ready."""
+    if state.machine[0].fair:
+        eevdf.place(state, process)
+
+
+@hot
+def best(state: State, p: int) -> int:
+    """The ready process that is to run next on processor ``p``, or NOBODY."""
+    if state.machine[0].fair:
+        return eevdf.best(state, p)
+    return svr4.best(state, p)
+
+
+@hot
+def outranked(state: State, p: int, q: int) -> bool:
+    """Whether running process ``q`` has to give way to a ready one of processor ``p``."""
+    if state.machine[0].fair:
+        return eevdf.outranked(state, p, q)
+    return svr4.outranked(state, p, q)
+
+
+@step
+def outranked_after_interrupt(state: State, p: int, q: int) -> bool:
+    """The same when an interrupt returns to ``q``: only a fair scheduler looks again then."""
+    running = state.processes[q].state == RUNNING
+    return bool(state.machine[0].fair and running and eevdf.outranked(state, p, q))
+
+
+@hot
+def stop(state: State, p: int, process: Records, to_state: int) -> None:
+    """The running process leaves processor ``p``: it blocks, or others have their turn."""
+    if state.machine[0].fair:
+        if to_state == BLOCKED:
+            eevdf.sleep(state, p, process)
+        else:
+            eevdf.settle(state, p)
+
+
+@step
+def turn_ends(state: State, p: int, process: Records) -> bool:
+    """Whether the clock tick ends the turn of the running process.
+
+    A tick in which a process has kernel priority charges nobody.
+    """
+    if state.machine[0].fair:
+        return eevdf.settle(state, p)
+    return not process.kernel and svr4.tick(state, process)
+
+
+@step
+def update_is_due(state: State, p: int) -> bool:
+    """Whether this clock tick brings processor ``p``'s starvation update; fair schedulers have none."""
+    if state.machine[0].fair:
+        return False
+    processor = state.processors[p]
+    processor.ticks_to_update -= 1
+    if processor.ticks_to_update > 0:
+        return False
+    processor.ticks_to_update = state.machine[0].ticks_per_update
+    return True

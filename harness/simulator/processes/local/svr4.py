@@ -1,0 +1,127 @@
+"""The time-sharing class of UNIX System V Release 4, as in Solaris 2.
+
+Sixty user priorities; each has a row in a dispatch table that users may replace:
+
+    quantum   ticks that a process may run before it is judged
+    tqexp     its new priority when it has used them up
+    slpret    its new priority when it returns from a sleep after more than maxwait seconds
+    maxwait   seconds (updates) since its quantum began, beyond which it is helped
+    lwait     its new priority when it has been ready for more than maxwait seconds
+
+The rules are those of ``ts_tick``, ``ts_wakeup`` and ``ts_update`` in Solaris's ``ts.c``.
+Sources: Goodheart and Cox, The Magic Garden Explained, 1994, chapter 4; manual page
+ts_dptbl(4); Dusseau et al. 1996, section 3.3. With one row the same rules make a round
+robin (:mod:`.round_robin`) and first come, first served (:mod:`.fifo`).
+"""
+
+from __future__ import annotations
+
+from harness.simulator.compiled import hot, step
+from harness.simulator.processes.model import NOBODY, READY, Records, State
+
+KERNEL_PRIORITY = 1 << 20
+"""Above every priority of a user."""
+
+QUANTUM, TQEXP, SLPRET, MAXWAIT, LWAIT = range(5)
+
+Table = list[tuple[int, int, int, int, int]]
+
+BOOSTS_WOKEN = True
+"""A process for which a message comes has kernel priority until it has handled it (section 3.3)."""
+
+
+def table() -> Table:
+    """The default dispatch table of Solaris 2: 60 rows, quanta in ticks of 10 ms."""
+    rows: Table = []
+    for last, quantum, slpret, maxwait, lwait in (
+        (9, 20, 50, 0, 50),
+        (19, 16, 51, 0, 51),
+        (29, 12, 52, 0, 52),
+        (34, 8, 53, 0, 53),
+        (39, 8, 54, 0, 54),
+        (44, 4, 55, 0, 55),
+        (45, 4, 56, 0, 56),
+        (46, 4, 57, 0, 57),
+        (48, 4, 58, 0, 58),
+        (58, 4, 58, 0, 59),
+        (59, 2, 59, 32000, 59),
+    ):
+        rows += [
+            (quantum, max(0, priority - 10), slpret, maxwait, lwait)
+            for priority in range(len(rows), last + 1)
+        ]
+    return rows
+
+
+@step
+def enter(state: State, process: Records) -> None:
+    """Give a new process the middle priority and a full quantum."""
+    process.priority = (len(state.table) - 1) // 2
+    process.ticks_left = state.table[process.priority, QUANTUM]
+    process.seconds_waiting = 0
+
+
+@step
+def tick(state: State, process: Records) -> bool:
+    """Charge a clock tick; True if the quantum is used up, so that others have their turn."""
+    process.ticks_left -= 1
+    if process.ticks_left > 0:
+        return False
+    process.priority = state.table[process.priority, TQEXP]
+    process.ticks_left = state.table[process.priority, QUANTUM]
+    process.seconds_waiting = 0
+    return True
+
+
+@step
+def update(state: State, process: Records, asleep: bool) -> bool:
+    """One more second has passed; True if that raises the process.
+
+    A sleeping process is raised when it wakes.
+    """
+    process.seconds_waiting += 1
+    if asleep or process.seconds_waiting <= state.table[process.priority, MAXWAIT]:
+        return False
+    process.priority = state.table[process.priority, LWAIT]
+    process.seconds_waiting = 0
+    return True
+
+
+@hot
+def wake(state: State, process: Records) -> None:
+    """What it slept for has come: its new user priority."""
+    if process.seconds_waiting > state.table[process.priority, MAXWAIT]:
+        process.priority = state.table[process.priority, SLPRET]
+        process.ticks_left = state.table[process.priority, QUANTUM]
+        process.seconds_waiting = 0
+
+
+@hot
+def level(state: State, process: Records) -> int:
+    """Its priority, temporary kernel priority included."""
+    return KERNEL_PRIORITY if process.kernel and state.machine[0].boosts_woken else process.priority
+
+
+@hot
+def best(state: State, p: int) -> int:
+    """The ready process that is to run next on processor ``p``, or NOBODY."""
+    found = NOBODY
+    highest = -1
+    order = 0
+    for k in range(state.processors[p].residents):
+        q = state.residents[p, k]
+        process = state.processes[q]
+        if process.state == READY and process.allowed:
+            its_level = level(state, process)
+            if its_level > highest or (its_level == highest and process.order < order):
+                found = q
+                highest = its_level
+                order = process.order
+    return found
+
+
+@hot
+def outranked(state: State, p: int, q: int) -> bool:
+    """Whether a ready process of processor ``p`` has a strictly higher priority than ``q``."""
+    other = best(state, p)
+    return other != NOBODY and level(state, state.processes[other]) > level(state, state.processes[q])

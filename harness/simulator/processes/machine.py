@@ -1,0 +1,150 @@
+"""The machine to simulate and the jobs to put on it, as validated plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.simulator.processes import local
+from harness.simulator.processes.local import round_robin
+from harness.simulator.processes.local.svr4 import Table
+from workloads.machine import TICKS_PER_S, check_values
+from workloads.program import Program
+from workloads.validation import InputError, flag, number, one_of, whole
+
+SPIN_CLOCKS = ("processor", "wall")
+
+
+@dataclass(frozen=True)
+class SimulatedMachine:
+    """Processors with a local scheduler each, and a network of constant latency.
+
+    The defaults are the machine of Dusseau et al. 1996, sections 3.2 and 3.3.
+
+    Attributes:
+        processors: how many.
+        context_switch_us: cost of every dispatch.
+        wakeup_us: what it costs more to dispatch a process that a message has just woken.
+        idle_wakeup_us: the same on a processor that was idle; by default no different.
+        latency_us: one-way time of a message; none is lost, each is one packet.
+        rule_switch_us, rule_latency_us: what waiting rules take for the costs of a context switch
+            and a message; by default what these cost.
+        local: name of the local scheduler (``harness.simulator.processes.local.KNOWN``).
+        dispatch_table: rows of (quantum, tqexp, slpret, maxwait, lwait), lowest priority
+            first, in place of the local scheduler's own.
+        quantum_ms: of round-robin; None for its own.
+        timers: whether ticks and updates of different processors are "independent", or
+            "synchronised".
+        reads_served_by: the "process" that a read is addressed to, or the "network", without
+            that process; the latter is what ``read = "rma"`` says of one program.
+        send_us: processor time to send a message.
+        receive_us: processor time to handle a message that has arrived.
+        serve_us: processor time to look up what a read asks for.
+        poll_us: time until a waiting process notices a message.
+        messages_to_self: whether a process's arrival at the barrier whose root it is, and
+            a read from itself, take messages over the network like any other, as in the
+            paper; else they take none and no time, as in ``workloads.messaging``.
+        handles_when_waiting: whether a running process handles messages only while it
+            waits, as a program does that polls; else also while it computes.
+        tick_us: the clock tick; by default the local scheduler's own.
+        slice_us: the slice of ``eevdf``; by default Linux's for two processors.
+        slot_cost_us: what the first, the second, ... processor loses by a change of slot, and
+            every further one the last; empty for nothing.
+        lateness_us: how late slots end, one value as likely as the other; empty for never.
+        detour_gap_us: mean time between detours of a processor (``noise``); 0 for none.
+        detour_length_us: mean length of a detour.
+        spin_clock: whether a spin limit runs on the "processor" time of the process, or on
+            the "wall" clock, also while it is preempted.
+    """
+
+    processors: int = 32
+    context_switch_us: float = 200.0
+    wakeup_us: float = 0.0
+    idle_wakeup_us: float | None = None
+    latency_us: float = 10.0
+    rule_switch_us: float | None = None
+    rule_latency_us: float | None = None
+    local: str = "svr4"
+    dispatch_table: Sequence[Sequence[int]] | None = None
+    quantum_ms: float | None = None
+    timers: str = "independent"
+    reads_served_by: str = "process"
+    send_us: float = 0.0
+    receive_us: float = 0.0
+    serve_us: float = 0.0
+    poll_us: float = 0.0
+    messages_to_self: bool = True
+    handles_when_waiting: bool = False
+    tick_us: float | None = None
+    slice_us: float | None = None
+    slot_cost_us: Sequence[float] = ()
+    lateness_us: Sequence[float] = ()
+    detour_gap_us: float = 0.0
+    detour_length_us: float = 0.0
+    spin_clock: str = "processor"
+
+    def __post_init__(self) -> None:
+        whole("processors", self.processors, least=1)
+        check_values({key: value for key, value in vars(self).items() if value is not None})
+        for key in ("wakeup_us", "detour_gap_us", "detour_length_us"):
+            number(key, getattr(self, key), least=0)
+        for key in ("idle_wakeup_us", "rule_switch_us", "rule_latency_us"):
+            if getattr(self, key) is not None:
+                number(key, getattr(self, key), least=0)
+        for key in ("tick_us", "slice_us"):
+            if getattr(self, key) is not None:
+                number(key, getattr(self, key), above=0)
+        for key in ("slot_cost_us", "lateness_us"):
+            for index, value in enumerate(getattr(self, key)):
+                number(f"{key}[{index}]", value, least=0)
+        one_of("local", self.local, local.KNOWN)
+        flag("messages_to_self", self.messages_to_self)
+        flag("handles_when_waiting", self.handles_when_waiting)
+        one_of("spin_clock", self.spin_clock, SPIN_CLOCKS)
+
+    @property
+    def tick_ns(self) -> int:
+        """The clock tick in force."""
+        return local.KNOWN[self.local].tick_ns if self.tick_us is None else round(self.tick_us * 1e3)
+
+    def table(self) -> Table:
+        """The dispatch table in force."""
+        if self.quantum_ms is not None:
+            return round_robin.table(round(self.quantum_ms * TICKS_PER_S / 1000))
+        if self.dispatch_table is None:
+            return local.KNOWN[self.local].table()
+        return [(row[0], row[1], row[2], row[3], row[4]) for row in self.dispatch_table]
+
+
+@dataclass(frozen=True)
+class SimulatedJob:
+    """A job of the workload.
+
+    Attributes:
+        number: of the job; numbers go up from 0.
+        program: what each process runs.
+        arrival_s: when it arrives.
+        moldable: whether a policy may start it with another number of processes.
+        think_us: None for a parallel job. Else the job is one process without any
+            communication, which sleeps for this long before each compute phase: an
+            interactive job whose user thinks, or with 0 a sequential one.
+    """
+
+    number: int
+    program: Program
+    arrival_s: float = 0.0
+    moldable: bool = False
+    think_us: float | None = None
+
+    def __post_init__(self) -> None:
+        number("arrival_s", self.arrival_s, least=0)
+        if self.think_us is None:
+            return
+        number("think_us", self.think_us, least=0)
+        if self.program.processes != 1:
+            raise InputError(
+                "program.processes",
+                self.program.processes,
+                "a job that thinks has one process",
+                "write processes = 1, or several jobs",
+            )

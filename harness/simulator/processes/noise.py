@@ -1,0 +1,51 @@
+"""Noise of the operating system: detours that take a processor from its process for a moment.
+
+Kernel threads and other programs run for a short while at random times. This takes time, and
+more: the local scheduler then looks again who is to run. Without detours, jobs whose processes
+take turns in opposite orders on two processors would stay out of step for ever; with them they
+meet by chance, for one slice in as many as there are jobs.
+
+A detour prolongs what the processor is at: a computation, a spin, a switch. It delays no message to a
+process that waits, whose answer cuts it short, and has no effect on an idle processor.
+
+Source: Beckman, Iskra, Yoshii, Coghlan, "The Influence of Operating Systems on the Performance
+of Collective Operations at Extreme Scale", 2006 (detours).
+"""
+
+from __future__ import annotations
+
+import math
+
+from harness.simulator.compiled import step
+from harness.simulator.processes.events import set_activity
+from harness.simulator.processes.local import scheduler
+from harness.simulator.processes.model import NOBODY, State
+from harness.simulator.processes.processor import preempt
+
+
+@step
+def exponential(state: State, p: int, mean_ns: int) -> int:
+    """A random time with this mean, the next of processor ``p``'s."""
+    processor = state.processors[p]
+    processor.random = (processor.random * 1103515245 + 12345) & 0x7FFFFFFF
+    return int(-math.log((processor.random + 1) / (1 << 31)) * mean_ns)
+
+
+@step
+def detour(state: State, p: int) -> None:
+    """The operating system takes processor ``p`` for a while, and sets the time of the next detour."""
+    processor = state.processors[p]
+    machine = state.machine[0]
+    clock = state.clock[0]
+    length_ns = exponential(state, p, machine.detour_length_ns)
+    processor.detour_ns = clock.now_ns + length_ns + 1 + exponential(state, p, machine.detour_gap_ns)
+    q = processor.current
+    if q == NOBODY:
+        return
+    process = state.processes[q]
+    if scheduler.outranked_after_interrupt(state, p, q):
+        preempt(state, p, True)
+    # Nobody is charged for the detour.
+    processor.charged_ns += length_ns
+    process.dispatched_ns += length_ns
+    set_activity(state, p, processor.activity_ns - clock.now_ns + length_ns)

@@ -1,0 +1,202 @@
+"""What came of a simulation: per job, per processor, per kind of wait."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.simulator.processes.machine import SimulatedJob
+from harness.simulator.processes.model import (
+    BLOCKED_ONCE,
+    CATEGORIES,
+    DISPATCHES,
+    IDLE,
+    LEFT,
+    NOBODY,
+    OPENING_BARRIERS,
+    READS,
+    SPUN,
+    State,
+)
+
+
+@dataclass(frozen=True)
+class Waits:
+    """How many waits of one kind ended while spinning, and after blocking, and their sums."""
+
+    spun: int
+    blocked: int
+    spun_ns: int
+    blocked_ns: int
+
+
+@dataclass(frozen=True)
+class ProcessOutcome:
+    """One process that was dispatched. Times are nanoseconds since the start of the run.
+
+    Attributes:
+        spent_ns: its processor's time while it had it, by category: computing,
+            communicating, synchronizing, switching.
+        dispatches: how often it got the processor.
+        start_ns: when first.
+        finish_ns: when it lost the processor for the last time.
+    """
+
+    spent_ns: tuple[int, ...]
+    dispatches: int
+    start_ns: int
+    finish_ns: int
+
+
+@dataclass(frozen=True)
+class JobOutcome:
+    """What became of one job. Times are nanoseconds since the start of the run.
+
+    ``finish_ns`` is None for a job that did not finish, ``placement`` empty for one that
+    was never placed. ``barriers`` counts opening and closing ones. ``cpu_ns`` is the
+    processor time of each process; ``processes`` are those that were dispatched. ``bursts_ns``
+    are the times that the bursts of an interactive job took, from the end of the thinking
+    before each; none for other jobs.
+    """
+
+    number: int
+    placement: tuple[int, ...]
+    arrival_ns: int
+    finish_ns: int | None
+    cpu_ns: tuple[int, ...]
+    processes: tuple[ProcessOutcome, ...]
+    reads: Waits
+    barriers: Waits
+    opening_barriers: Waits
+    bursts_ns: tuple[int, ...]
+
+    @property
+    def response_ns(self) -> int | None:
+        """Finish minus arrival."""
+        return None if self.finish_ns is None else self.finish_ns - self.arrival_ns
+
+    @property
+    def start_ns(self) -> int | None:
+        """When the first of its processes was dispatched; None if none was."""
+        return min((process.start_ns for process in self.processes), default=None)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One finished simulation.
+
+    Attributes:
+        jobs: in order of their numbers.
+        end_ns: when it ended.
+        spent_ns: (P, 5) time of each processor by category; each row sums to ``end_ns``.
+        switches: dispatches of each processor.
+        messages: messages handled.
+        timers: timers run out: ends of phases, gaps, switches, spins; ticks.
+        failure: empty when every job finished.
+        timeline: rows of (time, processor, process, category), each valid until the next of
+            its processor; processes count through the jobs in order of arrival, -1 is
+            none. Empty unless asked for.
+    """
+
+    jobs: tuple[JobOutcome, ...]
+    end_ns: int
+    spent_ns: NDArray[np.int64]
+    switches: NDArray[np.int64]
+    messages: int
+    timers: int
+    failure: str
+    timeline: NDArray[np.int64] = field(repr=False)
+
+    @property
+    def makespan_ns(self) -> int | None:
+        """Last finish minus first arrival; None unless every job finished."""
+        finishes = [job.finish_ns for job in self.jobs if job.finish_ns is not None]
+        if len(finishes) < len(self.jobs):
+            return None
+        return max(finishes) - min(job.arrival_ns for job in self.jobs)
+
+    @property
+    def events(self) -> int:
+        """Messages handled and timers run out."""
+        return self.messages + self.timers
+
+    @property
+    def breakdown(self) -> dict[str, float]:
+        """Share of all processors' time by category."""
+        total = self.spent_ns.sum()
+        return {
+            name: float(part / total) if total else 0.0
+            for name, part in zip(CATEGORIES, self.spent_ns.sum(axis=0), strict=True)
+        }
+
+
+def summarize(
+    jobs: Sequence[SimulatedJob],
+    placements: Mapping[int, tuple[int, ...]],
+    state: State,
+    timeline: NDArray[np.int64],
+    failure: str,
+) -> Outcome:
+    """The outcome that ``state`` holds; ``jobs`` in the order of their records."""
+    clock = state.clock[0]
+    for processor in state.processors:
+        state.accounts[processor.account, processor.category] += clock.now_ns - processor.since_ns
+        state.accounts[processor.current, LEFT] = clock.now_ns
+    spent_ns = _by_processor(state, state.accounts[:, : len(CATEGORIES)])
+    spent_ns[:, IDLE] = clock.now_ns - spent_ns.sum(axis=1)
+    outcomes = [
+        _job_outcome(state, index, job, placements.get(job.number, ())) for index, job in enumerate(jobs)
+    ]
+    return Outcome(
+        jobs=tuple(sorted(outcomes, key=lambda job: job.number)),
+        end_ns=int(clock.now_ns),
+        spent_ns=spent_ns,
+        switches=_by_processor(state, state.accounts[:, DISPATCHES]),
+        messages=int(clock.messages),
+        timers=int(clock.timers),
+        failure=failure,
+        timeline=timeline,
+    )
+
+
+def _by_processor(state: State, accounts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The sum over the processes of each processor."""
+    sums = np.zeros((len(state.processors), *accounts.shape[1:]), dtype=np.int64)
+    np.add.at(sums, state.processes.processor, accounts[:NOBODY])
+    return sums
+
+
+def _job_outcome(state: State, index: int, job: SimulatedJob, placement: tuple[int, ...]) -> JobOutcome:
+    record = state.jobs[index]
+    processes = state.processes[record.first : record.first + len(placement)]
+    finished = placement and record.unfinished == 0
+    bursts = record.phases if record.think_ns > 0 else 0
+    bursts_ns = state.bursts_ns[record.bursts_at : record.bursts_at + bursts]
+    return JobOutcome(
+        number=job.number,
+        placement=placement,
+        arrival_ns=round(job.arrival_s * 1e9),
+        finish_ns=int(record.finish_ns) if finished else None,
+        cpu_ns=tuple(int(cpu_ns) for cpu_ns in processes.cpu_ns),
+        processes=tuple(
+            ProcessOutcome(tuple(account[:IDLE]), *account[DISPATCHES:])
+            for account in state.accounts[record.first : record.first + len(placement)].tolist()
+            if account[DISPATCHES]
+        ),
+        reads=_waits(state.waits[index, READS]),
+        barriers=_waits(state.waits[index, OPENING_BARRIERS:].sum(axis=0)),
+        opening_barriers=_waits(state.waits[index, OPENING_BARRIERS]),
+        bursts_ns=tuple(bursts_ns[bursts_ns > 0].tolist()),
+    )
+
+
+def _waits(counts: NDArray[np.int64]) -> Waits:
+    return Waits(
+        spun=int(counts[SPUN, 0]),
+        blocked=int(counts[BLOCKED_ONCE, 0]),
+        spun_ns=int(counts[SPUN, 1]),
+        blocked_ns=int(counts[BLOCKED_ONCE, 1]),
+    )

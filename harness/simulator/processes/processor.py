@@ -1,0 +1,177 @@
+"""What a processor does: account its time, pick a process, switch, be preempted.
+
+Rules where the paper is silent (docs/decisions.md, Simulator): every dispatch costs a
+context switch, also from idle; a switch in progress is not abandoned, so that what becomes
+ready during it costs a second one.
+"""
+
+from __future__ import annotations
+
+from harness.simulator.compiled import hot, step
+from harness.simulator.processes.events import set_activity, set_timer
+from harness.simulator.processes.local import scheduler, svr4
+from harness.simulator.processes.model import (
+    BEGAN,
+    BLOCKED,
+    DISPATCHES,
+    FREE,
+    IDLE,
+    LEFT,
+    NEVER_NS,
+    NOBODY,
+    READY,
+    RUNNING,
+    SWITCHING,
+    TAKING_OVER,
+    State,
+)
+
+
+@hot
+def charge(state: State, p: int, category: int) -> None:
+    """From now on processor ``p``'s time belongs to ``category``."""
+    processor = state.processors[p]
+    clock = state.clock[0]
+    state.accounts[processor.account, processor.category] += clock.now_ns - processor.since_ns
+    processor.account = processor.current
+    processor.since_ns = clock.now_ns
+    processor.category = category
+    if clock.recording:
+        row = state.timeline[clock.recorded]
+        row[0] = clock.now_ns
+        row[1] = p
+        row[2] = processor.current
+        row[3] = category
+        clock.recorded += 1
+
+
+@hot
+def enqueue(state: State, q: int, first: bool) -> None:
+    """Make process ``q`` ready, before or behind the others of its priority."""
+    process = state.processes[q]
+    processor = state.processors[process.processor]
+    process.state = READY
+    if first:
+        processor.first_order -= 1
+        process.order = processor.first_order
+    else:
+        processor.last_order += 1
+        process.order = processor.last_order
+
+
+@step
+def dispatch(state: State, p: int) -> None:
+    """Begin to switch free processor ``p`` to the best ready process, or let it idle."""
+    processor = state.processors[p]
+    if processor.current != NOBODY:
+        state.accounts[processor.current, LEFT] = state.clock[0].now_ns
+    q = scheduler.best(state, p)
+    processor.current = q
+    if q == NOBODY:
+        processor.switching = 0
+        charge(state, p, IDLE)
+        set_activity(state, p, NEVER_NS)
+        return
+    state.processes[q].state = TAKING_OVER
+    machine = state.machine[0]
+    cost_ns = machine.switch_ns
+    if state.processes[q].kernel:
+        cost_ns += machine.idle_wakeup_ns if processor.category == IDLE else machine.wakeup_ns
+    if state.clock[0].changing:
+        cost_ns += processor.slot_cost_ns
+    processor.switching = 1
+    if state.accounts[q, DISPATCHES] == 0:
+        state.accounts[q, BEGAN] = state.clock[0].now_ns
+    state.accounts[q, DISPATCHES] += 1
+    charge(state, p, SWITCHING)
+    set_activity(state, p, cost_ns)
+
+
+@hot
+def leave(state: State, p: int, to_state: int) -> None:
+    """Take the processor from its running process, which keeps what is left of its activity."""
+    processor = state.processors[p]
+    process = state.processes[processor.current]
+    now_ns = state.clock[0].now_ns
+    left_ns = processor.activity_ns - now_ns
+    scheduler.stop(state, p, process, to_state)
+    if process.handling != FREE:
+        process.handling_left_ns = left_ns
+    else:
+        process.remaining_ns = left_ns
+    process.cpu_ns += now_ns - process.dispatched_ns
+    process.state = to_state
+
+
+@step
+def preempt(state: State, p: int, first: bool) -> None:
+    """Make the running process ready, first or last of its priority, and run the best."""
+    q = state.processors[p].current
+    leave(state, p, READY)
+    enqueue(state, q, first)
+    dispatch(state, p)
+
+
+@step
+def reconsider(state: State, p: int) -> None:
+    """Something on processor ``p`` became ready: let it have the processor if it should.
+
+    A processor that is switching looks again when it has switched.
+    """
+    processor = state.processors[p]
+    if processor.current == NOBODY:
+        if scheduler.best(state, p) != NOBODY:
+            dispatch(state, p)
+    elif not processor.switching:
+        current = state.processes[processor.current]
+        if not current.allowed or scheduler.outranked(state, p, processor.current):
+            preempt(state, p, True)
+
+
+@hot
+def block(state: State, p: int) -> None:
+    """The running process goes to sleep until its wait is over."""
+    process = state.processes[state.processors[p].current]
+    leave(state, p, BLOCKED)
+    process.blocked = 1
+    process.kernel = 0
+    dispatch(state, p)
+
+
+@step
+def tick(state: State, p: int) -> None:
+    """The clock tick of processor ``p``, and every so often its starvation update.
+
+    A tick during a switch charges nobody.
+    """
+    processor = state.processors[p]
+    processor.tick_ns += state.machine[0].tick_period_ns
+    set_timer(state, p)
+    q = processor.current
+    if q != NOBODY and not processor.switching and scheduler.turn_ends(state, p, state.processes[q]):
+        turn_over(state, p)
+    if scheduler.update_is_due(state, p):
+        update(state, p)
+
+
+@step
+def turn_over(state: State, p: int) -> None:
+    """The running process goes behind the others of its priority, and runs on if it is best."""
+    q = state.processors[p].current
+    enqueue(state, q, False)
+    if scheduler.best(state, p) == q:
+        state.processes[q].state = RUNNING
+    else:
+        leave(state, p, READY)
+        dispatch(state, p)
+
+
+@step
+def update(state: State, p: int) -> None:
+    """Once a second: help the processes of processor ``p`` that do not get on."""
+    for k in range(state.processors[p].residents):
+        q = state.residents[p, k]
+        process = state.processes[q]
+        if svr4.update(state, process, process.state == BLOCKED) and process.state == READY:
+            enqueue(state, q, False)
+    reconsider(state, p)

@@ -1,0 +1,329 @@
+"""What a running process does next: compute, wait at a barrier, read, handle messages.
+
+The steps below assume that the process runs on its processor. A wait ends by a reply,
+which sets ``replied``; ``proceed`` then goes on to what follows in the program.
+"""
+
+from __future__ import annotations
+
+from harness.simulator.compiled import hot, step
+from harness.simulator.processes.alarms import wake
+from harness.simulator.processes.events import send, set_activity
+from harness.simulator.processes.handling import complete_barrier, handle, handle_inbox, message_category
+from harness.simulator.processes.local import scheduler, svr4
+from harness.simulator.processes.messages import first_in_inbox, put_in_inbox, spin_limit, take_arrival
+from harness.simulator.processes.model import (
+    BLOCKED,
+    BROADCASTING,
+    CLOSING,
+    COMMUNICATING,
+    COMPUTE,
+    COMPUTING,
+    DEPARTED,
+    FINISHED,
+    FREE,
+    GAP,
+    NOBODY,
+    OPENING,
+    READING,
+    REFILL,
+    RUNNING,
+    SENDING,
+    STARTING,
+    SYNCHRONIZING,
+    THINKING,
+    Records,
+    State,
+)
+from harness.simulator.processes.processor import block, charge, dispatch, enqueue, leave, preempt
+
+
+@hot
+def start_phase(state: State, p: int, q: int) -> None:
+    """Compute; the first process to use the last phases at hand asks for more."""
+    process = state.processes[q]
+    job = state.jobs[process.job]
+    rows = len(state.compute_ns)
+    row = process.phase & (rows - 1)
+    if process.phase + rows // 2 >= job.drawn and job.drawn < job.phases:
+        state.clock[0].status = REFILL
+        state.clock[0].subject = process.job
+    process.activity = COMPUTE
+    if job.reads > 0:
+        process.gap_ns = state.gap_ns[row, q]
+    process.remaining_ns = state.compute_ns[row, q]
+    charge(state, p, COMPUTING)
+    set_activity(state, p, process.remaining_ns)
+
+
+@hot
+def start_gap(state: State, p: int, process: Records) -> None:
+    """Compute for a short while before the next read."""
+    process.activity = GAP
+    process.remaining_ns = process.gap_ns
+    charge(state, p, COMPUTING)
+    set_activity(state, p, process.gap_ns)
+
+
+@hot
+def finish_phase(state: State, p: int, q: int) -> None:
+    """Go on with the next phase, or leave for good after the last one."""
+    process = state.processes[q]
+    job = state.jobs[process.job]
+    process.phase += 1
+    if process.phase < job.phases:
+        start_phase(state, p, q)
+        return
+    leave(state, p, FINISHED)
+    job.unfinished -= 1
+    if job.unfinished == 0:
+        job.finish_ns = state.clock[0].now_ns
+        state.clock[0].status = DEPARTED
+        state.clock[0].subject = process.job
+    dispatch(state, p)
+
+
+@hot
+def proceed(state: State, p: int, q: int) -> None:
+    """The wait of process ``q`` is over: go on to what follows it in the program."""
+    process = state.processes[q]
+    job = state.jobs[process.job]
+    process.replied = 0
+    if process.activity == READING:
+        process.read += 1
+        if process.read < job.reads:
+            start_gap(state, p, process)
+        else:
+            ask(state, p, q, CLOSING)
+    elif process.activity == OPENING and job.reads > 0:
+        process.read = 0
+        start_gap(state, p, process)
+    elif process.activity == THINKING:
+        start_phase(state, p, q)
+    else:
+        finish_phase(state, p, q)
+
+
+@hot
+def ask(state: State, p: int, q: int, activity: int) -> None:
+    """Send a read request or an arrival at a barrier, and wait for the reply."""
+    process = state.processes[q]
+    job = state.jobs[process.job]
+    process.activity = activity
+    process.blocked = 0
+    if activity == READING:
+        process.target = (
+            job.first + state.targets[job.targets_at + process.read * job.processes + process.rank]
+        )
+        charge(state, p, COMMUNICATING)
+    else:
+        process.target = job.first
+        charge(state, p, SYNCHRONIZING)
+    send_ns = state.machine[0].send_ns
+    if send_ns > 0 and not asks_itself(state, q):
+        process.handling = SENDING
+        set_activity(state, p, send_ns)
+    else:
+        start_wait(state, p, q)
+
+
+@hot
+def asks_itself(state: State, q: int) -> bool:
+    """Whether process ``q``'s request is to itself and so needs no message."""
+    return bool(state.processes[q].target == q and not state.machine[0].messages_to_self)
+
+
+@hot
+def start_wait(state: State, p: int, q: int) -> None:
+    """The request leaves; handle what came meanwhile, then spin."""
+    process = state.processes[q]
+    now_ns = state.clock[0].now_ns
+    process.wait_began_ns = now_ns
+    process.remaining_ns = spin_limit(state.jobs[process.job], process)
+    process.spin_end_ns = now_ns + process.remaining_ns
+    if not asks_itself(state, q):
+        send(state, q << 1)
+    elif process.activity == READING:
+        process.replied = 1
+    elif take_arrival(state, process):
+        complete_barrier(state, q)
+    if process.handling == BROADCASTING:
+        set_activity(state, p, state.machine[0].send_ns)
+    elif process.inbox_first == NOBODY or handle_inbox(state, p, q):
+        spin(state, p, process)
+
+
+@hot
+def spin(state: State, p: int, process: Records) -> None:
+    """Spin for what is left of the limit, or block if nothing is."""
+    if process.replied:
+        set_activity(state, p, 0)
+    elif process.remaining_ns > 0:
+        set_activity(state, p, process.remaining_ns)
+    else:
+        block(state, p)
+
+
+@step
+def go_on_handling(state: State, p: int, q: int) -> None:
+    """A piece of message handling that took time has ended."""
+    process = state.processes[q]
+    job = state.jobs[process.job]
+    send_ns = state.machine[0].send_ns
+    if process.handling == SENDING:
+        process.handling = FREE
+        start_wait(state, p, q)
+        return
+    if process.handling == BROADCASTING:
+        send(state, (job.first + process.broadcast) << 1 | 1)
+        process.broadcast += 1
+        if process.broadcast == job.processes:
+            process.handling = FREE
+    else:
+        process.handling = FREE
+        handle(state, q, first_in_inbox(state, process))
+    if process.handling == BROADCASTING:
+        set_activity(state, p, send_ns)
+    elif handle_inbox(state, p, q):
+        resume(state, p, q)
+
+
+@step
+def resume(state: State, p: int, q: int) -> None:
+    """Every message is handled: sleep again, give way, or go on where the process was.
+
+    A process that is unblocked gets a new user priority and gives way if that ranks below
+    another's.
+    """
+    process = state.processes[q]
+    if process.kernel:
+        if not process.replied:
+            block(state, p)
+            return
+        process.kernel = 0
+        svr4.wake(state, process)
+        if scheduler.outranked(state, p, q):
+            preempt(state, p, True)
+            return
+    if process.replied:
+        proceed(state, p, q)
+    elif process.activity == STARTING and state.jobs[process.job].think_ns > 0:
+        think(state, p, q)
+    elif process.activity == STARTING:
+        start_phase(state, p, q)
+    elif process.activity < READING:
+        charge(state, p, COMPUTING)
+        set_activity(state, p, process.remaining_ns)
+    else:
+        charge(state, p, COMMUNICATING if process.activity == READING else SYNCHRONIZING)
+        if state.machine[0].wall_clock_spin:
+            process.remaining_ns = process.spin_end_ns - state.clock[0].now_ns
+        spin(state, p, process)
+
+
+@hot
+def take_over(state: State, p: int) -> None:
+    """Processor ``p`` has switched: its process runs, unless a better one came up meanwhile."""
+    processor = state.processors[p]
+    q = processor.current
+    process = state.processes[q]
+    processor.switching = 0
+    if not process.allowed or scheduler.outranked(state, p, q):
+        enqueue(state, q, True)
+        dispatch(state, p)
+        return
+    process.state = RUNNING
+    process.dispatched_ns = state.clock[0].now_ns
+    processor.charged_ns = state.clock[0].now_ns
+    if process.handling != FREE:
+        charge(state, p, message_category(process))
+        set_activity(state, p, process.handling_left_ns)
+    elif handle_inbox(state, p, q):
+        resume(state, p, q)
+
+
+@hot
+def end_activity(state: State, p: int) -> None:
+    """What processor ``p``'s process was doing has ended."""
+    q = state.processors[p].current
+    process = state.processes[q]
+    job = state.jobs[process.job]
+    if process.handling != FREE:
+        go_on_handling(state, p, q)
+    elif process.activity == GAP:
+        ask(state, p, q, READING)
+    elif process.activity >= READING:
+        if process.replied:
+            proceed(state, p, q)
+        else:
+            block(state, p)
+    elif job.thinks:
+        end_burst(state, p, q)
+    elif job.opening:
+        ask(state, p, q, OPENING)
+    else:
+        process.read = 0
+        start_gap(state, p, process)
+
+
+@step
+def end_burst(state: State, p: int, q: int) -> None:
+    """A burst of a job of one process has ended: think before the next one, if it thinks."""
+    process = state.processes[q]
+    job = state.jobs[process.job]
+    state.bursts_ns[job.bursts_at + process.phase] = state.clock[0].now_ns - process.wait_began_ns
+    process.wait_began_ns = state.clock[0].now_ns
+    if job.think_ns == 0 or process.phase + 1 == job.phases:
+        finish_phase(state, p, q)
+    else:
+        process.phase += 1
+        think(state, p, q)
+
+
+@step
+def think(state: State, p: int, q: int) -> None:
+    """Sleep until the user of an interactive job wants the next burst."""
+    process = state.processes[q]
+    process.activity = THINKING
+    process.alarm_ns = state.clock[0].now_ns + state.jobs[process.job].think_ns
+    processor = state.processors[p]
+    processor.alarm_ns = min(processor.alarm_ns, process.alarm_ns)
+    block(state, p)
+
+
+@hot
+def receive(state: State, message: int) -> None:
+    """``message`` arrives: a process that runs handles it now, another when it runs.
+
+    A blocked process is woken for it; a ready one just finds it when its turn comes.
+    """
+    sender = state.processes[message >> 1]
+    q = message >> 1
+    if not message & 1:
+        q = sender.target
+        if sender.activity == READING and state.jobs[sender.job].served_by_network:
+            state.clock[0].messages += 1
+            send(state, message | 1)
+            return
+    process = state.processes[q]
+    machine = state.machine[0]
+    listens = process.state == RUNNING and (process.activity >= READING or not machine.handles_when_waiting)
+    if listens and not machine.message_costs:
+        handle(state, q, message)
+        if process.replied:
+            proceed(state, process.processor, q)
+        return
+    put_in_inbox(state, q, message)
+    if process.state == BLOCKED:
+        wake(state, q)
+    elif listens and process.handling == FREE:
+        interrupt(state, q)
+
+
+@step
+def interrupt(state: State, q: int) -> None:
+    """Running process ``q`` puts its activity aside to handle a message, which takes time."""
+    process = state.processes[q]
+    p = process.processor
+    process.remaining_ns = state.processors[p].activity_ns - state.clock[0].now_ns
+    handle_inbox(state, p, q)

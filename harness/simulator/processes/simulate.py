@@ -1,0 +1,254 @@
+"""The front door: simulate one workload under one policy.
+
+The policy is driven through the same :class:`coordinator.decide.session.Session` as in a real
+run: it is asked at arrivals, departures and the ends of tables that do not repeat. All
+that happens between runs in the compiled kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coordinator.decide.session import Plan, Session
+from coordinator.policies import Policy
+from coordinator.view import Job, Machine
+from harness.simulator import interruption
+from harness.simulator.processes.kernel import advance
+from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
+from harness.simulator.processes.model import DEPARTED, PAUSED, REFILL, TABLE_END, TIMELINE_FULL
+from harness.simulator.processes.outcome import Outcome, summarize
+from harness.simulator.processes.state import allocate, enter_job, queue_up, slot_arrays, start_timers
+from workloads.blocking import Waiting, waiting
+from workloads.bounds import within
+from workloads.program import Draws, Program
+from workloads.validation import InputError, number, whole
+
+PATIENCE_NS = 100_000_000_000
+PATIENCE_FACTOR = 100.0
+"""A simulation in which nothing but clock ticks happens for PATIENCE_NS and this many compute
+phases is stuck: its processes spin for each other's replies and never give way."""
+
+LONGEST_DRAWN = 64
+"""No phase is drawn so many times as long as the mean."""
+
+RANDOM_STREAM = 2**31
+"""Spawn key of the machine's own random numbers (clock phases, order of queues, detours), of stream 0."""
+
+
+def simulate(
+    jobs: Sequence[SimulatedJob],
+    machine: SimulatedMachine,
+    policy: Policy,
+    *,
+    blocking: str = "spin",
+    spin_switches: float = 2.0,
+    seed: int = 0,
+    repeat: int = 0,
+    stream: int = 0,
+    timeline: bool = False,
+    timeout_s: float | None = None,
+) -> Outcome:
+    """Run ``jobs`` on ``machine`` under ``policy`` to their ends; the same arguments, the same outcome.
+
+    ``seed``, ``repeat`` and the jobs' numbers fix the compute times, which are those of the
+    MPI run; ``stream`` tells the machine's own random numbers of one simulation from those of
+    another. A workload that does not finish within ``timeout_s`` simulated seconds, or gets
+    stuck, gives an outcome with a failure.
+
+    Raises:
+        InputError: for a job larger than the machine, or numbers out of range.
+        InterruptedSimulationError: if ``harness.simulator.interruption`` says so.
+    """
+    within("seed", seed)
+    whole("repeat", repeat, least=0)
+    whole("stream", stream, least=0)
+    _check(jobs, machine)
+    if timeout_s is not None:
+        number("timeout_s", timeout_s, above=0)
+
+    def rule(program: Program) -> Waiting:
+        return waiting(
+            blocking,
+            switch_us=_first(machine.rule_switch_us, machine.context_switch_us),
+            latency_us=_first(machine.rule_latency_us, machine.latency_us),
+            spin_switches=spin_switches,
+            imbalance_us=program.imbalance_us,
+        )
+
+    rule(jobs[0].program)
+    random = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(repeat, RANDOM_STREAM + stream)))
+    run = _Run(jobs, machine, policy, rule, (seed, repeat), random, timeline)
+    limit_ns = int(run.state.clock[0].never_ns) - 1
+    _check_phases(jobs, limit_ns)
+    if timeout_s is not None:
+        limit_ns = min(limit_ns, round(timeout_s * 1e9))
+    failure = run.finish(limit_ns, _patience_ns(jobs))
+    run.keep_timeline()
+    return summarize(run.jobs, run.placements, run.state, np.concatenate(run.timeline), failure)
+
+
+def _first(value: float | None, default: float) -> float:
+    return default if value is None else value
+
+
+def _check(jobs: Sequence[SimulatedJob], machine: SimulatedMachine) -> None:
+    if not jobs:
+        raise InputError("jobs", list(jobs), "must be at least one job", "add a job")
+    numbers = [job.number for job in jobs]
+    if len(set(numbers)) != len(numbers):
+        raise InputError("jobs", numbers, "two jobs have the same number", "number them 0, 1, 2, ...")
+    for job in jobs:
+        if job.program.processes > machine.processors:
+            raise InputError(
+                f"jobs[{job.number}].program.processes",
+                job.program.processes,
+                f"a job has one process per processor, and processors is {machine.processors}",
+                "give the job fewer processes, or the machine more processors",
+            )
+
+
+def _check_phases(jobs: Sequence[SimulatedJob], limit_ns: int) -> None:
+    """Raises InputError for phases that the clock cannot count, with room for the longest that are drawn."""
+    for job in jobs:
+        if job.program.granularity_us * 1e3 * LONGEST_DRAWN > limit_ns:
+            rule = f"a simulation of so many processes ends after {limit_ns / 1e9:g} s"
+            remedy = "give shorter phases, or fewer processes"
+            key = f"jobs[{job.number}].program.granularity_us"
+            raise InputError(key, job.program.granularity_us, rule, remedy)
+
+
+class _Run:
+    """One simulation in progress: the kernel's state, the policy's session, random streams."""
+
+    def __init__(
+        self,
+        jobs: Sequence[SimulatedJob],
+        machine: SimulatedMachine,
+        policy: Policy,
+        rule: Callable[[Program], Waiting],
+        key: tuple[int, int],
+        random: np.random.Generator,
+        timeline: bool,
+    ) -> None:
+        self.jobs = sorted(jobs, key=lambda job: (job.arrival_s, job.number))
+        self.state = allocate(machine, self.jobs, timeline)
+        self.placements: dict[int, tuple[int, ...]] = {}
+        self.timeline: list[NDArray[np.int64]] = []
+        self._index = {job.number: index for index, job in enumerate(self.jobs)}
+        self._rule = rule
+        self._key = key
+        self._random = random
+        start_timers(self.state, machine, self._random)
+        self._session = Session(
+            policy,
+            Machine(machine.processors),
+            [Job(job.number, job.program.processes, arrival_ns(job), job.moldable) for job in self.jobs],
+        )
+        self._draws: dict[int, list[Draws]] = {}
+
+    def finish(self, limit_ns: int, patience_ns: int) -> str:
+        """Simulate until every job has finished; returns what prevented that, or nothing.
+
+        Nothing may take longer than ``limit_ns``; in every ``patience_ns`` something must
+        happen to some process.
+        """
+        clock = self.state.clock[0]
+        clock.slot_end_ns = clock.never_ns
+        coming = list(self.jobs)
+        unfinished = len(coming)
+        look_ns, seen = patience_ns, 0
+        while unfinished:
+            clock.until_ns = min(arrival_ns(coming[0]) if coming else limit_ns, limit_ns, look_ns)
+            clock.next_ns = min(clock.until_ns, clock.slot_end_ns + clock.late_ns)
+            status = advance(self.state)
+            now_ns = int(clock.now_ns)
+            interruption.check()
+            if status == PAUSED:
+                continue
+            if status == REFILL:
+                self._draw(int(clock.subject))
+            elif status == TIMELINE_FULL:
+                self.keep_timeline()
+            elif status == DEPARTED:
+                unfinished -= 1
+                self._follow(self._session.depart(self.jobs[clock.subject].number, now_ns))
+            elif status == TABLE_END:
+                self._follow(self._session.slot_end(now_ns))
+            elif coming and arrival_ns(coming[0]) <= now_ns:
+                arrived = [job for job in coming if arrival_ns(job) <= now_ns]
+                coming = coming[len(arrived) :]
+                plans = [self._session.arrive(job.number, now_ns) for job in arrived]
+                self._follow(plans[-1])
+            elif now_ns >= limit_ns:
+                return f"not finished after {limit_ns / 1e9:g} simulated seconds"
+            else:
+                happened = int(clock.messages + clock.timers - clock.ticks)
+                if happened == seen and unfinished > len(coming):
+                    return f"stuck: nothing has happened for {patience_ns / 1e9:g} simulated seconds"
+                look_ns, seen = now_ns + patience_ns, happened
+        return ""
+
+    def keep_timeline(self) -> None:
+        """Take over what the kernel has recorded."""
+        clock = self.state.clock[0]
+        self.timeline.append(self.state.timeline[: clock.recorded].copy())
+        clock.recorded = 0
+
+    def _follow(self, plan: Plan) -> None:
+        """Put a plan of the policy into force, now."""
+        newcomers = []
+        for job, placement in plan.decision.placements.items():
+            if job not in self.placements:
+                self.placements[job] = placement
+                newcomers.append(self._index[job])
+                self._place(self._index[job], placement)
+        queue_up(self.state, newcomers, self._random)
+        slots, slot_ns = slot_arrays(self.state, plan.decision, self._index)
+        self.state = self.state._replace(slots=slots, slot_ns=slot_ns)
+        clock = self.state.clock[0]
+        clock.slot, end_ns = plan.cycle.slot_at(int(clock.now_ns))
+        clock.slot_end_ns = clock.never_ns if end_ns is None else end_ns
+        clock.cyclic = plan.decision.cyclic
+        clock.late_ns = self.state.lateness_ns[0]
+        clock.new_plan = 1
+
+    def _place(self, index: int, placement: Sequence[int]) -> None:
+        """Let job ``index`` begin on the processors ``placement``."""
+        job = self.jobs[index]
+        program = job.program.on(len(placement))
+        enter_job(self.state, index, job, program, placement, self._rule(program))
+        self._draws[index] = [
+            Draws(program, rank, (*self._key, job.number)) for rank in range(len(placement))
+        ]
+        if program.read_imbalance == 0:
+            record = self.state.jobs[index]
+            gap_ns = self._draws[index][0].gap_ns(1)
+            self.state.gap_ns[:, record.first : record.first + len(placement)] = gap_ns
+        for _ in range(2):
+            self._draw(index)
+
+    def _draw(self, index: int) -> None:
+        """Draw half a table of compute times for job ``index``, over those that are used up."""
+        job = self.state.jobs[index]
+        count = len(self.state.compute_ns) // 2
+        begin = job.drawn % len(self.state.compute_ns)
+        block = slice(begin, begin + count), slice(job.first, job.first + job.processes)
+        draws = self._draws[index]
+        self.state.compute_ns[block] = np.array([one.compute_ns(count) for one in draws]).T
+        if self.jobs[index].program.read_imbalance > 0:
+            self.state.gap_ns[block] = np.array([one.gap_ns(count) for one in draws]).T
+        job.drawn += count
+
+
+def arrival_ns(job: SimulatedJob) -> int:
+    """When ``job`` arrives."""
+    return round(job.arrival_s * 1e9)
+
+
+def _patience_ns(jobs: Sequence[SimulatedJob]) -> int:
+    """A time in which something must happen to some process, unless all wait for each other."""
+    longest_us = max(job.program.granularity_us + (job.think_us or 0) for job in jobs)
+    return PATIENCE_NS + round(PATIENCE_FACTOR * longest_us * 1e3)

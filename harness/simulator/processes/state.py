@@ -1,0 +1,216 @@
+"""Makes the arrays of a simulation, and puts jobs and slots into them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coordinator.view import Decision
+from harness.simulator.processes import local
+from harness.simulator.processes.local import eevdf
+from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
+from harness.simulator.processes.model import (
+    CLOCK,
+    ENTERING,
+    IDLE,
+    JOB,
+    LEFT,
+    MACHINE,
+    NEVER_NS,
+    NOBODY,
+    PROCESS,
+    PROCESSOR,
+    Records,
+    State,
+)
+from workloads import blocking
+from workloads.blocking import Waiting
+from workloads.program import Program
+
+TICKS_PER_UPDATE = 100
+"""Clock ticks from one starvation update of SVR4 to the next (Dusseau et al. 1996, section 3.3)."""
+
+TIMELINE_ROWS = 1 << 16
+CACHE_LINE_BYTES = 64
+MOST_DRAWN = 512
+"""Phases whose compute times are kept at hand."""
+
+
+def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: bool) -> State:
+    """An idle machine with room for ``jobs``, at time 0."""
+    processes = sum(job.program.processes for job in jobs)
+    sizes = [job.program.processes * job.program.reads_per_phase for job in jobs]
+    bursts = [0 if job.think_us is None else job.program.phase_count() for job in jobs]
+    leaves = _power_of_two(machine.processors)
+    rows = min(MOST_DRAWN, max(2, _power_of_two(max(job.program.phase_count() for job in jobs))))
+    state = State(
+        clock=_records(1, CLOCK),
+        machine=_machine_record(machine),
+        processes=_records(processes, PROCESS),
+        processors=_records(machine.processors, PROCESSOR),
+        jobs=_records(len(jobs), JOB),
+        residents=np.zeros((machine.processors, len(jobs)), dtype=np.int32),
+        timers=np.full(2 * leaves, NEVER_NS, dtype=np.int64),
+        messages=np.full(_power_of_two(processes + 2), NEVER_NS, dtype=np.int64),
+        bursts_ns=np.zeros(sum(bursts), dtype=np.int64),
+        targets=np.zeros(sum(sizes), dtype=np.int32),
+        compute_ns=np.zeros((rows, processes), dtype=np.int64),
+        gap_ns=np.zeros((rows, processes), dtype=np.int64),
+        samples=np.zeros((processes + len(jobs), len(blocking.new_sample(0))), dtype=np.int64),
+        waits=np.zeros((len(jobs), 3, 2, 2), dtype=np.int64),
+        accounts=np.zeros((processes + 1, LEFT + 1), dtype=np.int64),
+        lateness_ns=np.array([round(late_us * 1e3) for late_us in machine.lateness_us or (0.0,)]),
+        slots=np.zeros((1, processes), dtype=np.int8),
+        slot_ns=np.zeros(1, dtype=np.int64),
+        table=np.array(machine.table(), dtype=np.int32),
+        timeline=np.zeros((TIMELINE_ROWS + 8 * machine.processors if timeline else 1, 4), dtype=np.int64),
+    )
+    clock = state.clock[0]
+    clock.shift = max(2 * processes, leaves).bit_length()
+    clock.never_ns = NEVER_NS >> clock.shift
+    clock.recording = TIMELINE_ROWS if timeline else 0
+    firsts = np.cumsum([0] + [job.program.processes for job in jobs])
+    for index, record in enumerate(state.jobs):
+        record.first = firsts[index]
+        record.targets_at = sum(sizes[:index])
+        record.bursts_at = sum(bursts[:index])
+    return state
+
+
+def start_timers(state: State, machine: SimulatedMachine, random: np.random.Generator) -> None:
+    """Give each processor the phases of its clock tick and starvation timer."""
+    count = machine.processors
+    tick_ns = machine.tick_ns
+    ticks = random.integers(tick_ns, size=count) + 1
+    updates = random.integers(TICKS_PER_UPDATE, size=count) + 1
+    independent = machine.timers == "independent"
+    processors = state.processors
+    processors.current = processors.account = NOBODY
+    processors.category = IDLE
+    processors.random = ticks
+    state.clock[0].random = ticks[0]
+    costs = machine.slot_cost_us or (0.0,)
+    for p in range(count):
+        processors[p].slot_cost_ns = round(costs[min(p, len(costs) - 1)] * 1e3)
+    processors.activity_ns = processors.alarm_ns = processors.detour_ns = state.clock[0].never_ns
+    if machine.detour_gap_us > 0:
+        gaps = random.exponential(machine.detour_gap_us * 1e3, size=count)
+        processors.alarm_ns = processors.detour_ns = gaps.astype(np.int64) + 1
+    processors.tick_ns = ticks if independent else tick_ns
+    processors.ticks_to_update = updates if independent else TICKS_PER_UPDATE
+    leaves = len(state.timers) >> 1
+    first_ns = np.minimum(processors.tick_ns, processors.alarm_ns)
+    state.timers[leaves : leaves + count] = (first_ns << state.clock[0].shift) | np.arange(count)
+    for place in range(leaves - 1, 0, -1):
+        state.timers[place] = min(state.timers[2 * place], state.timers[2 * place + 1])
+
+
+def enter_job(
+    state: State, index: int, job: SimulatedJob, program: Program, placement: Sequence[int], waiting: Waiting
+) -> None:
+    """Fill in the records of a job that has been placed; the kernel lets its processes in."""
+    count = program.processes
+    targets = program.reads()
+    record = state.jobs[index]
+    record.processes = record.unfinished = count
+    record.reads = targets.shape[1]
+    record.opening = program.opening_barrier
+    record.closing = program.closing_barrier
+    record.served_by_network = program.read == "rma" or state.machine[0].network_serves_reads
+    record.thinks = job.think_us is not None
+    record.think_ns = round((job.think_us or 0) * 1e3)
+    record.phases = program.phase_count()
+    record.longest_wait_ns = blocking.UNKNOWN_NS
+    record.estimate_ns = blocking.UNKNOWN_NS
+    record.rule, record.switch_ns, record.round_trip_ns, record.fixed_ns, record.imbalance_ns = waiting
+    state.targets[record.targets_at : record.targets_at + targets.size] = targets.T.ravel()
+    state.samples[len(state.processes) + index] = blocking.new_sample(0)
+    processes = state.processes[record.first : record.first + count]
+    processes.state = ENTERING
+    processes.job = index
+    processes.rank = np.arange(count)
+    processes.processor = placement
+    processes.inbox_first = NOBODY
+    processes.estimate_ns = processes.previous_wait_ns = blocking.UNKNOWN_NS
+    processes.alarm_ns = state.clock[0].never_ns
+    processes.wait_began_ns = state.clock[0].now_ns
+    for rank in range(count):
+        state.samples[record.first + rank] = blocking.new_sample(rank)
+
+
+def queue_up(state: State, newcomers: Sequence[int], random: np.random.Generator) -> None:
+    """Put the processes of newly placed jobs into their processors' queues, in random order.
+
+    ``newcomers`` are indices of job records. Source: Dusseau et al. 1996, section 3.3.
+    """
+    records = [state.jobs[index] for index in newcomers]
+    if not records:
+        return
+    arrived = np.concatenate([np.arange(r.first, r.first + r.processes) for r in records])
+    placed = state.processes.processor[arrived]
+    for p in np.unique(placed):
+        queue = random.permutation(arrived[placed == p])
+        processor = state.processors[p]
+        state.processes.order[queue] = processor.last_order + 1 + np.arange(len(queue))
+        state.residents[p, processor.residents : processor.residents + len(queue)] = queue
+        processor.last_order += len(queue)
+        processor.residents += len(queue)
+
+
+def slot_arrays(
+    state: State, decision: Decision, indices: dict[int, int]
+) -> tuple[NDArray[np.int8], NDArray[np.int64]]:
+    """The table of ``decision`` as ``State.slots`` and ``State.slot_ns``.
+
+    ``indices`` gives the index of each job's record by the job's number.
+    """
+    slots = np.zeros((len(decision.slots), len(state.processes)), dtype=np.int8)
+    for row, slot in zip(slots, decision.slots, strict=True):
+        for number, placement in decision.placements.items():
+            first = state.jobs[indices[number]].first
+            for rank, p in enumerate(placement):
+                row[first + rank] = number in slot.runs[p]
+    never_ns = int(state.clock[0].never_ns)
+    lengths = [never_ns if slot.length_ns is None else slot.length_ns for slot in decision.slots]
+    return slots, np.array(lengths, dtype=np.int64)
+
+
+def _machine_record(machine: SimulatedMachine) -> Records:
+    records = _records(1, MACHINE)
+    record = records[0]
+    record.switch_ns = round(machine.context_switch_us * 1e3)
+    record.wakeup_ns = round(machine.wakeup_us * 1e3)
+    idle_wakeup_us = machine.wakeup_us if machine.idle_wakeup_us is None else machine.idle_wakeup_us
+    record.idle_wakeup_ns = round(idle_wakeup_us * 1e3)
+    record.latency_ns = round(machine.latency_us * 1e3)
+    record.send_ns = round(machine.send_us * 1e3)
+    record.receive_ns = round(machine.receive_us * 1e3)
+    record.serve_ns = round(machine.serve_us * 1e3)
+    record.poll_ns = round(machine.poll_us * 1e3)
+    record.messages_to_self = machine.messages_to_self
+    record.handles_when_waiting = machine.handles_when_waiting
+    record.wall_clock_spin = machine.spin_clock == "wall"
+    record.tick_period_ns = machine.tick_ns
+    record.ticks_per_update = TICKS_PER_UPDATE
+    record.fair = machine.local == "eevdf"
+    record.slice_ns = eevdf.SLICE_NS if machine.slice_us is None else round(machine.slice_us * 1e3)
+    record.network_serves_reads = machine.reads_served_by == "network"
+    record.boosts_woken = local.KNOWN[machine.local].boosts_woken
+    record.detour_gap_ns = round(machine.detour_gap_us * 1e3)
+    record.detour_length_ns = round(machine.detour_length_us * 1e3)
+    record.message_costs = record.send_ns + record.receive_ns + record.serve_ns + record.poll_ns > 0
+    return records
+
+
+def _records(count: int, dtype: np.dtype[np.void]) -> Records:
+    """Zeros that begin at a cache line."""
+    size = count * dtype.itemsize
+    memory = np.zeros(size + CACHE_LINE_BYTES, dtype=np.uint8)
+    begin = -memory.ctypes.data % CACHE_LINE_BYTES
+    return memory[begin : begin + size].view(dtype).view(np.recarray)
+
+
+def _power_of_two(least: int) -> int:
+    return 1 << max(0, least - 1).bit_length()

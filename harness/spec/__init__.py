@@ -1,0 +1,1 @@
+"""The experiment file: source with lines, overrides, checks, and the values that follow."""

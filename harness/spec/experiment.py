@@ -1,0 +1,388 @@
+"""The experiment: which jobs run under which schedulers, how often, over which sweep.
+
+:func:`load` turns an experiment file into frozen, validated values. Every error names the
+file, the line or override, the key, the value, the rule and the remedy.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import hashlib
+import itertools
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeGuard
+
+from coordinator import policies
+from coordinator.host import mechanisms
+from coordinator.policies import Policy
+from coordinator.policies.slurm_gang import SlurmGang
+from coordinator.workload import LEASE_S, Node, ParallelJob
+from harness.spec import experiment_source, hosts, overrides, submission
+from harness.spec.experiment_source import Document
+from harness.spec.jobs import JobGroup, job_group
+from harness.spec.machine import MachineSpec, machine_spec
+from harness.spec.table_checks import as_table, field_names, known_keys
+from workloads import blocking
+from workloads.bounds import ALONE_S, CELLS, JOBS, RANKS, RUNS, within
+from workloads.program import Program
+from workloads.validation import LONGEST, InputError, one_of
+
+LOCAL_CLASSES = ("other", "rr")
+QUICK_REPEATS = 2
+QUICK_SHARE = 0.25
+"""What --quick makes of repeats and of dedicated_s where the file has no [quick] table."""
+
+
+@dataclass(frozen=True)
+class Scheduler:
+    """A policy and what goes with it.
+
+    Attributes:
+        name: of the policy.
+        policy: with its parameters.
+        blocking: the waiting rule of all ranks.
+        spin_switches: spin of the fixed rule, in context switches.
+        local: class of the local scheduler, "other" or "rr".
+        mechanism: what stops and continues processes where the policy needs it.
+    """
+
+    name: str
+    policy: Policy
+    blocking: str = "spin"
+    spin_switches: float = 2
+    local: str = "other"
+    mechanism: str = "auto"
+
+    def __post_init__(self) -> None:
+        one_of("blocking", self.blocking, blocking.RULES)
+        within("schedulers.spin_switches", self.spin_switches)
+        one_of("local", self.local, LOCAL_CLASSES)
+        one_of("mechanism", self.mechanism, ("auto", *mechanisms.known()))
+        if self.mechanism == "realtime" and self.local == "rr":
+            rule = "the realtime mechanism sets the scheduling class itself"
+            raise InputError("local", self.local, rule, "leave local out, or choose another mechanism")
+
+    @property
+    def of_slurm(self) -> bool:
+        """Whether Slurm's controller does the scheduling."""
+        return isinstance(self.policy, SlurmGang)
+
+    @property
+    def table(self) -> dict[str, Any]:
+        """The keys of the [[schedulers]] table with every default filled in."""
+        options = {key: getattr(self.policy, key) for key in policies.parameters(self.name)}
+        shared = {key: getattr(self, key) for key in ("blocking", "spin_switches", "local", "mechanism")}
+        return {"policy": self.name} | options | shared
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One point of the sweep: what it sets, and the jobs and machine that follow."""
+
+    index: int
+    settings: Mapping[str, Any]
+    groups: tuple[JobGroup, ...]
+    machine: MachineSpec
+
+    def jobs(self) -> tuple[ParallelJob, ...]:
+        """The jobs, numbered from 0 in file order."""
+        alike = (group for group in self.groups for _ in range(group.count))
+        return tuple(ParallelJob(n, group.program, group.arrival_s) for n, group in enumerate(alike))
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A validated experiment.
+
+    Attributes:
+        name: as in the file, else the file's name.
+        processors: how many processors it uses.
+        repeats: how often everything is measured.
+        seed: seed of all compute times and of the order of the runs.
+        schedulers: in file order, no two alike.
+        cells: the points of the sweep, the last key varying fastest; one without a sweep.
+        nodes: the hosts to run on; empty for this one.
+        lease_s: how long the agents go on without the driver.
+    """
+
+    name: str
+    processors: int
+    repeats: int
+    seed: int
+    schedulers: tuple[Scheduler, ...]
+    cells: tuple[Cell, ...] = field(repr=False)
+    nodes: tuple[Node, ...] = ()
+    lease_s: float = LEASE_S
+
+    @property
+    def measured_cells(self) -> tuple[Cell, ...]:
+        """The cells whose jobs differ: real runs have the machine they have."""
+        first: dict[tuple[JobGroup, ...], Cell] = {}
+        for cell in self.cells:
+            first.setdefault(cell.groups, cell)
+        return tuple(first.values())
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 over all that says what one repeat means.
+
+        Left out are the name, the lease and the number of repeats, so that a longer series
+        continues a shorter one. A number is the same however it is written (100, 100.0). What a [machine]
+        table leaves open is left out, too.
+        """
+        content = {
+            "processors": self.processors,
+            "seed": self.seed,
+            "schedulers": [scheduler.table for scheduler in self.schedulers],
+            "cells": [
+                [[dataclasses.asdict(group) for group in cell.groups], cell.machine.given()]
+                for cell in self.cells
+            ],
+        }
+        text = json.dumps(_plain(content), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def usable_processors() -> tuple[int, ...]:
+    """Ids of the cores that this process may use, ascending."""
+    return tuple(sorted(os.sched_getaffinity(0)))
+
+
+def load(
+    source: str,
+    *,
+    settings: Iterable[str] = (),
+    quick: bool = False,
+    seed: int | None = None,
+    here: bool = False,
+) -> Experiment:
+    """The experiment in the file at path ``source``, or the built-in one of that name.
+
+    Args:
+        source: path or name.
+        settings: ``key=value`` overrides, applied in order after those of ``quick``.
+        quick: apply the file's [quick] table, or without one measure at most
+            QUICK_REPEATS times with QUICK_SHARE of the dedicated run time.
+        seed: takes the place of the file's.
+        here: whether it is to be run on this host, whose processors, mechanisms and
+            scheduling classes must then suffice.
+
+    Raises:
+        InputError: for whatever is wrong with it.
+    """
+    written = experiment_source.read(source)
+    changes = list(_quick(written)) if quick else []
+    changes += [overrides.parse(text) for text in settings]
+    if seed is not None:
+        changes.append(overrides.make("seed", seed, f"--seed {seed}"))
+    changed = written.overridden(changes)
+    try:
+        return _experiment(changed.data, Path(written.file), here)
+    except InputError as error:
+        raise changed.located(error) from None
+
+
+def _quick(written: Document) -> Iterable[overrides.Override]:
+    data = written.data
+    table = data.get("quick")
+    if isinstance(table, dict):
+        for key, value in table.items():
+            yield overrides.make(key, value, f"[quick] {key} = {value!r}")
+        return
+    repeats = data.get("repeats", 5)
+    if isinstance(repeats, int) and not isinstance(repeats, bool):
+        yield overrides.make("repeats", min(repeats, QUICK_REPEATS), "--quick")
+    jobs, sweep = data.get("jobs"), data.get("sweep")
+    swept = isinstance(sweep, dict) and "program.dedicated_s" in sweep
+    for index, job in enumerate(jobs if isinstance(jobs, list) else ()):
+        program = job.get("program") if isinstance(job, dict) else None
+        dedicated_s = program.get("dedicated_s") if isinstance(program, dict) else None
+        if _scales(dedicated_s) and not swept:
+            key = f"jobs[{index}].program.dedicated_s"
+            yield overrides.make(key, dedicated_s * QUICK_SHARE, "--quick")
+        work_s = job.get("work_s") if isinstance(job, dict) else None
+        if _scales(work_s):
+            yield overrides.make(f"jobs[{index}].work_s", work_s * QUICK_SHARE, "--quick")
+
+
+def _scales(seconds: Any) -> TypeGuard[float]:
+    """Whether --quick can shorten it; the checks say what else is wrong with it."""
+    return isinstance(seconds, int | float) and not isinstance(seconds, bool) and abs(seconds) <= ALONE_S
+
+
+def _experiment(data: Mapping[str, Any], file: Path, here: bool) -> Experiment:
+    known = ("name", "processors", "hosts", "lease_s", "repeats", "seed", "machine", "jobs", "schedulers")
+    known_keys(data, (*known, "sweep", "quick", "slurm"), "")
+    name = data.get("name", file.stem)
+    if not isinstance(name, str) or not name.strip() or not name.isprintable():
+        raise InputError(
+            "name", name, "must be text of at least one character", 'write name = "my-experiment"'
+        )
+    within("repeats", data.get("repeats", 5))
+    within("lease_s", data.get("lease_s", LEASE_S))
+    within("seed", data.get("seed", 1))
+    as_table(data.get("quick", {}), "quick")
+    submission.parse(data.get("slurm", {}))
+    cells = _cells(data, file.parent)
+    nodes = hosts.parse(data.get("hosts", []))
+    processors = _processors(data.get("processors", 0), here, nodes)
+    for cell in cells:
+        _check_sizes(cell, processors)
+    schedulers = _schedulers(data.get("schedulers", []), here)
+    runs = data.get("repeats", 5) * len(cells) * len(schedulers)
+    if runs > RUNS:
+        rule = f"makes {runs} runs with the sweep and the schedulers, and {RUNS} are the most"
+        raise InputError("repeats", data.get("repeats", 5), rule, "give fewer, or a shorter sweep")
+    return Experiment(
+        name=name,
+        processors=processors,
+        repeats=data.get("repeats", 5),
+        seed=data.get("seed", 1),
+        schedulers=schedulers,
+        cells=cells,
+        nodes=nodes,
+        lease_s=data.get("lease_s", LEASE_S),
+    )
+
+
+def _processors(wanted: Any, here: bool, nodes: Sequence[Node]) -> int:
+    within("processors", wanted)
+    if nodes:
+        # The hosts say how many there are; what a file says of one host is not for them.
+        return sum(node.processors for node in nodes)
+    most = len(usable_processors())
+    if here and wanted > most:
+        rule = f"this process may use {most} here"
+        raise InputError("processors", wanted, rule, "give fewer, or 0 for all of them")
+    return int(wanted) or most
+
+
+def _check_sizes(cell: Cell, processors: int) -> None:
+    counts = [group.count for group in cell.groups]
+    ranks = sum(group.count * group.program.processes for group in cell.groups)
+    if sum(counts) > JOBS or ranks > RANKS:
+        rule = f"make {sum(counts)} jobs with {ranks} processes; the most are {JOBS} and {RANKS}"
+        raise InputError("jobs", counts, rule, "give fewer or smaller jobs")
+    for index, group in enumerate(cell.groups):
+        wanted = group.program.processes
+        if wanted > processors:
+            rule = f"a job has one process per processor, and processors is {processors}"
+            remedy = "give the job fewer processes, or the experiment more processors"
+            what = "program.processes" if isinstance(group.program, Program) else "command"
+            error = InputError(f"jobs[{index}].{what}", wanted, rule, remedy)
+            raise _swept(error, cell.settings)
+
+
+def _schedulers(tables: Any, here: bool) -> tuple[Scheduler, ...]:
+    made: list[Scheduler] = []
+    for index, table in enumerate(_list(tables, "schedulers", 'policy = "gang"')):
+        key = f"schedulers[{index}]"
+        try:
+            scheduler = scheduler_of(as_table(table, key))
+            if here:
+                mechanisms.check_local(scheduler.local)
+            if here and scheduler.policy.needs_mechanism:
+                mechanisms.choose(scheduler.mechanism)
+        except InputError as error:
+            raise error if error.key.startswith(key) else error.under(key) from None
+        if scheduler in made:
+            rule = f"is the same as schedulers[{made.index(scheduler)}]"
+            raise InputError(key, dict(table), rule, "remove one; repeats = N measures more often")
+        made.append(scheduler)
+    return tuple(made)
+
+
+def scheduler_of(table: Mapping[str, Any]) -> Scheduler:
+    """The scheduler that a [[schedulers]] table describes.
+
+    Raises:
+        InputError: for unknown keys and values that do not fit.
+    """
+    shared = ("blocking", "spin_switches", "local", "mechanism")
+    if "policy" not in table:
+        remedy = "give one of " + ", ".join(policies.known())
+        raise InputError("policy", None, "every [[schedulers]] table needs a policy", remedy)
+    name = table["policy"]
+    known_keys(table, ("policy", *shared, *policies.parameters(name)), "")
+    options = {key: value for key, value in table.items() if key not in ("policy", *shared)}
+    values = {key: table[key] for key in shared if key in table}
+    if name == "implicit":
+        values.setdefault("blocking", "global-adaptive")
+    return Scheduler(name, policies.create(name, options), **values)
+
+
+def _cells(data: Mapping[str, Any], folder: Path) -> tuple[Cell, ...]:
+    jobs = _list(data.get("jobs", []), "jobs", 'program = { pattern = "NEWS", dedicated_s = 2.0 }')
+    machine = as_table(data.get("machine", {}), "machine")
+    sweep = as_table(data.get("sweep", {}), "sweep")
+    size = 1
+    for key, values in sweep.items():
+        _check_axis(key, values)
+        size *= len(values)
+        if size > CELLS:
+            rule = f"makes more than {CELLS} points"
+            raise InputError(f'sweep."{key}"', values, rule, "give fewer values, or several files")
+    points = [dict(zip(sweep, values, strict=True)) for values in itertools.product(*sweep.values())]
+    return tuple(_cell(index, settings, jobs, machine, folder) for index, settings in enumerate(points))
+
+
+def _check_axis(key: str, values: Any) -> None:
+    where = f'sweep."{key}"'
+    fields = {"program": field_names(Program), "machine": field_names(MachineSpec)}
+    known = [f"{room}.{name}" for room, names in fields.items() for name in names]
+    if key not in known:
+        close = difflib.get_close_matches(key[:LONGEST], known, n=1)
+        remedy = f"did you mean {close[0]!r}?" if close else 'write "program.KEY" or "machine.KEY", in quotes'
+        raise InputError(where, values, "a sweep varies a key of the program or the machine", remedy)
+    if not isinstance(values, list) or not values:
+        raise InputError(where, values, "must be a list of at least one value", "write [a, b, c]")
+    if len(values) > CELLS:
+        raise InputError(where, values, f"must be a list of at most {CELLS} values", "give fewer")
+    for index, value in enumerate(values):
+        if value in values[:index]:
+            raise InputError(f"{where}[{index}]", value, "stands twice in the sweep", "remove one")
+
+
+def _cell(
+    index: int, settings: Mapping[str, Any], jobs: Sequence[Any], machine: Mapping[str, Any], folder: Path
+) -> Cell:
+    swept: dict[str, dict[str, Any]] = {"program": {}, "machine": {}}
+    for key, value in settings.items():
+        room, name = key.split(".", 1)
+        swept[room][name] = value
+    try:
+        groups = tuple(job_group(job, f"jobs[{n}]", swept["program"]) for n, job in enumerate(jobs))
+        return Cell(index, settings, groups, machine_spec({**machine, **swept["machine"]}, folder))
+    except InputError as error:
+        raise _swept(error, settings) from None
+
+
+def _swept(error: InputError, settings: Mapping[str, Any]) -> InputError:
+    """The error told of the sweep's key, if the sweep is where its value comes from."""
+    name = re.sub(r"^jobs\[\d+\]\.", "", error.key)
+    if name not in settings:
+        return error
+    return InputError(f'sweep."{name}"', error.value, error.rule, error.remedy)
+
+
+def _list(value: Any, key: str, example: str) -> list[Any]:
+    if not isinstance(value, list) or not value:
+        remedy = f"write [[{key}]] and below it {example}"
+        raise InputError(key, value, f"an experiment needs at least one [[{key}]] table", remedy)
+    return value
+
+
+def _plain(value: Any) -> Any:
+    """``value`` with whole floats as integers, for a digest that knows no notation."""
+    if isinstance(value, dict):
+        return {key: _plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -1,0 +1,205 @@
+"""An experiment file as it was written, with the overrides put into it.
+
+Knows files, lines and dotted keys, but not what the keys mean: that is
+:mod:`harness.spec.experiment`. Its errors say where a value comes from, the file and line or the
+override.
+"""
+
+from __future__ import annotations
+
+import copy
+import difflib
+import os
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from harness.spec.overrides import Override, apply
+from harness.spec.table_checks import check_depth
+from workloads.validation import InputError
+
+LARGEST = 4 << 20
+"""Bytes of the largest file that is taken for an experiment."""
+
+LONG_LINE = 1000
+
+_HEADER = re.compile(r"^\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(?:#.*)?$")
+_KEY = re.compile(r"""^\s*((?:"[^"]*"|'[^']*'|[\w-]+)(?:\s*\.\s*(?:"[^"]*"|'[^']*'|[\w-]+))*)\s*=""")
+_PART = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|([\w-]+))\s*\.?""")
+
+
+@dataclass
+class ExperimentError(InputError):
+    """Bad input that tells also where it was written: file and line, or the override."""
+
+    place: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.place}: {super().__str__()}"
+
+
+@dataclass(frozen=True)
+class Document:
+    """The content of an experiment file, and where each part of it was written.
+
+    Attributes:
+        file: the file, as messages name it.
+        data: its tables, overrides included.
+        lines: line number of each table and key, by keys like ``jobs[0].program.pattern``.
+        overrides: those that were applied, in order.
+        source: its text, without them.
+    """
+
+    file: str
+    data: dict[str, Any]
+    lines: Mapping[str, int] = field(default_factory=dict)
+    overrides: tuple[Override, ...] = ()
+    source: str = field(default="", repr=False)
+
+    def located(self, error: InputError) -> ExperimentError:
+        """The same error with the place that the value comes from."""
+        return ExperimentError(error.key, error.value, error.rule, error.remedy, self._place(error.key))
+
+    def overridden(self, overrides: Iterable[Override]) -> Document:
+        """A copy with the overrides applied in order.
+
+        Raises:
+            ExperimentError: for an override that fits nothing in the file.
+        """
+        data = copy.deepcopy(self.data)
+        done = self.overrides
+        for override in overrides:
+            done = (*done, override)
+            try:
+                apply(data, override)
+            except InputError as error:
+                raise Document(self.file, data, {}, (override,)).located(error) from None
+        return Document(self.file, data, self.lines, done, self.source)
+
+    def _place(self, key: str) -> str:
+        for override in reversed(self.overrides):
+            if override.touches(key):
+                return f"{self.file} with {override.origin}"
+        for prefix in _prefixes(key):
+            if prefix in self.lines:
+                return f"{self.file}, line {self.lines[prefix]}"
+        return self.file
+
+
+def built_in() -> dict[str, Any]:
+    """The experiment files that come with Lockstep, by name, in order of their names."""
+    folder = resources.files("harness") / "experiments"
+    files = {item.name.removesuffix(".toml"): item for item in folder.iterdir()}
+    return {name: files[name] for name in sorted(files) if files[name].name.endswith(".toml")}
+
+
+def read(source: str) -> Document:
+    """The experiment file at the path ``source``, or the built-in one of that name.
+
+    Raises:
+        InputError: if there is no such file or name, or the file cannot be read as TOML.
+    """
+    names = built_in()
+    path = Path(source)
+    if source in names:
+        return parse(names[source].read_text(encoding="utf-8"), f"{source}.toml")
+    if "/" not in source and path.suffix != ".toml" and not os.path.isfile(source):  # noqa: PTH113 - never raises
+        close = difflib.get_close_matches(source, names, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else "give one of these or a path that ends in .toml"
+        rule = "is neither a file nor a built-in experiment (these are " + ", ".join(names) + ")"
+        raise InputError("EXPERIMENT", source, rule, hint)
+    try:
+        with path.open("rb") as file:
+            data = file.read(LARGEST + 1)
+        if len(data) > LARGEST:
+            rule = f"must be at most {LARGEST >> 20} MiB of text"
+            raise InputError("EXPERIMENT", source, rule, "give an experiment file")
+        text = data.decode("utf-8")
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise InputError(
+            "EXPERIMENT", source, f"must be a readable file: {reason}", "check the path"
+        ) from None
+    except UnicodeDecodeError as error:
+        rule = f"must be UTF-8 text: byte {error.start} is not"
+        raise InputError("EXPERIMENT", source, rule, "save the file as UTF-8") from None
+    return parse(text, source)
+
+
+def parse(text: str, file: str) -> Document:
+    """The document in ``text``; ``file`` is how messages name it.
+
+    Raises:
+        ExperimentError: if ``text`` is not TOML.
+    """
+    try:
+        data = tomllib.loads(text)
+        check_depth(data, "TOML")
+        return Document(file, data, _line_numbers(text), source=text)
+    except InputError as error:
+        raise ExperimentError(error.key, error.value, error.rule, error.remedy, file) from None
+    except RecursionError:
+        rule = "has too many tables or lists in each other"
+        raise ExperimentError("TOML", "...", rule, "write it flat", file) from None
+    except ValueError as error:  # TOMLDecodeError, and what int and datetime say of their values
+        found = re.search(r"at line (\d+)", str(error))
+        lines = text.splitlines() or [""]
+        line = int(found[1]) if found else len(lines)
+        raise ExperimentError(
+            key="TOML",
+            value=lines[min(line, len(lines)) - 1].strip(),
+            rule=f"must be valid TOML: {error}",
+            remedy="correct that line; text needs quotes, tables [brackets]",
+            place=f"{file}, line {line}",
+        ) from None
+
+
+def _line_numbers(text: str) -> dict[str, int]:
+    """Where tables and keys begin; what stands inside a value has the line of its key.
+
+    A scan by line, not a parser: it leaves out lines that are too long for a key, and inside a
+    multi-line string it may see keys that are none,
+    which costs nothing but a wrong line in a message about such a key.
+    """
+    lines: dict[str, int] = {}
+    counts: dict[str, int] = {}
+    table = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        if len(line) > LONG_LINE:
+            continue
+        if header := _HEADER.match(line):
+            table, parts = "", _parts(header[2])
+            for depth, part in enumerate(parts, 1):
+                table = _join(table, part)
+                if header[1] == "[[" and depth == len(parts):
+                    counts[table] = counts.get(table, 0) + 1
+                if table in counts:
+                    table += f"[{counts[table] - 1}]"
+            lines.setdefault(table, number)
+        elif key := _KEY.match(line):
+            path = table
+            for part in _parts(key[1]):
+                path = _join(path, part)
+            lines.setdefault(path, number)
+    return lines
+
+
+def _parts(dotted: str) -> Sequence[str]:
+    return [quoted or single or bare for quoted, single, bare in _PART.findall(dotted)]
+
+
+def _join(table: str, part: str) -> str:
+    name = part if re.fullmatch(r"[\w-]+", part) else f'"{part}"'
+    return f"{table}.{name}" if table else name
+
+
+def _prefixes(key: str) -> Iterator[str]:
+    """``key`` and everything it lies below, from the inside out."""
+    yield key
+    while match := re.search(r"""(\."[^"]*"|\.[\w-]+|\[\d+\])$""", key):
+        key = key[: match.start()]
+        yield key

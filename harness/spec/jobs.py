@@ -1,0 +1,141 @@
+"""The jobs of an experiment: what the [[jobs]] tables say, and what the harness must know of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import PurePath
+from typing import Any
+
+from coordinator.workload import ParallelJob, Work
+from harness.spec.table_checks import as_table, build, field_names, known_keys
+from workloads.bounds import within
+from workloads.other import Command, InteractiveWork, SequentialWork
+from workloads.program import Program
+from workloads.single import KINDS
+from workloads.validation import InputError, one_of
+
+LAUNCHER = "{launcher}"
+PROCESSES = "{processes}"
+"""What a command may hold in place of our launcher and of the number of processes."""
+
+
+@dataclass(frozen=True)
+class JobGroup:
+    """``count`` jobs alike: what they run, and their time of arrival."""
+
+    program: Work
+    count: int = 1
+    arrival_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        within("jobs.count", self.count)
+        within("jobs.arrival_s", self.arrival_s)
+
+
+NUMBER = re.compile("[0-9]{1,9}")
+
+
+def job_group(job: Any, key: str, swept: Mapping[str, Any]) -> JobGroup:
+    """The jobs that a [[jobs]] table describes; ``swept`` are fields of its program that a sweep sets.
+
+    Raises:
+        InputError: below ``key``, for whatever is wrong with it.
+    """
+    job = as_table(job, key)
+    shared = {name: job[name] for name in ("count", "arrival_s") if name in job}
+    rest = {name: value for name, value in job.items() if name not in shared}
+    what = [name for name in ("program", "command", "kind") if name in rest]
+    if not what:
+        remedy = 'write program = { pattern = "NEWS", processes = 2, dedicated_s = 2.0 }'
+        raise InputError(
+            f"{key}.program", None, "every [[jobs]] table needs a program, a command or a kind", remedy
+        )
+    if len(what) > 1:
+        rule = f"a job runs one thing, and {what[0]} is given too"
+        raise InputError(f"{key}.{what[1]}", rest[what[1]], rule, "make two [[jobs]] tables of it")
+    work = {"program": _program, "command": _command, "kind": _single}[what[0]](rest, key, swept)
+    return build(JobGroup, {**shared, "program": work}, key)
+
+
+def _program(table: Mapping[str, Any], key: str, swept: Mapping[str, Any]) -> Work:
+    known_keys(table, ("program", "count", "arrival_s"), key)
+    return build(Program, {**as_table(table["program"], f"{key}.program"), **swept}, f"{key}.program")
+
+
+def _single(table: Mapping[str, Any], key: str, swept: Mapping[str, Any]) -> Work:
+    kind = table["kind"]
+    try:
+        one_of("kind", kind, KINDS)
+    except InputError as error:
+        raise error.under(key) from None
+    work = {name: value for name, value in table.items() if name != "kind"}
+    missing = [name for name in field_names(KINDS[kind]) if name not in work]
+    if missing:
+        rule = f"a job of kind {kind!r} needs it"
+        raise InputError(f"{key}.{missing[0]}", None, rule, f"write {missing[0]} = 10, for example")
+    return build(KINDS[kind], work, key)
+
+
+def _command(table: Mapping[str, Any], key: str, swept: Mapping[str, Any]) -> Work:
+    known_keys(table, ("command", "processes", "dedicated_s", "waits", "count", "arrival_s"), key)
+    words, where = table["command"], f"{key}.command"
+    remedy = f'write ["{LAUNCHER}", "-n", "4", "./my_app"]'
+    if not isinstance(words, list) or not all(isinstance(word, str) and word for word in words):
+        raise InputError(where, words, "must be a list of words", remedy)
+    if any("\0" in word for word in words):
+        raise InputError(where, words, "holds a NUL, which no word of a command can", remedy)
+    if not words or not (words[0] == LAUNCHER or PurePath(words[0]).name.startswith(("mpiexec", "mpirun"))):
+        raise InputError(where, words, "must begin with an mpiexec", remedy)
+    if "processes" in table:
+        within("jobs.processes", table["processes"], f"{key}.processes")
+    count = str(table.get("processes", PROCESSES))
+    words = [word.replace(PROCESSES, count) for word in words]
+    if words[1:2] not in (["-n"], ["-np"]) or len(words) < 4 or not NUMBER.fullmatch(words[2]):
+        rule = "must go on with -n, a number and the program: Lockstep binds and places the processes"
+        raise InputError(where, words, rule, remedy)
+    if "processes" in table and words[2] != count:
+        rule = f"the command asks for {words[2]}"
+        raise InputError(f"{key}.processes", table["processes"], rule, f"write {PROCESSES} in the command")
+    optional = {name: table[name] for name in ("dedicated_s", "waits") if name in table}
+    launcher = "" if words[0] == LAUNCHER else words[0]
+    known = {"argv": tuple(words[3:]), "processes": int(words[2]), "launcher": launcher}
+    return build(Command, known | optional, key)
+
+
+def described(program: Work) -> dict[str, Any]:
+    """What a job runs as a table of plain values: what records keep, and :func:`rebuilt` reads."""
+    return asdict(program)
+
+
+def rebuilt(table: Mapping[str, Any]) -> Work:
+    """What a job ran, from the table that its record keeps."""
+    if "argv" in table:
+        return Command(**{**table, "argv": tuple(table["argv"])})
+    kinds: dict[str, type[Work]] = {"work_s": SequentialWork, "burst_ms": InteractiveWork}
+    kind = next((kind for sign, kind in kinds.items() if sign in table), Program)
+    return kind(**table)
+
+
+def alone_s(program: Work) -> float:
+    """About how long it takes alone, in seconds."""
+    match program:
+        case Program():
+            return program.phase_count() * program.phase_us() / 1e6
+        case SequentialWork(work_s):
+            return work_s
+        case InteractiveWork(burst_ms, think_ms, bursts):
+            return bursts * (burst_ms + think_ms) / 1e3
+        case Command():
+            return program.dedicated_s
+
+
+def working_sets(jobs: Iterable[ParallelJob]) -> set[int]:
+    """The working sets of their programs, in bytes."""
+    return {job.program.working_set_bytes for job in jobs if isinstance(job.program, Program)}
+
+
+def simulable(program: Work) -> bool:
+    """Whether the simulator knows what a job runs: no command, no number of processes that changes."""
+    return not program.malleable if isinstance(program, Program) else not isinstance(program, Command)

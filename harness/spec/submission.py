@@ -1,0 +1,198 @@
+"""How an experiment is submitted to Slurm: what the [slurm] table says."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.spec.table_checks import as_table, field_names, known_keys
+from slurm.script import Script, Word, word
+from workloads.bounds import within
+from workloads.validation import InputError, flag, whole
+
+TEXTS = ("partition", "account", "qos", "time", "constraint", "mem", "nodelist")
+"""Options of sbatch that are passed on as they are."""
+
+LINES = ("extra", "modules", "setup")
+"""Keys that hold lists of lines."""
+
+
+@dataclass(frozen=True)
+class Submission:
+    """The [slurm] table. Options have the names that they have for sbatch, with ``_`` for ``-``.
+
+    Attributes:
+        nodes: how many.
+        ntasks_per_node: processors to use of each; None for the experiment's, shared out.
+        exclusive: whether no other job may run on the nodes.
+        extra: further options for ``#SBATCH`` lines, as they stand.
+        modules: to be loaded.
+        setup: lines of shell to be executed before Lockstep is started.
+        container: the command that runs Lockstep in a container, without Lockstep itself.
+        requeue: whether a job that reaches its time limit is put into the queue again.
+        signal_s: how long before the time limit the run is ended.
+        gang_partition: where jobs run under the policy slurm-gang.
+    """
+
+    nodes: int = 1
+    ntasks_per_node: int | None = None
+    partition: str | None = None
+    account: str | None = None
+    qos: str | None = None
+    time: str | None = None
+    constraint: str | None = None
+    mem: str | None = None
+    nodelist: str | None = None
+    exclusive: bool = False
+    extra: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
+    setup: tuple[str, ...] = ()
+    container: str = ""
+    requeue: bool = False
+    signal_s: int = 60
+    gang_partition: str | None = None
+
+    def __post_init__(self) -> None:
+        within("slurm.nodes", self.nodes)
+        if self.ntasks_per_node is not None:
+            within("slurm.ntasks-per-node", self.ntasks_per_node)
+        for name in (*TEXTS, "gang_partition"):
+            if getattr(self, name) is not None:
+                _line(name, getattr(self, name))
+        for name in LINES:
+            for line in getattr(self, name):
+                _line(name, line)
+        if self.container != "":
+            _line("container", self.container)
+            self.started([], [])
+        flag("exclusive", self.exclusive)
+        flag("requeue", self.requeue)
+        within("slurm.signal_s", self.signal_s)
+        for line in self.extra:
+            sbatch_option("extra", line)
+
+    def spread(self, processors: int) -> Submission:
+        """The same with a number of processors on each node.
+
+        Args:
+            processors: of the experiment; 0 for all there are.
+
+        Raises:
+            InputError: if they cannot be shared out.
+        """
+        if self.ntasks_per_node is not None:
+            return self
+        if not processors:
+            rule = "the experiment uses all processors, and Slurm must be told how many"
+            raise InputError("ntasks-per-node", None, rule, "give --ntasks-per-node, or processors")
+        if processors % self.nodes:
+            rule = f"cannot share out {processors} processors evenly"
+            raise InputError("nodes", self.nodes, rule, "give --ntasks-per-node")
+        return dataclasses.replace(self, ntasks_per_node=processors // self.nodes)
+
+    @property
+    def processors(self) -> int:
+        """How many there are on all nodes."""
+        return self.nodes * (self.ntasks_per_node or 1)
+
+    @property
+    def alone(self) -> Submission:
+        """The same for work that takes one processor."""
+        return dataclasses.replace(self, nodes=1, ntasks_per_node=1, exclusive=False, requeue=False)
+
+    def started(self, inside: Sequence[str], outside: Sequence[str]) -> list[str]:
+        """The words that start ``inside`` in the container; ``outside`` if there is none.
+
+        Raises:
+            InputError: if the container's command is not one.
+        """
+        try:
+            return [*shlex.split(self.container), *inside] if self.container else list(outside)
+        except ValueError as error:
+            rule = f"must be a command: {str(error).lower()}"
+            raise InputError("container", self.container, rule, "close its quotes") from None
+
+    def script(
+        self,
+        name: str,
+        folder: Path,
+        command: Sequence[Word],
+        *,
+        resume: bool | None = None,
+        extra: Sequence[str] = (),
+        tasks: int | None = None,
+    ) -> Script:
+        """The batch script of a command; ``resume`` and ``tasks`` as in ``slurm.script.Script``.
+
+        Raises:
+            InputError: for a ``folder`` whose name Slurm cannot be told.
+        """
+        loads = (" ".join(map(word, ["module", "load", *module.split()])) for module in self.modules)
+        try:
+            return Script(
+                name=name,
+                directory=str(folder),
+                command=command,
+                options=self._options,
+                extra=(*self.extra, *extra),
+                setup=[*loads, *self.setup],
+                signal_s=self.signal_s,
+                requeue=self.requeue,
+                resume=resume,
+                tasks=tasks,
+            )
+        except ValueError as error:
+            raise InputError("--results", str(folder), str(error), "choose another directory") from None
+
+    @property
+    def _options(self) -> dict[str, str | int | bool | None]:
+        """Options of sbatch by name."""
+        made = {"nodes": self.nodes, "ntasks-per-node": self.ntasks_per_node, "exclusive": self.exclusive}
+        return made | {name: getattr(self, name) for name in TEXTS}
+
+
+def parse(value: Any) -> Submission:
+    """What a [slurm] table says.
+
+    Raises:
+        InputError: for unknown keys and values that do not fit.
+    """
+    table = as_table(value, "slurm")
+    known_keys(table, [_written(name) for name in field_names(Submission)], "slurm")
+    try:
+        return Submission(**_fields(table))
+    except InputError as error:
+        raise error.under("slurm") from None
+
+
+def _fields(table: Mapping[str, Any]) -> dict[str, Any]:
+    fields = {key.replace("-", "_"): value for key, value in table.items()}
+    for name in set(LINES) & fields.keys():
+        if not isinstance(fields[name], list):
+            raise InputError(name, fields[name], "must be a list of lines", 'write ["first", "second"]')
+        fields[name] = tuple(fields[name])
+    for name in ("time", "mem"):  # numbers are what sbatch takes them for: minutes, megabytes
+        if isinstance(fields.get(name), int) and not isinstance(fields[name], bool):
+            whole(name, fields[name], least=0, most=2**31 - 1)
+            fields[name] = str(fields[name])
+    return fields
+
+
+def _written(field: str) -> str:
+    return field.replace("_", "-") if field == "ntasks_per_node" else field
+
+
+def sbatch_option(key: str, line: Any) -> None:
+    """Accept a line that can stand in a script as an option of sbatch, else raise InputError."""
+    _line(key, line)
+    if not line.startswith("-"):
+        raise InputError(key, line, "must be an option of sbatch", 'write "--option=value"')
+
+
+def _line(key: str, value: Any) -> None:
+    if not isinstance(value, str) or not value.strip() or not value.isprintable():
+        raise InputError(key, value, "must be one line of text", "write it in quotes")

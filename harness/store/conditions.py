@@ -1,0 +1,139 @@
+"""The conditions of a measurement: what else must be known to judge or repeat it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+PACKAGES = ("lockstep-scheduling", "mpi4py", "numpy", "psutil")
+
+COMPARABLE = ("host", "cpu_model", "kernel", "processors", "launcher", "nodes")
+"""What must be equal for two sessions to measure the same thing."""
+
+SHORT_S = 1.0
+"""In less processor time than this its parts cannot be told: the kernel counts them in hundredths."""
+
+
+def of_session(processors: Sequence[int], launcher: str) -> dict[str, Any]:
+    """What stays the same while Lockstep runs; None where it cannot be read."""
+    return {
+        "host": socket.gethostname(),
+        "kernel": platform.release(),
+        "cpu_model": _cpu_model(),
+        "cores": os.cpu_count(),
+        "affinity": sorted(os.sched_getaffinity(0)),
+        "processors": list(processors),
+        "siblings": {
+            str(p): _read(f"/sys/devices/system/cpu/cpu{p}/topology/thread_siblings_list") for p in processors
+        },
+        "governor": _read(f"/sys/devices/system/cpu/cpu{processors[0]}/cpufreq/scaling_governor"),
+        "memory_bytes": psutil.virtual_memory().total,
+        "python": platform.python_version(),
+        "packages": {name: _version(name) for name in PACKAGES},
+        "launcher": launcher,
+        "commit": _commit(),
+        "argv": sys.argv[1:],
+    }
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What changes: load average, CPU times of the processors (seconds), frequency (MHz).
+
+    ``own_s`` is the processor time of this process and of its children that have ended.
+    """
+
+    load: float
+    steal_s: float
+    busy_s: float
+    total_s: float
+    frequency_mhz: float | None
+    own_s: float = 0.0
+
+    @classmethod
+    def now(cls, processors: Sequence[int]) -> Moment:
+        """The state of ``processors`` now."""
+        times = psutil.cpu_times(percpu=True)
+        used = [times[p] for p in processors if p < len(times)]
+        total_s = sum(sum(cpu[:8]) for cpu in used)  # guest times, the rest, are contained in user
+        idle_s = sum(cpu.idle + cpu.iowait for cpu in used)
+        frequency = psutil.cpu_freq() if hasattr(psutil, "cpu_freq") else None
+        return cls(
+            load=os.getloadavg()[0],
+            steal_s=sum(cpu.steal for cpu in used),
+            busy_s=total_s - idle_s,
+            total_s=total_s,
+            frequency_mhz=frequency.current if frequency else None,
+            own_s=sum(os.times()[:4]),
+        )
+
+
+def of_run(session: Mapping[str, Any], before: Moment, after: Moment) -> dict[str, Any]:
+    """The conditions of one run: those of the session, and what happened meanwhile.
+
+    ``steal`` is the share of the processors' time that the hypervisor gave to others, ``others`` that
+    of processes that are not ours.
+    """
+    span_s = after.total_s - before.total_s
+    others_s = max(0.0, after.busy_s - before.busy_s - (after.own_s - before.own_s))
+    return dict(session) | {
+        "load_before": before.load,
+        "load_after": after.load,
+        "steal": max(0.0, (after.steal_s - before.steal_s) / span_s) if span_s > 0 else 0.0,
+        "busy": (after.busy_s - before.busy_s) / span_s if span_s > 0 else None,
+        "others": others_s / span_s if span_s > SHORT_S else None,
+        "frequency_mhz": after.frequency_mhz,
+    }
+
+
+def difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[str, Any, Any] | None:
+    """The first field in which two sessions cannot be compared, with both values."""
+    for field in COMPARABLE:
+        if old.get(field) != new.get(field):
+            return field, old.get(field), new.get(field)
+    return None
+
+
+def _read(path: str) -> str | None:
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _cpu_model() -> str:
+    for line in (_read("/proc/cpuinfo") or "").splitlines():
+        key, _, value = line.partition(":")
+        if key.strip() in ("model name", "Model", "cpu model"):
+            return value.strip()
+    return platform.processor() or platform.machine()
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _commit() -> str | None:
+    """The commit of this checkout, with "-dirty" if it was changed; None outside of one."""
+    root = Path(__file__).resolve().parents[2]
+    if not (root / ".git").exists():
+        return None
+    command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()

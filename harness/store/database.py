@@ -1,0 +1,412 @@
+"""The append-only store of records: one SQLite file in the results directory.
+
+A run is written in one transaction, so that a crash at any moment loses at most the run in
+progress. A run that cannot be written is kept in a file beside the store (``harness.store.spool``),
+and whoever opens the store next takes it in. Tables refuse UPDATE and DELETE. Every run has a
+checksum, so that what is read is what was written, or a StoreError.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import json
+import sqlite3
+import statistics
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from harness.store import spool
+from harness.store.records import Calibration, RunRecord, ScheduleRecord, switch_summary
+from harness.store.schema import JSON_COLUMNS, TABLES, connect, uri
+from harness.store.spool import Spool
+from harness.store.stored import (
+    BROKEN,
+    PARTS,
+    StoreError,
+    checksum,
+    decoded,
+    primary_code,
+    reading,
+    rows_of,
+    run_record,
+)
+from workloads import timeline
+from workloads.validation import InputError
+
+if TYPE_CHECKING:
+    import pandas
+
+__all__ = ["FILE_NAME", "Frames", "Store", "StoreError", "load"]
+
+FILE_NAME = "lockstep.sqlite"
+
+CLOSING_MS = 1000
+"""How long a store that closes, or is only read, waits for others to take in what lies beside it."""
+
+
+@dataclass(frozen=True)
+class Frames:
+    """All records as pandas frames; their columns are described in docs/formats.md."""
+
+    runs: pandas.DataFrame
+    jobs: pandas.DataFrame
+    ranks: pandas.DataFrame
+    switches: pandas.DataFrame
+    calibrations: pandas.DataFrame
+    schedules: pandas.DataFrame
+
+
+class Store:
+    """An open store; use it as a context manager.
+
+    Args:
+        folder: where it lies; made if it is not there.
+        existing: accept only what is there already, also by the path of the file itself,
+            and also if it can only be read.
+        warn: told what becomes of runs that could not be written.
+
+    Raises:
+        InputError: if ``folder`` cannot hold a store, or holds none or one of another schema.
+    """
+
+    def __init__(
+        self, folder: Path, *, existing: bool = False, warn: Callable[[str], None] = lambda text: None
+    ) -> None:
+        self.path = folder if existing and folder.is_file() else folder / FILE_NAME
+        self._warn, self._kept = warn, 0
+        try:
+            if not existing:
+                folder.mkdir(parents=True, exist_ok=True)
+            self._database = connect(self.path, "rw" if existing else "rwc")
+            if not existing:
+                self._database.execute("BEGIN IMMEDIATE")  # fails now rather than after the first run
+                self._database.execute("ROLLBACK")
+            described = self._database.execute("SELECT * FROM ranks LIMIT 0").description
+        except InputError:
+            raise
+        except (OSError, sqlite3.Error, *BROKEN) as error:
+            raise _unusable(folder, error) from None
+        self._rank_columns = frozenset(column[0] for column in described)
+        self._spool = Spool(self.path, reserve=not existing)
+        self._take_in()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._kept and kind is None:
+            self._take_in()
+        self._spool.close()
+        self._database.close()
+
+    def add_run(self, record: RunRecord) -> int | None:
+        """Store a run with its jobs, ranks, switches and timelines, all or nothing; returns its number.
+
+        While others keep the store locked for longer than ``schema.BUSY_S`` it is kept beside the store,
+        and the number is None.
+
+        Raises:
+            StoreError: if it cannot be written; the message says where it is kept.
+        """
+        try:
+            with self._written():
+                return self._insert_run(record)
+        except sqlite3.DatabaseError as error:
+            if isinstance(error, sqlite3.IntegrityError | sqlite3.ProgrammingError | sqlite3.InterfaceError):
+                raise
+            self._keep(record, error)
+            return None
+
+    def _keep(self, record: RunRecord, why: sqlite3.Error) -> None:
+        """Keep a run beside the store that would not take it.
+
+        Raises:
+            StoreError: unless the store is only locked, and only for now.
+        """
+        try:
+            path = self._spool.keep(record)
+        except (OSError, ValueError) as error:
+            raise StoreError(
+                f"{self._refusal(why)}; nor can the run be kept beside it: {error}; what was recorded before "
+                "is safe; make room, or choose another directory with --results, and go on with --resume"
+            ) from None
+        self._kept += 1
+        kept = f"the finished run is kept in {path}, and the next invocation takes it in"
+        if primary_code(why) not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            remedy = "make room, or choose another directory with --results, and go on with --resume"
+            raise StoreError(f"{self._refusal(why)}; {kept}; {remedy}") from None
+        self._warn(f"{self._refusal(why)}; {kept}")
+
+    def _take_in(self) -> None:
+        """Add the runs that lie beside the store, and say so."""
+        files = self._spool.waiting()
+        if not files:
+            return
+        (patience_ms,) = self._database.execute("PRAGMA busy_timeout").fetchone()
+        self._database.execute(f"PRAGMA busy_timeout = {CLOSING_MS}")
+        taken = 0
+        for file in files:
+            try:
+                record = spool.read(file)
+                with self._written():
+                    if not self._holds(record):
+                        run_record(self._database, self._insert_run(record))
+                        taken += 1
+                file.unlink(missing_ok=True)
+            except FileNotFoundError:
+                continue  # another invocation has taken it in
+            except (OSError, sqlite3.Error, *BROKEN) as error:
+                self._warn(f"{file} holds a run that is not taken in: {error}")
+        self._database.execute(f"PRAGMA busy_timeout = {patience_ms}")
+        if taken:
+            self._warn(
+                f"took in {taken} finished run{'s' if taken > 1 else ''} that {self.path} could not take"
+            )
+
+    def _holds(self, record: RunRecord) -> bool:
+        """Whether a run is there already."""
+        keys = ("session", "recorded_at", "kind", "cell", "repeat")
+        values = [*(getattr(record, key) for key in keys), json.dumps(record.scheduler)]
+        where = " AND ".join(f"{key} = ?" for key in (*keys, "scheduler"))
+        return self._database.execute(f"SELECT 1 FROM runs WHERE {where}", values).fetchone() is not None
+
+    def _insert_run(self, record: RunRecord) -> int:
+        row = {
+            f.name: getattr(record, f.name)
+            for f in dataclasses.fields(record)
+            if f.name not in (*PARTS, "id")
+        }
+        run = self._insert("runs", row | {"makespan_ns": record.makespan_ns})
+        for job in record.jobs:
+            self._insert("jobs", {"run": run} | dataclasses.asdict(job))
+        for recorded in record.ranks:
+            rank = dict(recorded)
+            if packed := rank.pop("timeline", None):
+                place = {"run": run, "job": rank["job"], "rank": rank["rank"]}
+                self._insert("timelines", place | {"rows": base64.b64decode(packed)})
+            known = {key: value for key, value in rank.items() if key in self._rank_columns}
+            more = {key: value for key, value in rank.items() if key not in self._rank_columns}
+            self._insert("ranks", {"run": run} | known | {"more": more})
+        if summary := switch_summary(record.switches):
+            every = json.dumps([dataclasses.astuple(switch) for switch in record.switches])
+            blob = zlib.compress(every.encode())
+            self._insert("switches", {"run": run} | summary | {"every": blob})
+        self._insert("checksums", {"run": run, "sha256": checksum(self._database, run)})
+        return run
+
+    def add_calibration(self, calibration: Calibration) -> None:
+        """Store the samples of a machine constant.
+
+        Raises:
+            StoreError: if they cannot be written.
+        """
+        median = statistics.median(calibration.samples)
+        with self._transaction():
+            self._insert("calibrations", dataclasses.asdict(calibration) | {"median": median})
+
+    def add_schedules(self, schedules: Iterable[ScheduleRecord]) -> None:
+        """Store what schedulers gave at the job level, all or nothing.
+
+        Raises:
+            StoreError: if it cannot be written.
+        """
+        with self._transaction():
+            for schedule in schedules:
+                self._insert("schedules", dataclasses.asdict(schedule))
+
+    def last_calibration(self) -> list[Calibration]:
+        """The machine constants of the session that calibrated last; empty if none did."""
+        fields = [f.name for f in dataclasses.fields(Calibration)]
+        with reading(self.path):
+            rows = self._database.execute(
+                "SELECT * FROM calibrations WHERE session = "
+                "(SELECT session FROM calibrations ORDER BY id DESC LIMIT 1) ORDER BY id"
+            )
+            found = [decoded("calibrations", row) for row in rows]
+            return [Calibration(**{name: row[name] for name in fields}) for row in found]
+
+    def merge(self, other: Store) -> int:
+        """Add what ``other`` holds and this store does not, in its order; returns how many runs.
+
+        A store is only ever added to, so of each session the first records are those that have been
+        merged before.
+
+        Raises:
+            StoreError: if it cannot be written.
+        """
+        with reading(other.path):
+            other.check()  # nothing damaged spreads
+            self._database.execute("ATTACH DATABASE ? AS part", (uri(other.path, "mode=rw"),))
+        try:
+            with self._transaction():
+                for old in self._lacking("calibrations"):
+                    self._copy("calibrations", "id", old)
+                lacking = self._lacking("runs")
+                for old in lacking:
+                    new = self._copy("runs", "id", old)
+                    for table in (*PARTS, "timelines", "checksums"):
+                        self._copy(table, "run", old, new)
+        finally:
+            self._database.execute("DETACH DATABASE part")
+        return len(lacking)
+
+    def _lacking(self, table: str) -> list[int]:
+        """Ids of the rows of an attached store's table that are not in ours."""
+        found = self._database.execute(
+            f"SELECT id FROM (SELECT id, session, row_number() OVER (PARTITION BY session ORDER BY id) AS n "
+            f"FROM part.{table}) AS theirs WHERE n > (SELECT count(*) FROM main.{table} AS ours "
+            f"WHERE ours.session = theirs.session) ORDER BY id"
+        )
+        return [row["id"] for row in found]
+
+    def _copy(self, table: str, key: str, old: int, new: int | None = None) -> int:
+        """Copy the rows of an attached store whose ``key`` is ``old``; they get the key ``new``."""
+        described = self._database.execute(f"SELECT * FROM main.{table} LIMIT 0").description
+        rest = ", ".join(column[0] for column in described if column[0] != key)
+        done = self._database.execute(
+            f"INSERT INTO main.{table} ({key}, {rest}) SELECT ?, {rest} FROM part.{table} WHERE {key} = ?",
+            (new, old),
+        )
+        return int(done.lastrowid or 0)
+
+    def numbers(self) -> list[int]:
+        """The numbers of all runs, ascending."""
+        with reading(self.path):
+            return [row["id"] for row in self._database.execute("SELECT id FROM runs ORDER BY id")]
+
+    def check(self) -> None:
+        """Read every run.
+
+        Raises:
+            StoreError: if any is not what was written.
+        """
+        with reading(self.path):
+            for number in self.numbers():
+                run_record(self._database, number)
+
+    def runs(self, digest: str, session: str | None = None) -> list[RunRecord]:
+        """The runs of an experiment, oldest first; only those of ``session`` if it is given."""
+        with reading(self.path):
+            rows = self._database.execute(
+                "SELECT id FROM runs WHERE digest = ? AND (session = ? OR ? IS NULL) ORDER BY id",
+                (digest, session, session),
+            )
+            found = [run_record(self._database, row["id"]) for row in rows.fetchall()]
+            if any(record.digest != digest for record in found):
+                raise ValueError("the index of its runs is wrong")
+            return found
+
+    def run(self, number: int) -> RunRecord:
+        """The run with this number.
+
+        Raises:
+            InputError: if there is none.
+        """
+        with reading(self.path):
+            if self._database.execute("SELECT 1 FROM runs WHERE id = ?", (number,)).fetchone():
+                return run_record(self._database, number)
+            (last,) = self._database.execute("SELECT max(id) FROM runs").fetchone()
+        rule = f"the store's runs have the numbers 1 to {last}" if last else "the store holds no runs"
+        raise InputError("--run", number, rule, "lockstep report --format csv lists them")
+
+    def experiments(self) -> list[tuple[str, str]]:
+        """Digest and name of each experiment in the store, in the order of their last runs."""
+        with reading(self.path):
+            found = self._database.execute(
+                "SELECT digest, experiment, max(id) AS last FROM runs GROUP BY digest ORDER BY last"
+            ).fetchall()
+            if not all(isinstance(value, str) for row in found for value in tuple(row)[:2]):
+                raise ValueError("an experiment's name or digest is no text")
+            return [(row["digest"], row["experiment"]) for row in found]
+
+    def with_timelines(self, digest: str) -> list[int]:
+        """Numbers of an experiment's runs that have timelines."""
+        with reading(self.path):
+            found = self._database.execute(
+                "SELECT DISTINCT run FROM timelines JOIN runs ON runs.id = run WHERE digest = ? ORDER BY run",
+                (digest,),
+            )
+            return [row["run"] for row in found]
+
+    def timelines(self, run: int) -> dict[tuple[int, int], bytes]:
+        """The timelines of a run by job and rank, as ``workloads.timeline`` packs them."""
+        with reading(self.path):
+            found = [decoded("timelines", row) for row in rows_of(self._database, "timelines", run)]
+            for row in found:
+                timeline.unpack(row["rows"])  # has a checksum of its own
+            return {(row["job"], row["rank"]): row["rows"] for row in found}
+
+    def _insert(self, table: str, row: Mapping[str, Any]) -> int:
+        values = [json.dumps(value) if name in JSON_COLUMNS else value for name, value in row.items()]
+        places = ", ".join("?" for _ in row)
+        done = self._database.execute(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({places})", values)
+        return int(done.lastrowid or 0)
+
+    @contextmanager
+    def _written(self) -> Iterator[None]:
+        """A transaction; raises what SQLite does, with nothing written."""
+        try:
+            self._database.execute("BEGIN IMMEDIATE")
+            yield
+            self._database.execute("COMMIT")
+        finally:
+            if self._database.in_transaction:
+                with suppress(sqlite3.Error):  # SQLite has rolled back by itself, or will when opened
+                    self._database.execute("ROLLBACK")
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """The same with a StoreError for what cannot be written."""
+        try:
+            with self._written():
+                yield
+        except sqlite3.IntegrityError:
+            raise
+        except sqlite3.DatabaseError as error:
+            raise StoreError(
+                f"{self._refusal(error)}; what was recorded before is safe; "
+                "make room, or choose another directory with --results, and go on with --resume"
+            ) from None
+
+    def _refusal(self, error: sqlite3.Error) -> str:
+        return f"cannot write to {self.path}: {error}"
+
+    def frames(self) -> Frames:
+        """All records as frames."""
+        import pandas  # noqa: PLC0415 - takes longer to import than all the rest together
+
+        frames = {}
+        with reading(self.path):
+            self.check()
+            for table in TABLES:
+                rows = self._database.execute(f"SELECT * FROM {table} ORDER BY rowid")
+                columns = [description[0] for description in rows.description]
+                frames[table] = pandas.DataFrame([decoded(table, row) for row in rows], columns=columns)
+        frames["switches"] = frames["switches"].drop(columns="every")
+        del frames["timelines"], frames["checksums"]
+        return Frames(**frames)
+
+
+def load(path: str | Path) -> Frames:
+    """All records of the store at ``path``, a results directory or the file in it.
+
+    Raises:
+        InputError: if there is none, or one of another schema.
+        StoreError: if it is damaged.
+    """
+    with Store(Path(path), existing=True) as store:
+        return store.frames()
+
+
+def _unusable(place: Path, error: Exception) -> InputError:
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    rule = f"must be a directory with room for a store: {reason.lower()}"
+    return InputError("--results", str(place), rule, "check the path, its permissions and the free space")

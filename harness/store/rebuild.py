@@ -1,0 +1,62 @@
+"""The experiment that records belong to, rebuilt from them: its file may be gone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from harness.spec.experiment import Cell, Experiment, scheduler_of
+from harness.spec.jobs import JobGroup, rebuilt
+from harness.spec.machine import MachineSpec
+from harness.store.records import POLICY, SIMULATED, RunRecord
+from workloads.blocking import RULES
+from workloads.validation import InputError
+
+FIRST = ("none", "implicit", "gang", "partitioned", "batch")
+"""Policies that are listed before the others."""
+
+
+def experiment_of(records: Sequence[RunRecord]) -> Experiment:
+    """The experiment of ``records``, which are runs of one digest under a policy and alone.
+
+    Runs are made in a shuffled order, so the schedulers come in that of FIRST, of
+    waiting rules and of quanta. Its digest is not that of the file, in which cells may differ
+    by simulated machines alone.
+
+    Raises:
+        InputError: if there is no run under a policy.
+    """
+    ours = [record for record in records if record.kind in (POLICY, SIMULATED)]
+    if not ours:
+        rule = "it holds dedicated runs only"
+        raise InputError("RESULTS", len(records), rule, "go on with lockstep run --resume")
+    cells = {record.cell: record for record in ours}
+    tables = {json.dumps(record.scheduler, sort_keys=True): record.scheduler for record in ours}
+    last = ours[-1]
+    return Experiment(
+        name=last.experiment,
+        processors=len(last.processors),
+        repeats=1 + max(record.repeat for record in ours),
+        seed=last.seed,
+        schedulers=tuple(scheduler_of(table) for table in sorted(tables.values(), key=_rank)),
+        cells=tuple(_cell(cells[index]) for index in sorted(cells)),
+    )
+
+
+def _cell(record: RunRecord) -> Cell:
+    groups = (JobGroup(rebuilt(job.program), 1, job.arrival_ns / 1e9) for job in record.jobs)
+    return Cell(record.cell, record.settings, tuple(groups), MachineSpec())
+
+
+def _rank(table: Mapping[str, Any]) -> tuple[Any, ...]:
+    rules = list(RULES)
+    policy = table["policy"]
+    return (
+        FIRST.index(policy) if policy in FIRST else len(FIRST),
+        policy,
+        rules.index(table["blocking"]),
+        table["spin_switches"],
+        table.get("quantum_ms", 0.0),
+        json.dumps(table, sort_keys=True),
+    )

@@ -1,0 +1,205 @@
+"""What is kept of every run: immutable records of plain values, complete with conditions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from coordinator.workload import Result, Switch, Workload
+from harness.spec.jobs import described
+
+DEDICATED = "dedicated"
+POLICY = "policy"
+SIMULATED_DEDICATED = "simulated dedicated"
+SIMULATED = "simulated"
+"""Kinds of run: a program alone and the workload under a scheduler, measured and simulated."""
+
+MEASURED_KINDS = (DEDICATED, POLICY)
+
+COUNTERPARTS = {DEDICATED: SIMULATED_DEDICATED, POLICY: SIMULATED}
+"""The kind of the simulated counterpart of a measured run."""
+
+
+@dataclass(frozen=True)
+class JobRecord:
+    """One job of a run. Times are nanoseconds since the run's start, None if not reached.
+
+    ``program`` is the program as the experiment asks for it; ``processes`` is what it ran
+    with, which differs for a program that was moulded.
+    """
+
+    job: int
+    program: Mapping[str, Any]
+    processes: int
+    placement: Sequence[int]
+    arrival_ns: int
+    start_ns: int | None
+    finish_ns: int | None
+    failure: str
+
+    @property
+    def response_ns(self) -> int | None:
+        """Finish minus arrival."""
+        return None if self.finish_ns is None else self.finish_ns - self.arrival_ns
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """One run, whether it ended well or not.
+
+    Attributes:
+        session: the invocation of Lockstep that made it.
+        recorded_at: UTC time of its end, ISO 8601.
+        experiment: name of the experiment.
+        digest: of the experiment (``Experiment.digest``).
+        cell: index of the point of the sweep.
+        settings: what the sweep sets there.
+        kind: DEDICATED for a program alone, POLICY for the workload under a scheduler; if
+            simulated, SIMULATED_DEDICATED and SIMULATED.
+        scheduler: the [[schedulers]] table with its defaults filled in.
+        repeat: number of the repetition, from 0.
+        seed: of the experiment.
+        processors: ids of the cores it could use.
+        constants: what ``harness.measure.calibrate`` found, and unit_ns (docs/formats.md).
+        mechanism: what stopped and continued processes, with the reason for the choice.
+        launcher: the MPI that started the ranks.
+        wall_s: duration with start-up and clean-up.
+        failure: empty when every job finished.
+        conditions: see ``harness.store.conditions``.
+        jobs: one record per job.
+        ranks: one record per rank that finished.
+        switches: every change of slot.
+        id: its number in the store that it was read from.
+    """
+
+    session: str
+    recorded_at: str
+    experiment: str
+    digest: str
+    cell: int
+    settings: Mapping[str, Any]
+    kind: str
+    scheduler: Mapping[str, Any]
+    repeat: int
+    seed: int
+    processors: Sequence[int]
+    constants: Mapping[str, Any]
+    mechanism: str
+    mechanism_reason: str
+    launcher: str
+    wall_s: float
+    failure: str
+    conditions: Mapping[str, Any]
+    jobs: tuple[JobRecord, ...]
+    ranks: tuple[Mapping[str, Any], ...]
+    switches: tuple[Switch, ...]
+    id: int | None = field(default=None, compare=False)
+
+    @property
+    def makespan_ns(self) -> int | None:
+        """Last finish minus first arrival; None unless every job finished."""
+        finishes = [job.finish_ns for job in self.jobs]
+        if self.failure or not finishes or None in finishes:
+            return None
+        return max(f for f in finishes if f is not None) - min(job.arrival_ns for job in self.jobs)
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Samples of one machine constant, taken in one session.
+
+    ``quantity`` is what ``workloads.probe`` or ``harness.measure.calibrate`` calls it.
+    """
+
+    session: str
+    recorded_at: str
+    quantity: str
+    samples: Sequence[float]
+    processors: Sequence[int]
+    working_set_bytes: int
+    launcher: str
+    conditions: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class ScheduleRecord:
+    """What one scheduler made of the jobs of a trace or a model (``lockstep simulate``, level "jobs").
+
+    Attributes:
+        session: the invocation of Lockstep that made it.
+        recorded_at: UTC time, ISO 8601.
+        experiment: its name.
+        source: of the jobs: ``trace`` (its header) or ``model``, ``count``, ``warm_up``, ``tau_s``.
+        processors: of the machine.
+        seed: of the model's random numbers.
+        scheduler: the [[schedulers]] table.
+        metrics: means by name (docs/formats.md), none if ``saturated``.
+        half_width: half the widths of their 95 % intervals, where there are replications.
+        replications: how many.
+        saturated: why the scheduler cannot keep up; empty if it can.
+        conditions: see ``harness.store.conditions``.
+    """
+
+    session: str
+    recorded_at: str
+    experiment: str
+    source: Mapping[str, Any]
+    processors: int
+    seed: int
+    scheduler: Mapping[str, Any]
+    metrics: Mapping[str, float | None]
+    half_width: Mapping[str, float | None]
+    replications: int
+    saturated: str
+    conditions: Mapping[str, Any]
+
+
+def switch_summary(switches: Sequence[Switch]) -> dict[str, float]:
+    """How many, and medians and 99th percentiles of lateness and skew; empty for none."""
+    summary: dict[str, float] = {"count": len(switches)} if switches else {}
+    for what in ("lateness", "skew") if switches else ():
+        times_ns = sorted(getattr(switch, f"{what}_ns") for switch in switches)
+        summary |= {f"{what}_p{share}_ns": quantile(times_ns, share / 100) for share in (50, 99)}
+    return summary
+
+
+def between_nodes_ns(switches: Sequence[Switch]) -> list[int]:
+    """For each boundary that several nodes switched at, the time from the first to the last."""
+    done: dict[int, dict[int, int]] = {}
+    for switch in switches:
+        done.setdefault(switch.due_ns, {})[switch.node] = switch.due_ns + switch.lateness_ns
+    return [max(times.values()) - min(times.values()) for times in done.values() if len(times) > 1]
+
+
+def quantile(ascending: Sequence[float], share: float) -> float:
+    """The value below which ``share`` of the sorted values lie, linear in between."""
+    position = share * (len(ascending) - 1)
+    low = math.floor(position)
+    high = math.ceil(position)
+    return ascending[low] + (ascending[high] - ascending[low]) * (position - low)
+
+
+def job_records(workload: Workload, result: Result) -> tuple[JobRecord, ...]:
+    """The jobs of ``result`` with the programs that ``workload`` asked for."""
+    programs = {job.number: described(job.program) for job in workload.jobs}
+    return tuple(
+        JobRecord(
+            job=job.number,
+            program=programs[job.number],
+            processes=job.processes,
+            placement=job.placement,
+            arrival_ns=job.arrival_ns,
+            start_ns=job.start_ns,
+            finish_ns=job.finish_ns,
+            failure=job.failure,
+        )
+        for job in result.jobs
+    )
+
+
+def now() -> str:
+    """The time, UTC, ISO 8601 to the millisecond."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,126 @@
+"""Finished runs that the store could not take: files beside it, which the next invocation takes in."""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import json
+import os
+import secrets
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any
+
+from coordinator.workload import Switch
+from harness.store.records import JobRecord, RunRecord
+
+SCHEMA = 1
+RESERVE_BYTES = 4 << 20
+"""Room that is kept for one run while a store is open, so that a full disk does not lose it."""
+
+OPEN = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Spool:
+    """The files beside one store.
+
+    Args:
+        store: path of the store.
+        reserve: whether to keep room for a run, as whoever makes runs does.
+    """
+
+    def __init__(self, store: Path, *, reserve: bool = False) -> None:
+        self._store = store
+        self._reserve = _reserve(store.parent) if reserve else None
+
+    def close(self) -> None:
+        """Give the room back."""
+        if self._reserve:
+            self._reserve.close()
+        self._reserve = None
+
+    def keep(self, record: RunRecord) -> Path:
+        """Write a run to a new file, whole and on the disk or not at all; returns its path.
+
+        Raises:
+            OSError: if there is no room for it either.
+        """
+        data = json.dumps(_plain(record)).encode()
+        try:
+            return self._written(data)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT) or self._reserve is None:
+                raise
+        self.close()
+        return self._written(data)
+
+    def _written(self, data: bytes) -> Path:
+        name = f"{self._store.name}.{secrets.token_hex(8)}.run.json"
+        path, part = self._store.with_name(name), self._store.with_name(f"{name}.part")
+        try:
+            with os.fdopen(os.open(part, OPEN, 0o600), "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            part.rename(path)
+        except OSError:
+            part.unlink(missing_ok=True)
+            raise
+        with suppress(OSError):  # the name's own way to the disk; not every file system has one
+            folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+        return path
+
+    def waiting(self) -> list[Path]:
+        """The files that no invocation has taken in yet."""
+        try:
+            return sorted(self._store.parent.glob(f"{self._store.name}.*.run.json"))
+        except OSError:
+            return []
+
+
+def read(path: Path) -> RunRecord:
+    """The run in a file.
+
+    Raises:
+        OSError, ValueError, TypeError, KeyError: if there is none in it.
+    """
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        found = json.load(file)
+    if found["schema"] != SCHEMA:
+        raise ValueError(f"found schema {found['schema']!r}, required {SCHEMA}")
+    fields = found["run"] | {
+        "jobs": tuple(JobRecord(**job) for job in found["jobs"]),
+        "ranks": tuple(dict(rank) for rank in found["ranks"]),
+        "switches": tuple(Switch(*switch) for switch in found["switches"]),
+    }
+    return RunRecord(**fields)
+
+
+def _plain(record: RunRecord) -> Mapping[str, Any]:
+    parts = ("jobs", "ranks", "switches", "id")
+    return {
+        "schema": SCHEMA,
+        "run": {f.name: getattr(record, f.name) for f in dataclasses.fields(record) if f.name not in parts},
+        "jobs": [dataclasses.asdict(job) for job in record.jobs],
+        "ranks": [dict(rank) for rank in record.ranks],
+        "switches": [dataclasses.astuple(switch) for switch in record.switches],
+    }
+
+
+def _reserve(folder: Path) -> IO[bytes] | None:
+    """A file without a name that has RESERVE_BYTES of the disk; None where there is no room."""
+    file = None
+    try:
+        file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - open as long as the store
+        os.posix_fallocate(file.fileno(), 0, RESERVE_BYTES)
+    except OSError:
+        if file:
+            file.close()
+        return None
+    return file

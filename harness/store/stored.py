@@ -1,0 +1,179 @@
+"""From what lies in a store to Python: checked values, or a StoreError that says what to do."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import sqlite3
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from coordinator.workload import Switch
+from harness.store.records import JobRecord, RunRecord
+from harness.store.schema import JSON_COLUMNS, TABLES
+from workloads.validation import InputError
+
+TYPES: Mapping[str, tuple[type, ...]] = {
+    "INTEGER": (int,),
+    "REAL": (float, int),
+    "TEXT": (str,),
+    "BLOB": (bytes,),
+}
+
+PARTS = ("jobs", "ranks", "switches")
+"""Tables that hold a run beside ``runs``, and its checksum with them."""
+
+LISTS = ("processors", "placement", "samples")
+"""Columns of JSON that hold lists; ``processors`` of a schedule is a number, the others hold tables."""
+
+COLUMNS: Mapping[str, Mapping[str, tuple[tuple[type, ...], bool]]] = {
+    table: {
+        found[1]: (TYPES[found[2]], "NOT NULL" in found[3])
+        for line in text.splitlines()
+        if (found := re.match(r"\s*(\w+) (INTEGER|REAL|TEXT|BLOB)\b(.*)", line))
+    }
+    for table, text in TABLES.items()
+}
+"""Of each table the columns: what their values are, and whether there must be one."""
+
+BROKEN = (ValueError, TypeError, KeyError, IndexError, OverflowError, RecursionError, zlib.error)
+"""What Python raises for content that is none of ours."""
+
+PASSING = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN}
+PASSING |= {sqlite3.SQLITE_FULL, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM}
+"""SQLite's errors that say nothing about the content."""
+
+
+class StoreError(Exception):
+    """Records could not be read or written; the message says what to do."""
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Tell whatever goes wrong with the content of the store at ``path`` as a StoreError."""
+    try:
+        yield
+    except InputError:
+        raise
+    except sqlite3.Error as error:
+        if primary_code(error) in PASSING:
+            raise StoreError(f"cannot read {path}: {error}; try again") from None
+        raise damaged(path, error) from None
+    except BROKEN as error:
+        raise damaged(path, error) from None
+
+
+def damaged(path: Path, why: object) -> StoreError:
+    """The error for a store with a content that nobody has written."""
+    text = " ".join(str(why).split())[:200]
+    remedy = "restore it from a copy, or measure again with another --results"
+    rest = f"what is left of it shows: sqlite3 {path} .recover"
+    return StoreError(f"{path} is damaged: {text}; {remedy}; {rest}")
+
+
+def primary_code(error: sqlite3.Error) -> int:
+    """SQLite's code of an error without its details; 0 if it has none."""
+    code: int = getattr(error, "sqlite_errorcode", 0)
+    return code & 0xFF
+
+
+def decoded(table: str, row: sqlite3.Row) -> dict[str, Any]:
+    """The values of a row, those of JSON columns as Python has them.
+
+    Raises:
+        ValueError: if one is not what the table says.
+    """
+    known = COLUMNS[table]
+    values = dict(zip(row.keys(), row, strict=True))
+    if known.keys() - values.keys():
+        raise ValueError(f"{table} lacks {', '.join(sorted(known.keys() - values.keys()))}")
+    for name, value in values.items():
+        types, required = known[name]
+        if value is None and not required:
+            continue
+        if not isinstance(value, types):
+            raise ValueError(f"{table}.{name} holds {_short(value)}")
+        if name in JSON_COLUMNS:
+            values[name] = _parsed(table, name, value)
+    return values
+
+
+def _parsed(table: str, name: str, text: Any) -> Any:
+    value: Any = json.loads(text, parse_constant=float if name == "source" else _refuse)
+    if value is None and not COLUMNS[table][name][1]:
+        return None
+    if (table, name) == ("schedules", "processors"):
+        fits = isinstance(value, int)
+    elif name in LISTS:
+        fits = isinstance(value, list) and all(isinstance(part, int | float) for part in value)
+    else:
+        fits = isinstance(value, dict)
+    if not fits:
+        raise ValueError(f"{table}.{name} holds {_short(value)}")
+    return value
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is no number")
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) < 40 else f"{text[:40]}..."
+
+
+def rows_of(database: sqlite3.Connection, table: str, run: int) -> list[sqlite3.Row]:
+    """The rows of a run in one table, in the order in which they were added."""
+    key = "id" if table == "runs" else "run"
+    return database.execute(f"SELECT * FROM {table} WHERE {key} = ? ORDER BY rowid", (run,)).fetchall()
+
+
+def checksum(database: sqlite3.Connection, run: int) -> str:
+    """SHA-256 over all rows of a run, but for timelines, the run's number and the order of the rows.
+
+    Missing values do not count, so that a column that is added later changes nothing.
+    """
+    digest = hashlib.sha256()
+    for table in ("runs", *PARTS):
+        rows = [dict(zip(row.keys(), row, strict=True)) for row in rows_of(database, table, run)]
+        for row in sorted(rows, key=lambda row: (row.get("job", 0), row.get("rank", 0))):
+            del row["id" if table == "runs" else "run"]
+            for name, value in sorted(row.items()):
+                data = value if isinstance(value, bytes) else str(value).encode()
+                if value is not None:
+                    digest.update(f"{table}.{name} {type(value).__name__} {len(data)} ".encode() + data)
+    return digest.hexdigest()
+
+
+def run_record(database: sqlite3.Connection, run: int) -> RunRecord:
+    """The run with this number, which is there.
+
+    Raises:
+        sqlite3.Error, or one of BROKEN: if the store is damaged.
+    """
+    known = [row["sha256"] for row in rows_of(database, "checksums", run)]
+    if known and known != [checksum(database, run)]:  # runs of older schemas have none
+        raise ValueError(f"run {run} is not what was written")
+    parts = {
+        table: [decoded(table, row) for row in rows_of(database, table, run)] for table in ("runs", *PARTS)
+    }
+    for row in (row for table in PARTS for row in parts[table]):
+        del row["run"]
+    (whole,) = parts["runs"]
+    del whole["makespan_ns"]
+    every = [json.loads(zlib.decompress(row["every"])) for row in parts["switches"]]
+    return RunRecord(
+        **whole,
+        jobs=tuple(JobRecord(**row) for row in parts["jobs"]),
+        ranks=tuple(_known(row | row.pop("more")) for row in parts["ranks"]),
+        switches=tuple(Switch(*switch) for part in every for switch in part),
+    )
+
+
+def _known(rank: Mapping[str, Any]) -> dict[str, Any]:
+    """A rank record without what is not known of programs that record nothing."""
+    return {key: value for key, value in rank.items() if value is not None}

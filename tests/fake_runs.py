@@ -1,0 +1,204 @@
+"""Runs that take no time: a coordinator that makes up plausible results, and a quiet watcher.
+
+``python imitation.py PAUSE ARGUMENTS...`` is the ``lockstep`` command on made-up runs, each
+of which takes PAUSE seconds.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from coordinator.workload import JobResult, Result, Switch, Workload
+from harness import cli
+from harness.commands import calibrate as calibrate_command
+from harness.commands import run as run_command
+from harness.measure import runner
+from harness.measure.calibrate import Constants
+from harness.measure.measured import Measured
+from harness.measure.plan import Key, Task, plan
+from harness.measure.session import Progress, Site, Tools, Watcher
+from harness.predict import missing
+from harness.spec.experiment import Experiment
+from harness.spec.jobs import alone_s
+from harness.store.records import POLICY, RunRecord
+from workloads.timeline import BARRIER, GONE, RECEIVED, SENT, SLEPT, Timeline
+from workloads.validation import InputError
+
+SLOWDOWN = {"none": 2.8, "implicit": 1.1, "gang": 1.02, "partitioned": 1.2, "batch": 1.0}
+ORIGIN_NS = 1_000_000
+
+
+def imitate(workload: Workload, progress: Callable[[str], None] | None = None) -> Result:
+    """All jobs share the processors evenly and end together, late by the policy's slowdown."""
+    alone_ns = round(sum(alone_s(job.program) * 1e9 for job in workload.jobs))
+    policy = type(workload.policy).__name__.lower()
+    factor = SLOWDOWN.get({"uncoordinated": "none"}.get(policy, policy), 1.0)
+    makespan_ns = round(alone_ns * factor * (1 + 0.01 * workload.repeat))
+    jobs, ranks = [], []
+    for job in workload.jobs:
+        arrival_ns = round(job.arrival_s * 1e9)
+        placement = tuple(range(job.program.processes))
+        finish_ns = arrival_ns + makespan_ns
+        jobs.append(
+            JobResult(job.number, job.program.processes, placement, arrival_ns, arrival_ns, finish_ns)
+        )
+        ranks += [
+            rank_record(
+                job.number, rank, workload.processors[rank], alone_ns // len(workload.jobs), finish_ns
+            )
+            | (timeline(job.number, rank) if workload.timeline else {})
+            for rank in placement
+        ]
+    switches = (
+        [Switch(n % 3, n * 10**7, 50_000 + n, 10_000 + n) for n in range(20)] if policy == "gang" else []
+    )
+    mechanism = "signals" if workload.mechanism == "auto" else workload.mechanism
+    if not workload.policy.needs_mechanism:
+        mechanism = "none"
+    return Result(tuple(jobs), tuple(ranks), tuple(switches), mechanism, "imitated", "mpich 0 (nowhere)")
+
+
+def rank_record(job: int, rank: int, processor: int, computing_ns: int, finish_ns: int) -> dict[str, Any]:
+    """A record as ``workloads.rank`` writes it."""
+    waits = {
+        "spun": 10,
+        "blocked": 5,
+        "blocks": 6,
+        "spun_ns": 1000,
+        "blocked_ns": 5000,
+        "spun_histogram": [0] * 64,
+        "blocked_histogram": [0] * 64,
+    }
+    return {
+        "job": job,
+        "rank": rank,
+        "processes": 2,
+        "processor": processor,
+        "host": "imitation",
+        "pid": 1000 + rank,
+        "phases": 100,
+        "start_ns": ORIGIN_NS,
+        "finish_ns": finish_ns,
+        "cpu_ns": computing_ns,
+        "computing_ns": computing_ns * 9 // 10,
+        "communicating_ns": 0,
+        "synchronizing_ns": computing_ns // 20,
+        "voluntary_switches": 10,
+        "involuntary_switches": 4,
+        "run_queue_ns": 100,
+        "served": 0,
+        "rechecks": 0,
+        "estimate_ns": -1,
+        "waits": {"barrier": waits, "read": waits},
+    }
+
+
+def timeline(job: int, rank: int) -> dict[str, Any]:
+    """Ten phases of 1 ms, in which the jobs take turns and rank 1 sends rank 0 a message each time."""
+    made = Timeline()
+    for phase in range(10):
+        begin_ns = ORIGIN_NS + phase * 3_000_000
+        turn_ns = begin_ns + job * 1_000_000
+        if job:
+            made.add(GONE, begin_ns, turn_ns)
+        made.add(SENT if rank else RECEIVED, turn_ns + 500_000, phase + 1, 1 - rank)
+        made.add(SLEPT, turn_ns + 800_000, begin_ns + 3_000_000)
+        made.add(BARRIER, turn_ns + 500_000, begin_ns + 3_000_000)
+    return made.record(ORIGIN_NS)
+
+
+class ImitatedSimulator:
+    """A simulator that says of everything that it is 3 % faster than it was measured.
+
+    It takes the place of ``counterpart.back_end``.
+    """
+
+    def __init__(self, measured: Mapping[Key, RunRecord], session: str, *, timeline: bool) -> None:
+        self._measured, self._session, self._timeline = measured, session, timeline
+
+    def refusal(self, task: Task) -> InputError | None:
+        return None
+
+    def guess_s(self, task: Task) -> float:
+        return 1.0
+
+    def run(self, task: Task) -> RunRecord:
+        measured = self._measured[task.key]
+        jobs = tuple(
+            dataclasses.replace(job, finish_ns=job.finish_ns and round(0.97 * job.finish_ns))
+            if measured.kind == POLICY
+            else job
+            for job in measured.jobs
+        )
+        ranks = tuple(
+            {**rank, "host": "simulator"} | (timeline(rank["job"], rank["rank"]) if self._timeline else {})
+            for rank in measured.ranks
+        )
+        changes = {"kind": task.kind, "session": self._session, "launcher": "simulator"}
+        return dataclasses.replace(measured, id=None, switches=(), jobs=jobs, ranks=ranks, **changes)
+
+
+def probe(processors: Sequence[int], working_set_bytes: int) -> dict[str, list[float]]:
+    """Samples as ``workloads.probe`` prints them."""
+    return {
+        "switch_ns": [4e3, 5e3, 6e3],
+        "handoff_ns": [3e3],
+        "latency_ns": [2e3],
+        "wakeup_ns": [3e4],
+        "detour_ns": [1e4, 1e4, 1e5],
+        "detour_gap_ns": [2e7, 3e7],
+        "unit_ns": [64.0],
+    }
+
+
+TOOLS = Tools("mpich 0 (nowhere)", probe, imitate)
+
+
+def measure(
+    experiment: Experiment,
+    site: Site,
+    constants: Constants,
+    watcher: Watcher | None = None,
+    *,
+    timeline: bool = False,
+) -> list[RunRecord]:
+    """All runs of an experiment, with the tools of a site."""
+    watcher = watcher or Quiet()
+    back_end = Measured(site, constants, watcher.note, timeline)
+    return list(runner.run(plan(experiment), back_end, site.store, watcher))
+
+
+class Quiet:
+    """A watcher that remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.steps: list[Progress] = []
+        self.warnings: list[str] = []
+
+    def progress(self, progress: Progress) -> None:
+        self.steps.append(progress)
+
+    def note(self, text: str) -> None:
+        pass
+
+    def warn(self, text: str) -> None:
+        self.warnings.append(text)
+
+
+def main(pause_s: float, arguments: list[str]) -> int:
+    def slowly(workload: Workload, progress: Callable[[str], None]) -> Result:
+        time.sleep(pause_s)
+        return imitate(workload, progress)
+
+    tools = Tools(TOOLS.launcher, probe, slowly)
+    run_command.real_tools = calibrate_command.real_tools = lambda *nodes: tools
+    missing.back_end = ImitatedSimulator
+    return cli.main(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main(float(sys.argv[1]), sys.argv[2:]))
