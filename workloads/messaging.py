@@ -78,8 +78,9 @@ class Messenger:
         self.served = self.rechecks = 0
         self.estimate_ns = blocking.UNKNOWN_NS
         self._sample = blocking.new_sample(self.rank)
-        self._learned_ns = 0  # own wait at the last barrier learned from; what the next arrival reports
-        self._longest_ns = 0  # at the root: longest such wait reported in this barrier
+        self._last_wait_ns = blocking.UNKNOWN_NS  # at a barrier to learn from; the next arrival reports it
+        self._longest_ns = blocking.UNKNOWN_NS  # at the root: longest such wait reported since it learned
+        self._learned_ns = blocking.UNKNOWN_NS  # at the root: estimate that the next completion carries
         self._due = [0, 0, 0, 0, 0]  # messages of each kind that came and were not yet waited for
         self._received = [0] * self.size
         self._one_sided = _OneSidedReads(self._comm) if one_sided else None
@@ -116,10 +117,12 @@ class Messenger:
         """
         limit_ns = blocking.barrier_limit(self._waiting, self.estimate_ns)
         if self.rank != ROOT:
-            self._send(ROOT, ARRIVAL, self._learned_ns)
+            self._send(ROOT, ARRIVAL, self._last_wait_ns)
             waited_ns = self._wait(COMPLETION, 1, limit_ns, self._recorder.barriers)
         else:
             waited_ns = self._wait(ARRIVAL, self.size - 1, limit_ns, self._recorder.barriers)
+            if self._waiting.rule == blocking.GLOBAL_ADAPTIVE:
+                self.estimate_ns = self._learned_ns
             for other in range(1, self.size):
                 self._send(other, COMPLETION, self.estimate_ns)
         if learning:
@@ -129,17 +132,17 @@ class Messenger:
         """Let the waiting rule learn from a barrier, off the path of those who wait.
 
         The global rule takes the longest wait of any process (section 6.3). Arrivals report
-        each sender's wait at the barrier before, so no clocks need to agree; the root's
-        estimate travels with the next completion.
+        each sender's wait at the barrier before, so no clocks need to agree. What the root
+        learns travels with the next completion, and all, the root too, go by it from then on.
         """
         if self._waiting.rule == blocking.LOCAL_ADAPTIVE:
             self.estimate_ns = blocking.learn(self._sample, waited_ns)
         elif self._waiting.rule == blocking.GLOBAL_ADAPTIVE and self.rank == ROOT:
-            longest = max(self._longest_ns, self._learned_ns)
-            if longest:
-                self.estimate_ns = blocking.learn(self._sample, longest)
-            self._longest_ns = 0
-        self._learned_ns = waited_ns
+            longest_ns = max(self._longest_ns, self._last_wait_ns)
+            if longest_ns != blocking.UNKNOWN_NS:
+                self._learned_ns = blocking.learn(self._sample, longest_ns)
+            self._longest_ns = blocking.UNKNOWN_NS
+        self._last_wait_ns = waited_ns
 
     def read(self, target: int) -> None:
         """Read a word of ``target``: its answer has arrived on return.

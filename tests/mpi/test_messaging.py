@@ -53,6 +53,16 @@ def test_nobody_leaves_a_barrier_before_all_have_arrived(name, network):
         assert recorder.barriers.spun + recorder.barriers.blocked == 3 * COMM.size
 
 
+def test_all_ranks_go_by_the_same_estimate():
+    with Job("global-adaptive") as (messenger, _):
+        for late in range(3 * COMM.size):
+            if late % COMM.size == COMM.rank:
+                time.sleep(0.002)
+            messenger.barrier(learning=True)
+            assert len(set(COMM.allgather(messenger.estimate_ns))) == 1
+        assert COMM.size == 1 or messenger.estimate_ns > 0
+
+
 @BELLS
 @pytest.mark.parametrize("name", ["spin", "immediate", "fixed"])
 def test_every_read_is_answered_by_its_target(name, network):

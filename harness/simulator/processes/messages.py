@@ -8,7 +8,7 @@ from __future__ import annotations
 from harness.simulator.compiled import hot, step
 from harness.simulator.processes.model import CLOSING, NEVER_NS, NOBODY, OPENING, READING, Records, State
 from workloads import blocking
-from workloads.blocking import GLOBAL_ADAPTIVE, LOCAL_ADAPTIVE, Waiting
+from workloads.blocking import GLOBAL_ADAPTIVE, LOCAL_ADAPTIVE, UNKNOWN_NS, Waiting
 
 barrier_limit = step(blocking.barrier_limit)
 read_limit = step(blocking.read_limit)
@@ -56,7 +56,8 @@ def take_arrival(state: State, sender: Records) -> bool:
     """The root counts an arrival at its barrier; True if it was the last one.
 
     The message carries the sender's previous wait at the barrier that ends the compute
-    phase. With the last arrival the root learns from the longest of these.
+    phase. The completion carries the estimate learned up to the barrier before; once it is on its
+    way the root learns from the longest of these waits, like ``workloads.messaging``.
     """
     job = state.jobs[sender.job]
     job.longest_wait_ns = max(job.longest_wait_ns, sender.previous_wait_ns)
@@ -64,9 +65,11 @@ def take_arrival(state: State, sender: Records) -> bool:
     if job.arrived < job.processes:
         return False
     job.arrived = 0
-    if job.rule == GLOBAL_ADAPTIVE and job.longest_wait_ns >= 0 and ends_compute_phase(job, sender.activity):
-        job.estimate_ns = learn(state.samples[len(state.processes) + sender.job], job.longest_wait_ns)
-    job.longest_wait_ns = NOBODY
+    job.estimate_ns = job.learned_ns
+    longest_ns = job.longest_wait_ns
+    job.longest_wait_ns = UNKNOWN_NS
+    if job.rule == GLOBAL_ADAPTIVE and longest_ns >= 0 and ends_compute_phase(job, sender.activity):
+        job.learned_ns = learn(state.samples[len(state.processes) + sender.job], longest_ns)
     return True
 
 

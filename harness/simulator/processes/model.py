@@ -148,7 +148,8 @@ JOB = np.dtype(
         ("arrived", np.int32),
         ("unfinished", np.int32),
         ("longest_wait_ns", np.int64),
-        ("estimate_ns", np.int64),
+        ("estimate_ns", np.int64),  # that completions of the present barrier carry
+        ("learned_ns", np.int64),  # that those of the next one will
         ("rule", np.int64),
         ("switch_ns", np.int64),
         ("round_trip_ns", np.int64),

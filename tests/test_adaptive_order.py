@@ -1,0 +1,154 @@
+"""When global-adaptive learns, and by what it spins meanwhile: ranks and the simulator, on the same waits."""
+
+from itertools import pairwise
+
+import mpi4py
+
+mpi4py.rc.initialize = mpi4py.rc.finalize = False  # no MPI here: ranks exchange their messages in memory
+
+from coordinator import policies  # noqa: E402
+from harness.simulator.machine import SimulatedJob, SimulatedMachine  # noqa: E402
+from harness.simulator.model import COMPUTING, IDLE, SYNCHRONIZING  # noqa: E402
+from harness.simulator.simulate import simulate  # noqa: E402
+from workloads import blocking, messaging  # noqa: E402
+from workloads.program import Program  # noqa: E402
+from workloads.recorder import Recorder  # noqa: E402
+
+SWITCH_US, LATENCY_US = 100.0, 10.0
+RULE = blocking.waiting("global-adaptive", switch_us=SWITCH_US, latency_us=LATENCY_US)
+
+
+class Ranks:
+    """All ranks of a job in one thread: who would wait lets the rank below arrive at the barrier first."""
+
+    def __init__(self, size, monkeypatch):
+        self.active, self.clock = 0, [[] for _ in range(size)]
+        self.queues = [[] for _ in range(size)]
+        monkeypatch.setattr(messaging, "perf_counter_ns", lambda: self.clock[self.active].pop(0))
+        monkeypatch.setattr(messaging.Messenger, "_make_bell", lambda *_: None)
+        comms = [Comm(self, rank, size) for rank in range(size)]
+        self.messengers = [messaging.Messenger(comm, RULE, Recorder()) for comm in comms]
+
+    def limits_ns(self):
+        """How long each would spin at a barrier now."""
+        return [blocking.barrier_limit(RULE, messenger.estimate_ns) for messenger in self.messengers]
+
+    def pass_barrier(self, waited_ns, learning=True):
+        """Everybody waits as long as ``waited_ns`` says."""
+        self.clock = [[0, waited] for waited in waited_ns]
+        self.learning = learning
+        self.arrive(len(self.messengers) - 1)
+
+    def arrive(self, rank):
+        before, self.active = self.active, rank
+        self.messengers[rank].barrier(learning=self.learning)
+        self.active = before
+
+
+class Comm:
+    def __init__(self, ranks, rank, size):
+        self.ranks, self.rank, self.size = ranks, rank, size
+
+    def Dup(self):
+        return self
+
+    def Barrier(self):
+        pass
+
+    def Recv_init(self, buffer, source, tag):
+        self.buffer = buffer
+        return self
+
+    def Start(self):
+        pass
+
+    def Send(self, message, target, tag):
+        self.ranks.queues[target].append(list(message))
+
+    def Test(self):
+        if not self.ranks.queues[self.rank]:
+            self.ranks.arrive(self.rank - 1)
+        for place, value in enumerate(self.ranks.queues[self.rank].pop(0)):
+            self.buffer[place] = value
+        return True
+
+
+def simulated_waits(program, **arguments):
+    """Of each barrier but the last what each process waited, and how long it spun if it blocked."""
+    machine = SimulatedMachine(
+        processors=program.processes,
+        context_switch_us=SWITCH_US,
+        latency_us=LATENCY_US,
+        messages_to_self=False,
+        handles_when_waiting=True,
+        spin_clock="wall",
+    )
+    outcome = simulate(
+        [SimulatedJob(0, program)],
+        machine,
+        policies.create("implicit", {}),
+        blocking="global-adaptive",
+        timeline=True,
+        **arguments,
+    )
+    return list(zip(*(waits_of(outcome, p) for p in range(program.processes)), strict=True))
+
+
+def waits_of(outcome, processor):
+    rows = [(time, category) for time, p, _, category in outcome.timeline.tolist() if p == processor]
+    waits, began_ns, spun_ns = [], 0, None
+    for (time, category), (later, following) in pairwise(rows):
+        if category == SYNCHRONIZING:
+            began_ns, spun_ns = time, later - time if following == IDLE else None
+        elif category != COMPUTING and following == COMPUTING and began_ns:
+            waits.append((later - began_ns, spun_ns))
+        if category == SYNCHRONIZING and following == COMPUTING:
+            waits.append((later - began_ns, None))
+    return waits
+
+
+def test_ranks_and_simulated_processes_spin_equally_long_after_the_same_waits(monkeypatch):
+    program = Program(
+        processes=4, granularity_us=300.0, imbalance=1.5, imbalance_kind="exponential", phases=150
+    )
+    barriers = simulated_waits(program, seed=4)
+    assert len(barriers) == 149
+    ranks = Ranks(4, monkeypatch)
+    blocked, limits = 0, set()
+    for barrier in barriers:
+        for limit_ns, (waited_ns, spun_ns) in zip(ranks.limits_ns(), barrier, strict=True):
+            assert waited_ns <= limit_ns if spun_ns is None else spun_ns == limit_ns
+            blocked += spun_ns is not None
+            limits.add(limit_ns)
+        ranks.pass_barrier([waited_ns for waited_ns, _ in barrier])
+    assert blocked >= 100
+    assert len(limits) >= 5
+
+
+def test_a_completion_carries_what_was_learned_up_to_the_barrier_before(monkeypatch):
+    """Waits of one barrier are reported at the next, learned there, and told by the completion after it."""
+    ranks = Ranks(3, monkeypatch)
+    estimates = []
+    for waited_ns in ([5, 9, 7], [1, 2, 3], [11, 4, 8], [0, 0, 0]):
+        ranks.pass_barrier(waited_ns)
+        estimates.append([messenger.estimate_ns for messenger in ranks.messengers])
+    assert estimates == [[-1] * 3, [-1] * 3, [9] * 3, [9] * 3]
+
+
+def test_a_closing_barrier_carries_it_sooner(monkeypatch):
+    ranks = Ranks(2, monkeypatch)
+    for waited_ns, learning, estimate_ns in (
+        ([5, 9], True, -1),
+        ([1, 1], False, -1),
+        ([3, 2], True, -1),
+        ([1, 1], False, 9),
+    ):
+        ranks.pass_barrier(waited_ns, learning)
+        assert [messenger.estimate_ns for messenger in ranks.messengers] == [estimate_ns] * 2
+
+
+def test_waits_of_no_length_are_learned(monkeypatch):
+    ranks = Ranks(2, monkeypatch)
+    for _ in range(3):
+        ranks.pass_barrier([0, 0])
+    assert [messenger.estimate_ns for messenger in ranks.messengers] == [0, 0]
