@@ -133,14 +133,14 @@ def inject(cluster: Cluster, fault: Fault, seed: int, phases: int = PHASES) -> O
     run = start(cluster, policy="gang", mechanism="signals", jobs=4, processes=1, phases=phases, **options)
     driver = follow(cluster) if fault.lease_s else run
     node = cluster.nodes[1]
-    assert eventually(lambda: any(state(pid) == "T" for pid in node.processes()), 20), "nothing is held"
+    assert eventually(lambda: any(state(pid) == "T" for pid in node.processes())), "nothing is held"
     time.sleep(random.Random(seed).uniform(0, 0.3))
     everywhere = not fault.survivors
     fault.do(cluster, run)
     begin_s = time.monotonic()
     places = [*cluster.nodes] if everywhere else [node]
     if len(fault.survivors) < 4:
-        eventually(lambda: not any(place.processes() for place in places), 20)
+        eventually(lambda: not any(place.processes() for place in places))
     released_s = time.monotonic() - begin_s
     fault.undo(cluster)
     try:

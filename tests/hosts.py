@@ -65,11 +65,11 @@ class Host:
             found = [message for message in self.heard if isinstance(message, kind)]
             return found if len(found) >= count else None
 
-        found = eventually(enough, 10)
+        found = eventually(enough)
         assert found, self.heard
         return list(found)
 
-    def eventually(self, condition: Any, timeout_s: float = 15.0) -> Any:
+    def eventually(self, condition: Any, timeout_s: float = 60.0) -> Any:
         """As ``runs.eventually``, answering beats meanwhile."""
 
         def heard() -> Any:

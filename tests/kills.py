@@ -23,7 +23,7 @@ from typing import Protocol
 
 import psutil
 from netns_cluster import Cluster, cluster
-from runs import command, everything_in, state, text
+from runs import command, everything_in, state, text, two_processors
 
 from coordinator.host.launch import find_launcher
 from coordinator.host.mechanisms import cgroups_of_runs, known
@@ -50,7 +50,7 @@ policy = "gang"
 quantum_ms = 10
 """
 
-LOCKSTEP = (sys.executable, "-P", "-m", "harness.cli")
+LOCKSTEP = (sys.executable, "-P", "-m", "harness")
 
 TEMPORARY = re.compile(r"(lockstep|hydra|ompi|openmpi|prte|pmix|mpich|mpiexec)", re.IGNORECASE)
 """How Lockstep and the launchers name what they leave in /tmp if they heed no TMPDIR."""
@@ -247,6 +247,7 @@ def started(what: str, number: int) -> Iterator[Life]:
         root = Path(name)
         (root / "x.toml").write_text(EXPERIMENT)
         if what != ELSEWHERE:
+            two_processors()
             alone = OneHost(COMMANDS[what](number), root)
             try:
                 yield alone

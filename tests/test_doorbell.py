@@ -67,7 +67,7 @@ def test_a_ring_wakes_the_sleeper(bells):
     threading.Timer(0.05, ringer.ring, (0,)).start()
     begin = time.monotonic()
     assert sleeper.sleep(5 * SECOND_NS)
-    assert 0.03 < time.monotonic() - begin < 2
+    assert 0.03 < time.monotonic() - begin < 4
     sleeper.disarm()
 
 
@@ -77,7 +77,7 @@ def test_a_ring_between_arming_and_sleeping_is_not_lost(bells):
     ringer.ring(0)
     begin = time.monotonic()
     assert sleeper.sleep(5 * SECOND_NS)
-    assert time.monotonic() - begin < 1
+    assert time.monotonic() - begin < 4
 
 
 def test_a_sleep_without_a_ring_ends_by_its_time_out(bells):

@@ -1,6 +1,7 @@
 """Reads under gang scheduling: a stopped target answers only after it runs again."""
 
 import pytest
+from runs import two_processors
 
 from coordinator import policies
 from coordinator.drive.driver import run_workload
@@ -19,7 +20,7 @@ def run(jobs, policy, **options):
     workload = Workload(
         tuple(ParallelJob(number, program) for number in range(jobs)),
         policies.create(policy, options),
-        (0, 1),
+        two_processors(),
     )
     result = run_workload(workload)
     assert not result.failure

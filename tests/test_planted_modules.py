@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import running
+from runs import running, two_processors
 
 from coordinator.host.launch import find_launcher
 from harness.measure.calibrate import mpi_probe
@@ -40,7 +40,7 @@ def test_a_run_executes_none_of_them(planted: Path, options: dict[str, Any]) -> 
 
 @pytest.mark.slow
 def test_the_calibration_executes_none_of_them(planted: Path) -> None:
-    assert mpi_probe(find_launcher())((0, 1), 0)
+    assert mpi_probe(find_launcher())(two_processors(), 0)
     assert not (planted / "executed").exists()
 
 
