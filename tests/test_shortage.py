@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import everything_in, workload
+from runs import everything_in, two_processors, workload
 
 from coordinator.drive import driver, preflight
 from coordinator.drive.driver import run_workload
@@ -65,6 +65,7 @@ def test_a_job_for_which_there_is_no_process_left_fails_and_the_others_run(
 
 def limited(most: int) -> subprocess.CompletedProcess[str]:
     """A run of two jobs whose driver, and everything that it starts, has so few descriptors."""
+    two_processors()
     options = {"jobs": 2, "processes": 1, "phases": 200}
     return subprocess.run(
         [sys.executable, str(HERE / "runs.py"), json.dumps(options)],
