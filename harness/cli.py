@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from harness import ENDING_SIGNALS, INTERRUPTED, end_quietly_when_interrupted
 from harness.commands import COMMANDS, Answer, Interrupted
+from workloads.validation import LockstepError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -111,21 +112,13 @@ def _ended(options: argparse.Namespace) -> int:
 
 
 def _answered(options: argparse.Namespace) -> int:
-    from coordinator.host.launch import LaunchError  # noqa: PLC0415 - for the speed of --help
-    from harness.store.database import StoreError  # noqa: PLC0415
-    from slurm.command import SlurmError  # noqa: PLC0415
-    from workloads.validation import InputError  # noqa: PLC0415
-
     out, err = _consoles()
     try:
         with _watcher(err) as watcher:
             answer: Answer = options.module.execute(options, watcher)
-    except InputError as error:
+    except LockstepError as error:
         _complain(str(error))
-        return BAD_INPUT
-    except (StoreError, LaunchError, SlurmError) as error:
-        _complain(str(error))
-        return FAILED
+        return error.exit_status
     try:
         if options.json:
             print(json.dumps(answer.document, indent=2, allow_nan=False))

@@ -10,15 +10,24 @@ import difflib
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 LONGEST = 300
 """Characters of a value that a message shows."""
 
 
+class LockstepError(Exception):
+    """What Lockstep cannot do, told in a message for a person."""
+
+    exit_status: ClassVar[int] = 1
+    """Of the command that ends with it."""
+
+
 @dataclass
-class InputError(ValueError):
+class InputError(LockstepError, ValueError):
     """A value that breaks a rule: which key, which value, which rule, and what to do."""
+
+    exit_status: ClassVar[int] = 2
 
     key: str
     value: Any

@@ -19,7 +19,7 @@ from pathlib import Path
 from coordinator.host import descriptors, guardian
 from coordinator.host.environment import PYTHON, passed_on
 from coordinator.host.processes import RUN, Process, environment_of
-from workloads.validation import InputError, one_of
+from workloads.validation import InputError, LockstepError, one_of
 
 KINDS = {"mpich": ("HYDRA",), "openmpi": ("Open MPI", "OpenRTE")}
 """Kinds of launchers, and what the first lines of their ``--version`` contain, whichever version."""
@@ -59,7 +59,7 @@ KEEPING_STATUS = ("/bin/sh", "-c", '"$@"; status=$?; echo $status > "$0"; exit $
 """Runs a program and leaves its exit status in a file, for those who are not its parent."""
 
 
-class LaunchError(Exception):
+class LaunchError(LockstepError):
     """A program did not start, failed, or took too long; the message says which and shows its output."""
 
 

@@ -29,7 +29,7 @@ from slurm.command import SlurmError
 from slurm.script import TASK, Script, Word
 from slurm.states import State, explain
 from workloads.bounds import within
-from workloads.validation import InputError, whole
+from workloads.validation import InputError, LockstepError, whole
 
 SCHEMA = 1
 
@@ -94,14 +94,25 @@ class _Plan:
     how: Submission
 
 
+class NotSubmittedError(LockstepError):
+    """Slurm did not accept jobs, or gave no answer."""
+
+
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     """Submit; with --wait the status is 1 unless all jobs complete.
 
     Raises:
         InputError: for bad input, before anything is submitted.
-        SlurmError: if Slurm does not accept it, or gives no answer.
+        NotSubmittedError: if Slurm does not accept it, or gives no answer.
         Interrupted: while waiting; the jobs go on.
     """
+    try:
+        return _answer(options, watcher)
+    except SlurmError as error:
+        raise NotSubmittedError(str(error)) from error
+
+
+def _answer(options: argparse.Namespace, watcher: Watcher) -> Answer:
     plan = _plan(options)
     found: dict[str, Any] = {"schema": SCHEMA, "experiment": plan.wanted.name, "digest": plan.wanted.digest}
     if options.dry_run:

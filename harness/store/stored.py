@@ -15,7 +15,7 @@ from typing import Any
 from coordinator.workload import Switch
 from harness.store.records import JobRecord, RunRecord
 from harness.store.schema import JSON_COLUMNS, TABLES
-from workloads.validation import InputError
+from workloads.validation import InputError, LockstepError
 
 TYPES: Mapping[str, tuple[type, ...]] = {
     "INTEGER": (int,),
@@ -48,7 +48,7 @@ PASSING |= {sqlite3.SQLITE_FULL, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_READONLY, 
 """SQLite's errors that say nothing about the content."""
 
 
-class StoreError(Exception):
+class StoreError(LockstepError):
     """Records could not be read or written; the message says what to do."""
 
 
