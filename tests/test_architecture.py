@@ -1,0 +1,70 @@
+"""The page about the architecture is true: its files are there, and its policy works in both worlds."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = (ROOT / "docs" / "architecture.md").read_text()
+
+EXPERIMENT = """
+name = "toy"
+processors = 2
+repeats = 1
+[[jobs]]
+count = 2
+program = { pattern = "BARRIER", processes = 2, granularity_us = 1000, dedicated_s = 0.3 }
+[[schedulers]]
+policy = "newest"
+"""
+
+
+@pytest.fixture
+def newest(tmp_path):
+    """Runs a command of Lockstep in a process that knows the page's policy, and reads what it prints."""
+    (text,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+    (tmp_path / "newest.py").write_text(text)
+    (tmp_path / "toy.toml").write_text(EXPERIMENT)
+
+    def call(*words):
+        command = [sys.executable, "newest.py", *words, "toy.toml", "--json", "--results", "results"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300)
+        assert done.returncode == 0, done.stderr
+        (row,) = json.loads(done.stdout)["rows"]
+        return row
+
+    return call
+
+
+def test_every_file_and_room_that_the_page_names_is_there():
+    named = set(re.findall(r"`?((?:[a-z0-9_]+/)*[a-z0-9_]+\.py)\b", PAGE)) - {"newest.py"}
+    places = [ROOT, *(ROOT / room for room in ("harness", "harness/simulator", "coordinator", "workloads"))]
+    figures = {"model.py", "claims.py", "figures.py"}
+    assert {
+        name for name in named - figures if not any((place / name).is_file() for place in places)
+    } == set()
+    rooms = set(re.findall(r"^\| .*`([a-z_]+)/`", PAGE, flags=re.MULTILINE))
+    assert {room for room in rooms if not any((place / room).is_dir() for place in places)} == set()
+
+
+def test_the_page_is_short():
+    assert len(PAGE.splitlines()) <= 120
+
+
+@pytest.mark.slow
+def test_a_policy_from_outside_is_simulated(newest):
+    row = newest("simulate")
+    assert row["scheduler"]["policy"] == "newest"
+    assert 0.95 < row["simulated"]["workload_slowdown"]["median"] < 1.1
+
+
+@pytest.mark.slow
+def test_a_policy_from_outside_runs_for_real(newest):
+    row = newest("run", "--no-simulate", "--quick")
+    assert row["measured"]["workload_slowdown"]["n"] >= 1
+    # The second job runs alone, then the first: its response is about twice its dedicated time.
+    assert row["measured"]["slowdown"]["mean"] > 1.2
