@@ -6,11 +6,10 @@ import mpi4py
 
 mpi4py.rc.initialize = mpi4py.rc.finalize = False  # no MPI here: ranks exchange their messages in memory
 
-from harness.simulator.machine import SimulatedJob, SimulatedMachine  # noqa: E402
-from harness.simulator.model import COMPUTING, IDLE, SYNCHRONIZING  # noqa: E402
-from harness.simulator.simulate import simulate  # noqa: E402
-
 from coordinator import policies  # noqa: E402
+from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine  # noqa: E402
+from harness.simulator.processes.model import COMPUTING, IDLE, SYNCHRONIZING  # noqa: E402
+from harness.simulator.processes.simulate import simulate  # noqa: E402
 from workloads import blocking, messaging  # noqa: E402
 from workloads.program import Program  # noqa: E402
 from workloads.recorder import Recorder  # noqa: E402
