@@ -154,13 +154,11 @@ class Driver:
             return never_begun(self._workload, self._means, failure)
         return outcome(
             self._workload,
+            self._means,
             self._parts,
             self._conductor.placements,
             self._switches,
             self._origin_ns or 0,
-            mechanism=self._means.mechanism or "none",
-            mechanism_reason=self._means.reason,
-            launcher=str(self._means.launcher),
             nodes=self._nodes.results(),
             failure=failure,
             warnings=tuple(self._warnings),
@@ -171,7 +169,7 @@ class Driver:
     def launch(self, job: int, placement: tuple[int, ...]) -> None:
         """Start a job's ranks, which report to the agents of their nodes and wait."""
         part = self._parts[job]
-        part.placement = self._ranks(job, placement)
+        part.placement = ranks.places(self._jobs[job].program, placement)
         part.ready.clear()
         if part.mpiexec is not None:
             part.mpiexec = None
@@ -179,9 +177,8 @@ class Driver:
         self._discards.then(job, lambda: self._start(job, part))
 
     def _start(self, job: int, part: Part) -> None:
-        if part is not self._parts[job] or self._conductor.is_over(job):
-            return
-        if self._refused(part, part.placement):
+        over = part is not self._parts[job] or self._conductor.is_over(job)
+        if over or self._refused(part, part.placement):
             return
         hosts = self._nodes.hosts(part.placement)
         start = (self._workload, self._means, self._jobs[job], part.processes, hosts, self._directory)
@@ -209,7 +206,7 @@ class Driver:
         if self._refused(part, placement):
             return
         first = not part.begun
-        part.placement, part.begun = self._ranks(job, placement), True
+        part.placement, part.begun = ranks.places(self._jobs[job].program, placement), True
         if preflight.malleable(self._jobs[job].program):
             self._nodes.resize(job, placement)
         self._nodes.begin(job, self._origin_ns + at_ns, part.placement)
@@ -227,13 +224,6 @@ class Driver:
             return False
         part.failure, part.give_up_ns = "it is placed on processors that are lost", time.monotonic_ns()
         return True
-
-    def _ranks(self, job: int, placement: tuple[int, ...]) -> tuple[int, ...]:
-        """Where each rank begins: of a malleable job there are more than active ones."""
-        program = self._jobs[job].program
-        if not preflight.malleable(program):
-            return placement
-        return tuple(placement[rank % len(placement)] for rank in range(program.processes))
 
     # What happens.
 

@@ -74,14 +74,12 @@ def _untimely(start_ns: int, finish_ns: int, arrival_ns: int) -> str:
 
 def outcome(
     workload: Workload,
+    means: Means,
     parts: Mapping[int, Part],
     placements: Mapping[int, tuple[int, ...]],
     switches: Sequence[Switch],
     origin_ns: int,
     *,
-    mechanism: str,
-    mechanism_reason: str,
-    launcher: str,
     nodes: tuple[NodeResult, ...],
     failure: str,
     warnings: tuple[str, ...],
@@ -117,9 +115,9 @@ def outcome(
         jobs=tuple(jobs),
         ranks=tuple(ranks),
         switches=tuple(replace(switch, due_ns=switch.due_ns - origin_ns) for switch in switches),
-        mechanism=mechanism,
-        mechanism_reason=mechanism_reason,
-        launcher=launcher,
+        mechanism=means.mechanism or "none",
+        mechanism_reason=means.reason,
+        launcher=str(means.launcher),
         failure=failure or "\n".join(failed),
         nodes=nodes,
         warnings=warnings,
@@ -129,16 +127,4 @@ def outcome(
 def never_begun(workload: Workload, means: Means, failure: str) -> Result:
     """The result of a run that could not even be prepared."""
     parts = {job.number: Part() for job in workload.jobs}
-    return outcome(
-        workload,
-        parts,
-        {},
-        (),
-        0,
-        mechanism=means.mechanism or "none",
-        mechanism_reason=means.reason,
-        launcher=str(means.launcher),
-        nodes=(),
-        failure=failure,
-        warnings=(),
-    )
+    return outcome(workload, means, parts, {}, (), 0, nodes=(), failure=failure, warnings=())

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from coordinator.drive import preflight
 from coordinator.drive.preflight import Means
 from coordinator.host import launch
 from coordinator.host.environment import PYTHON
@@ -15,7 +16,7 @@ from coordinator.host.launch import Started
 from coordinator.host.processes import JOB
 from coordinator.host.rundir import RunDirectory
 from coordinator.wire import protocol
-from coordinator.workload import ParallelJob, Workload
+from coordinator.workload import ParallelJob, Work, Workload
 from workloads.other import Command
 from workloads.program import Program
 from workloads.single import KINDS
@@ -43,6 +44,13 @@ def start(
     started = launch.start(words, environment, out, err, status)
     directory.note_process(started.pid, number)
     return started
+
+
+def places(program: Work, placement: tuple[int, ...]) -> tuple[int, ...]:
+    """The processor where each rank begins: of a malleable job there are more than active ones."""
+    if not preflight.malleable(program):
+        return placement
+    return tuple(placement[rank % len(placement)] for rank in range(program.processes))
 
 
 def argv(workload: Workload, job: ParallelJob, count: int, directory: RunDirectory) -> list[str]:
