@@ -96,7 +96,6 @@ class View:
         previous: the last decision, None at the first call.
         slot: index of the slot of ``previous`` that is in force.
         elapsed_ns: for how long that slot has been in force.
-        subject: number of the job that arrived or departed, else None.
         lost: processors that are no longer there.
     """
 
@@ -107,7 +106,6 @@ class View:
     previous: Decision | None = None
     slot: int = 0
     elapsed_ns: int = 0
-    subject: int | None = None
     lost: frozenset[int] = frozenset()
 
     def slots_over(self, why: Reason) -> int:

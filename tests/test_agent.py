@@ -34,13 +34,13 @@ MS = 1_000_000
 
 
 @given(
-    number=st.integers(0, (1 << 63) - 1),
+    from_ns=st.integers(0, (1 << 63) - 1),
     lengths=st.lists(st.none() | st.integers(1, (1 << 63) - 1), min_size=1, max_size=4).map(tuple),
     cyclic=st.booleans(),
 )
-def test_tables_survive_the_wire(number: int, lengths: tuple[int | None, ...], cyclic: bool) -> None:
+def test_tables_survive_the_wire(from_ns: int, lengths: tuple[int | None, ...], cyclic: bool) -> None:
     runs = tuple(((0, 1), ()) for _ in lengths)
-    table = Table(number, 5, -5, cyclic, lengths, runs, ((0, ((0, 0), (3, 1))), (1, ())))
+    table = Table(from_ns, -5, cyclic, lengths, runs, ((0, ((0, 0), (3, 1))), (1, ())))
     assert TO_AGENT.decode(TO_AGENT.encode(table).rstrip()) == table
 
 
@@ -134,17 +134,17 @@ def switcher() -> tuple[Switcher, Holder, list[int]]:
     return switcher, holder, clock
 
 
-def gang(number: int, from_ns: int, start_ns: int, *jobs: int, cyclic: bool = True) -> Table:
+def gang(from_ns: int, start_ns: int, *jobs: int, cyclic: bool = True) -> Table:
     """Slots of 10 ns, one for each job on both processors."""
     runs = tuple(((job,), (job,)) for job in jobs)
     return Table(
-        number, from_ns, start_ns, cyclic, (10,) * len(jobs), runs, tuple((j, ((0, 0), (1, 1))) for j in jobs)
+        from_ns, start_ns, cyclic, (10,) * len(jobs), runs, tuple((j, ((0, 0), (1, 1))) for j in jobs)
     )
 
 
 def test_at_a_boundary_what_leaves_is_held_before_what_comes_runs() -> None:
     agent, holder, clock = switcher()
-    agent.publish(gang(1, 0, 0, 0, 1))
+    agent.publish(gang(0, 0, 0, 1))
     agent.switch(0)
     assert set(holder.said) == {("run", "0.0"), ("run", "0.1"), ("hold", "1.0"), ("hold", "1.1")}
     holder.said.clear()
@@ -159,7 +159,7 @@ def test_at_a_boundary_what_leaves_is_held_before_what_comes_runs() -> None:
 
 def test_a_switcher_that_was_kept_away_goes_to_the_slot_of_the_moment() -> None:
     agent, holder, _ = switcher()
-    agent.publish(gang(1, 0, 0, 0, 1))
+    agent.publish(gang(0, 0, 0, 1))
     agent.switch(0)
     holder.said.clear()
     assert agent.switch(45) is None
@@ -168,8 +168,8 @@ def test_a_switcher_that_was_kept_away_goes_to_the_slot_of_the_moment() -> None:
 
 def test_tables_wait_for_their_time_and_later_ones_override() -> None:
     agent, holder, _ = switcher()
-    agent.publish(gang(1, 100, 100, 0))
-    agent.publish(gang(2, 100, 95, 0, 1))
+    agent.publish(gang(100, 100, 0))
+    agent.publish(gang(100, 95, 0, 1))
     assert agent.due_ns() == 100
     assert agent.switch(50) is None and holder.said == []
     agent.switch(100)
@@ -179,10 +179,10 @@ def test_tables_wait_for_their_time_and_later_ones_override() -> None:
 
 def test_jobs_without_a_place_are_freed_and_all_at_the_end() -> None:
     agent, holder, _ = switcher()
-    agent.publish(gang(1, 0, 0, 0, 1))
+    agent.publish(gang(0, 0, 0, 1))
     agent.switch(0)
     holder.said.clear()
-    agent.publish(gang(2, 5, 5, 0))
+    agent.publish(gang(5, 5, 0))
     agent.switch(5)
     assert set(holder.said) == {("free", "1.0"), ("free", "1.1")}
     holder.said.clear()
@@ -192,7 +192,7 @@ def test_jobs_without_a_place_are_freed_and_all_at_the_end() -> None:
 
 def test_a_rank_that_comes_late_is_held_at_once() -> None:
     agent, holder, _ = switcher()
-    agent.publish(gang(1, 0, 0, 0, 1))
+    agent.publish(gang(0, 0, 0, 1))
     agent.switch(0)
     agent.drop(1, 0)
     holder.said.clear()
@@ -202,7 +202,7 @@ def test_a_rank_that_comes_late_is_held_at_once() -> None:
 
 def test_past_the_end_of_a_table_nothing_is_due() -> None:
     agent, _, _ = switcher()
-    agent.publish(gang(1, 0, 0, 0, 1, cyclic=False))
+    agent.publish(gang(0, 0, 0, 1, cyclic=False))
     agent.switch(0)
     agent.switch(10)
     assert agent.due_ns() == 20
@@ -230,20 +230,18 @@ def host(
     assert not directory.path.exists()
 
 
-def table(number: int, length_ns: int) -> Table:
+def table(length_ns: int) -> Table:
     now_ns = time.monotonic_ns()
-    return Table(
-        number, now_ns, now_ns, True, (length_ns,) * 2, (((0,),), ((1,),)), ((0, ((0, 0),)), (1, ((0, 0),)))
-    )
+    return Table(now_ns, now_ns, True, (length_ns,) * 2, (((0,),), ((1,),)), ((0, ((0, 0),)), (1, ((0, 0),))))
 
 
 @pytest.mark.slow
 def test_an_agent_stops_and_continues_its_ranks_and_reports(host: Host) -> None:
     ranks = [host.rank(job, 0) for job in range(2)]
     assert {ready.job for ready in host.hear(protocol.Ready, 2)} == {0, 1}
-    host.say(table(1, 1000 * MS))
+    host.say(table(1000 * MS))
     assert host.eventually(lambda: state(ranks[1].pid) == "T") and state(ranks[0].pid) != "T"
-    host.say(table(2, 20 * MS))
+    host.say(table(20 * MS))
     assert host.eventually(lambda: state(ranks[0].pid) == "T")
     assert host.eventually(lambda: state(ranks[1].pid) == "T")
     for job in range(2):
@@ -275,7 +273,7 @@ def test_strangers_and_liars_are_refused(host: Host) -> None:
 def test_whoever_is_lost_stopped_ranks_do_not_remain(host: Host, how: str) -> None:
     ranks = [host.rank(job, 0) for job in range(2)]
     host.hear(protocol.Ready, 2)
-    host.say(table(1, 1000 * MS))
+    host.say(table(1000 * MS))
     assert host.eventually(lambda: state(ranks[1].pid) == "T")
     if how == "agent":
         host.agent.send_signal(signal.SIGKILL)

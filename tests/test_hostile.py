@@ -44,7 +44,7 @@ COUNTS = [600, pytest.param(10_000, marks=pytest.mark.soak)]
 
 GOOD = TO_AGENT.encode(protocol.Leave())
 
-TABLE = protocol.Table(1, 0, 0, True, (1,), (((0,),),), ((0, ((0, 0),)),))
+TABLE = protocol.Table(0, 0, True, (1,), (((0,),),), ((0, ((0, 0),)),))
 
 IMPOSSIBLE = [
     {"lengths_ns": ()},
@@ -55,7 +55,7 @@ IMPOSSIBLE = [
     {"lengths_ns": (1, 1), "runs": (((0,),), ((0,), (0,)))},
     {"placements": ((0, ((0, 1),)),)},
     {"placements": ((0, ((0, -1),)),)},
-    {"number": 1 << 63},
+    {"from_ns": 1 << 63},
     {"from_ns": -(1 << 64)},
 ]
 """What makes a table one that cannot be carried out."""

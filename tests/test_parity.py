@@ -86,7 +86,6 @@ class Real:
         session = Session(Recorded(policy, self.decided), Machine(PROCESSORS), jobs)  # type: ignore[arg-type]
         self._conductor = Conductor(session, jobs, self)
         self._starting: list[int] = []
-        self._tables = 0
 
     def play(self, departures: Sequence[tuple[int, int]]) -> None:
         """Run to the end; ``departures`` are the times and jobs that leave, in order."""
@@ -110,19 +109,7 @@ class Real:
             self._switcher.adopt(job, rank, (job, rank))  # type: ignore[arg-type]
 
     def publish(self, plan: Plan, from_ns: int) -> None:
-        self._tables += 1
-        decision = plan.decision
-        self._switcher.publish(
-            Table(
-                number=self._tables,
-                from_ns=from_ns,
-                start_ns=plan.start_ns,
-                cyclic=decision.cyclic,
-                lengths_ns=tuple(slot.length_ns for slot in decision.slots),
-                runs=tuple(slot.runs for slot in decision.slots),
-                placements=tuple((job, tuple(enumerate(on))) for job, on in decision.placements.items()),
-            )
-        )
+        self._switcher.publish(Table.of(plan, from_ns, 0, range(PROCESSORS)))
         self._switcher.switch(from_ns)
 
     def begin(self, job: int, at_ns: int, placement: tuple[int, ...]) -> None:

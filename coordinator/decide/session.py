@@ -64,16 +64,16 @@ class Session:
     def arrive(self, number: int, now_ns: int) -> Plan:
         """Job ``number`` of the workload has arrived; returns the plan in force from now."""
         self._here[number] = self._workload[number]
-        return self._decide(Reason.ARRIVAL, now_ns, number)
+        return self._decide(Reason.ARRIVAL, now_ns)
 
     def depart(self, number: int, now_ns: int) -> Plan:
         """Job ``number`` has finished or failed; returns the plan in force from now."""
         del self._here[number]
-        return self._decide(Reason.DEPARTURE, now_ns, number)
+        return self._decide(Reason.DEPARTURE, now_ns)
 
     def slot_end(self, now_ns: int) -> Plan:
         """The table of the last decision is used up; returns the plan in force from now."""
-        return self._decide(Reason.SLOT_END, now_ns, None)
+        return self._decide(Reason.SLOT_END, now_ns)
 
     def lost(self, processors: Iterable[int]) -> None:
         """Processors are gone: every decision from now on knows it."""
@@ -81,9 +81,9 @@ class Session:
 
     def replan(self, now_ns: int) -> Plan:
         """Decide anew because of what is lost; returns the plan in force from now."""
-        return self._decide(Reason.NODE_LOST, now_ns, None)
+        return self._decide(Reason.NODE_LOST, now_ns)
 
-    def _decide(self, why: Reason, now_ns: int, subject: int | None) -> Plan:
+    def _decide(self, why: Reason, now_ns: int) -> Plan:
         slot, elapsed_ns = self.plan.cycle.position(now_ns) if self.plan else (0, 0)
         view = View(
             machine=self.machine,
@@ -93,7 +93,6 @@ class Session:
             previous=self.plan.decision if self.plan else None,
             slot=slot,
             elapsed_ns=elapsed_ns,
-            subject=subject,
             lost=self._lost,
         )
         decision = self.policy.decide(view, why)

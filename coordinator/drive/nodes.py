@@ -133,7 +133,6 @@ class Nodes:
             )
             for node in self._nodes
         ]
-        self._tables = 0
 
     def _end_of_last(self) -> int:
         return self._nodes[-1].first + self._nodes[-1].count if self._nodes else 0
@@ -212,24 +211,9 @@ class Nodes:
 
     def publish(self, plan: Plan, from_ns: int, origin_ns: int) -> None:
         """Have each node carry out its share of a plan that begins at ``from_ns`` of the run."""
-        decision = plan.decision
-        self._tables += 1
         for number, node in enumerate(self._nodes):
             here = range(node.first, node.first + node.count)
-            places = (
-                (job, tuple((rank, p - node.first) for rank, p in enumerate(placement) if p in here))
-                for job, placement in decision.placements.items()
-            )
-            table = protocol.Table(
-                number=self._tables,
-                from_ns=origin_ns + from_ns,
-                start_ns=origin_ns + plan.start_ns,
-                cyclic=decision.cyclic,
-                lengths_ns=tuple(slot.length_ns for slot in decision.slots),
-                runs=tuple(tuple(slot.runs[p] for p in here) for slot in decision.slots),
-                placements=tuple((job, ranks) for job, ranks in places if ranks),
-            )
-            self._hub.send(number, TO_AGENT.encode(table))
+            self._hub.send(number, TO_AGENT.encode(protocol.Table.of(plan, from_ns, origin_ns, here)))
 
     def begin(self, job: int, at_ns: int, placement: tuple[int, ...]) -> None:
         """Have the nodes tell a job's ranks to begin at ``at_ns`` of the run's clock."""

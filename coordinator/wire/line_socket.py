@@ -46,13 +46,6 @@ class Channel:
             self._out.clear()
             self.closed = True
 
-    def drain(self, timeout_s: float) -> None:
-        """Wait until everything is sent, the peer is gone, or the time is up."""
-        if self.unsent:
-            self._socket.settimeout(timeout_s)
-            self.flush()
-            self._socket.setblocking(False)
-
     def receive(self) -> list[bytes]:
         """The whole lines that have arrived, without their newlines."""
         try:

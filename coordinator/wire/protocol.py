@@ -16,6 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from coordinator.decide.session import Plan
+
 VERSION = 1
 
 FLAW = "flaw"
@@ -37,7 +39,6 @@ class Table:
     """A node's share of a decision (``coordinator.view.Decision``), in times of the run's clock.
 
     Attributes:
-        number: of the table in this run, increasing.
         from_ns: when it takes the place of the table before.
         start_ns: when its first slot began or counts as begun.
         cyclic: whether it starts over at its end.
@@ -46,13 +47,32 @@ class Table:
         placements: (job, (rank, processor of the node) of each rank placed on the node).
     """
 
-    number: int
     from_ns: int
     start_ns: int
     cyclic: bool
     lengths_ns: tuple[int | None, ...]
     runs: tuple[tuple[tuple[int, ...], ...], ...]
     placements: tuple[tuple[int, tuple[tuple[int, int], ...]], ...]
+
+    @classmethod
+    def of(cls, plan: Plan, from_ns: int, origin_ns: int, here: range) -> Table:
+        """The share of a node in a plan that is in force from ``from_ns`` of a run.
+
+        The run began at ``origin_ns`` of its clock; the node has the processors ``here``.
+        """
+        decision = plan.decision
+        places = (
+            (job, tuple((rank, p - here.start) for rank, p in enumerate(placement) if p in here))
+            for job, placement in decision.placements.items()
+        )
+        return cls(
+            from_ns=origin_ns + from_ns,
+            start_ns=origin_ns + plan.start_ns,
+            cyclic=decision.cyclic,
+            lengths_ns=plan.cycle.lengths_ns,
+            runs=tuple(tuple(slot.runs[p] for p in here) for slot in decision.slots),
+            placements=tuple((job, ranks) for job, ranks in places if ranks),
+        )
 
     def flaw(self) -> str:
         """Why it cannot be carried out; empty if it can."""
