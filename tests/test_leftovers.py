@@ -27,6 +27,7 @@ if sys.argv[2:] == ["apart"]:
     subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=700", "tmpfs", sys.argv[1]], check=True)
 os.environ["XDG_RUNTIME_DIR"] = sys.argv[1]
 directory = RunDirectory.create()
+directory.entrust()  # to us: nobody else is to remove it
 process = subprocess.Popen(["sleep", "60"], env={**os.environ, **directory.marks}, stdout=subprocess.DEVNULL)
 print(json.dumps([str(directory.path), process.pid]), flush=True)
 sys.stdin.read()
@@ -148,7 +149,7 @@ def test_a_keeper_is_known_by_its_start_and_its_place() -> None:
 
 
 def test_a_keeper_that_only_waits_to_be_reaped_has_ended() -> None:
-    script = "from coordinator import keeper; print(keeper.name(), flush=True); input()"
+    script = "from coordinator.host import keeper; print(keeper.name(), flush=True); input()"
     child = subprocess.Popen(
         [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
