@@ -40,7 +40,7 @@ class Channel:
         try:
             while self._out:
                 del self._out[: self._socket.send(self._out)]
-        except (BlockingIOError, TimeoutError):
+        except BlockingIOError:
             pass
         except OSError:
             self._out.clear()
