@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -65,20 +66,26 @@ def test_jobs_of_one_process_go_to_the_host_of_their_processor(hosts: Cluster) -
     assert {tuple(place) for place in told["placements"]} == {(0,), (1,)}
 
 
-def test_messages_are_calibrated_between_the_hosts(hosts: Cluster) -> None:
-    """A message over TCP takes longer than one through memory, and a wake-up longer than nothing."""
+def calibrate(hosts: Cluster) -> subprocess.Popen[str]:
+    """Measure messages between the hosts; samples by quantity are printed."""
     script = (
-        "import json, sys; from coordinator.host.launch import find_launcher; from harness import calibrate; "
+        "import json, sys; from coordinator.host.launch import find_launcher; "
+        "from harness.measure import calibrate; "
         "hosts = json.loads(sys.argv[1]); launcher = find_launcher(hosts=hosts); "
         "print(json.dumps(calibrate.mpi_probe_between(launcher, hosts)()))"
     )
-    out, err = hosts.start([sys.executable, "-c", script, json.dumps(hosts.hosts)]).communicate(timeout=60)
+    return hosts.start([sys.executable, "-c", script, json.dumps(hosts.hosts)])
+
+
+def test_messages_are_calibrated_between_the_hosts(hosts: Cluster) -> None:
+    """A message over TCP takes longer than one through memory, and a wake-up longer than nothing."""
+    out, err = calibrate(hosts).communicate(timeout=60)
     assert out, err
     found = {quantity: statistics.median(samples) for quantity, samples in json.loads(out).items()}
     assert found.keys() == {"latency_ns", "wakeup_ns"}
     assert 3_000 < found["latency_ns"] < 5 * MS
     assert found["wakeup_ns"] > 0
-    assert not hosts.processes()
+    assert not hosts.processes() and not hosts.files()
 
 
 @pytest.mark.parametrize("name", FAULTS)
