@@ -1,6 +1,6 @@
 """Runs that take no time: a coordinator that makes up plausible results, and a quiet watcher.
 
-``python imitation.py PAUSE ARGUMENTS...`` is the ``lockstep`` command on made-up runs, each
+``python fake_runs.py PAUSE ARGUMENTS...`` is the ``lockstep`` command on made-up runs, each
 of which takes PAUSE seconds.
 """
 

@@ -2,7 +2,7 @@
 
 A host has its own network (a veth on a common bridge), host name, processes, shared memory,
 runtime directory and CLOCK_MONOTONIC. Its first process takes commands as sshd would, on a
-socket in the file system that all hosts share; ``python emulated.py HOST COMMAND...`` is its
+socket in the file system that all hosts share; ``python netns_cluster.py HOST COMMAND...`` is its
 ssh. When the first process ends, the kernel ends everything else of the host.
 """
 

@@ -309,7 +309,7 @@ def test_a_reader_that_has_seen_enough_is_no_error():
 
 
 def start(pause_s, *arguments, cwd):
-    command = [sys.executable, str(HERE / "imitation.py"), str(pause_s), *arguments]
+    command = [sys.executable, str(HERE / "fake_runs.py"), str(pause_s), *arguments]
     return subprocess.Popen(
         command,
         cwd=cwd,
@@ -353,8 +353,7 @@ def _hear_signals():
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupt_says_what_is_stored_and_resume_goes_on(lockstep, tmp_path, signum):
     with start(0.3, "run", "three-jobs", "--set", "repeats=1", cwd=tmp_path) as process:
-        while b"0/9" not in process.stderr.readline():
-            pass
+        assert any(b"0/9" in line for line in process.stderr)
         process.send_signal(signum)
         out, err = process.communicate(timeout=20)
     assert process.returncode == 130
@@ -368,8 +367,7 @@ def test_an_interrupt_says_what_is_stored_and_resume_goes_on(lockstep, tmp_path,
 @pytest.mark.slow
 def test_a_killed_run_is_resumed_where_it_was(lockstep, tmp_path):
     with start(0.15, "run", "three-jobs", "--set", "repeats=1", cwd=tmp_path) as process:
-        while b"0/9" not in process.stderr.readline():
-            pass
+        assert any(b"0/9" in line for line in process.stderr)
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(0.7)
         process.kill()
