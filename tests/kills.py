@@ -75,7 +75,8 @@ def role(pid: int) -> str:
         return ""
     if (name := Path(words[0]).name) in PROGRAMS:
         return PROGRAMS[name]
-    if "netns_cluster.py" in " ".join(words[:5]) or name == "sh":  # a way to another host, a keeper of a status
+    # A way to another host, or a keeper of a status.
+    if "netns_cluster.py" in " ".join(words[:5]) or name == "sh":
         return "launcher"
     return next((MODULES[word] for word in words[:8] if word in MODULES), "other")
 
