@@ -11,12 +11,15 @@ from workloads.program import Program
 QUANTUM_MS = 200
 """Other work on the same processors delays no read for half as long."""
 
+PHASES = 30_000
+"""Enough for ten slots on a fast host."""
+
 LONG_BIN = (QUANTUM_MS * 1_000_000 // 2).bit_length() + 1
 """Histogram bins from here on count waits longer than half a slot."""
 
 
 def run(jobs, policy, **options):
-    program = Program(pattern="TRANSPOSE", processes=2, granularity_us=20, read_gap_us=1, phases=8000)
+    program = Program(pattern="TRANSPOSE", processes=2, granularity_us=20, read_gap_us=1, phases=PHASES)
     workload = Workload(
         tuple(ParallelJob(number, program) for number in range(jobs)),
         policies.create(policy, options),
@@ -37,4 +40,4 @@ def test_a_read_waits_for_the_slot_in_which_its_target_runs():
     assert long_reads(run(1, "batch")) == 0
     result = run(2, "gang", quantum_ms=QUANTUM_MS)
     assert long_reads(result) >= 2
-    assert sum(rank["served"] for rank in result.ranks) == 2 * 2 * 8000
+    assert sum(rank["served"] for rank in result.ranks) == 2 * 2 * PHASES
