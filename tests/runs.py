@@ -140,12 +140,12 @@ class Run:
         return left + [str(group) for group in groups]
 
     def holds(self) -> bool:
-        """Whether some process of it is stopped or frozen at this moment."""
+        """Whether some process of it is stopped, frozen or in a realtime class of ranks at this moment."""
         self.note()
         groups = [group for group in cgroups_of_runs() if group.name.removeprefix("lockstep-") in self.ids]
         events = [name for group in groups for name in everything_in(group) if name.endswith(".events")]
         frozen = any("frozen 1" in text(name) for name in events)
-        return frozen or any(state(pid) == "T" for pid in self.processes())
+        return frozen or any(state(pid) == "T" or _in_gang(pid) for pid in self.processes())
 
     ids: frozenset[str] = frozenset()
 
@@ -153,6 +153,14 @@ class Run:
         """Remember the run's id, to look for its cgroup later."""
         pattern = re.compile(r"/lockstep-\d+/([^/]+)$")
         self.ids |= {found[1] for name in everything_in(self.runtime) if (found := pattern.search(name))}
+
+
+def _in_gang(pid: int) -> bool:
+    """Whether the mechanism ``realtime`` has a process run."""
+    try:
+        return os.sched_getscheduler(pid) == os.SCHED_RR
+    except ProcessLookupError:
+        return False
 
 
 @contextmanager
