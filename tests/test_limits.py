@@ -302,9 +302,11 @@ def test_a_simulation_ends_when_it_is_told_to(tmp_path: Path, number: signal.Sig
         assert eventually(lambda: len(list(threads.iterdir())) > 1 and spent_s(simulation.pid) > 4, 60)
         simulation.send_signal(number)
         begin_s = time.monotonic()
-        assert simulation.stderr is not None
-        err = simulation.stderr.read()
-        assert simulation.wait() == 130 and time.monotonic() - begin_s < 5
+        try:
+            _, err = simulation.communicate(timeout=60)
+        finally:
+            simulation.kill()
+        assert simulation.returncode == 130 and time.monotonic() - begin_s < 5
     assert err.endswith(b"lockstep: interrupted\n")
 
 
