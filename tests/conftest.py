@@ -5,6 +5,7 @@ import signal
 
 def pytest_configure():
     """Undo what a shell does to jobs in the background (and nohup), which children would inherit."""
-    for signum in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
+    for signum, handler in usual.items():
         if signal.getsignal(signum) is signal.SIG_IGN:
-            signal.signal(signum, signal.SIG_DFL)
+            signal.signal(signum, handler)
