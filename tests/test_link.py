@@ -138,7 +138,7 @@ LIMITS = """
 import resource, sys
 from pathlib import Path
 resource.setrlimit(resource.RLIMIT_NOFILE, (100, 1000))
-from coordinator import descriptors, launch
+from coordinator.host import descriptors, launch
 descriptors.allow()
 print(resource.getrlimit(resource.RLIMIT_NOFILE))
 place = Path(sys.argv[1])

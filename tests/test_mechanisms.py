@@ -158,7 +158,8 @@ def test_the_ranks_are_always_below_what_controls_them(
 
 LIMITED = """
 import os, resource, sys
-from coordinator import link, mechanisms, priority
+from coordinator.host import mechanisms, priority
+from coordinator.wire import zmq_transport as link
 try:
     resource.setrlimit(resource.RLIMIT_RTPRIO, (0, 10))
 except ValueError:
