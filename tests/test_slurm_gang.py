@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from fake_runs import rank_record
 
 from coordinator import policies
 from coordinator.decide.session import Session
@@ -193,7 +194,8 @@ def test_what_jobs_leave_becomes_a_result(
 ) -> None:
     """A sbatch that runs the script at once, and an srun that leaves the record of every rank."""
     begin_ns = time.time_ns()
-    record = {key: value + begin_ns if key.endswith("_ns") else value for key, value in RECORD.items()}
+    times = {key: value + begin_ns if key.endswith("_ns") else value for key, value in RECORD.items()}
+    record = rank_record(0, 0, 5, 900_000_000, 0) | times
     leave = (
         "exit 7"
         if breaks
