@@ -235,7 +235,7 @@ def nothing_is_left(hosts: Cluster) -> bool:
     return bool(eventually(lambda: not hosts.processes() and not hosts.files()))
 
 
-@pytest.mark.slow
+@pytest.mark.soak  # seen to wait without end once, beside other work; the cause is open
 def test_a_run_goes_from_driver_to_driver(hosts: Cluster) -> None:
     run = begun(hosts, phases=20_000, arrival_s=0.5)
     second, third = follow(hosts, "second"), follow(hosts, "third")
