@@ -1,0 +1,170 @@
+"""Two-phase waits for any MPI program: a library that is preloaded, made when it is first used.
+
+The library has two parts. ``front`` is loaded into every process and knows no MPI; ``back`` is made
+with the compiler wrapper of one MPI, and loaded where a program initializes that one. docs/native.md
+says what programs get; the C files say how.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from workloads.blocking import Waiting
+from workloads.native import calls
+from workloads.validation import LockstepError
+
+HERE = Path(__file__).parent
+FLAGS = ("-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-std=gnu11", "-Wall", "-Wextra")
+LAUNCHERS = ("mpiexec", "mpirun", "orterun", "prterun")
+
+
+class NativeError(LockstepError):
+    """The library cannot be made, and nothing can be done about it here."""
+
+    exit_status = 2
+
+
+@dataclass(frozen=True)
+class Library:
+    """The library made for one MPI.
+
+    Attributes:
+        front: what is preloaded.
+        back: what it loads where a program initializes the MPI.
+        libraries: the files of that MPI.
+    """
+
+    front: Path
+    back: Path
+    libraries: tuple[Path, ...]
+
+    def environment(self, waiting: Waiting) -> dict[str, str]:
+        """What to set for a command so that all its MPI programs wait by the rule."""
+        numbers = (waiting.rule, waiting.switch_ns, waiting.round_trip_ns, waiting.fixed_ns)
+        before = os.environ.get("LD_PRELOAD", "")
+        return {
+            "LD_PRELOAD": f"{self.front} {before}".strip(),
+            "LOCKSTEP_NATIVE": ":".join(f"{library}={self.back}" for library in self.libraries),
+            "LOCKSTEP_WAITING": ",".join(map(str, numbers)),
+            # Open MPI yields in each test where ranks outnumber processors; that wait would have no limit.
+            "OMPI_MCA_mpi_yield_when_idle": "0",
+        }
+
+
+def wrapper(command: Sequence[str]) -> Path:
+    """The compiler wrapper of the MPI that a command uses: the one beside its launcher, else mpicc.
+
+    Raises:
+        NativeError: if there is none.
+    """
+    launcher = shutil.which(command[0]) if command else None
+    name = Path(command[0]).name if command else ""
+    if launcher and name.partition(".")[0] in LAUNCHERS:
+        beside = Path(launcher).with_name("mpicc" + name[len(name.partition(".")[0]) :])
+        if beside.exists():
+            return beside
+    found = shutil.which("mpicc")
+    if found is None:
+        raise NativeError(
+            "no compiler wrapper mpicc beside the launcher or on the PATH: install the MPI's development "
+            "package (Debian: libmpich-dev or libopenmpi-dev), or name the wrapper with --mpicc"
+        )
+    return Path(found)
+
+
+def library(mpicc: Path, tell: Callable[[str], None] = lambda line: None) -> Library:
+    """The library for the MPI of a compiler wrapper: as it was made before, or made now.
+
+    It is kept in the user's cache directory under a digest of our sources, the MPI's header and the
+    compiler. ``tell`` gets a line when it is made.
+
+    Raises:
+        NativeError: if it cannot be made.
+    """
+    header = _run([str(mpicc), "-E", "-include", "mpi.h", "-x", "c", os.devnull])
+    digest = hashlib.sha256(f"{mpicc} {_run([str(mpicc), '--version'])} {header} {FLAGS}".encode())
+    for source in _sources():
+        digest.update(hashlib.sha256(source.read_bytes()).digest())
+    folder = _cache() / f"native-{digest.hexdigest()[:24]}"
+    if not folder.exists():
+        tell(f"compiling two-phase waits for the MPI of {mpicc} (once)")
+        _make(mpicc, set(re.findall(r"\bMPI_\w+(?=\s*\()", header)), folder)
+    libraries = (folder / "libraries").read_text().splitlines()
+    return Library(folder / "front.so", folder / "back.so", tuple(map(Path, libraries)))
+
+
+def rule(folder: Path) -> Path:
+    """The waiting rules alone, made in ``folder``, to be loaded into this process."""
+    made = folder / "rule.so"
+    _run(["cc", *FLAGS, "-fvisibility=default", "-o", str(made), str(HERE / "rule.c")])
+    return made
+
+
+def _sources() -> list[Path]:
+    return [*sorted(HERE.glob("*.[ch]")), Path(calls.__file__)]
+
+
+def _cache() -> Path:
+    """Where libraries are kept; nobody but us can have put one there.
+
+    Raises:
+        NativeError: if somebody could, or LD_PRELOAD cannot name it.
+    """
+    remedy = "set XDG_CACHE_HOME to a directory of your own"
+    try:
+        place = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "lockstep").absolute()
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = place.stat()
+    except (OSError, RuntimeError) as error:
+        raise NativeError(f"cannot keep the compiled library: {error}; {remedy}") from error
+    if re.search(r"[\s:;=$]", str(place)):
+        raise NativeError(f"{str(place)!r} has a character that LD_PRELOAD cannot carry; {remedy} without it")
+    if found.st_uid != os.getuid() or found.st_mode & 0o022:
+        raise NativeError(f"others can change {place}, and a library from there would run as you; {remedy}")
+    return place
+
+
+def _make(mpicc: Path, declared: set[str], folder: Path) -> None:
+    """Compile into ``folder``, which is there as a whole or not at all."""
+    try:
+        with tempfile.TemporaryDirectory(prefix=".native-", dir=folder.parent) as name:
+            made = Path(name) / "made"
+            made.mkdir()
+            _compile(mpicc, declared, made)
+            made.rename(folder)
+    except OSError as error:
+        if not folder.exists():  # somebody else was faster
+            raise NativeError(
+                f"cannot keep the compiled library in {folder.parent}: {error.strerror}"
+            ) from error
+
+
+def _compile(mpicc: Path, declared: set[str], made: Path) -> None:
+    covered = calls.covered(declared)
+    (made / "entries.h").write_text(calls.entries(covered))
+    (made / "declared.h").write_text(calls.declarations(covered, declared))
+    (made / "made.c").write_text(calls.definitions(covered, declared))
+    back = [str(source) for source in sorted(HERE.glob("*.c")) if source.name != "front.c"]
+    include = [f"-I{made}", f"-I{HERE}"]
+    _run(["cc", *FLAGS, *include, "-o", str(made / "front.so"), str(HERE / "front.c"), "-ldl"])
+    _run([str(mpicc), *FLAGS, *include, "-o", str(made / "back.so"), *back, str(made / "made.c")])
+    needed = re.findall(r"(?m)^\s*libmpi\S* => (/\S+)", _run(["ldd", str(made / "back.so")]))
+    (made / "libraries").write_text("\n".join(str(Path(name).resolve()) for name in needed))
+
+
+def _run(command: list[str]) -> str:
+    try:
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    except OSError as error:
+        raise NativeError(f"cannot run {command[0]}: {error.strerror}; a C compiler is needed") from error
+    except subprocess.CalledProcessError as error:
+        raise NativeError(f"{shlex.join(command)} failed:\n{error.stderr.strip()}") from error

@@ -1,0 +1,212 @@
+"""The MPI calls that the preload covers, and the C text that is made from this table.
+
+One line a call: what kind it is, its name, its arguments as in the MPI standard. COUNT is ``int``,
+and ``MPI_Count`` in the form of the call that ends in ``_c``; DISPL likewise ``int`` and
+``MPI_Aint``. The kinds:
+
+- collective: becomes its nonblocking form and a two-phase wait in it; a program's own nonblocking
+  form is MPI's own, after which all who wait are woken
+- entering: waits two-phase until all ranks of ``comm`` have called it, then is MPI's
+- exposing: the same; from then on sleepers nap briefly, since others may need their progress at any time
+- sending: a blocking send; becomes its nonblocking form and a two-phase wait
+- starting: MPI's own, after which the peer (``dest`` or ``source``) is woken if it waits for this rank
+- own: written in C, in ``receive.c`` (with its ``_c`` form) and ``complete.c``
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass
+
+CALLS = """
+collective Barrier(MPI_Comm comm)
+collective Bcast(void *buffer, COUNT count, MPI_Datatype datatype, int root, MPI_Comm comm)
+collective Gather(const void *sendbuf, COUNT sendcount, MPI_Datatype sendtype, void *recvbuf, COUNT recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm)
+collective Gatherv(const void *sendbuf, COUNT sendcount, MPI_Datatype sendtype, void *recvbuf, const COUNT recvcounts[], const DISPL displs[], MPI_Datatype recvtype, int root, MPI_Comm comm)
+collective Scatter(const void *sendbuf, COUNT sendcount, MPI_Datatype sendtype, void *recvbuf, COUNT recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm)
+collective Scatterv(const void *sendbuf, const COUNT sendcounts[], const DISPL displs[], MPI_Datatype sendtype, void *recvbuf, COUNT recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm)
+collective Allgather(const void *sendbuf, COUNT sendcount, MPI_Datatype sendtype, void *recvbuf, COUNT recvcount, MPI_Datatype recvtype, MPI_Comm comm)
+collective Allgatherv(const void *sendbuf, COUNT sendcount, MPI_Datatype sendtype, void *recvbuf, const COUNT recvcounts[], const DISPL displs[], MPI_Datatype recvtype, MPI_Comm comm)
+collective Alltoall(const void *sendbuf, COUNT sendcount, MPI_Datatype sendtype, void *recvbuf, COUNT recvcount, MPI_Datatype recvtype, MPI_Comm comm)
+collective Alltoallv(const void *sendbuf, const COUNT sendcounts[], const DISPL sdispls[], MPI_Datatype sendtype, void *recvbuf, const COUNT recvcounts[], const DISPL rdispls[], MPI_Datatype recvtype, MPI_Comm comm)
+collective Alltoallw(const void *sendbuf, const COUNT sendcounts[], const DISPL sdispls[], const MPI_Datatype sendtypes[], void *recvbuf, const COUNT recvcounts[], const DISPL rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm)
+collective Reduce(const void *sendbuf, void *recvbuf, COUNT count, MPI_Datatype datatype, MPI_Op op, int root, MPI_Comm comm)
+collective Allreduce(const void *sendbuf, void *recvbuf, COUNT count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)
+collective Reduce_scatter(const void *sendbuf, void *recvbuf, const COUNT recvcounts[], MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)
+collective Reduce_scatter_block(const void *sendbuf, void *recvbuf, COUNT recvcount, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)
+collective Scan(const void *sendbuf, void *recvbuf, COUNT count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)
+collective Exscan(const void *sendbuf, void *recvbuf, COUNT count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)
+collective Neighbor_allgather(const void *sendbuf, COUNT sendcount, MPI_Datatype sendtype, void *recvbuf, COUNT recvcount, MPI_Datatype recvtype, MPI_Comm comm)
+collective Neighbor_allgatherv(const void *sendbuf, COUNT sendcount, MPI_Datatype sendtype, void *recvbuf, const COUNT recvcounts[], const DISPL displs[], MPI_Datatype recvtype, MPI_Comm comm)
+collective Neighbor_alltoall(const void *sendbuf, COUNT sendcount, MPI_Datatype sendtype, void *recvbuf, COUNT recvcount, MPI_Datatype recvtype, MPI_Comm comm)
+collective Neighbor_alltoallv(const void *sendbuf, const COUNT sendcounts[], const DISPL sdispls[], MPI_Datatype sendtype, void *recvbuf, const COUNT recvcounts[], const DISPL rdispls[], MPI_Datatype recvtype, MPI_Comm comm)
+collective Neighbor_alltoallw(const void *sendbuf, const COUNT sendcounts[], const MPI_Aint sdispls[], const MPI_Datatype sendtypes[], void *recvbuf, const COUNT recvcounts[], const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm)
+
+entering Comm_dup(MPI_Comm comm, MPI_Comm *newcomm)
+entering Comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm)
+entering Comm_split(MPI_Comm comm, int color, int key, MPI_Comm *newcomm)
+entering Comm_split_type(MPI_Comm comm, int split_type, int key, MPI_Info info, MPI_Comm *newcomm)
+entering Comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm *newcomm)
+entering Cart_create(MPI_Comm comm, int ndims, const int dims[], const int periods[], int reorder, MPI_Comm *comm_cart)
+entering Cart_sub(MPI_Comm comm, const int remain_dims[], MPI_Comm *newcomm)
+entering Graph_create(MPI_Comm comm, int nnodes, const int index[], const int edges[], int reorder, MPI_Comm *comm_graph)
+entering Dist_graph_create(MPI_Comm comm, int n, const int sources[], const int degrees[], const int destinations[], const int weights[], MPI_Info info, int reorder, MPI_Comm *comm_dist_graph)
+entering Dist_graph_create_adjacent(MPI_Comm comm, int indegree, const int sources[], const int sourceweights[], int outdegree, const int destinations[], const int destweights[], MPI_Info info, int reorder, MPI_Comm *comm_dist_graph)
+entering Intercomm_merge(MPI_Comm comm, int high, MPI_Comm *newintracomm)
+
+exposing Win_create(void *base, MPI_Aint size, DISPL disp_unit, MPI_Info info, MPI_Comm comm, MPI_Win *win)
+exposing Win_allocate(MPI_Aint size, DISPL disp_unit, MPI_Info info, MPI_Comm comm, void *baseptr, MPI_Win *win)
+exposing Win_allocate_shared(MPI_Aint size, DISPL disp_unit, MPI_Info info, MPI_Comm comm, void *baseptr, MPI_Win *win)
+exposing Win_create_dynamic(MPI_Info info, MPI_Comm comm, MPI_Win *win)
+
+sending Send(const void *buf, COUNT count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
+sending Ssend(const void *buf, COUNT count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
+sending Rsend(const void *buf, COUNT count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
+
+starting Bsend(const void *buf, COUNT count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
+starting Isend(const void *buf, COUNT count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request)
+starting Ibsend(const void *buf, COUNT count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request)
+starting Issend(const void *buf, COUNT count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request)
+starting Irsend(const void *buf, COUNT count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request)
+starting Irecv(void *buf, COUNT count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Request *request)
+
+own Recv(void *buf, COUNT count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Status *status)
+own Mrecv(void *buf, COUNT count, MPI_Datatype datatype, MPI_Message *message, MPI_Status *status)
+own Sendrecv(const void *sendbuf, COUNT sendcount, MPI_Datatype sendtype, int dest, int sendtag, void *recvbuf, COUNT recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm, MPI_Status *status)
+own Sendrecv_replace(void *buf, COUNT count, MPI_Datatype datatype, int dest, int sendtag, int source, int recvtag, MPI_Comm comm, MPI_Status *status)
+own Probe(int source, int tag, MPI_Comm comm, MPI_Status *status)
+own Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status)
+own Wait(MPI_Request *request, MPI_Status *status)
+own Waitall(int count, MPI_Request requests[], MPI_Status statuses[])
+own Waitany(int count, MPI_Request requests[], int *index, MPI_Status *status)
+own Waitsome(int count, MPI_Request requests[], int *outcount, int indices[], MPI_Status statuses[])
+own Test(MPI_Request *request, int *flag, MPI_Status *status)
+own Testall(int count, MPI_Request requests[], int *flag, MPI_Status statuses[])
+own Testany(int count, MPI_Request requests[], int *index, int *flag, MPI_Status *status)
+own Testsome(int count, MPI_Request requests[], int *outcount, int indices[], MPI_Status statuses[])
+own Start(MPI_Request *request)
+own Startall(int count, MPI_Request requests[])
+own Finalize(void)
+"""  # noqa: E501
+
+ALSO = ("Iprobe", "Improbe", "Imrecv")
+"""Further functions of MPI that the C text calls; nobody waits in them."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of MPI that is covered.
+
+    Attributes:
+        kind: as in the table.
+        name: without "MPI_".
+        arguments: each as a C declaration.
+    """
+
+    kind: str
+    name: str
+    arguments: tuple[str, ...]
+
+    @property
+    def names(self) -> list[str]:
+        """The arguments' names."""
+        return [re.findall(r"\w+", argument)[-1] for argument in self.arguments]
+
+    @property
+    def needs(self) -> str:
+        """The function of MPI that carries it out."""
+        return _nonblocking(self.name) if self.kind in ("collective", "sending") else self.name
+
+
+def _nonblocking(name: str) -> str:
+    return f"I{name[0].lower()}{name[1:]}"
+
+
+def covered(declared: Set[str]) -> list[Call]:
+    """The calls of the table that an MPI has, by the functions that its header declares ("MPI_Send")."""
+    calls: list[Call] = []
+    for kind, name, text in re.findall(r"(?m)^(\w+) (\w+)\((.*)\)$", CALLS):
+        calls += _forms(kind, name, text)
+        if kind == "collective":
+            calls += _forms("starting", _nonblocking(name), f"{text}, MPI_Request *request")
+    return [call for call in calls if {f"MPI_{call.name}", f"MPI_{call.needs}"} <= declared]
+
+
+def _forms(kind: str, name: str, text: str) -> Iterator[Call]:
+    """A call as it is and, where it has counts, for large ones."""
+    small = text.replace("COUNT", "int").replace("DISPL", "int")
+    yield Call(kind, name, () if text == "void" else tuple(small.split(", ")))
+    if "COUNT" in text or "DISPL" in text:
+        large = text.replace("COUNT", "MPI_Count").replace("DISPL", "MPI_Aint")
+        yield Call(kind, f"{name}_c", tuple(large.split(", ")))
+
+
+def entries(calls: Sequence[Call]) -> str:
+    """``entries.h``: for each call an entry, whose arguments are as wide as a register."""
+    quoted = ", ".join(f'"{call.name}"' for call in calls)
+    lines = [f"#define ENTRIES {len(calls)}", f"#define NAMES {quoted}"]
+    for number, call in enumerate(calls):
+        places = range(len(call.arguments))
+        taken = ", ".join(f"word a{place}" for place in places) or "void"
+        passed = ", ".join(f"a{place}" for place in places)
+        lines.append(f"ENTRY({number}, {call.name}, ({taken}), ({passed}))")
+    return "\n".join([*lines, ""])
+
+
+def declarations(calls: Sequence[Call], declared: Set[str]) -> str:
+    """``declared.h``: MPI's own functions, and those that take their places."""
+    names = _own(calls, declared)
+    members = [f"    __typeof__(PMPI_{name}) *{name};" for name in names]
+    prototypes = [f"int lockstep_{call.name}({', '.join(call.arguments) or 'void'});" for call in calls]
+    # To call one of these by its name would lead back to the entry.
+    poisoned = " ".join(f"MPI_{name} PMPI_{name}" for name in names)
+    lines = [
+        f"#define LARGE_COUNTS {int('MPI_Recv_c' in declared)}",
+        *("struct own_mpi {", *members, "};"),
+        "int find_own_mpi(struct own_mpi *own, void *(*find)(const char *name));",
+        *("#pragma GCC visibility push(default)", *prototypes, "#pragma GCC visibility pop"),
+        f"#pragma GCC poison {poisoned}",
+    ]
+    return "\n".join([*lines, ""])
+
+
+def definitions(calls: Sequence[Call], declared: Set[str]) -> str:
+    """``made.c``: the calls that are all alike."""
+    finds = [f'    FIND({name}, "PMPI_{name}")' for name in _own(calls, declared)]
+    lines = [
+        '#include "back.h"',
+        "#define FIND(name, text) if ((own->name = (__typeof__(own->name))find(text)) == 0) return 0;",
+        "int find_own_mpi(struct own_mpi *own, void *(*find)(const char *name))",
+        *("{", *finds, "    return 1;", "}"),
+    ]
+    for call in calls:
+        if call.kind != "own":
+            prototype = f"int lockstep_{call.name}({', '.join(call.arguments)})"
+            lines += [prototype, "{", *(f"    {line}" for line in _body(call)), "}"]
+    return "\n".join([*lines, ""])
+
+
+def _own(calls: Sequence[Call], declared: Set[str]) -> list[str]:
+    also = [form for name in ALSO for form in (name, f"{name}_c") if f"MPI_{form}" in declared]
+    return sorted({name for call in calls for name in (call.name, call.needs)} | set(also))
+
+
+def _body(call: Call) -> list[str]:
+    """What takes the place of a call, line by line."""
+    arguments = ", ".join(call.names)
+    if call.kind in ("entering", "exposing"):
+        brief = ["nap_briefly();"] if call.kind == "exposing" else []
+        wait = "int error = spans_worlds(comm) ? MPI_SUCCESS : wait_entered(comm);"
+        return [wait, *brief, f"return error ? error : mpi.{call.name}({arguments});"]
+    peer = next((name for name in ("dest", "source") if name in call.names), None)
+    if call.kind == "starting":
+        ring = f"ring_rank(comm, {peer});" if peer else "ring_members(comm);"
+        return [f"int error = mpi.{call.name}({arguments});", "if (!error)", f"    {ring}", "return error;"]
+    wait = f"wait_sent(&request, comm, {peer})" if peer else "wait_collective(&request, comm)"
+    plain = [] if peer else ["if (spans_worlds(comm))", f"    return mpi.{call.name}({arguments});"]
+    start = f"error = mpi.{call.needs}({arguments}, &request);"
+    return [
+        *("MPI_Request request = MPI_REQUEST_NULL;", "int error;", *plain, start),
+        f"return error ? error : {wait};",
+    ]

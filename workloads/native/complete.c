@@ -1,0 +1,219 @@
+/* Calls that wait for messages and requests.
+ *
+ * Where a program's own requests are completed, MPI does it: Wait is MPI's Test, called until it is true,
+ * and the others likewise. */
+#include <stdlib.h>
+
+#include "back.h"
+
+struct receipt {
+    MPI_Request *request;
+    MPI_Status *status;
+};
+
+static int test_receipt(void *what, int *done)
+{
+    struct receipt *receipt = what;
+
+    return mpi.Test(receipt->request, done, receipt->status);
+}
+
+static int wait_received(MPI_Request *request, MPI_Status *status, MPI_Comm comm, int source)
+{
+    struct receipt receipt = {request, status};
+    struct wait wait = {MESSAGE, test_receipt, &receipt, comm, source};
+
+    return wait_two_phase(&wait);
+}
+
+struct exchange {
+    MPI_Request *requests; /* the receive, the send */
+    MPI_Status *status;
+    int over[2];
+    int error;
+};
+
+static int test_exchange(void *what, int *done)
+{
+    struct exchange *exchange = what;
+
+    for (int number = 0; number < 2; number++) {
+        MPI_Status *status = number == 0 ? exchange->status : MPI_STATUS_IGNORE;
+        int error;
+
+        if (exchange->over[number])
+            continue;
+        exchange->over[number] = 1; /* if it fails */
+        error = mpi.Test(&exchange->requests[number], &exchange->over[number], status);
+        if (error && !exchange->error)
+            exchange->error = error;
+        exchange->over[number] |= error != MPI_SUCCESS;
+    }
+    *done = exchange->over[0] && exchange->over[1];
+    return MPI_SUCCESS;
+}
+
+static int wait_exchanged(MPI_Request requests[2], MPI_Status *status, MPI_Comm comm, int dest, int source)
+{
+    struct exchange exchange = {requests, status, {0, 0}, MPI_SUCCESS};
+    int only = dest == MPI_PROC_NULL ? source : source == MPI_PROC_NULL || source == dest ? dest : MPI_ANY_SOURCE;
+    struct wait wait = {MESSAGE, test_exchange, &exchange, comm, only};
+
+    ring_rank(comm, dest);
+    wait_two_phase(&wait);
+    return exchange.error;
+}
+
+#define COUNT int
+#define FORM(name) name
+#include "receive.h"
+#undef COUNT
+#undef FORM
+#if LARGE_COUNTS
+#define COUNT MPI_Count
+#define FORM(name) name##_c
+#include "receive.h"
+#endif
+
+struct probe {
+    int source, tag;
+    MPI_Comm comm;
+    MPI_Message *message; /* NULL: it is not taken out */
+    MPI_Status *status;
+};
+
+static int test_probe(void *what, int *done)
+{
+    struct probe *probe = what;
+
+    if (probe->message == NULL)
+        return mpi.Iprobe(probe->source, probe->tag, probe->comm, done, probe->status);
+    return mpi.Improbe(probe->source, probe->tag, probe->comm, done, probe->message, probe->status);
+}
+
+int lockstep_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status)
+{
+    struct probe probe = {source, tag, comm, NULL, status};
+    struct wait wait = {MESSAGE, test_probe, &probe, comm, source};
+
+    return wait_two_phase(&wait);
+}
+
+int lockstep_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status)
+{
+    struct probe probe = {source, tag, comm, message, status};
+    struct wait wait = {MESSAGE, test_probe, &probe, comm, source};
+
+    return wait_two_phase(&wait);
+}
+
+/* Requests of the program: nobody knows here whose ranks can complete them. */
+struct requests {
+    int count;
+    MPI_Request *requests;
+    int *index, *indices;
+    MPI_Status *status;
+};
+
+static int wait_requests(int (*test)(void *, int *), struct requests *requests)
+{
+    struct wait wait = {MESSAGE, test, requests, MPI_COMM_NULL, MPI_ANY_SOURCE};
+
+    return wait_two_phase(&wait);
+}
+
+int lockstep_Wait(MPI_Request *request, MPI_Status *status)
+{
+    return wait_received(request, status, MPI_COMM_NULL, MPI_ANY_SOURCE);
+}
+
+static int test_all(void *what, int *done)
+{
+    struct requests *all = what;
+
+    return mpi.Testall(all->count, all->requests, done, all->status);
+}
+
+int lockstep_Waitall(int count, MPI_Request requests[], MPI_Status statuses[])
+{
+    struct requests all = {count, requests, NULL, NULL, statuses};
+
+    return wait_requests(test_all, &all);
+}
+
+static int test_any(void *what, int *done)
+{
+    struct requests *any = what;
+
+    return mpi.Testany(any->count, any->requests, any->index, done, any->status);
+}
+
+int lockstep_Waitany(int count, MPI_Request requests[], int *index, MPI_Status *status)
+{
+    struct requests any = {count, requests, index, NULL, status};
+
+    return wait_requests(test_any, &any);
+}
+
+static int test_some(void *what, int *done)
+{
+    struct requests *some = what;
+    int error;
+
+    *some->index = MPI_UNDEFINED;
+    error = mpi.Testsome(some->count, some->requests, some->index, some->indices, some->status);
+    *done = error || *some->index != 0;
+    return error;
+}
+
+int lockstep_Waitsome(int count, MPI_Request requests[], int *outcount, int indices[], MPI_Status statuses[])
+{
+    struct requests some = {count, requests, outcount, indices, statuses};
+
+    return wait_requests(test_some, &some);
+}
+
+/* Who completes something may have moved on what others wait for. */
+static int rung(int error, const int *done)
+{
+    if (!error && *done)
+        ring_all();
+    return error;
+}
+
+int lockstep_Test(MPI_Request *request, int *flag, MPI_Status *status)
+{
+    return rung(mpi.Test(request, flag, status), flag);
+}
+
+int lockstep_Testall(int count, MPI_Request requests[], int *flag, MPI_Status statuses[])
+{
+    return rung(mpi.Testall(count, requests, flag, statuses), flag);
+}
+
+int lockstep_Testany(int count, MPI_Request requests[], int *index, int *flag, MPI_Status *status)
+{
+    return rung(mpi.Testany(count, requests, index, flag, status), flag);
+}
+
+int lockstep_Testsome(int count, MPI_Request requests[], int *outcount, int indices[], MPI_Status statuses[])
+{
+    return rung(mpi.Testsome(count, requests, outcount, indices, statuses), outcount);
+}
+
+/* A persistent request does not say who its peer is. */
+int lockstep_Start(MPI_Request *request)
+{
+    int error = mpi.Start(request);
+
+    ring_all();
+    return error;
+}
+
+int lockstep_Startall(int count, MPI_Request requests[])
+{
+    int error = mpi.Startall(count, requests);
+
+    ring_all();
+    return error;
+}

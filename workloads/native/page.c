@@ -1,0 +1,134 @@
+/* Nobody may sleep while the message that would wake it lies there unseen. So who falls asleep raises a
+   flag, fences, looks once more, and only then sleeps; and who sends, sends, fences, and looks at the
+   flag. Whichever comes first, one of the two sees the other. The flag is the futex on which it sleeps. */
+#define _GNU_SOURCE
+#include "page.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "rule.h"
+
+#define LINE __attribute__((aligned(64)))
+
+struct sleeper {
+    LINE _Atomic uint32_t asleep;
+    _Atomic int32_t wants;
+};
+
+struct page {
+    LINE _Atomic int32_t sleepers;
+    LINE _Atomic int64_t longest_ns;
+    LINE _Atomic int64_t estimate_ns;
+    struct sleeper ranks[];
+};
+
+static struct page *page;
+static int own;
+
+static size_t bytes(int ranks)
+{
+    return sizeof(struct page) + (size_t)ranks * sizeof(struct sleeper);
+}
+
+int page_make(int ranks)
+{
+    int descriptor = memfd_create("lockstep", MFD_CLOEXEC);
+
+    if (descriptor >= 0 && ftruncate(descriptor, (off_t)bytes(ranks)) == 0)
+        return descriptor;
+    if (descriptor >= 0)
+        close(descriptor);
+    return -1;
+}
+
+int page_join(int process, int descriptor, int ranks, int rank)
+{
+    char name[64];
+    struct stat found;
+    void *memory = MAP_FAILED;
+    int file;
+
+    snprintf(name, sizeof name, "/proc/%d/fd/%d", process, descriptor);
+    file = open(name, O_RDWR | O_CLOEXEC);
+    if (file < 0)
+        return -1;
+    if (fstat(file, &found) == 0 && (size_t)found.st_size == bytes(ranks))
+        memory = mmap(NULL, bytes(ranks), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    close(file);
+    if (memory == MAP_FAILED)
+        return -1;
+    own = rank;
+    page = memory;
+    return 0;
+}
+
+void page_announce(int rank)
+{
+    atomic_store_explicit(&page->ranks[own].wants, rank, memory_order_relaxed);
+    atomic_store_explicit(&page->ranks[own].asleep, 1, memory_order_release);
+    atomic_fetch_add(&page->sleepers, 1);
+    atomic_thread_fence(memory_order_seq_cst);
+}
+
+int page_sleep(int64_t timeout_ns)
+{
+    struct timespec most = {timeout_ns / 1000000000, timeout_ns % 1000000000};
+
+    return syscall(SYS_futex, &page->ranks[own].asleep, FUTEX_WAIT, 1, &most, NULL, 0) == 0 || errno != ETIMEDOUT;
+}
+
+void page_awake(void)
+{
+    atomic_store_explicit(&page->ranks[own].asleep, 0, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&page->sleepers, 1, memory_order_relaxed);
+}
+
+int page_asleep(void)
+{
+    atomic_thread_fence(memory_order_seq_cst);
+    return page != NULL && atomic_load_explicit(&page->sleepers, memory_order_relaxed) > 0;
+}
+
+void page_ring(int rank)
+{
+    struct sleeper *other = &page->ranks[rank];
+    int wants;
+
+    if (!atomic_load_explicit(&other->asleep, memory_order_acquire))
+        return;
+    wants = atomic_load_explicit(&other->wants, memory_order_relaxed);
+    if ((wants == own || wants == ANYBODY) && atomic_exchange(&other->asleep, 0))
+        syscall(SYS_futex, &other->asleep, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+int64_t page_take_longest(void)
+{
+    return atomic_exchange(&page->longest_ns, 0) - 1; /* a new page holds zeros: one more than what is meant */
+}
+
+void page_report(int64_t waited_ns)
+{
+    int64_t before = atomic_load_explicit(&page->longest_ns, memory_order_relaxed);
+
+    while (before < waited_ns + 1 && !atomic_compare_exchange_weak(&page->longest_ns, &before, waited_ns + 1))
+        ;
+}
+
+int64_t page_estimate(void)
+{
+    return atomic_load_explicit(&page->estimate_ns, memory_order_relaxed) - 1;
+}
+
+void page_set_estimate(int64_t estimate_ns)
+{
+    atomic_store_explicit(&page->estimate_ns, estimate_ns + 1, memory_order_relaxed);
+}

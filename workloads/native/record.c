@@ -1,0 +1,148 @@
+/* The record of a rank (docs/formats.md): written when MPI is finalized, or else when the process ends.
+   It goes to a directory, LOCKSTEP_RECORD, and to whoever listens at the socket LOCKSTEP_LISTENER. */
+#define _GNU_SOURCE
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "back.h"
+
+static int rank, ranks;
+static pid_t process; /* 0 before MPI is initialized */
+static int written;
+static int64_t start_ns, start_cpu_ns, start_queued_ns;
+static struct rusage start_usage;
+
+static int64_t cpu_ns(void)
+{
+    struct timespec used;
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+    return used.tv_sec * INT64_C(1000000000) + used.tv_nsec;
+}
+
+static int64_t queued_ns(void)
+{
+    long long ran = 0, queued = 0;
+    FILE *file = fopen("/proc/self/schedstat", "r");
+
+    if (file != NULL) {
+        if (fscanf(file, "%lld %lld", &ran, &queued) != 2)
+            queued = 0;
+        fclose(file);
+    }
+    return queued;
+}
+
+void record_begin(int own, int all)
+{
+    memset(&counts, 0, sizeof counts);
+    rank = own;
+    ranks = all;
+    process = getpid();
+    start_ns = now_ns();
+    start_cpu_ns = cpu_ns();
+    start_queued_ns = queued_ns();
+    getrusage(RUSAGE_SELF, &start_usage);
+}
+
+static void histogram(FILE *out, const char *name, const int64_t bins[BINS])
+{
+    fprintf(out, ", \"%s\": [", name);
+    for (int bin = 0; bin < BINS; bin++)
+        fprintf(out, bin ? ", %lld" : "%lld", (long long)bins[bin]);
+    fputs("]", out);
+}
+
+static void waits(FILE *out, const char *name, const struct waits *waits)
+{
+    fprintf(out, "\"%s\": {\"spun\": %lld, \"blocked\": %lld, \"blocks\": %lld", name, (long long)waits->spun,
+            (long long)waits->blocked, (long long)waits->blocks);
+    fprintf(out, ", \"spun_ns\": %lld, \"blocked_ns\": %lld", (long long)waits->spun_ns, (long long)waits->blocked_ns);
+    histogram(out, "spun_histogram", waits->spun_histogram);
+    histogram(out, "blocked_histogram", waits->blocked_histogram);
+    fputs("}", out);
+}
+
+static void write_to(FILE *out)
+{
+    struct rusage usage;
+    char host[256] = "";
+
+    gethostname(host, sizeof host - 1);
+    getrusage(RUSAGE_SELF, &usage);
+    fprintf(out, "{\"rank\": %d, \"processes\": %d, \"pid\": %d, \"host\": \"%s\"", rank, ranks, (int)process, host);
+    fprintf(out, ", \"start_ns\": %lld, \"finish_ns\": %lld, \"cpu_ns\": %lld", (long long)start_ns, (long long)now_ns(),
+            (long long)(cpu_ns() - start_cpu_ns));
+    fprintf(out, ", \"voluntary_switches\": %ld, \"involuntary_switches\": %ld, \"run_queue_ns\": %lld",
+            usage.ru_nvcsw - start_usage.ru_nvcsw, usage.ru_nivcsw - start_usage.ru_nivcsw,
+            (long long)(queued_ns() - start_queued_ns));
+    fprintf(out, ", \"asleep_ns\": %lld, \"rechecks\": %lld, \"waits\": {", (long long)counts.asleep_ns,
+            (long long)counts.rechecks);
+    waits(out, "barrier", &counts.waits[COLLECTIVE]);
+    fputs(", ", out);
+    waits(out, "read", &counts.waits[MESSAGE]);
+    fputs("}}\n", out);
+}
+
+static void write_file(const char *folder, const char *text)
+{
+    char name[4096], made[4200];
+    FILE *file;
+
+    snprintf(name, sizeof name, "%s/rank-%d-%d.json", folder, rank, (int)process);
+    snprintf(made, sizeof made, "%s.part", name);
+    file = fopen(made, "w");
+    if (file == NULL) {
+        say("cannot write the record of a rank");
+        return;
+    }
+    fputs(text, file);
+    if (fclose(file) == 0)
+        rename(made, name);
+}
+
+static void send_to(const char *listener, const char *text, size_t bytes)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct timeval patience = {2, 0};
+    int channel = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+    if (channel < 0)
+        return;
+    strncpy(address.sun_path + 1, listener, sizeof address.sun_path - 2);
+    setsockopt(channel, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+    (void)!sendto(channel, text, bytes, MSG_NOSIGNAL, (struct sockaddr *)&address,
+                  (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(address.sun_path + 1)));
+    close(channel);
+}
+
+__attribute__((destructor)) void record_write(void)
+{
+    const char *folder = getenv("LOCKSTEP_RECORD"), *listener = getenv("LOCKSTEP_LISTENER");
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out;
+
+    /* A child that was forked is no rank. */
+    if (written || process != getpid() || (folder == NULL && listener == NULL))
+        return;
+    written = 1;
+    out = open_memstream(&text, &bytes);
+    if (out == NULL)
+        return;
+    write_to(out);
+    fclose(out);
+    if (folder != NULL)
+        write_file(folder, text);
+    if (listener != NULL)
+        send_to(listener, text, bytes);
+    free(text);
+}

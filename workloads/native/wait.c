@@ -1,0 +1,264 @@
+/* The two-phase wait, of which there is one.
+ *
+ * It calls MPI's test until that says done, as long as the rule lets it spin. Then it announces on the
+ * page that it will sleep, tests once more, and sleeps until a bell rings: who sends a message to a
+ * sleeper rings after sending, and who has moved a collective operation on rings those that take part.
+ *
+ * MPI also moves messages on when nobody rings: a large one goes in several steps, and so does a
+ * collective operation. So a sleeper first rings those for whom it may have done a step, though not
+ * endlessly, and never sleeps longer than a nap; a nap that found something is counted (rechecks).
+ */
+#define _GNU_SOURCE
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "back.h"
+#include "page.h"
+
+#define NAP_NS 1000000 /* the first; each is twice as long as the one before, up to GROWTH times the first */
+#define BRIEF_NAP_NS 50000 /* the first where nobody may ring */
+#define GROWTH 8
+#define NEITHER (-1)
+#define STEPS 16      /* so many times a sleeper rings others before it sleeps */
+
+struct counts counts;
+
+static struct waiting waiting = {SPIN, 0, 0, 0, 0};
+static int64_t sample[SAMPLE_LENGTH], estimate_ns = UNKNOWN_NS;
+int concurrent;                 /* whether several threads may call MPI at the same time */
+static atomic_int inside;       /* a thread waits */
+static atomic_int only_spin;    /* several threads have waited at the same time */
+static int has_page, learns, brief;
+
+int64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+void say(const char *what)
+{
+    dprintf(2, "lockstep: %s\n", what);
+}
+
+void wait_begin(int threads)
+{
+    const char *rule = getenv("LOCKSTEP_WAITING");
+    long long read[4] = {SPIN, 0, 0, 0};
+
+    if (rule != NULL && sscanf(rule, "%lld,%lld,%lld,%lld", read, read + 1, read + 2, read + 3) == 4)
+        waiting = (struct waiting){read[0], read[1], read[2], read[3], 0};
+    concurrent = threads;
+}
+
+void wait_page(int rank)
+{
+    has_page = 1;
+    learns = rank == 0;
+}
+
+void nap_briefly(void)
+{
+    brief = 1;
+}
+
+static void note(enum kind kind, int64_t waited_ns, int64_t blocks)
+{
+    struct waits *waits = &counts.waits[kind];
+    int bin = waited_ns > 0 ? 64 - __builtin_clzll((unsigned long long)waited_ns) : 0;
+
+    if (blocks) {
+        waits->blocked++;
+        waits->blocks += blocks;
+        waits->blocked_ns += waited_ns;
+        waits->blocked_histogram[bin]++;
+    } else {
+        waits->spun++;
+        waits->spun_ns += waited_ns;
+        waits->spun_histogram[bin]++;
+    }
+}
+
+/* The local rule learns from each wait in a collective operation. By the global one, the first rank of
+   the node learns from the longest wait of any rank since it did so last, and all go by its estimate. */
+static void learn_from(int64_t waited_ns)
+{
+    if (waiting.rule == LOCAL_ADAPTIVE || (waiting.rule == GLOBAL_ADAPTIVE && !has_page)) {
+        estimate_ns = learn(sample, waited_ns);
+    } else if (waiting.rule == GLOBAL_ADAPTIVE) {
+        page_report(waited_ns);
+        if (learns)
+            page_set_estimate(learn(sample, page_take_longest()));
+    }
+}
+
+static int64_t limit_of(enum kind kind)
+{
+    if (kind == MESSAGE)
+        return read_limit(&waiting);
+    if (waiting.rule == GLOBAL_ADAPTIVE && has_page)
+        return barrier_limit(&waiting, page_estimate());
+    return barrier_limit(&waiting, estimate_ns);
+}
+
+static void ring_for(const struct wait *wait)
+{
+    if (wait->comm == MPI_COMM_NULL)
+        ring_all();
+    else if (wait->kind == COLLECTIVE || wait->rank == MPI_ANY_SOURCE)
+        ring_members(wait->comm);
+    else
+        ring_rank(wait->comm, wait->rank);
+}
+
+/* A test that says neither yes nor no has failed, and the program's own error handler has seen why:
+   MPICH then returns success. */
+static int test(struct wait *wait, int *done)
+{
+    int error;
+
+    *done = NEITHER;
+    error = wait->test(wait->what, done);
+    if (*done == NEITHER)
+        *done = 1;
+    return error;
+}
+
+/* Test until done, or the time is over. */
+static int spin(struct wait *wait, int *done, int64_t until_ns)
+{
+    int error;
+
+    do
+        error = test(wait, done);
+    while (!error && !*done && (until_ns == FOREVER_NS || now_ns() < until_ns));
+    return error;
+}
+
+/* Sleep until woken or for a nap, unless the wait is over. Returns whether somebody woke this rank. */
+static int sleep_once(struct wait *wait, int *done, int *error, int wants, int64_t nap_ns, int64_t *blocks)
+{
+    struct timespec nap = {0, nap_ns};
+    int64_t begin_ns;
+    int woken = 0;
+
+    if (has_page) {
+        page_announce(wants);
+        *error = test(wait, done);
+        if (*done || *error) {
+            page_awake();
+            return 1;
+        }
+    }
+    begin_ns = now_ns();
+    if (has_page)
+        woken = page_sleep(nap_ns);
+    else
+        nanosleep(&nap, NULL);
+    ++*blocks;
+    counts.asleep_ns += now_ns() - begin_ns;
+    if (has_page)
+        page_awake();
+    *error = test(wait, done);
+    return woken;
+}
+
+/* Whether all who can end a wait are on the page, and so will ring. */
+static int all_ring(const struct wait *wait, const struct peers *peers)
+{
+    if (!has_page || brief)
+        return 0;
+    if (wait->kind == MESSAGE && wait->rank >= 0 && wait->rank < peers->ranks)
+        return peers->place[wait->rank] >= 0;
+    return peers->elsewhere == 0;
+}
+
+static int block(struct wait *wait, int *done, int64_t *blocks)
+{
+    const struct peers *peers = peers_of(wait->comm == MPI_COMM_NULL ? MPI_COMM_WORLD : wait->comm);
+    int wants = wait->comm == MPI_COMM_NULL ? ANYBODY : place_of(peers, wait->rank);
+    int rings = all_ring(wait, peers);
+    int64_t first_ns = rings ? NAP_NS : BRIEF_NAP_NS, nap_ns = first_ns;
+    int error = MPI_SUCCESS, woken = 1, steps = 0;
+
+    while (!*done && !error) {
+        if (woken && steps++ < STEPS)
+            ring_for(wait);
+        woken = sleep_once(wait, done, &error, wants, nap_ns, blocks);
+        if (*done && !woken && rings)
+            counts.rechecks++;
+        if (!woken && nap_ns < GROWTH * first_ns)
+            nap_ns *= 2;
+    }
+    return error;
+}
+
+/* A thread that waits while another one does only tests: two cannot sleep on one flag. */
+static int alone(void)
+{
+    if (!concurrent)
+        return 1;
+    if (atomic_exchange(&inside, 1) == 0)
+        return !atomic_load(&only_spin);
+    if (!atomic_exchange(&only_spin, 1))
+        say("several threads wait in MPI at the same time: this process spins from now on");
+    return 0;
+}
+
+int wait_two_phase(struct wait *wait)
+{
+    int64_t begin_ns = now_ns(), blocks = 0, limit_ns;
+    int done = 0, error, sole = alone();
+
+    error = test(wait, &done);
+    if (!done && !error) {
+        limit_ns = sole ? limit_of(wait->kind) : FOREVER_NS;
+        error = spin(wait, &done, limit_ns == FOREVER_NS ? FOREVER_NS : begin_ns + limit_ns);
+        if (!done && !error)
+            error = block(wait, &done, &blocks);
+    }
+    if (sole) {
+        begin_ns = now_ns() - begin_ns;
+        note(wait->kind, begin_ns, blocks);
+        if (wait->kind == COLLECTIVE)
+            learn_from(begin_ns);
+        atomic_store_explicit(&inside, 0, memory_order_release);
+    }
+    ring_for(wait);
+    return error;
+}
+
+static int test_request(void *what, int *done)
+{
+    return mpi.Test(what, done, MPI_STATUS_IGNORE);
+}
+
+int wait_collective(MPI_Request *request, MPI_Comm comm)
+{
+    struct wait wait = {COLLECTIVE, test_request, request, comm, MPI_ANY_SOURCE};
+
+    ring_members(comm);
+    return wait_two_phase(&wait);
+}
+
+int wait_sent(MPI_Request *request, MPI_Comm comm, int dest)
+{
+    struct wait wait = {MESSAGE, test_request, request, comm, dest};
+
+    ring_rank(comm, dest);
+    return wait_two_phase(&wait);
+}
+
+int wait_entered(MPI_Comm comm)
+{
+    MPI_Request request = MPI_REQUEST_NULL;
+    int error = mpi.Ibarrier(comm, &request);
+
+    return error ? error : wait_collective(&request, comm);
+}
