@@ -1,0 +1,332 @@
+"""Two-phase waits in programs that are not ours: the preload and ``lockstep exec``, from outside."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from workloads import blocking, native
+from workloads.native import calls
+
+PROGRAMS = Path(__file__).parent / "native"
+LAUNCHERS = {
+    "here": ["mpiexec"],
+    "openmpi": ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"],
+}
+LOCKSTEP = [sys.executable, "-P", "-m", "harness"]
+
+
+def launcher(mpi: str) -> list[str]:
+    """The command that starts programs of an MPI, whose wrapper is there and works."""
+    argv = LAUNCHERS[mpi]
+    if shutil.which(argv[0]) is None or not native.wrapper(argv).exists():
+        pytest.skip(f"no {argv[0]} with a compiler wrapper")
+    if mpi == "openmpi" and not Path("/usr/include/x86_64-linux-gnu/mpi/mpi.h").exists():
+        pytest.skip("needs the package libopenmpi-dev")
+    return argv
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory):
+    """A function that compiles one of the programs for an MPI, once."""
+    folder = tmp_path_factory.mktemp("programs")
+
+    def compile_one(mpi: str, source: str, *flags: str) -> str:
+        wrapper = native.wrapper(launcher(mpi))
+        if source.endswith(".f90"):
+            wrapper = wrapper.with_name(wrapper.name.replace("mpicc", "mpifort"))
+            if shutil.which(wrapper) is None or shutil.which("gfortran") is None:
+                pytest.skip("needs gfortran and the MPI's modules")
+        made = folder / "-".join([Path(source).stem, mpi, *flags])
+        if not made.exists():
+            subprocess.run([wrapper, *flags, "-O1", "-o", made, PROGRAMS / source], check=True, cwd=folder)
+        return str(made)
+
+    return compile_one
+
+
+def run(argv: list[str], *, extra: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    environment |= extra or {}
+    return subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=120, check=False)
+
+
+def two_phase(argv: list[str], *options: str) -> subprocess.CompletedProcess[str]:
+    return run([*LOCKSTEP, "exec", *options, "--", *argv])
+
+
+def summary(result: subprocess.CompletedProcess[str]) -> dict[str, int]:
+    ranks, waits = re.search(r"two-phase waits: (\d+) ranks, (\d+) waits", result.stderr).groups()
+    return {"ranks": int(ranks), "waits": int(waits)}
+
+
+class Waiting(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_int64) for name in blocking.Waiting._fields]
+
+
+@pytest.fixture(scope="module")
+def rule(tmp_path_factory):
+    made = ctypes.CDLL(str(native.rule(tmp_path_factory.mktemp("rule"))))
+    made.read_limit.restype = made.barrier_limit.restype = made.learn.restype = ctypes.c_int64
+    made.barrier_limit.argtypes = [ctypes.POINTER(Waiting), ctypes.c_int64]
+    made.learn.argtypes = [ctypes.POINTER(ctypes.c_int64), ctypes.c_int64]
+    return made
+
+
+@pytest.mark.parametrize("name", list(blocking.RULES))
+def test_the_rule_in_c_answers_as_the_leaves_do(rule, name):
+    wanted = blocking.waiting(name, switch_us=12.5, latency_us=3, spin_switches=1.5, imbalance_us=40)
+    given = Waiting(*wanted)
+    assert rule.read_limit(ctypes.byref(given)) == blocking.read_limit(wanted)
+    for estimate in (-1, 0, 5_000, 20_000, 124_999, 125_000, 125_001, 10**9):
+        found = rule.barrier_limit(ctypes.byref(given), estimate)
+        assert found == blocking.barrier_limit(wanted, estimate)
+
+
+def test_the_rule_in_c_learns_as_the_leaf_does(rule):
+    waits = random.Random(5)
+    plain = blocking.new_sample(3)
+    sample = (ctypes.c_int64 * len(plain))(*plain)
+    for number in range(1000):
+        waited = waits.choice([0, waits.randrange(10**5), waits.randrange(10**8), 10**6 + number])
+        assert rule.learn(sample, waited) == blocking.learn(plain, waited)
+        assert list(sample) == plain
+
+
+def test_the_table_covers_what_an_mpi_has_and_no_more():
+    covered = calls.covered({"MPI_Send", "MPI_Isend", "MPI_Send_c", "MPI_Allreduce", "MPI_Bsend", "MPI_Wait"})
+    assert [call.name for call in covered] == ["Send", "Bsend", "Isend", "Wait"]
+    assert covered[0].names == ["buf", "count", "datatype", "dest", "tag", "comm"]
+
+
+def test_the_table_names_each_call_once():
+    everything = set(re.findall(r"\w+", calls.CALLS))
+    declared = {
+        f"MPI_{prefix}{name}{form}" for name in everything for form in ("", "_c") for prefix in ("", "I")
+    }
+    declared |= {f"MPI_I{name[0].lower()}{name[1:]}{form}" for name in everything for form in ("", "_c")}
+    names = [call.name for call in calls.covered(declared)]
+    assert len(names) == len(set(names)) > 100
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("mpi", "ranks"), [("here", 2), ("here", 3), ("openmpi", 3)])
+def test_rare_and_wrong_uses_give_what_they_give_without(compiled, mpi, ranks):
+    argv = [*launcher(mpi), "-n", str(ranks), compiled(mpi, "rare.c")]
+    plain = run(argv)
+    ours = two_phase(argv, "--blocking", "immediate")
+    assert (plain.returncode, ours.returncode) == (0, 0), ours.stderr
+    assert ours.stdout.splitlines() == plain.stdout.splitlines()
+    assert summary(ours)["ranks"] == ranks
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rule_name", ["spin", "immediate", "fixed", "local-adaptive", "global-adaptive"])
+def test_every_rule_waits_in_a_loop_of_ranks_that_outnumber_the_cores(compiled, tmp_path, rule_name):
+    ranks = 2 if rule_name == "spin" else 4
+    argv = [*launcher("here"), "-n", str(ranks), compiled("here", "bsp.c"), "200", ".5", "300"]
+    result = two_phase(argv, "--blocking", rule_name, "--record", str(tmp_path))
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.split()[1] == str(300 * ranks)
+    records = [json.loads(file.read_text()) for file in sorted(tmp_path.glob("rank-*.json"))]
+    assert [record["rank"] for record in records] == list(range(ranks))
+    for record in records:
+        barriers = record["waits"]["barrier"]
+        # The loop, a barrier and a reduction around it, and the wait for all before the end.
+        assert barriers["spun"] + barriers["blocked"] == 303
+        assert sum(barriers["spun_histogram"]) == barriers["spun"]
+    blocked = sum(record["waits"]["barrier"]["blocked"] for record in records)
+    assert (blocked == 0) == (rule_name == "spin")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("module", ["", "-DF08"])
+def test_fortran_programs_wait_two_phase(compiled, module):
+    flags = ["-cpp", "-ffree-line-length-none", *filter(None, [module])]
+    program = compiled("openmpi", "bsp.f90", *flags)
+    argv = [*launcher("openmpi"), "-n", "3", program, "100", ".5", "100"]
+    plain, ours = run(argv), two_phase(argv)
+    assert (plain.returncode, ours.returncode) == (0, 0), ours.stderr
+    assert ours.stdout.split()[1] == plain.stdout.split()[1]
+    assert summary(ours) == {"ranks": 3, "waits": 3 * 303}
+
+
+MPI4PY = """
+from mpi4py import MPI
+comm = MPI.COMM_WORLD
+total = sum(comm.allreduce(step * (comm.rank + 1)) for step in range(100))
+around = comm.sendrecv(comm.rank, dest=(comm.rank + 1) % comm.size, source=(comm.rank - 1) % comm.size)
+if comm.rank == 0: print(total, around, comm.bcast("all"))
+else: comm.bcast(None)
+"""
+
+
+@pytest.mark.slow
+def test_programs_that_load_their_mpi_later_wait_two_phase(tmp_path):
+    program = tmp_path / "app.py"
+    program.write_text(MPI4PY)
+    argv = [*launcher("here"), "-n", "3", sys.executable, str(program)]
+    plain, ours = run(argv), two_phase(argv)
+    assert (plain.returncode, ours.returncode) == (0, 0), ours.stderr
+    assert ours.stdout == plain.stdout != ""
+    assert summary(ours)["ranks"] == 3
+    assert summary(ours)["waits"] > 300
+
+
+THREADS = """
+import threading
+from mpi4py import MPI
+comm = MPI.COMM_WORLD
+def talk(comm):
+    for step in range(200): assert comm.allreduce(step) == step * comm.size
+threads = [threading.Thread(target=talk, args=(comm.Dup(),)) for _ in range(3)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print("right")
+"""
+
+
+@pytest.mark.slow
+def test_a_program_whose_threads_wait_spins_and_says_so(tmp_path):
+    program = tmp_path / "app.py"
+    program.write_text(THREADS)
+    result = two_phase(
+        [*launcher("here"), "-n", "2", sys.executable, str(program)], "--blocking", "immediate"
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == "right\nright\n"
+    assert 1 <= result.stderr.count("several threads wait") <= 2
+
+
+@pytest.mark.slow
+def test_a_program_of_another_mpi_is_left_alone(compiled):
+    argv = [*launcher("openmpi"), "-n", "2", compiled("openmpi", "bsp.c"), "100", ".5", "50"]
+    mpicc = str(native.wrapper(launcher("here")))
+    result = two_phase(argv, "--mpicc", mpicc)
+    if "Open" in run(["mpiexec", "--version"]).stdout:
+        pytest.skip("both are Open MPI")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.split()[1] == "100"
+    assert "waits as it is" in result.stderr
+
+
+@pytest.mark.slow
+def test_output_and_status_are_the_command_s_own():
+    launcher("here")
+    result = two_phase(["sh", "-c", "echo out; echo err >&2; exit 7"])
+    assert (result.returncode, result.stdout) == (7, "out\n")
+    assert result.stderr.startswith("err\n")
+    assert two_phase(["sh", "-c", "kill -USR1 $$"]).returncode == 128 + signal.SIGUSR1
+
+
+@pytest.mark.slow
+def test_a_signal_is_passed_on_to_the_command(tmp_path):
+    launcher("here")
+    script = "trap 'echo caught; exit 5' TERM; touch there; while :; do sleep .01; done"
+    argv = [*LOCKSTEP, "exec", "--", "sh", "-c", script]
+    with subprocess.Popen(
+        argv,
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(PROGRAMS.parents[1])},
+    ) as process:
+        while not (tmp_path / "there").exists():
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        assert process.communicate(timeout=30)[0] == "caught\n"
+    assert process.returncode == 5
+
+
+@pytest.mark.slow
+def test_a_command_that_is_missing_and_a_compiler_that_fails_are_told(tmp_path):
+    launcher("here")
+    missing = two_phase(["./no-such-command"])
+    assert missing.returncode == 2
+    assert "No such file" in missing.stderr
+    broken = tmp_path / "mpicc"
+    broken.write_text("#!/bin/sh\necho no header >&2\nexit 1\n")
+    broken.chmod(0o755)
+    failed = two_phase(["true"], "--mpicc", str(broken))
+    assert failed.returncode == 2
+    assert "no header" in failed.stderr
+    assert "Traceback" not in failed.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("where", "complaint"),
+    [("with space", "LD_PRELOAD cannot carry"), ("a:b", "LD_PRELOAD cannot carry"), ("file", "cannot keep")],
+)
+def test_a_cache_directory_that_cannot_be_used_is_refused(tmp_path, where, complaint):
+    (tmp_path / "file").touch()
+    done = run([*LOCKSTEP, "exec", "--", "true"], extra={"XDG_CACHE_HOME": str(tmp_path / where)})
+    assert done.returncode == 2 and complaint in done.stderr and "XDG_CACHE_HOME" in done.stderr
+
+
+@pytest.mark.slow
+def test_no_library_is_loaded_from_where_others_could_have_put_it(tmp_path):
+    (tmp_path / "lockstep").mkdir()
+    (tmp_path / "lockstep").chmod(0o777)
+    done = run([*LOCKSTEP, "exec", "--", "true"], extra={"XDG_CACHE_HOME": str(tmp_path)})
+    assert done.returncode == 2 and "others can change" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_directory_for_records_that_cannot_be_made_is_refused(tmp_path):
+    (tmp_path / "file").touch()
+    done = run([*LOCKSTEP, "exec", "--record", str(tmp_path / "file" / "x"), "--", "true"])
+    assert done.returncode == 2 and "--record" in done.stderr and "Traceback" not in done.stderr
+
+
+STRANGER = """
+import os, re, socket
+os.setuid(65534)
+(name,) = {line.split("@")[1] for line in open("/proc/net/unix").read().splitlines() if "@lockstep-" in line}
+with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as own:
+    for garbage in (b"{", b"[]", b""):
+        own.sendto(garbage, "\\0" + name)
+print("sent")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can act as a second user")
+def test_what_another_user_sends_is_ignored(compiled, tmp_path):
+    script = tmp_path / "stranger.py"
+    script.write_text(STRANGER)
+    program = " ".join([*launcher("here"), "-n", "2", compiled("here", "bsp.c"), "100", ".25", "100"])
+    both = f"/usr/bin/python3 {script} && {program}"
+    done = run([*LOCKSTEP, "exec", "--mpicc", str(native.wrapper(launcher("here"))), "--", "sh", "-c", both])
+    assert done.returncode == 0 and done.stdout.startswith("sent"), done.stderr
+    assert "two-phase waits: 2 ranks" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_nothing_is_left_when_a_rank_is_killed(compiled, tmp_path):
+    before = set(Path("/dev/shm").iterdir())
+    argv = [*launcher("here"), "-n", "2", compiled("here", "bsp.c"), "100", ".5", "1000000"]
+    listing = ["pgrep", "-f", f"^{re.escape(argv[-4])} "]
+    with subprocess.Popen([*LOCKSTEP, "exec", "--", *argv], stderr=subprocess.DEVNULL) as process:
+        while (
+            len(ranks := subprocess.run(listing, capture_output=True, text=True, check=False).stdout.split())
+            < 2
+        ):
+            time.sleep(0.05)
+        while "memfd:lockstep" not in Path(f"/proc/{ranks[0]}/maps").read_text():
+            time.sleep(0.05)
+        os.kill(int(ranks[0]), signal.SIGKILL)
+        assert process.wait(30) != 0
+    assert not subprocess.run(listing, capture_output=True, check=False).stdout
+    assert not [path for path in set(Path("/dev/shm").iterdir()) - before if "lockstep" in path.name]
