@@ -1,4 +1,4 @@
-"""What wakes a process: a message, or the end of its time to think."""
+"""Wake-ups of a process: by a message, or by the end of its time to think."""
 
 from __future__ import annotations
 

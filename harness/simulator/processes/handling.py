@@ -1,4 +1,4 @@
-"""What a running process does with the messages that came for it.
+"""How a running process handles the messages that came for it.
 
 Where handling takes time, a timer goes on with it (``program.go_on_handling``).
 """
@@ -25,7 +25,7 @@ from harness.simulator.processes.processor import charge
 
 @hot
 def message_category(process: Records) -> int:
-    """What the time goes to in which ``process`` sends or handles messages."""
+    """The category of the time that ``process`` spends on sending and handling messages."""
     return SYNCHRONIZING if process.activity in (OPENING, CLOSING) else COMMUNICATING
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.simulator.processes import local
-from harness.simulator.processes.local import round_robin
+from harness.simulator.processes.local import one_priority
 from harness.simulator.processes.local.svr4 import Table
 from workloads.machine import TICKS_PER_S, check_values
 from workloads.program import Program
@@ -24,11 +24,11 @@ class SimulatedMachine:
     Attributes:
         processors: how many.
         context_switch_us: cost of every dispatch.
-        wakeup_us: what it costs more to dispatch a process that a message has just woken.
-        idle_wakeup_us: the same on a processor that was idle; by default no different.
+        wakeup_us: additional cost of dispatching a process that a message has just woken.
+        idle_wakeup_us: the same on a processor that was idle; by default ``wakeup_us``.
         latency_us: one-way time of a message; none is lost, each is one packet.
-        rule_switch_us, rule_latency_us: what waiting rules take for the costs of a context switch
-            and a message; by default what these cost.
+        rule_switch_us, rule_latency_us: costs of a context switch and a message that waiting rules
+            assume; by default the true ones.
         local: name of the local scheduler (``harness.simulator.processes.local.KNOWN``).
         dispatch_table: rows of (quantum, tqexp, slpret, maxwait, lwait), lowest priority
             first, in place of the local scheduler's own.
@@ -36,10 +36,10 @@ class SimulatedMachine:
         timers: whether ticks and updates of different processors are "independent", or
             "synchronised".
         reads_served_by: the "process" that a read is addressed to, or the "network", without
-            that process; the latter is what ``read = "rma"`` says of one program.
+            that process; ``read = "rma"`` says the latter of one program.
         send_us: processor time to send a message.
         receive_us: processor time to handle a message that has arrived.
-        serve_us: processor time to look up what a read asks for.
+        serve_us: processor time to look up the value that a read asks for.
         poll_us: time until a waiting process notices a message.
         messages_to_self: whether a process's arrival at the barrier whose root it is, and
             a read from itself, take messages over the network like any other, as in the
@@ -48,8 +48,8 @@ class SimulatedMachine:
             waits, as a program does that polls; else also while it computes.
         tick_us: the clock tick; by default the local scheduler's own.
         slice_us: the slice of ``eevdf``; by default Linux's for two processors.
-        slot_cost_us: what the first, the second, ... processor loses by a change of slot, and
-            every further one the last; empty for nothing.
+        slot_cost_us: time that the first, the second, ... processor loses by a change of slot;
+            further processors lose the last value; empty for nothing.
         lateness_us: how late slots end, one value as likely as the other; empty for never.
         detour_gap_us: mean time between detours of a processor (``noise``); 0 for none.
         detour_length_us: mean length of a detour.
@@ -97,7 +97,6 @@ class SimulatedMachine:
         for key in ("slot_cost_us", "lateness_us"):
             for index, value in enumerate(getattr(self, key)):
                 number(f"{key}[{index}]", value, least=0)
-        one_of("local", self.local, local.KNOWN)
         flag("messages_to_self", self.messages_to_self)
         flag("handles_when_waiting", self.handles_when_waiting)
         one_of("spin_clock", self.spin_clock, SPIN_CLOCKS)
@@ -110,7 +109,7 @@ class SimulatedMachine:
     def table(self) -> Table:
         """The dispatch table in force."""
         if self.quantum_ms is not None:
-            return round_robin.table(round(self.quantum_ms * TICKS_PER_S / 1000))
+            return one_priority.turns(round(self.quantum_ms * TICKS_PER_S / 1000))
         if self.dispatch_table is None:
             return local.KNOWN[self.local].table()
         return [(row[0], row[1], row[2], row[3], row[4]) for row in self.dispatch_table]
@@ -122,7 +121,7 @@ class SimulatedJob:
 
     Attributes:
         number: of the job; numbers go up from 0.
-        program: what each process runs.
+        program: of each process.
         arrival_s: when it arrives.
         moldable: whether a policy may start it with another number of processes.
         think_us: None for a parallel job. Else the job is one process without any

@@ -1,4 +1,4 @@
-"""What messages do: read requests, arrivals at the root of a barrier, and their replies.
+"""Messages: read requests, arrivals at the root of a barrier, and their replies.
 
 Source: Dusseau et al. 1996, footnote 1 (the barrier) and section 3.1 (reads).
 """

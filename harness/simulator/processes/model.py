@@ -42,7 +42,7 @@ SPUN, BLOCKED_ONCE = range(2)
 
 COMPUTING, COMMUNICATING, SYNCHRONIZING, SWITCHING, IDLE = range(5)
 CATEGORIES = ("computing", "communicating", "synchronizing", "switching", "idle")
-"""What a processor's time goes to (Dusseau et al. 1996, section 3.4)."""
+"""The uses of a processor's time (Dusseau et al. 1996, section 3.4)."""
 
 DISPATCHES, BEGAN, LEFT = range(5, 8)
 """Columns of ``State.accounts`` after those of the categories."""
@@ -54,15 +54,15 @@ STARTING, COMPUTE, GAP, READING, OPENING, CLOSING, THINKING = range(7)
 """Activities of a program; from READING on it waits for a message or, THINKING, an alarm."""
 
 FREE, HANDLING, BROADCASTING, SENDING = range(4)
-"""What messages make a running process do, where that takes time."""
+"""The work of a running process on messages, where that takes time."""
 
 GOING, UNTIL, REFILL, DEPARTED, TABLE_END, TIMELINE_FULL, PAUSED = range(7)
 """Why the kernel returned. GOING: it did not."""
 
 REQUEST_BIT, REPLY_BIT = range(2)
-"""A message is 2 w for what waiting process w sent (a read request or its arrival at a
-barrier), 2 w + 1 for the reply to it (the response, the completion). A process waits for
-one thing at a time, so it never has two messages under way, and w tells all about one."""
+"""Message 2 w is from waiting process w (a read request or its arrival at a barrier), and
+2 w + 1 is the reply (the response, the completion). A process waits for one thing at a time, so
+it never has two messages under way, and w identifies the message."""
 
 PROCESS = np.dtype(
     [
@@ -224,7 +224,8 @@ class State(NamedTuple):
     Attributes:
         clock, machine: one record each.
         processes, processors, jobs: N, P and J records.
-        residents: (P, J) processes placed on each processor, as many as its record says.
+        residents: (P, R) processes placed on each processor, by number, as many as its record says;
+            R is the most that one can have.
         timers: a tournament tree: the root, entry 1, is the least of the leaves; leaf p is
             processor p's next timer, as time << shift | p.
         messages: a ring of messages under way, each time << shift | message.

@@ -5,7 +5,7 @@ more: the local scheduler then looks again who is to run. Without detours, jobs 
 take turns in opposite orders on two processors would stay out of step for ever; with them they
 meet by chance, for one slice in as many as there are jobs.
 
-A detour prolongs what the processor is at: a computation, a spin, a switch. It delays no message to a
+A detour prolongs the activity of the processor: a computation, a spin, a switch. It delays no message to a
 process that waits, whose answer cuts it short, and has no effect on an idle processor.
 
 Source: Beckman, Iskra, Yoshii, Coghlan, "The Influence of Operating Systems on the Performance

@@ -1,4 +1,4 @@
-"""What came of a simulation: per job, per processor, per kind of wait."""
+"""The outcome of a simulation: by job, by processor, by kind of wait."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from harness.simulator.processes.model import (
 
 
 @dataclass(frozen=True)
-class Waits:
-    """How many waits of one kind ended while spinning, and after blocking, and their sums."""
+class WaitCounts:
+    """Numbers of waits of one kind that ended while spinning and after blocking, and their sums."""
 
     spun: int
     blocked: int
@@ -53,7 +53,7 @@ class ProcessOutcome:
 
 @dataclass(frozen=True)
 class JobOutcome:
-    """What became of one job. Times are nanoseconds since the start of the run.
+    """The outcome of one job. Times are nanoseconds since the start of the run.
 
     ``finish_ns`` is None for a job that did not finish, ``placement`` empty for one that
     was never placed. ``barriers`` counts opening and closing ones. ``cpu_ns`` is the
@@ -68,9 +68,9 @@ class JobOutcome:
     finish_ns: int | None
     cpu_ns: tuple[int, ...]
     processes: tuple[ProcessOutcome, ...]
-    reads: Waits
-    barriers: Waits
-    opening_barriers: Waits
+    reads: WaitCounts
+    barriers: WaitCounts
+    opening_barriers: WaitCounts
     bursts_ns: tuple[int, ...]
 
     @property
@@ -193,8 +193,8 @@ def _job_outcome(state: State, index: int, job: SimulatedJob, placement: tuple[i
     )
 
 
-def _waits(counts: NDArray[np.int64]) -> Waits:
-    return Waits(
+def _waits(counts: NDArray[np.int64]) -> WaitCounts:
+    return WaitCounts(
         spun=int(counts[SPUN, 0]),
         blocked=int(counts[BLOCKED_ONCE, 0]),
         spun_ns=int(counts[SPUN, 1]),

@@ -1,7 +1,7 @@
-"""What a processor does: account its time, pick a process, switch, be preempted.
+"""The steps of a processor: account its time, pick a process, switch, be preempted.
 
 Rules where the paper is silent (docs/decisions.md, Simulator): every dispatch costs a
-context switch, also from idle; a switch in progress is not abandoned, so that what becomes
+context switch, also from idle; a switch in progress is not abandoned, so a process that becomes
 ready during it costs a second one.
 """
 
@@ -171,7 +171,6 @@ def update(state: State, p: int) -> None:
     """Once a second: help the processes of processor ``p`` that do not get on."""
     for k in range(state.processors[p].residents):
         q = state.residents[p, k]
-        process = state.processes[q]
-        if svr4.update(state, process, process.state == BLOCKED) and process.state == READY:
+        if svr4.update(state, state.processes[q]):
             enqueue(state, q, False)
     reconsider(state, p)

@@ -1,7 +1,7 @@
-"""What a running process does next: compute, wait at a barrier, read, handle messages.
+"""The steps of a running process: compute, wait at a barrier, read, handle messages.
 
 The steps below assume that the process runs on its processor. A wait ends by a reply,
-which sets ``replied``; ``proceed`` then goes on to what follows in the program.
+which sets ``replied``; ``proceed`` then goes on with the program.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def finish_phase(state: State, p: int, q: int) -> None:
 
 @hot
 def proceed(state: State, p: int, q: int) -> None:
-    """The wait of process ``q`` is over: go on to what follows it in the program."""
+    """The wait of process ``q`` is over: go on with its program."""
     process = state.processes[q]
     job = state.jobs[process.job]
     process.replied = 0
@@ -135,7 +135,7 @@ def asks_itself(state: State, q: int) -> bool:
 
 @hot
 def start_wait(state: State, p: int, q: int) -> None:
-    """The request leaves; handle what came meanwhile, then spin."""
+    """The request leaves; handle the messages that came meanwhile, then spin."""
     process = state.processes[q]
     now_ns = state.clock[0].now_ns
     process.wait_began_ns = now_ns
@@ -155,7 +155,7 @@ def start_wait(state: State, p: int, q: int) -> None:
 
 @hot
 def spin(state: State, p: int, process: Records) -> None:
-    """Spin for what is left of the limit, or block if nothing is."""
+    """Spin for the rest of the limit, or block if there is none."""
     if process.replied:
         set_activity(state, p, 0)
     elif process.remaining_ns > 0:
@@ -244,7 +244,7 @@ def take_over(state: State, p: int) -> None:
 
 @hot
 def end_activity(state: State, p: int) -> None:
-    """What processor ``p``'s process was doing has ended."""
+    """The activity of processor ``p``'s process has ended."""
     q = state.processors[p].current
     process = state.processes[q]
     job = state.jobs[process.job]

@@ -22,7 +22,7 @@ from harness.simulator.processes.model import DEPARTED, PAUSED, REFILL, TABLE_EN
 from harness.simulator.processes.outcome import Outcome, summarize
 from harness.simulator.processes.state import allocate, enter_job, queue_up, slot_arrays, start_timers
 from workloads.blocking import Waiting, waiting
-from workloads.bounds import within
+from workloads.bounds import fits, within
 from workloads.program import Draws, Program
 from workloads.validation import InputError, number, whole
 
@@ -59,13 +59,14 @@ def simulate(
     stuck, gives an outcome with a failure.
 
     Raises:
-        InputError: for a job larger than the machine, or numbers out of range.
+        InputError: for a job larger than the machine under a policy that does not fold, or numbers
+            out of range.
         InterruptedSimulationError: if ``harness.simulator.interruption`` says so.
     """
     within("seed", seed)
     whole("repeat", repeat, least=0)
     whole("stream", stream, least=0)
-    _check(jobs, machine)
+    _check(jobs, machine, policy)
     if timeout_s is not None:
         number("timeout_s", timeout_s, above=0)
 
@@ -80,7 +81,7 @@ def simulate(
 
     rule(jobs[0].program)
     random = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(repeat, RANDOM_STREAM + stream)))
-    run = _Run(jobs, machine, policy, rule, (seed, repeat), random, timeline)
+    run = _ProcessLevelRun(jobs, machine, policy, rule, (seed, repeat), random, timeline)
     limit_ns = int(run.state.clock[0].never_ns) - 1
     _check_phases(jobs, limit_ns)
     if timeout_s is not None:
@@ -94,20 +95,15 @@ def _first(value: float | None, default: float) -> float:
     return default if value is None else value
 
 
-def _check(jobs: Sequence[SimulatedJob], machine: SimulatedMachine) -> None:
+def _check(jobs: Sequence[SimulatedJob], machine: SimulatedMachine, policy: Policy) -> None:
     if not jobs:
         raise InputError("jobs", list(jobs), "must be at least one job", "add a job")
     numbers = [job.number for job in jobs]
     if len(set(numbers)) != len(numbers):
         raise InputError("jobs", numbers, "two jobs have the same number", "number them 0, 1, 2, ...")
     for job in jobs:
-        if job.program.processes > machine.processors:
-            raise InputError(
-                f"jobs[{job.number}].program.processes",
-                job.program.processes,
-                f"a job has one process per processor, and processors is {machine.processors}",
-                "give the job fewer processes, or the machine more processors",
-            )
+        if not policy.folds:
+            fits(f"jobs[{job.number}].program.processes", job.program.processes, machine.processors)
 
 
 def _check_phases(jobs: Sequence[SimulatedJob], limit_ns: int) -> None:
@@ -120,7 +116,7 @@ def _check_phases(jobs: Sequence[SimulatedJob], limit_ns: int) -> None:
             raise InputError(key, job.program.granularity_us, rule, remedy)
 
 
-class _Run:
+class _ProcessLevelRun:
     """One simulation in progress: the kernel's state, the policy's session, random streams."""
 
     def __init__(
@@ -150,7 +146,7 @@ class _Run:
         self._draws: dict[int, list[Draws]] = {}
 
     def finish(self, limit_ns: int, patience_ns: int) -> str:
-        """Simulate until every job has finished; returns what prevented that, or nothing.
+        """Simulate until every job has finished; returns the obstacle to that, or an empty text.
 
         Nothing may take longer than ``limit_ns``; in every ``patience_ns`` something must
         happen to some process.
@@ -192,7 +188,7 @@ class _Run:
         return ""
 
     def keep_timeline(self) -> None:
-        """Take over what the kernel has recorded."""
+        """Keep the rows that the kernel has recorded."""
         clock = self.state.clock[0]
         self.timeline.append(self.state.timeline[: clock.recorded].copy())
         clock.recorded = 0

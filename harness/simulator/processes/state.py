@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -44,6 +45,7 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
     sizes = [job.program.processes * job.program.reads_per_phase for job in jobs]
     bursts = [0 if job.think_us is None else job.program.phase_count() for job in jobs]
     leaves = _power_of_two(machine.processors)
+    residents = sum(math.ceil(job.program.processes / machine.processors) for job in jobs)
     rows = min(MOST_DRAWN, max(2, _power_of_two(max(job.program.phase_count() for job in jobs))))
     state = State(
         clock=_records(1, CLOCK),
@@ -51,7 +53,7 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
         processes=_records(processes, PROCESS),
         processors=_records(machine.processors, PROCESSOR),
         jobs=_records(len(jobs), JOB),
-        residents=np.zeros((machine.processors, len(jobs)), dtype=np.int32),
+        residents=np.zeros((machine.processors, residents), dtype=np.int32),
         timers=np.full(2 * leaves, NEVER_NS, dtype=np.int64),
         messages=np.full(_power_of_two(processes + 2), NEVER_NS, dtype=np.int64),
         bursts_ns=np.zeros(sum(bursts), dtype=np.int64),
@@ -150,10 +152,11 @@ def queue_up(state: State, newcomers: Sequence[int], random: np.random.Generator
     arrived = np.concatenate([np.arange(r.first, r.first + r.processes) for r in records])
     placed = state.processes.processor[arrived]
     for p in np.unique(placed):
-        queue = random.permutation(arrived[placed == p])
+        newcomers_here = arrived[placed == p]
+        queue = random.permutation(newcomers_here)
         processor = state.processors[p]
         state.processes.order[queue] = processor.last_order + 1 + np.arange(len(queue))
-        state.residents[p, processor.residents : processor.residents + len(queue)] = queue
+        state.residents[p, processor.residents : processor.residents + len(queue)] = newcomers_here
         processor.last_order += len(queue)
         processor.residents += len(queue)
 
@@ -180,25 +183,20 @@ def _machine_record(machine: SimulatedMachine) -> Records:
     records = _records(1, MACHINE)
     record = records[0]
     record.switch_ns = round(machine.context_switch_us * 1e3)
-    record.wakeup_ns = round(machine.wakeup_us * 1e3)
-    idle_wakeup_us = machine.wakeup_us if machine.idle_wakeup_us is None else machine.idle_wakeup_us
-    record.idle_wakeup_ns = round(idle_wakeup_us * 1e3)
-    record.latency_ns = round(machine.latency_us * 1e3)
-    record.send_ns = round(machine.send_us * 1e3)
-    record.receive_ns = round(machine.receive_us * 1e3)
-    record.serve_ns = round(machine.serve_us * 1e3)
-    record.poll_ns = round(machine.poll_us * 1e3)
+    record.slice_ns = eevdf.SLICE_NS
+    record.idle_wakeup_ns = round(machine.wakeup_us * 1e3)
+    for name, value_us in vars(machine).items():
+        field = name.removesuffix("_us") + "_ns"
+        if field in (MACHINE.names or ()) and value_us is not None:
+            record[field] = round(value_us * 1e3)
     record.messages_to_self = machine.messages_to_self
     record.handles_when_waiting = machine.handles_when_waiting
     record.wall_clock_spin = machine.spin_clock == "wall"
     record.tick_period_ns = machine.tick_ns
     record.ticks_per_update = TICKS_PER_UPDATE
     record.fair = machine.local == "eevdf"
-    record.slice_ns = eevdf.SLICE_NS if machine.slice_us is None else round(machine.slice_us * 1e3)
     record.network_serves_reads = machine.reads_served_by == "network"
     record.boosts_woken = local.KNOWN[machine.local].boosts_woken
-    record.detour_gap_ns = round(machine.detour_gap_us * 1e3)
-    record.detour_length_ns = round(machine.detour_length_us * 1e3)
     record.message_costs = record.send_ns + record.receive_ns + record.serve_ns + record.poll_ns > 0
     return records
 

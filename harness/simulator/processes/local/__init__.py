@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from harness.simulator.processes.local import eevdf, fifo, round_robin, rr, svr4
+from harness.simulator.processes.local import eevdf, one_priority, svr4
 from harness.simulator.processes.local.svr4 import Table
 
 
 class LocalScheduler(NamedTuple):
-    """A dispatch table and what else tells one local scheduler from another.
+    """A dispatch table and the other differences between local schedulers.
 
     Attributes:
         table: makes the dispatch table.
@@ -24,14 +24,14 @@ class LocalScheduler(NamedTuple):
     """
 
     table: Callable[[], Table]
-    boosts_woken: bool
+    boosts_woken: bool = False
     tick_ns: int = 10_000_000
 
 
 KNOWN = {
-    "svr4": LocalScheduler(svr4.table, svr4.BOOSTS_WOKEN),
-    "round-robin": LocalScheduler(round_robin.table, round_robin.BOOSTS_WOKEN),
-    "eevdf": LocalScheduler(eevdf.table, eevdf.BOOSTS_WOKEN, eevdf.TICK_NS),
-    "rr": LocalScheduler(rr.table, rr.BOOSTS_WOKEN, eevdf.TICK_NS),
-    "fifo": LocalScheduler(fifo.table, fifo.BOOSTS_WOKEN),
+    "svr4": LocalScheduler(svr4.table, boosts_woken=True),  # Dusseau et al. 1996, section 3.3
+    "round-robin": LocalScheduler(one_priority.round_robin),
+    "eevdf": LocalScheduler(one_priority.fifo, tick_ns=eevdf.TICK_NS),  # its rules read no table
+    "rr": LocalScheduler(one_priority.rr, tick_ns=eevdf.TICK_NS),
+    "fifo": LocalScheduler(one_priority.fifo),
 }

@@ -19,21 +19,13 @@ kernel/sched/fair.c: pick_eevdf, place_entity, update_deadline, requeue_delayed_
 from __future__ import annotations
 
 from harness.simulator.compiled import hot, step
-from harness.simulator.processes.local.svr4 import Table
 from harness.simulator.processes.model import BLOCKED, NOBODY, READY, RUNNING, TAKING_OVER, Records, State
-
-BOOSTS_WOKEN = False
 
 SLICE_NS = 1_400_000
 """Base slice with two processors: 0.7 ms (1 + log2(processors)), at most three times."""
 
 TICK_NS = 4_000_000
 """HZ = 250."""
-
-
-def table() -> Table:
-    """No dispatch table: one row that never does anything."""
-    return [(2**31 - 1, 0, 0, 2**31 - 1, 0)]
 
 
 @hot
@@ -139,7 +131,7 @@ def outranked(state: State, p: int, q: int) -> bool:
 
 @step
 def sleep(state: State, p: int, process: Records) -> None:
-    """The running process is about to block: what it has had too much, it owes, or is owed."""
+    """The running process is about to block: note its lag behind or before the average."""
     settle(state, p)
     most_ns = max(2 * state.machine[0].slice_ns, TICK_NS)
     process.debt_ns = min(max(process.virtual_ns - average(state, p), -most_ns), most_ns)

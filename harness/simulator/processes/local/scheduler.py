@@ -1,8 +1,8 @@
-"""What the kernel asks of a processor's local scheduler, whichever it is.
+"""The questions that the kernel asks a processor's local scheduler.
 
 Two families answer: Linux's fair scheduler (:mod:`.eevdf`), and the schedulers with a dispatch
-table (:mod:`.svr4`, of which round robin, SCHED_RR and first come, first served are special
-cases). Nothing outside this module asks which of the two it is.
+table (:mod:`.svr4`; round robin, SCHED_RR and first come, first served are special cases of it).
+Nothing outside this module asks which of the two it is.
 """
 
 from __future__ import annotations

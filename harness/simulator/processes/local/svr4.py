@@ -4,20 +4,21 @@ Sixty user priorities; each has a row in a dispatch table that users may replace
 
     quantum   ticks that a process may run before it is judged
     tqexp     its new priority when it has used them up
-    slpret    its new priority when it returns from a sleep after more than maxwait seconds
+    slpret    its new priority when it returns from a sleep after more than maxwait seconds, or
+              has been running for so long
     maxwait   seconds (updates) since its quantum began, beyond which it is helped
     lwait     its new priority when it has been ready for more than maxwait seconds
 
-The rules are those of ``ts_tick``, ``ts_wakeup`` and ``ts_update`` in Solaris's ``ts.c``.
-Sources: Goodheart and Cox, The Magic Garden Explained, 1994, chapter 4; manual page
+The rules are those of ``ts_tick``, ``ts_wakeup``, ``ts_update_list`` and ``ts_trapret`` in
+Solaris's ``ts.c``. Sources: Goodheart and Cox, The Magic Garden Explained, 1994, chapter 4; manual page
 ts_dptbl(4); Dusseau et al. 1996, section 3.3. With one row the same rules make a round
-robin (:mod:`.round_robin`) and first come, first served (:mod:`.fifo`).
+robin and first come, first served (:mod:`.one_priority`).
 """
 
 from __future__ import annotations
 
 from harness.simulator.compiled import hot, step
-from harness.simulator.processes.model import NOBODY, READY, Records, State
+from harness.simulator.processes.model import BLOCKED, NOBODY, READY, Records, State
 
 KERNEL_PRIORITY = 1 << 20
 """Above every priority of a user."""
@@ -25,9 +26,6 @@ KERNEL_PRIORITY = 1 << 20
 QUANTUM, TQEXP, SLPRET, MAXWAIT, LWAIT = range(5)
 
 Table = list[tuple[int, int, int, int, int]]
-
-BOOSTS_WOKEN = True
-"""A process for which a message comes has kernel priority until it has handled it (section 3.3)."""
 
 
 def table() -> Table:
@@ -74,22 +72,31 @@ def tick(state: State, process: Records) -> bool:
 
 
 @step
-def update(state: State, process: Records, asleep: bool) -> bool:
-    """One more second has passed; True if that raises the process.
+def update(state: State, process: Records) -> bool:
+    """One more second has passed; True if a ready process gets another priority, and must queue anew.
 
-    A sleeping process is raised when it wakes.
+    Who has kernel priority is left alone. A ready process that keeps its priority keeps its
+    place and its quantum, too (``ts_update_list``). A running one comes to the priority after
+    a sleep (``ts_trapret``), a sleeping one when it wakes.
     """
-    process.seconds_waiting += 1
-    if asleep or process.seconds_waiting <= state.table[process.priority, MAXWAIT]:
+    if process.kernel:
         return False
-    process.priority = state.table[process.priority, LWAIT]
+    process.seconds_waiting += 1
+    if process.state == BLOCKED or process.seconds_waiting <= state.table[process.priority, MAXWAIT]:
+        return False
     process.seconds_waiting = 0
-    return True
+    ready = process.state == READY
+    priority = state.table[process.priority, LWAIT if ready else SLPRET]
+    if ready and priority == process.priority:
+        return False
+    process.priority = priority
+    process.ticks_left = state.table[priority, QUANTUM]
+    return bool(ready)
 
 
 @hot
 def wake(state: State, process: Records) -> None:
-    """What it slept for has come: its new user priority."""
+    """Its message has come: the new user priority of a process that slept."""
     if process.seconds_waiting > state.table[process.priority, MAXWAIT]:
         process.priority = state.table[process.priority, SLPRET]
         process.ticks_left = state.table[process.priority, QUANTUM]

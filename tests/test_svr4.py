@@ -1,0 +1,66 @@
+"""The simulated time-sharing class of SVR4, as Solaris 2 has it: turns computed by hand, and coordination."""
+
+from itertools import pairwise
+
+import pytest
+
+from coordinator import policies
+from harness.papers.dusseau96.model import Point
+from harness.papers.dusseau96.model import run as reproduce
+from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
+from harness.simulator.processes.model import SWITCHING
+from harness.simulator.processes.simulate import simulate
+from workloads.program import Program
+
+TICK_NS = 10_000_000
+NEVER = 32_000
+
+
+def turns(count, table, seconds, seed=0):
+    """Who runs on one processor for how many ticks, of ``count`` processes that only compute."""
+    program = Program(processes=1, granularity_us=1e5, phases=100)
+    on = SimulatedMachine(
+        processors=1,
+        context_switch_us=1.0,
+        latency_us=1.0,
+        messages_to_self=False,
+        timers="synchronised",
+        dispatch_table=table,
+    )
+    jobs = [SimulatedJob(number, program) for number in range(count)]
+    outcome = simulate(jobs, on, policies.create("none", {}), seed=seed, timeline=True, blocking="spin")
+    began = [(row[0], row[2]) for row in outcome.timeline.tolist() if row[3] == SWITCHING]
+    spans = [(who, begin, end) for (begin, who), (end, _) in pairwise(began)]
+    return [(who, round((end - begin) / TICK_NS)) for who, begin, end in spans if end <= seconds * 10**9]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_update_does_not_reorder_processes_whose_priority_it_does_not_change(seed):
+    """Otherwise each "should just round-robin here"."""
+    ran = turns(5, [[3, 0, 0, 0, 0]], 12, seed)
+    first = [who for who, _ in ran[:5]]
+    assert len(set(first)) == 5
+    assert [who for who, _ in ran] == [first[n % 5] for n in range(len(ran))]
+
+
+def test_whom_the_update_raises_gets_a_fresh_quantum_ready_or_running():
+    """Quanta of 60 ticks; the first update comes 40 ticks into the second turn and raises both to 7."""
+    ran = turns(2, [[60, 0, 1, 0, 1], [7, 0, 1, NEVER, 1]], 2)
+    (first, _), (second, _) = ran[:2]
+    assert ran[0] == (first, 60)
+    assert ran[1] == (second, 40 + 7), "what was left of the old quantum is gone"
+    assert ran[2] == (first, 7)
+
+
+def test_the_update_raises_a_running_process_as_one_that_returns_from_a_sleep():
+    """Who was ready comes to row 0 (lwait), the running one to row 2 (slpret), above it."""
+    ran = turns(2, [[7, 0, 0, NEVER, 0], [60, 1, 2, 0, 0], [9, 0, 2, NEVER, 2]], 2)
+    (first, _), (second, _) = ran[:2]
+    assert ran[:4] == [(first, 60), (second, 40 + 9), (first, 7), (second, 7)]
+
+
+def test_those_whom_an_update_raises_queue_up_in_the_same_order_on_all_processors():
+    """So it does not undo the coordination: TRANSPOSE stays as if coscheduled (section 7.1)."""
+    point = Point("TRANSPOSE", 100.0, 1.0, timers="synchronised")
+    slowdown = reproduce(point, 4.0, 1, 0).makespan_ns / reproduce(point.coscheduled(), 4.0, 1, 0).makespan_ns
+    assert slowdown < 1.01
