@@ -37,9 +37,27 @@ def execution_time_s(processors: Any, work_s: Any, alpha_s: Any, beta_s: Any) ->
     return work_s / processors + alpha_s + beta_s * processors
 
 
+def useful_processors(least: int, most: int, work_s: float, beta_s: float) -> int:
+    """The fewest processors, from ``least`` to ``most``, on which T(p) is smallest.
+
+    A leaf function, as ``execution_time_s``. T falls from p to p + 1 while W / (p (p + 1)) is
+    more than beta, so this is p_max of Anastasiadis and Sevcik 1997, equation (6), in whole
+    processors.
+    """
+    low = least
+    high = most
+    while low < high:
+        middle = (low + high) // 2
+        if work_s > beta_s * middle * (middle + 1):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
 @dataclass(frozen=True)
 class ExecutionTime:
-    """How long a job takes alone: ``execution_time_s`` with what is known of the job.
+    """How long a job takes alone, by ``execution_time_s`` with the parameters of the job.
 
     Attributes:
         work_s: essential work W, in seconds on one processor.
@@ -64,11 +82,11 @@ class Job:
 
     Attributes:
         number: of the job in the experiment.
-        processes: what it asks for; the most it can use if it is moldable or malleable.
+        processes: what it asks for; the most it can be started with if it is moldable or malleable.
         arrival_ns: when it arrives.
         moldable: whether it can be started with fewer.
         malleable: whether their number can change while it runs.
-        estimate: what is known of its execution time, None if nothing is.
+        estimate: of its execution time; None if nothing is known.
     """
 
     number: int
@@ -82,6 +100,14 @@ class Job:
     def least(self) -> int:
         """The fewest processes it can be started with."""
         return 1 if self.moldable or self.malleable else self.processes
+
+    @property
+    def most(self) -> int:
+        """The most processes it can use: with more it would not be faster, by its estimate."""
+        if self.estimate is None:
+            return self.processes
+        time = self.estimate
+        return useful_processors(self.least, self.processes, time.phi * time.work_s, time.beta_s)
 
 
 @dataclass(frozen=True)

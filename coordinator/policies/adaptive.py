@@ -57,7 +57,7 @@ class RunToCompletion(Policy):
             jobs.sort(key=_demand_s)
         queue = range(len(jobs))
         least = [self.least(job) for job in jobs]
-        most = [job.processes for job in jobs]
+        most = [job.most for job in jobs]
         grants = [0] * len(jobs)
         processors = view.machine.processors
         limit = self.limit(processors)

@@ -1,9 +1,9 @@
 """How many processors each waiting job is started with: the inner steps of space sharing.
 
 Leaf functions over numbers and arrays: policies call them plain, the job-level simulator
-compiles the same text. ``queue[first], queue[first + 1], ...`` are the waiting jobs in the
-order in which they are to be started; ``least``, ``most`` and the others are indexed by job.
-``grants[i]`` is the answer for ``queue[first + i]``.
+compiles the same text, so they call no others. ``queue[first], queue[first + 1], ...`` are the
+waiting jobs in the order in which they start; ``least``, ``most`` and the others are indexed by
+job. ``grants[i]`` is the answer for ``queue[first + i]``.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def differ(
     """Divide what ``grants`` adds up to among the same jobs anew, where it saves most time.
 
     One processor at a time goes to the job whose execution time T(p) - T(p + 1) falls most,
-    the first of equals; ``work_s`` is phi W. Alpha does not matter.
+    the first of equals, and to none if none falls; ``work_s`` is phi W. Alpha does not matter.
     Source: differential allocation, Anastasiadis and Sevcik 1997, section 3.4.
     """
     free = 0
@@ -86,7 +86,7 @@ def differ(
         grants[i] = least[queue[first + i]]
     while free > 0:
         best = -1
-        best_s = -1e300
+        best_s = 0.0
         for i in range(started):
             job = queue[first + i]
             held = grants[i]
@@ -95,6 +95,8 @@ def differ(
                 if saved_s > best_s:
                     best = i
                     best_s = saved_s
+        if best < 0:
+            break
         grants[best] += 1
         free -= 1
 

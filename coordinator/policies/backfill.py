@@ -1,4 +1,7 @@
-"""EASY backfilling's inner step, a leaf function over arrays that the simulator compiles as well."""
+"""EASY backfilling's inner step, a leaf function over arrays that the simulator compiles as well.
+
+It is one long function because a compiled leaf cannot call a plain one.
+"""
 
 from __future__ import annotations
 

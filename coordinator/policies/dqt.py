@@ -13,7 +13,7 @@ from workloads.bounds import within
 
 
 @dataclass
-class Tree:
+class TreeState:
     """The queues of all nodes in heap order, and their front (``coordinator.policies.queue_tree_front``)."""
 
     fair: bool
@@ -29,14 +29,14 @@ class Tree:
     """Nodes whose running task has left in the middle of this quantum."""
 
     @classmethod
-    def empty(cls, nodes: int, fair: bool) -> Tree:
+    def empty(cls, nodes: int, fair: bool) -> TreeState:
         """A tree of ``nodes`` nodes without tasks."""
         count, tasks, position, done, load = ([0] * (2 * nodes + 2) for _ in range(5))
         return cls(fair, {}, {}, count, tasks, position, done, load)
 
-    def copy(self) -> Tree:
+    def copy(self) -> TreeState:
         """One that can be changed without changing this one."""
-        return Tree(
+        return TreeState(
             fair=self.fair,
             queues={node: list(queue) for node, queue in self.queues.items()},
             nodes=dict(self.nodes),
@@ -113,10 +113,10 @@ class Tree:
 
 
 @dataclass(frozen=True)
-class _Memory:
-    tree: Tree
+class _TreeMemory:
+    tree: TreeState
     """At the beginning of the table."""
-    ending: Tree | None
+    ending: TreeState | None
     """If a quantum ended when the table was made: the tree before the front moved on."""
     since_ns: int
     """When the table was made."""
@@ -144,7 +144,7 @@ class _QueueTree(Policy):
         Jobs that leave exactly at the end of a quantum leave before the front moves on. The
         memory holds the tree at the beginning of the table. A lone job is never interrupted.
         """
-        memory: _Memory | None = view.previous.memory if view.previous else None
+        memory: _TreeMemory | None = view.previous.memory if view.previous else None
         here = {job.number: job for job in view.jobs}
         tree, ending, fresh = self._tree(memory, view, why)
         come = [job for job in view.jobs if job.number not in tree.nodes]
@@ -153,13 +153,15 @@ class _QueueTree(Policy):
             tree.enter(newcomer.number, node, _size(node, view))
         before = memory.places if memory else {}
         placed = {n: before[n] if n in before else _place(tree.nodes[n], here[n], view) for n in here}
-        keep = _Memory(tree, ending, view.now_ns, placed)
+        keep = _TreeMemory(tree, ending, view.now_ns, placed)
         return self._table(keep, (fresh and not come) or not tree.tasks[1], view)
 
-    def _tree(self, memory: _Memory | None, view: View, why: Reason) -> tuple[Tree, Tree | None, bool]:
+    def _tree(
+        self, memory: _TreeMemory | None, view: View, why: Reason
+    ) -> tuple[TreeState, TreeState | None, bool]:
         """The tree now, the tree of a quantum that ends now, and whether a round of the whole tree begins."""
         if memory is None:
-            return Tree.empty(2 * width(view.machine.processors), self.fair), None, False
+            return TreeState.empty(2 * width(view.machine.processors), self.fair), None, False
         here = {job.number for job in view.jobs}
         tree, ending = _at(memory, view, why)
         changed = ending or tree
@@ -171,7 +173,7 @@ class _QueueTree(Policy):
         tree = ending.copy()
         return tree, ending, tree.advance() and not gone
 
-    def _table(self, memory: _Memory, fresh: bool, view: View) -> Decision:
+    def _table(self, memory: _TreeMemory, fresh: bool, view: View) -> Decision:
         """The slots up to the end of the round; they repeat if the round begins with them."""
         tree, placed = memory.tree, memory.places
         quantum_ns = round(self.quantum_ms * 1e6)
@@ -190,7 +192,7 @@ class _QueueTree(Policy):
         return Decision(placed, tuple(slots), cyclic=fresh, elapsed_ns=elapsed_ns, memory=memory)
 
 
-def _at(memory: _Memory, view: View, why: Reason) -> tuple[Tree, Tree | None]:
+def _at(memory: _TreeMemory, view: View, why: Reason) -> tuple[TreeState, TreeState | None]:
     """The tree now and, if a quantum has just ended, a copy before the front moved on.
 
     A tree that follows from the copy is not given: then jobs leave first.
@@ -226,7 +228,7 @@ def _size(node: int, view: View) -> int:
     return width(view.machine.processors) >> (node.bit_length() - 1)
 
 
-def _node(tree: Tree, job: Job, view: View) -> int:
+def _node(tree: TreeState, job: Job, view: View) -> int:
     """Where a new job goes: down the lighter branch to the smallest node that holds it."""
     node = 1
     while node < width(view.machine.processors):

@@ -39,7 +39,7 @@ class DynamicEquipartition(Policy):
         flexible = [job for job in jobs if job.least < job.processes]
         parts = [0] * len(flexible)
         left = len(free) - sum(job.processes for job in jobs if job.least == job.processes)
-        allocation.share(left, len(flexible), [job.processes for job in flexible], parts)
+        allocation.share(left, len(flexible), [job.most for job in flexible], parts)
         sizes = {job.number: part for job, part in zip(flexible, parts, strict=True)}
         for job in jobs:
             size = sizes.setdefault(job.number, job.processes)

@@ -10,7 +10,7 @@ from coordinator.policies.registry import Policy, register
 from coordinator.view import Decision, Job, Reason, View
 
 FOREVER_NS = 2**61
-"""The estimate of a job of which nothing is known."""
+"""The estimate for a job without one."""
 
 
 @register("easy")

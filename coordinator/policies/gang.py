@@ -17,7 +17,7 @@ FILLS = ("none", "jobs", "processes")
 
 
 @dataclass(frozen=True)
-class _Memory:
+class _SeatMemory:
     seats: Mapping[int, Seats]
     windows: tuple[int, ...]
     """Where each slot's window begins in the array of seats."""
@@ -72,7 +72,7 @@ class Gang(Policy):
     def _rotation(self, seats: Mapping[int, Seats], current: int, view: View) -> tuple[int, ...]:
         """The windows in the order of their turns, the ``current`` one first if it is still there."""
         windows = packing.windows(seats, view.machine.processors, self.packing in LINEAR)
-        before: _Memory | None = view.previous.memory if view.previous else None
+        before: _SeatMemory | None = view.previous.memory if view.previous else None
         if self.packing in LINEAR or before is None:
             return tuple(sorted(windows, key=lambda window: window < current))
         turn = before.windows.index(current) if before.windows else 0
@@ -98,7 +98,7 @@ class Gang(Policy):
             Slot(self._runs(seats, placements, start, processors), quantum_ns) for start in windows
         ) or (Slot(((),) * processors),)
         elapsed_ns = min(view.elapsed_ns, quantum_ns - 1) if quantum_ns and goes_on else 0
-        return Decision(placements, slots, elapsed_ns=elapsed_ns, memory=_Memory(seats, windows))
+        return Decision(placements, slots, elapsed_ns=elapsed_ns, memory=_SeatMemory(seats, windows))
 
     def _runs(
         self, seats: Mapping[int, Seats], placements: partitions.Placements, start: int, processors: int
@@ -119,7 +119,7 @@ class Gang(Policy):
 
 def _kept(view: View) -> tuple[dict[int, Seats], int, bool]:
     """The seats that jobs keep, the window in force, and whether a gang of it goes on."""
-    before: _Memory | None = view.previous.memory if view.previous else None
+    before: _SeatMemory | None = view.previous.memory if view.previous else None
     if before is None or not before.windows:
         return {}, 0, False
     processors = view.machine.processors

@@ -7,13 +7,15 @@ pointer's move in the registration office (:mod:`coordinator.policies.registrati
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import dropwhile
 from typing import ClassVar
 
 from coordinator.policies import partitions, registration_office
 from coordinator.policies.registration_office import Office, Rules
 from coordinator.policies.registry import Policy, register
-from coordinator.view import Decision, Reason, Slot, View
+from coordinator.view import Decision, Job, Reason, Slot, View
 from workloads.bounds import within
 from workloads.validation import InputError, flag, whole
 
@@ -21,14 +23,16 @@ PAPER = "Zhou, Brent, Qu 1997"
 
 
 @dataclass(frozen=True)
-class _Memory:
-    office: Office
+class _RoundMemory:
+    office: Office = ()
     """At the beginning of the table."""
-    order: tuple[int, ...]
+    order: tuple[int, ...] = ()
     """The jobs of the table's slots."""
-    taken: int
-    """How many jobs the round has taken: those before the table and those in it."""
-    placed: partitions.Placements
+    taken: Mapping[int, int | None] = field(default_factory=dict)
+    """The jobs that the round has taken, in this order: see ``registration_office.one_round``."""
+    round_ns: int = 0
+    """When the round began."""
+    placed: partitions.Placements = field(default_factory=dict)
     """The jobs that have begun."""
 
 
@@ -47,51 +51,51 @@ class _Queueing(Policy):
         """Length of a slot for a job at ``level``."""
 
     def decide(self, view: View, why: Reason) -> Decision:
-        """The rest of the round, or a new one if that is over.
+        """The rest of the round, or a new one if that is over or has only just begun.
 
-        A job that leaves in the middle of its slot gives up the rest of it. Newcomers join
-        the round at its end while it has room; with ``insert`` they get the slots that come
-        next, outside the round's count. The memory holds the registration office as it was
-        at the beginning of the table.
+        A job that leaves in the middle of its slot gives up the rest of it. While the round
+        has room, jobs join it at its end in the order in which the pointer comes to them: a
+        waiting one takes a freed place before a newcomer. With ``insert`` new jobs get the
+        slots that come next, outside the round's count. The memory holds the registration
+        office as it was at the beginning of the table.
         """
-        memory = view.previous.memory if view.previous else _Memory((), (), 0, {})
+        memory = view.previous.memory if view.previous else _RoundMemory()
         here = {job.number: job for job in view.jobs}
-        rules = self.rules()
         passed = view.slots_over(why)
-        register_ = memory.office
+        office = memory.office
         for job in memory.order[:passed]:
-            register_ = registration_office.visited(register_, job, rules)
-        rest = memory.order[passed:]
-        goes_on = bool(rest) and rest[0] in here
-        rest = tuple(job for job in rest if job in here)
-        known = {node.job for node in register_}
-        new = [number for number in here if number not in known]
-        register_ = registration_office.register(registration_office.check_out(register_, here), new)
-        taken = memory.taken - len(memory.order) + passed + len(rest)
-        rest, joined = self._joined(rest, new, taken, goes_on)
-        taken += joined
-        if not rest:
-            rest = registration_office.one_round(register_, rules)
-            taken = len(rest)
+            office = registration_office.visited(office, job, self.rules())
+        known = {node.job for node in office}
+        office = registration_office.check_out(office, here)
+        office = registration_office.register(office, (job for job in here if job not in known))
+        turns = memory.order[passed:]
+        begun = turns[:1] if view.elapsed_ns else ()
+        taken = _still_taken(memory.taken, here, turns[len(begun) :])
+        now = tuple(job for job in begun if job in here)
+        rest = tuple(job for job in turns[len(begun) :] if job in here)
+        round_ns = memory.round_ns
+        if view.now_ns == round_ns or not now + rest:
+            taken, round_ns, rest = {}, view.now_ns, ()
+        order, all_taken = self._order(office, taken, now, rest)
         placed = {job: place for job, place in memory.placed.items() if job in here}
-        placed |= {job: tuple(range(here[job].processes)) for job in rest}
-        elapsed_ns = view.elapsed_ns if goes_on else 0
-        return self._decision(_Memory(register_, rest, taken, placed), view, elapsed_ns)
+        placed |= {job: tuple(range(here[job].processes)) for job in order}
+        return self._decision(
+            _RoundMemory(office, order, all_taken, round_ns, placed), view, view.elapsed_ns if now else 0
+        )
 
-    def _joined(
-        self, rest: tuple[int, ...], new: list[int], taken: int, goes_on: bool
-    ) -> tuple[tuple[int, ...], int]:
-        """The rest of a round with its newcomers, and how many of them count as taken by the round."""
-        rules = self.rules()
-        if self.insert and rest:
-            now = 1 if goes_on else 0
-            return (*rest[:now], *new, *rest[now:]), 0
-        if rest and not registration_office.at(rules.limits, 0):
-            room = max(0, rules.service - taken) if rules.service else len(new)
-            return (*rest, *new[:room]), len(new[:room])
-        return rest, 0
+    def _order(
+        self, office: Office, taken: Mapping[int, int | None], now: tuple[int, ...], rest: tuple[int, ...]
+    ) -> tuple[tuple[int, ...], Mapping[int, int | None]]:
+        """The slots from ``now`` on, with those inserted and those who join; and all that are taken."""
+        unserved = (node.job for node in office if not node.level and not node.received)
+        new = [job for job in unserved if self.insert and job not in now]
+        taken = {**taken, **dict.fromkeys(new)}
+        joined = registration_office.one_round(office, self.rules(), taken)
+        levels = {node.job: node.level for node in office}
+        later = (job for job in (*rest, *joined) if job not in new)
+        return (*now, *new, *later), {**taken, **{job: levels[job] for job in joined}}
 
-    def _decision(self, memory: _Memory, view: View, elapsed_ns: int) -> Decision:
+    def _decision(self, memory: _RoundMemory, view: View, elapsed_ns: int) -> Decision:
         processors = view.machine.processors
         levels = {node.job: node.level for node in memory.office}
         order, placements = memory.order, memory.placed
@@ -105,6 +109,17 @@ class _Queueing(Policy):
         return Decision(
             placements, slots, cyclic=False, elapsed_ns=min(elapsed_ns, first_ns - 1), memory=memory
         )
+
+
+def _still_taken(
+    taken: Mapping[int, int | None], here: Mapping[int, Job], to_come: Sequence[int]
+) -> dict[int, int | None]:
+    """Without the jobs that have left unserved, and those that have left before any that is still here.
+
+    A slot counts for the round while somebody waits who was served before it, or in it.
+    """
+    left = {job: level for job, level in taken.items() if job in here or job not in to_come}
+    return dict(dropwhile(lambda item: item[0] not in here, left.items()))
 
 
 @register("two-queue")

@@ -11,12 +11,12 @@ Source: Zhou, Brent, Qu 1997, sections 2, 4 and 5.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
-class Node:
+class Registration:
     """A registered job. ``received`` is f: slots received since it came to ``level``."""
 
     job: int
@@ -41,7 +41,7 @@ class Rules:
     limits: tuple[int, ...] = (0,)
 
 
-Office = tuple[Node, ...]
+Office = tuple[Registration, ...]
 
 
 def at(values: tuple[int, ...], level: int) -> int:
@@ -51,7 +51,7 @@ def at(values: tuple[int, ...], level: int) -> int:
 
 def register(office: Office, jobs: Iterable[int]) -> Office:
     """New jobs come to the right end, at level 0."""
-    return office + tuple(Node(job) for job in jobs)
+    return office + tuple(Registration(job) for job in jobs)
 
 
 def check_out(office: Office, here: Iterable[int]) -> Office:
@@ -65,24 +65,26 @@ def visited(office: Office, job: int, rules: Rules) -> Office:
     return tuple(_served(node, rules) if node.job == job else node for node in office)
 
 
-def _served(node: Node, rules: Rules) -> Node:
+def _served(node: Registration, rules: Rules) -> Registration:
     allowed = at(rules.slots, node.level)
     if allowed and node.received + 1 >= allowed:
-        return Node(node.job, node.level + 1, 0)
+        return Registration(node.job, node.level + 1, 0)
     return replace(node, received=node.received + 1)
 
 
-def one_round(office: Office, rules: Rules) -> tuple[int, ...]:
-    """The jobs that the pointer visits in a round that begins now, in this order.
+def one_round(office: Office, rules: Rules, taken: Mapping[int, int | None] | None = None) -> tuple[int, ...]:
+    """The jobs that the pointer has still to visit in a round, in this order.
 
-    No job is visited twice in a round: back at the head of the list the counter starts
-    over, and with it a new round.
+    ``taken`` are the jobs that the round has visited or is about to, each with the level at
+    which it was then, or None if it does not count; nobody is visited twice.
     """
+    levels = [level for level in (taken or {}).values() if level is not None]
+    counts = Counter(levels)
     served: list[int] = []
-    counts: Counter[int] = Counter()
     for node in sorted(office, key=lambda node: node.level):  # stable: left to right
         limit = at(rules.limits, node.level)
-        if (rules.service and len(served) == rules.service) or (limit and counts[node.level] == limit):
+        full = rules.service and len(levels) + len(served) >= rules.service
+        if full or (limit and counts[node.level] >= limit) or node.job in (taken or {}):
             continue
         served.append(node.job)
         counts[node.level] += 1

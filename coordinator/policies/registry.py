@@ -1,4 +1,4 @@
-"""The register of policies, and what a policy is."""
+"""The register of policies, and their base class."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ class Policy(ABC):
     """The paper and section, or the system, that the policy is taken from."""
     needs_mechanism: ClassVar[bool] = False
     """Whether slots exclude arrived jobs, so that something must hold their processes."""
+    folds: ClassVar[bool] = False
+    """Whether a job may have more processes than there are processors."""
 
     def processes(self, job: Job, view: View) -> int | None:
         """Processes that ``job`` will be started with; None if only its admission tells.

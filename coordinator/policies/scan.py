@@ -21,7 +21,7 @@ def width(processors: int) -> int:
 
 
 @dataclass(frozen=True)
-class _Memory:
+class _BlockMemory:
     blocks: Mapping[int, tuple[int, ...]]
     """The processors that are taken for each job, more than it has if its size is no power of two."""
     current: int = 0
@@ -65,11 +65,11 @@ class _OnBlocks(Policy):
     def _start(self, view: View) -> tuple[partitions.Placements, _Blocks, int]:
         """What is running, the blocks, and the current queue."""
         placements = partitions.still_running(view)
-        memory = view.previous.memory if view.previous else _Memory({})
+        memory = view.previous.memory if view.previous else _BlockMemory({})
         taken = {number: memory.blocks[number] for number in placements}
         return placements, _Blocks(view, taken), memory.current
 
-    def _end(self, view: View, placements: partitions.Placements, memory: _Memory) -> Decision:
+    def _end(self, view: View, placements: partitions.Placements, memory: _BlockMemory) -> Decision:
         decision = partitions.for_good(view, placements)
         return Decision(decision.placements, decision.slots, memory=memory)
 
@@ -89,7 +89,7 @@ class FirstComeBuddy(_OnBlocks):
             if not place:
                 break
             placements[job.number] = place
-        return self._end(view, placements, _Memory(blocks.taken))
+        return self._end(view, placements, _BlockMemory(blocks.taken))
 
 
 class _Scan(_OnBlocks):
@@ -115,7 +115,7 @@ class _Scan(_OnBlocks):
             placements[queues[current].pop(0).number] = place
             if not queues[current]:
                 del queues[current]
-        return self._end(view, placements, _Memory(blocks.taken, current))
+        return self._end(view, placements, _BlockMemory(blocks.taken, current))
 
 
 @register("scan-up")

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from coordinator.policies.registry import Policy, register
-from coordinator.view import Decision, Job, Reason, Slot, View
+from coordinator.view import Decision, Reason, Slot, View
 
 
-def stacked(job: Job) -> tuple[int, ...]:
-    """Rank r of every job on processor r: all jobs start at processor 0."""
-    return tuple(range(job.processes))
+def folded(processes: int, processors: int) -> tuple[int, ...]:
+    """Rank r on processor r modulo their number: all jobs start at processor 0, larger ones go round."""
+    return tuple(rank % processors for rank in range(processes))
 
 
 @register("none")
@@ -25,10 +25,11 @@ class Uncoordinated(Policy):
     """All arrived jobs share the processors under the local scheduler."""
 
     source: ClassVar[str] = "the local scheduler alone; Dusseau et al. 1996, section 4"
+    folds: ClassVar[bool] = True
 
     def decide(self, view: View, why: Reason) -> Decision:
         """One endless slot in which each processor may run every process placed on it."""
-        placements = {job.number: stacked(job) for job in view.jobs}
+        placements = {job.number: folded(job.processes, view.machine.processors) for job in view.jobs}
         runs = tuple(
             tuple(job.number for job in view.jobs if processor < job.processes)
             for processor in range(view.machine.processors)

@@ -19,7 +19,7 @@ LEAST_MS = 5000.0
 class SlurmGang(Policy):
     """Gang scheduling by Slurm: each job is one of Slurm's, whose controller suspends and resumes it.
 
-    What is decided here is what the controller means to do, for the simulator; real jobs are left
+    For the simulator, this class decides as the controller means to; real jobs are left
     to the controller.
 
     Attributes:

@@ -31,11 +31,11 @@ class Partitioned(Policy):
         one_of("allocation", self.allocation, ALLOCATIONS)
 
     def processes(self, job: Job, view: View) -> int | None:
-        """The size of its part, but never more than it asks for; all it asks for if rigid."""
+        """The size of its part, but never more than it can use; all it asks for if rigid."""
         if not job.moldable:
             return job.processes
         parts = min(view.workload_jobs, view.machine.processors)
-        return min(job.processes, view.machine.processors // parts)
+        return min(job.most, view.machine.processors // parts)
 
     def decide(self, view: View, why: Reason) -> Decision:
         """First come, first served: admit jobs while the first waiting one finds room."""
