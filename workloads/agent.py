@@ -13,12 +13,13 @@ import time
 from typing import Any
 
 VERSION = 1
+"""Of all messages between driver, agents and ranks."""
 
 AGENT_S = 30.0
 """How long to wait for the agent of this node to come up."""
 
 
-class Agent:
+class AgentLine:
     """One JSON object a line, both ways.
 
     Raises:

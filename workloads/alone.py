@@ -1,4 +1,4 @@
-"""A rank whose job nobody of ours coordinates: it begins at once, and leaves its record in a file."""
+"""A rank of a job that Lockstep does not coordinate: it begins at once and leaves its record in a file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class Alone:
-    """In place of ``workloads.agent.Agent``, for one rank of a job that another scheduler runs."""
+    """In place of ``workloads.agent.AgentLine``, for one rank of a job that another scheduler runs."""
 
     def __init__(self, folder: str, job: int, rank: int) -> None:
         self._file = record_file(folder, job, rank)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from workloads.validation import number, whole
+from workloads.validation import InputError, number, whole
 
 
 class Bounds(NamedTuple):
@@ -31,6 +31,8 @@ QUANTUM_MS = Bounds(0.01, 1e8)
 WORK_S = Bounds(1e-6, 1e6)
 PLACES = _count(0, 1_000_000)
 RANDOM = _count(0, 2**63 - 1)
+
+MACHINE_COSTS = ("context_switch_us", "latency_us", "send_us", "receive_us", "serve_us", "poll_us")
 
 BOUNDS: Mapping[str, Bounds] = {
     "processors": _count(0, PROCESSORS),
@@ -64,12 +66,7 @@ BOUNDS: Mapping[str, Bounds] = {
     "schedulers.maximum": _count(1, 1_000_000),
     "schedulers.parts": _count(1, 1_000_000),
     "schedulers.spin_switches": Bounds(0, 1e6),
-    "machine.context_switch_us": COST_US,
-    "machine.latency_us": COST_US,
-    "machine.send_us": COST_US,
-    "machine.receive_us": COST_US,
-    "machine.serve_us": COST_US,
-    "machine.poll_us": COST_US,
+    **{f"machine.{cost}": COST_US for cost in MACHINE_COSTS},
     "machine.quantum_ms": Bounds(10, 1e8),
     "slurm.nodes": _count(1, PROCESSORS),
     "slurm.ntasks-per-node": _count(1, PROCESSORS),
@@ -96,6 +93,20 @@ BOUNDS: Mapping[str, Bounds] = {
 JOBS, RANKS, CELLS, RUNS, ALONE_S = 1000, 16_384, 10_000, 100_000, 1e7
 """The most of a whole experiment: jobs and processes of a workload, points of a sweep, runs, and how
 long one job may take alone."""
+
+
+def fits(key: str, processes: int, processors: int, *, under: str = "", more: str = "") -> None:
+    """Accept a job that is not larger than the machine.
+
+    The message says ``under`` which policy, and what ``more`` there is to say.
+
+    Raises:
+        InputError: for any other.
+    """
+    if processes > processors:
+        where = f" under {under}" if under else ""
+        rule = f"a job has one process per processor{where}, and processors is {processors}{more}"
+        raise InputError(key, processes, rule, "give the job fewer processes, or more processors")
 
 
 def within(field: str, value: Any, key: str = "") -> None:

@@ -1,11 +1,11 @@
-"""What the values of a simulated machine may be, in an experiment file and in the simulator."""
+"""The values of a simulated machine that experiment files and the simulator accept."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from workloads.bounds import within
+from workloads.bounds import MACHINE_COSTS, within
 from workloads.validation import InputError, one_of, whole
 
 LOCAL_SCHEDULERS = ("svr4", "round-robin", "fifo", "eevdf", "rr")
@@ -13,15 +13,20 @@ TIMERS = ("independent", "synchronised")
 READ_SERVERS = ("process", "network")
 COLUMNS = ("quantum", "tqexp", "slpret", "maxwait", "lwait")
 TICKS_PER_S = 100
-COSTS = ("context_switch_us", "latency_us", "send_us", "receive_us", "serve_us", "poll_us")
+ARRIVALS = ("exponential", "hyperexponential", "geometric")
+TAU_S = 10.0
+"""Default bound of the bounded slowdown of simulated jobs (Feitelson et al. 1997)."""
+
+KEYS = (*MACHINE_COSTS, "local", "timers", "quantum_ms", "dispatch_table", "reads_served_by")
+"""The values that an experiment file can give; ``SimulatedMachine`` explains them."""
 
 
 def check_values(values: Mapping[str, Any]) -> None:
-    """Accept what a machine, simulated or in a file, is given, else raise InputError."""
-    for key in COSTS:
+    """Accept values of a machine, by KEYS, else raise InputError."""
+    for key in MACHINE_COSTS:
         if key in values:
             within(f"machine.{key}", values[key])
-    for key, known in (("timers", TIMERS), ("reads_served_by", READ_SERVERS)):
+    for key, known in (("local", LOCAL_SCHEDULERS), ("timers", TIMERS), ("reads_served_by", READ_SERVERS)):
         if key in values:
             one_of(key, values[key], known)
     if "dispatch_table" in values:

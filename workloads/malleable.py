@@ -98,7 +98,7 @@ class MalleableExecution:
             os.sched_setaffinity(0, {core})
         messenger = Messenger(part, self._rule, self._recorder)
         program = dataclasses.replace(self._program.on(part.size), phases=left, dedicated_s=None)
-        # The first ranks' first compute times are those of the program that does not change.
+        # Until the first change, compute times are the same as in a program that never changes.
         key = (*self._key, len(self._sizes)) if self._sizes else self._key
         execution = Execution(program, messenger, self._recorder, key, self._step_ns)
         done = execution.advance(self._over(messenger))

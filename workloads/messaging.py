@@ -112,8 +112,8 @@ class Messenger:
     def barrier(self, *, learning: bool) -> None:
         """Wait until every process of the job has arrived.
 
-        ``learning`` marks the barrier that ends the compute phase: its waits are what the
-        adaptive rules learn from.
+        ``learning`` marks the barrier that ends the compute phase: the adaptive rules learn from
+        its waits.
         """
         limit_ns = blocking.barrier_limit(self._waiting, self.estimate_ns)
         if self.rank != ROOT:

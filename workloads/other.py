@@ -1,4 +1,4 @@
-"""What a job can be besides a bulk-synchronous program: sequential, interactive, or any command.
+"""Jobs that are no bulk-synchronous programs: sequential, interactive, or any command.
 
 Source: Dusseau, Arpaci, Culler 1996, sections 1 and 8, which ask what coscheduling and implicit
 scheduling do to interactive jobs beside parallel ones.

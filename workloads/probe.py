@@ -1,15 +1,15 @@
-"""Constants of this host that waiting rules and simulator go by, measured with the messages they govern.
+"""Measures the constants of this host that waiting rules and simulator use, by our own messages.
 
 ``mpiexec -n 3 python -P -m mpi4py -m workloads.probe --processors A,B`` prints one JSON
 document with lists of samples in nanoseconds:
 
 - ``latency_ns``: one-way message latency between two processors, both ends spinning;
-- ``switch_ns``: what a read costs more if its target is blocked on another processor that a
-  rival keeps busy: wake-up, switch and return from the block. This is the context-switch
-  cost that a waiting process weighs its spinning against;
-- ``handoff_ns``: what it costs to block and let the other process of the same processor
-  run until its answer, beyond the messages: a switch without a wake-up across processors;
-- ``wakeup_ns``: what a read costs more if its target is blocked on an idle processor;
+- ``switch_ns``: extra time of a read whose target is blocked on another processor that a rival
+  keeps busy: wake-up, switch and return from the block. A waiting process weighs its spinning
+  against this context-switch cost;
+- ``handoff_ns``: time to block and let the other process of the same processor run until its
+  answer, beyond the messages: a switch without a wake-up across processors;
+- ``wakeup_ns``: extra time of a read whose target is blocked on an idle processor;
 - ``send_ns``, ``receive_ns``: processor time to send a message, and to take one in;
 - ``serve_ns``: to answer a read, beyond receiving it and sending the answer;
 - ``poll_ns``: to look for a message when none is there;
@@ -17,14 +17,14 @@ document with lists of samples in nanoseconds:
 - ``detour_gap_ns``: mean time from one detour to the next, one sample a processor; at least
   the time watched;
 - ``unit_ns``: a step through the working set (one sample, 0 without ``--working-set-bytes``);
-- ``reload_ns``: with a working set, what a walk through all of it takes longer after another
-  process has walked through one of its own on the same processor.
+- ``reload_ns``: with a working set, extra time of a walk through all of it after another process
+  has walked through one of its own on the same processor.
 
 With ``--between`` and its second rank on another host, only ``latency_ns`` and ``wakeup_ns`` are
 measured, between the two hosts, each rank on the first core that it may use.
 
-With a single processor only the hand-off is measured, which stands for the switch; all else
-that takes two is 0.
+With a single processor the hand-off also stands for the switch, and all constants that take two
+processors are 0.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class Probe:
         }
 
     def reloads_ns(self, place: int, working_set_bytes: int, step_ns: float) -> list[float]:
-        """What a walk through the working set takes longer for the other process's walk before it."""
+        """Extra time of a walk through the working set after the other process's walk."""
         os.sched_setaffinity(0, {place})
         walk = Compute(working_set_bytes, step_ns)
         messenger = Messenger(self._pair, BLOCKING, Recorder())
@@ -196,11 +196,10 @@ class Probe:
 
 
 def compete(comm: Any) -> None:
-    """The rival's part: do what the reader says, each time answering when it begins or stops.
+    """The rival's part: follow the reader's messages, and answer each when it takes effect.
 
-    A whole number is a processor to keep busy until the next message, None the end of that, a
-    fraction a time in seconds to sleep, and text the end. Without work it sleeps, so that it
-    disturbs nobody.
+    A whole number is a processor to keep busy until the next message, which is None; a float is
+    a time in seconds to sleep, and a text the end. Without work the rival sleeps, to disturb nobody.
     """
     while not isinstance(wish := _sleep_until_told(comm), str):
         comm.send(None, READER)

@@ -16,7 +16,7 @@ from typing import Any
 
 from mpi4py import MPI
 
-from workloads.agent import VERSION, Agent
+from workloads.agent import VERSION, AgentLine
 from workloads.alone import Alone
 from workloads.blocking import Waiting, waiting
 from workloads.compute import unit_ns
@@ -72,10 +72,10 @@ def main(spec: dict[str, Any]) -> None:
     comm = world()
     program = Program(**spec["program"])
     rule = waiting(**spec["waiting"], imbalance_us=program.imbalance_us)
-    agent: Agent | Alone = (
+    agent: AgentLine | Alone = (
         Alone(spec["folder"], spec["job"], comm.rank)
         if "folder" in spec
-        else Agent(spec["socket"], spec["job"], comm.rank)
+        else AgentLine(spec["socket"], spec["job"], comm.rank)
     )
     seed, repeat, job = spec["key"]
     timeline = Timeline() if spec.get("timeline") and not program.malleable else None

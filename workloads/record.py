@@ -1,7 +1,7 @@
-"""What a rank's record may hold (docs/formats.md, "ranks"), checked where one comes in.
+"""The fields of a rank's record (docs/formats.md, "ranks"), and the check of each record that comes in.
 
-Records come from processes that run other people's programs, so nothing in them is taken on trust: a
-value that is none would destroy, much later, what was measured of all other ranks.
+Records come from processes that run other people's programs, so nothing in them is trusted: a wrong
+value would much later spoil the results of all other ranks.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 PLACE = ("job", "rank", "host", "pid", "processor", "start_ns", "finish_ns")
-"""What is known of every rank."""
+"""Fields of every rank."""
 
 COUNTED = ("cpu_ns", "voluntary_switches", "involuntary_switches", "run_queue_ns", "waits", "rechecks")
-"""What a program of somebody else's may tell of itself besides (``workloads.twophase``)."""
+"""Fields that a foreign program may count itself (``workloads.twophase``)."""
 
 OURS = (
     *(PLACE + COUNTED),
     *("processes", "phases", "computing_ns", "communicating_ns", "synchronizing_ns", "served"),
 )
-"""What every rank of a program of ours tells."""
+"""Fields of every rank of a program of ours."""
 
 BEYOND = 1 << 62
 """No number is as large: differences of two still fit the 64 bits of a store."""
@@ -117,4 +117,4 @@ FIELDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "timeline": (_timeline, "a packed timeline"),
     "timeline_lost": _WHOLE,
 }
-"""Of each field what it must be, and that in words."""
+"""The check of each field, and its rule in words."""

@@ -11,7 +11,7 @@ import sys
 import time
 from typing import Any
 
-from workloads.agent import VERSION, Agent
+from workloads.agent import VERSION, AgentLine
 from workloads.compute import Compute
 from workloads.other import InteractiveWork, SequentialWork
 from workloads.recorder import Recorder
@@ -50,7 +50,7 @@ def main(spec: dict[str, Any]) -> None:
     if spec["version"] != VERSION:
         raise RuntimeError(f"found specification version {spec['version']}, required {VERSION}")
     work = KINDS[spec["kind"]](**spec["work"])
-    agent = Agent(spec["socket"], spec["job"], 0)
+    agent = AgentLine(spec["socket"], spec["job"], 0)
     core = agent.begin()
     if core is not None:
         agent.leave({"job": spec["job"], "pid": os.getpid(), "processor": core, **execute(work)})

@@ -1,4 +1,4 @@
-"""A rank's timeline: what it did when, in a ring of rows that never grows.
+"""A rank's timeline: its waits and messages with their times, in a ring of rows that never grows.
 
 A row is four whole numbers: a code, two times in nanoseconds and a peer.
 
@@ -74,7 +74,7 @@ class Timeline:
         return rows
 
     def record(self, origin_ns: int) -> dict[str, Any]:
-        """What a rank's record holds of it: the packed rows as base64, and how many were lost."""
+        """The fields of a rank's record: the packed rows as base64, and how many were lost."""
         packed = base64.b64encode(pack(self.rows(origin_ns))).decode()
         return {"timeline": packed, "timeline_lost": self.lost}
 

@@ -1,7 +1,7 @@
 """Messages and computation that write a timeline; used only where one is asked for.
 
-What the plain classes do costs nothing more for it: these override the few steps of theirs
-that are worth a row, and watch the clock for leaps in which another process ran.
+Runs without a timeline pay nothing: these classes override the few steps that are worth a row, and
+watch the clock for leaps, in which another process ran.
 """
 
 from __future__ import annotations

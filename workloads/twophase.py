@@ -6,7 +6,7 @@ spin and then block, by the rules of ``workloads.blocking``:
 - a collective operation first waits, two-phase, until all ranks have called it, then is MPI's;
 - a receive (also within Sendrecv), Probe and the wait for an Irecv wait two-phase for the message.
 
-Limits: the transfer after that wait is MPI's and spins, as do a Send until a large message is taken,
+Limits: the transfer after that wait is MPI's and spins. So do a Send until a large message is taken,
 Waitall and its kin, I-collectives, one-sided and file operations, and communicators made otherwise
 than by Dup and Split. Every collective operation synchronizes and costs a root barrier more, every
 message a notice.
@@ -153,7 +153,7 @@ def _exchange(
     recvtag: int = MPI.ANY_TAG,
     status: MPI.Status | None = None,
 ) -> Any:
-    """What Sendrecv and sendrecv do with their arguments, in their order."""
+    """Sendrecv or sendrecv, by their parts; the arguments are theirs."""
     request = send(sent, dest, sendtag)
     received = receive(recvbuf, source, recvtag, status)
     request.Wait()
@@ -239,7 +239,7 @@ def main(arguments: Sequence[str]) -> None:
     if not program:
         parser().error("which program?")
     if options.blocking == "oracle":
-        parser().error("--blocking oracle: nobody tells it the imbalance of a program that is not ours")
+        parser().error("--blocking oracle: nobody knows the imbalance of this program")
     rule = waiting(
         options.blocking,
         switch_us=options.switch_us,
@@ -248,9 +248,9 @@ def main(arguments: Sequence[str]) -> None:
     )
     recorder = Recorder()
     world = TwoPhase.of(MPI.COMM_WORLD, rule, recorder)
-    MPI.COMM_WORLD = world  # type: ignore[misc]  # what the program will find there
+    MPI.COMM_WORLD = world  # type: ignore[misc]  # for the program
     if sys.flags.safe_path:
-        sys.path.insert(0, str(Path.cwd()))  # what is ours is imported; the program has the place as always
+        sys.path.insert(0, str(Path.cwd()))  # our modules are imported; from now on the program finds its own
     recorder.start()
     try:
         run.run_command_line(program)
@@ -267,7 +267,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _write(folder: Path, world: TwoPhase, recorder: Recorder) -> None:
-    """The part of the rank record (docs/formats.md) that is known of a program that is not ours."""
+    """Write the fields of the rank record (docs/formats.md) that are known of a foreign program."""
     unknown = ("computing_ns", "communicating_ns", "synchronizing_ns")
     known = {key: value for key, value in recorder.finish().items() if key not in unknown}
     assert world.messenger is not None

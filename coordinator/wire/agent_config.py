@@ -1,4 +1,4 @@
-"""What an agent must know to begin, and how it is handed over.
+"""The set-up of an agent, and how the driver hands it over.
 
 It contains the node's secret key, so it travels on standard input, also through a launcher, or in
 a file of mode 0600; never on a command line, which everybody can read, nor in the environment, which
@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coordinator.wire import protocol
-from coordinator.wire.plain_data import NotPlain, Plain
-from coordinator.wire.protocol import ProtocolError
+from coordinator.wire.line_format import LineError, LineFormat, by_name
 from coordinator.wire.zmq_transport import Keys
 from coordinator.workload import LEASE_S
 from workloads.validation import InputError
@@ -30,7 +29,7 @@ LONGEST_BYTES = 1 << 16
 
 @dataclass(frozen=True)
 class Setup:
-    """What an agent must know.
+    """All that an agent must know to begin.
 
     Attributes:
         directory: path of the run directory, the same on every node.
@@ -63,13 +62,13 @@ class Setup:
         """The inverse of ``encode``.
 
         Raises:
-            ProtocolError: for a set-up of another version, or none.
+            LineError: for a set-up of another version, or none.
         """
         try:
             found: Setup = SETUP.decode(text)
-        except NotPlain as error:
+        except LineError as error:
             rule = f"this is not an agent's set-up of version {protocol.VERSION}: {error}"
-            raise ProtocolError(rule) from error
+            raise LineError(rule) from error
         return found
 
     def write(self, path: Path) -> None:
@@ -78,7 +77,7 @@ class Setup:
             file.write(self.encode())
 
 
-SETUP = Plain(Setup, protocol.VERSION)
+SETUP = LineFormat(by_name(Setup), protocol.VERSION)
 
 
 def find(path: Path | None = None) -> Setup:
@@ -86,7 +85,7 @@ def find(path: Path | None = None) -> Setup:
 
     Raises:
         InputError: if there is none, or others may read the file.
-        ProtocolError: if it is of another version.
+        LineError: if it is of another version.
     """
     if path is None:
         if not (line := _given()):

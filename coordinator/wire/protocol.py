@@ -1,35 +1,23 @@
 """Messages between driver and agents, and between agent and ranks: one JSON object each.
 
 Messages are frozen dataclasses; encoding and decoding are pure and know no transport.
-Anything that is not exactly a message of this version raises :class:`ProtocolError`.
+Decoding raises LineError for anything that is not exactly a message of this version.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import json
-import math
-import reprlib
-import types
-import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from coordinator.decide.session import Plan
+from coordinator.wire.line_format import LineFormat
+from workloads import agent
 
-VERSION = 1
+VERSION = agent.VERSION
 
 FLAW = "flaw"
-"""In the place of a rank's record: why what it has handed in is none."""
-
-LARGEST = 1 << 63
-"""No whole number is as large, or its negative larger."""
-
-
-class ProtocolError(Exception):
-    """What was received is not a message of this protocol and version."""
-
+"""The only key of a record that is none; its value says why."""
 
 # Driver to agent.
 
@@ -104,7 +92,7 @@ class Resize:
 
 
 @dataclass(frozen=True)
-class Claim:
+class ClaimCores:
     """These cores of the node are the run's: say so on the node, and tell who uses them as well."""
 
     cores: tuple[int, ...]
@@ -112,7 +100,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Discard:
-    """End whatever there is of ``job`` on the node: it has failed, or starts anew elsewhere."""
+    """End all processes of ``job`` on the node: it has failed, or starts anew elsewhere."""
 
     job: int
 
@@ -128,7 +116,7 @@ class Echo:
 
 @dataclass(frozen=True)
 class Retell:
-    """Another driver has taken the run over: tell it again what has become of the ranks."""
+    """Another driver has taken the run over: repeat all messages about ranks."""
 
 
 @dataclass(frozen=True)
@@ -150,11 +138,11 @@ class Beat:
 
     Attributes:
         sent_ns: when, on the node's clock.
-        offset_ns: what the run's clock is ahead of the node's.
+        offset_ns: by how much the run's clock is ahead of the node's.
         uncertainty_ns: by how much that may be wrong.
         drift: how much faster the run's clock goes, as a fraction.
         steps: how often a clock has jumped.
-        dropped: messages that were none.
+        dropped: lines that were no message.
     """
 
     sent_ns: int
@@ -183,12 +171,11 @@ class Join:
 
 
 @dataclass(frozen=True)
-class Ready:
+class Present:
     """A rank is up and waits for its start."""
 
     job: int
     rank: int
-    pid: int
 
 
 @dataclass(frozen=True)
@@ -209,7 +196,7 @@ class Gone:
 
 
 @dataclass(frozen=True)
-class Switched:
+class SwitchReport:
     """Changes of slot: (slot, due on the run's clock, lateness, skew), in nanoseconds."""
 
     switches: tuple[tuple[int, int, int, int], ...]
@@ -278,115 +265,32 @@ class RankLeave:
     """Finalize and exit."""
 
 
-class Vocabulary:
-    """The messages of one connection by their names on the wire.
-
-    Args:
-        messages: name and class of each message.
-        marks: keys and values that every line carries besides.
-    """
-
-    def __init__(self, messages: Mapping[str, type[Any]], marks: Mapping[str, Any]) -> None:
-        self._classes = dict(messages)
-        self._names = {message: name for name, message in messages.items()}
-        self._hints = {message: typing.get_type_hints(message) for message in messages.values()}
-        self._marks = dict(marks)
-
-    def encode(self, message: Any) -> bytes:
-        """The line of a message, newline included."""
-        # Not dataclasses.asdict: it copies deeply, which json then does once more.
-        values = {field.name: getattr(message, field.name) for field in dataclasses.fields(message)}
-        document = {"type": self._names[type(message)], **self._marks, **values}
-        return json.dumps(document, separators=(",", ":")).encode() + b"\n"
-
-    def decode(self, line: bytes) -> Any:
-        """The message of a line.
-
-        Raises:
-            ProtocolError: for anything else, unknown and missing fields included.
-        """
-        try:
-            document = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise ProtocolError(f"not a line of JSON: {line[:80]!r}") from error
-        if not isinstance(document, dict):
-            raise ProtocolError(f"not an object: {line[:80]!r}")
-        name = document.pop("type", None)
-        said = reprlib.repr(name)
-        for key, wanted in self._marks.items():
-            found = document.pop(key, None)
-            if found != wanted:
-                raise ProtocolError(f"message {said} has {key} {reprlib.repr(found)}, required {wanted!r}")
-        message = self._classes.get(name) if isinstance(name, str) else None
-        if message is None:
-            raise ProtocolError(f"unknown message {said}; known are {', '.join(self._classes)}")
-        hints = self._hints[message]
-        if document.keys() != hints.keys():
-            wrong = reprlib.repr(sorted(document.keys() ^ hints.keys()))
-            raise ProtocolError(f"message {said} lacks or does not know {wrong}")
-        values = {key: _fit(document[key], hint, f"{name}.{key}") for key, hint in hints.items()}
-        found = message(**values)
-        if isinstance(found, Table) and (why := found.flaw()):
-            raise ProtocolError(f"table has {why}")
-        return found
+def _messages(version: int | None, **messages: type[Any]) -> LineFormat:
+    """The messages of one connection by their names on the wire."""
+    return LineFormat(messages, version, tag="type", printable=True)
 
 
-def _fit(value: Any, hint: Any, where: str) -> Any:
-    """``value`` as the type that ``hint`` asks for; arrays become tuples."""
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if origin is types.UnionType:
-        return None if value is None else _fit(value, arguments[0], where)
-    if origin is tuple and isinstance(value, list):
-        if arguments[-1] is Ellipsis:
-            return tuple(_fit(item, arguments[0], where) for item in value)
-        if len(value) == len(arguments):
-            return tuple(_fit(*pair, where) for pair in zip(value, arguments, strict=True))
-    elif origin is Mapping:
-        if isinstance(value, dict):
-            return value
-    elif origin is None and isinstance(value, bool) is (hint is bool) and _bounded(value):
-        if hint is float and isinstance(value, int):
-            value = float(value)
-        if isinstance(value, hint):
-            # What is no text cannot be shown either.
-            return value.encode(errors="replace").decode() if isinstance(value, str) else value
-    raise ProtocolError(f"{where} is {reprlib.repr(value)}")
-
-
-def _bounded(value: Any) -> bool:
-    """Whether a number is finite, and small enough for sums and differences that are written down."""
-    if isinstance(value, int):
-        return -LARGEST <= value < LARGEST
-    return not isinstance(value, float) or math.isfinite(value)
-
-
-TO_AGENT = Vocabulary(
-    {
-        "table": Table,
-        "start": Start,
-        "resize": Resize,
-        "claim": Claim,
-        "discard": Discard,
-        "retell": Retell,
-        "leave": Leave,
-        "end": End,
-        "echo": Echo,
-    },
-    {"version": VERSION},
+TO_AGENT = _messages(
+    VERSION,
+    table=Table,
+    start=Start,
+    resize=Resize,
+    claim=ClaimCores,
+    discard=Discard,
+    retell=Retell,
+    leave=Leave,
+    end=End,
+    echo=Echo,
 )
-TO_DRIVER = Vocabulary(
-    {
-        "beat": Beat,
-        "join": Join,
-        "ready": Ready,
-        "finished": Finished,
-        "gone": Gone,
-        "switched": Switched,
-        "trouble": Trouble,
-    },
-    {"version": VERSION},
+TO_DRIVER = _messages(
+    VERSION,
+    beat=Beat,
+    join=Join,
+    ready=Present,
+    finished=Finished,
+    gone=Gone,
+    switched=SwitchReport,
+    trouble=Trouble,
 )
-FROM_RANK = Vocabulary(
-    {"hello": Hello, "ready": RankReady, "becoming": RankBecoming, "record": RankRecord}, {}
-)
-TO_RANK = Vocabulary({"start": RankStart, "resize": RankResize, "leave": RankLeave}, {})
+FROM_RANK = _messages(None, hello=Hello, ready=RankReady, becoming=RankBecoming, record=RankRecord)
+TO_RANK = _messages(None, start=RankStart, resize=RankResize, leave=RankLeave)

@@ -1,0 +1,169 @@
+"""Dataclasses as lines of JSON, which can become these dataclasses again and nothing else.
+
+What a socket, a file or a variable holds is data: to read it runs no code but the checks of the
+classes that the reader asks for. A line names its class and may carry a version; there is one class
+for each shape, so a line of another version, or with a field more or less, is refused.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import math
+import reprlib
+import types
+import typing
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+LARGEST = 1 << 63
+"""Every whole number, and its negative, is smaller, so that sums and differences can be stored."""
+
+
+class LineError(ValueError):
+    """A line is not what its reader asks for; the message says why."""
+
+
+def by_name(*classes: Any) -> dict[str, Any]:
+    """These classes by their own names."""
+    return {each.__name__: each for each in classes}
+
+
+class LineFormat:
+    """How to write and read one kind of line.
+
+    Args:
+        classes: the dataclasses that a line may become, by the names that lines call them.
+        version: of what is written, and the only one that is read; None if lines carry none.
+        tag: the key of the name.
+        kinds: the dataclasses that a field may hold whose type is none itself.
+        printable: whether to replace what no terminal or store could show in texts.
+    """
+
+    def __init__(
+        self,
+        classes: Mapping[str, type[Any]],
+        version: int | None = None,
+        *,
+        tag: str = "class",
+        kinds: Mapping[Any, Iterable[type[Any]]] | None = None,
+        printable: bool = False,
+    ) -> None:
+        self._classes = dict(classes)
+        self._names = {each: name for name, each in classes.items()}
+        self._marks = {} if version is None else {"version": version}
+        self._tag = tag
+        self._kinds = {kind: by_name(*options) for kind, options in (kinds or {}).items()}
+        self._printable = printable
+
+    def encode(self, value: Any) -> bytes:
+        """A dataclass as a line, newline included."""
+        document = {self._tag: self._names[type(value)], **self._marks, **_values(value)}
+        return json.dumps(document, separators=(",", ":"), default=_plain).encode() + b"\n"
+
+    def decode(self, line: bytes | str) -> Any:
+        """The dataclass of a line.
+
+        Raises:
+            LineError: for anything else.
+        """
+        try:
+            document = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise LineError(f"not a line of JSON: {line[:80]!r}") from error
+        if not isinstance(document, dict):
+            raise LineError(f"not an object: {line[:80]!r}")
+        for key, wanted in self._marks.items():
+            if (found := document.pop(key, None)) != wanted:
+                raise LineError(f"the line has {key} {reprlib.repr(found)}, required {wanted}")
+        return self._build(document, self._tag, self._classes, "the line")
+
+    def _build(self, values: dict[str, Any], tag: str, classes: Mapping[str, Any], where: str) -> Any:
+        """The dataclass with these values, which say by their ``tag`` which one of ``classes`` it is."""
+        name = values.pop(tag, None)
+        wanted: Any = classes.get(name) if isinstance(name, str) else None
+        if wanted is None:
+            known = ", ".join(classes)
+            raise LineError(f"{where} has the unknown {tag} {reprlib.repr(name)}; known are {known}")
+        hints = _hints(wanted)
+        if values.keys() != hints.keys():
+            wrong = reprlib.repr(sorted(values.keys() ^ hints.keys()))
+            raise LineError(f"{where}, of {tag} {name}, lacks or does not know {wrong}")
+        typed = {key: self._typed(values[key], hint, f"{name}.{key}") for key, hint in hints.items()}
+        try:
+            built = wanted(**typed)
+        except (ValueError, TypeError) as error:  # a rule of its own
+            raise LineError(str(error)) from error
+        if why := getattr(built, "flaw", str)():  # such a class says itself what else it cannot bear
+            raise LineError(f"{name} has {why}")
+        return built
+
+    def _typed(self, value: Any, hint: Any, where: str) -> Any:
+        """``value`` as the type that ``hint`` asks for."""
+        if type(value) is hint and _bounded(value):
+            return value.encode(errors="replace").decode() if hint is str and self._printable else value
+        arguments = typing.get_args(hint)
+        if hint is Any or (value is None and types.NoneType in arguments):
+            return value
+        if isinstance(value, list):
+            return self._array(value, hint, where)
+        if isinstance(value, dict):
+            return self._object(value, hint, where)
+        if typing.get_origin(hint) is types.UnionType:
+            return self._typed(value, arguments[0], where)
+        if type(value) is {float: int, Path: str}.get(hint):
+            return _converted(value, hint, where)
+        raise LineError(f"{where} is {reprlib.repr(value)}")
+
+    def _array(self, value: list[Any], hint: Any, where: str) -> Any:
+        origin, kinds = typing.get_origin(hint), typing.get_args(hint)
+        if origin is list:
+            return [self._typed(item, kinds[0], where) for item in value]
+        if kinds[1:] == (...,):
+            kinds = kinds[:1] * len(value)
+        if origin is not tuple or len(kinds) != len(value):
+            raise LineError(f"{where} is {reprlib.repr(value)}")
+        return tuple(self._typed(*pair, where) for pair in zip(value, kinds, strict=True))
+
+    def _object(self, value: dict[str, Any], hint: Any, where: str) -> Any:
+        arguments = typing.get_args(hint)
+        if typing.get_origin(hint) is Mapping:
+            kind, item = arguments
+            return {
+                key if kind is str else _converted(key, kind, where): self._typed(each, item, where)
+                for key, each in value.items()
+            }
+        options = filter(dataclasses.is_dataclass, arguments or (hint,))
+        return self._build(value, "class", self._kinds.get(hint) or by_name(*options), where)
+
+
+def _bounded(value: Any) -> bool:
+    """Whether a number is finite, and no larger than a store can hold."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return not isinstance(value, int) or -LARGEST <= value < LARGEST
+
+
+@functools.cache
+def _hints(built: type[Any]) -> dict[str, Any]:
+    hints = typing.get_type_hints(built)
+    return {field.name: hints[field.name] for field in dataclasses.fields(built)}
+
+
+def _values(value: Any) -> dict[str, Any]:
+    # Not dataclasses.asdict: it copies deeply, which json then does once more.
+    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+
+
+def _plain(value: Any) -> Any:
+    """What JSON does not know as something that it does."""
+    return str(value) if isinstance(value, Path) else {"class": type(value).__name__, **_values(value)}
+
+
+def _converted(value: Any, kind: Any, where: str) -> Any:
+    try:
+        return kind(value)
+    except (ValueError, OverflowError) as error:
+        raise LineError(f"{where} is {reprlib.repr(value)}") from error

@@ -1,0 +1,160 @@
+"""Lines that hold dataclasses: all of a workload comes back, and nothing else can be made of a line."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pickle
+import random
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coordinator import policies
+from coordinator.drive import preflight
+from coordinator.drive.agents import Contacts
+from coordinator.drive.run_log import events as log
+from coordinator.drive.run_log.events import BEGINNING, EVENT, Beginning, Event
+from coordinator.host.launchers import Launcher
+from coordinator.view import ExecutionTime
+from coordinator.wire import protocol
+from coordinator.wire.line_format import LineError, LineFormat, by_name
+from coordinator.wire.zmq_transport import Keys
+from coordinator.workload import Node, ParallelJob, Switch, Work, Workload
+from harness.measure import calibrate, measured
+from harness.store import conditions
+from workloads.other import Command, InteractiveWork, SequentialWork
+from workloads.program import Program
+
+WORKS: list[Work] = [
+    Program(pattern="NEWS", processes=4, granularity_us=100, imbalance=1.5, phases=7),
+    Command(("./my app", "--x=ä\udcff"), 2, launcher="/opt/mpiexec"),
+    SequentialWork(0.5),
+    InteractiveWork(1.0, 2.0, 3),
+]
+
+
+def beginning(policy: str = "gang") -> Beginning:
+    """A beginning with everything in it."""
+    jobs = [ParallelJob(number, work, number / 3) for number, work in enumerate(WORKS)]
+    jobs[0] = dataclasses.replace(jobs[0], estimate=ExecutionTime(1.0, 1.25))
+    workload = Workload(
+        tuple(jobs), policies.create(policy, {}), (), nodes=(Node("a", 2), Node("b")), purpose="for us"
+    )
+    launcher = Launcher("mpich", "/bin/mpiexec", "5")
+    means = preflight.Means(None, "why", launcher, {1: launcher})
+    join = protocol.Join("a", (0, 2), 77, "promptly")
+    agents = ((Keys("p", "s"), join, 5), (Keys("q", "t"), join, 6))
+    return Beginning(
+        workload, means, Contacts(("tcp://127.0.0.1:1",), Keys("public", "secret"), agents), 5, 7
+    )
+
+
+EVENTS: list[Event] = [
+    log.Guarded(5),
+    log.Launched(0, 7),
+    log.Ready(1, -3),
+    log.Left(0, 4, "why", {0: {"rank": 0, "times": [1, None, 0.5]}, 1: {}}),
+    log.Lost(1, (2, 3), "it is lost", 9, (0,), ()),
+    log.Advanced(11),
+    log.Switched((Switch(0, 1, 2, 3), Switch(1, 2, 3, 4, 1))),
+]
+
+
+@pytest.mark.parametrize("policy", policies.known())
+def test_a_beginning_comes_back_whatever_its_policy(policy: str) -> None:
+    assert BEGINNING.decode(BEGINNING.encode(beginning(policy))) == beginning(policy)
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
+def test_an_event_comes_back(event: Event) -> None:
+    assert EVENT.decode(EVENT.encode(event)) == event
+
+
+def test_what_a_run_is_for_comes_back() -> None:
+    constants = calibrate.Constants(
+        1.0, 2.0, 3.0, slot_cost_us={"signals": [1.0, 2.0]}, step_ns={1 << 20: 3.5}
+    )
+    before = conditions.Moment(0.5, 1.0, 2.0, 3.0, None)
+    purpose = measured.Purpose(
+        Path("/a/bä\udcff.sqlite"), "digest", (0, 1, "policy", "{}", 2), constants, before, 0.1
+    )
+    assert measured.PURPOSE.decode(measured.PURPOSE.encode(purpose).decode()) == purpose
+    assert measured.purpose_of(dataclasses.replace(beginning().workload, purpose="for us")) is None
+
+
+def changed(change: Any) -> bytes:
+    """A beginning whose document was changed."""
+    document = json.loads(BEGINNING.encode(beginning()))
+    change(document)
+    return json.dumps(document).encode()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"5",
+        b"[" * 100_000,
+        b"9" * 5000,
+        pickle.dumps(beginning()),
+        BEGINNING.encode(beginning()).replace(b'"version":1', b'"version":2', 1),
+        changed(lambda document: document.pop("version")),
+        changed(lambda document: document.update(more=1)),
+        changed(lambda document: document["workload"].pop("seed")),
+        changed(lambda document: document.update({"class": "Popen"})),
+        changed(lambda document: document["workload"]["policy"].update({"class": "Program"})),
+        changed(lambda document: document["workload"]["policy"].update({"class": ["Gang"]})),
+        changed(lambda document: document["workload"]["policy"].update(quantum_ms="x")),
+        changed(lambda document: document["workload"]["policy"].update(quantum_ms=-1)),
+        changed(lambda document: document["workload"]["jobs"][0]["program"].update(processes=True)),
+        changed(lambda document: document["workload"]["jobs"][0]["program"].update(imbalance=10**400)),
+        changed(lambda document: document["means"]["own"].update(x=document["means"]["launcher"])),
+        changed(lambda document: document["contacts"].update(agents=[[1, 2]])),
+        changed(lambda document: document["contacts"].update(keys=None)),
+        EVENT.encode(log.Guarded(5)),
+    ],
+    ids=range(20),
+)
+def test_anything_else_is_refused(line: bytes) -> None:
+    with pytest.raises(LineError):
+        BEGINNING.decode(line)
+
+
+def test_a_line_can_become_nothing_but_what_its_reader_asks_for() -> None:
+    """Hundreds of damaged lines: each is refused, or gives the classes that it may."""
+    random_ = random.Random(1)
+    good = BEGINNING.encode(beginning())
+    for _ in range(500):
+        line = bytearray(good)
+        for _ in range(random_.randrange(1, 4)):
+            place = random_.randrange(len(line))
+            line[place : place + random_.randrange(3)] = random_.choice(
+                [b"", b"{", b"]", b"0", b'"', b"x", b","]
+            )
+        with suppress(LineError):
+            assert type(BEGINNING.decode(bytes(line))) is Beginning
+
+
+@dataclass(frozen=True)
+class Held:
+    """What fields may hold besides."""
+
+    text: str
+    number: float
+    flag: bool
+    table: Mapping[str, Any]
+
+
+def test_plain_values_keep_their_types() -> None:
+    held = LineFormat(by_name(Held), 3)
+    assert held.decode(held.encode(Held("x", 1, True, {"a": [1, {"class": "Held"}]}))) == Held(
+        "x", 1.0, True, {"a": [1, {"class": "Held"}]}
+    )
+    for wrong in (Held("x", True, True, {}), Held("x", 1.0, 1, {}), Held(5, 1.0, True, {})):  # type: ignore[arg-type]
+        with pytest.raises(LineError):
+            held.decode(held.encode(wrong))
