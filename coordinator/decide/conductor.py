@@ -1,8 +1,8 @@
 """The decision sequence of a run: feeds events to the session and passes on what follows.
 
-It owns no clock, process or socket. The driver tells it the time and what has happened; a
-script of events can do the same, which is how the real driver's decisions are compared
-with the simulator's. Times are nanoseconds since the start of the run.
+It owns no clock, process or socket. The driver passes it the time and the events; a script can do
+the same, and so a test compares the real driver's decisions with the simulator's. Times are
+nanoseconds since the start of the run.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from enum import Enum
 from typing import Protocol
 
 from coordinator.decide.session import Plan, Session
+from coordinator.policies.sharing import folded
 from coordinator.view import Decision, Job, Reason
 
 
@@ -51,7 +52,7 @@ class Stage(Enum):
 
 
 @dataclass(frozen=True)
-class Event:
+class LoggedDecision:
     """One entry of the log: why the policy was asked, when, about which job, and its answer."""
 
     why: Reason
@@ -92,7 +93,7 @@ class Conductor:
         self._arrived: set[int] = set()
         self._last_ns = 0
         self.placements: dict[int, tuple[int, ...]] = {}
-        self.log: list[Event] = []
+        self.log: list[LoggedDecision] = []
 
     @property
     def over(self) -> bool:
@@ -118,7 +119,7 @@ class Conductor:
         for job in self._stages:
             processes = self._session.processes(job)
             if processes is not None:
-                self._launch(job, foreseen.get(job, tuple(range(processes))))
+                self._launch(job, foreseen.get(job, folded(processes, len(self._node_of))))
 
     def ready(self, job: int, now_ns: int) -> None:
         """All processes of the job wait at their first line."""
@@ -181,7 +182,7 @@ class Conductor:
                     raise ValueError("the policy answers the end of a table with one that is over as well")
 
     def _decided(self, why: Reason, job: int | None, plan: Plan) -> None:
-        self.log.append(Event(why, self._last_ns, job, plan.decision))
+        self.log.append(LoggedDecision(why, self._last_ns, job, plan.decision))
         for number, placement in plan.decision.placements.items():
             changed = placement != self.placements.get(number)
             if changed and number in self._malleable and self._stages[number] is Stage.BEGUN:

@@ -1,4 +1,4 @@
-"""What came of a run: from what the driver has heard to a :class:`Result`."""
+"""From what the driver has heard to the :class:`Result` of a run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from workloads.other import Command
 from workloads.record import OURS, PLACE, flaw
 
 SLACK_NS = 1_000_000_000
-"""By so much a rank's times may lie outside of its run, if the clocks of nodes are not known well."""
+"""A rank's times may lie outside its run by so much, because the offsets of nodes' clocks are estimates."""
 
 
 @dataclass
@@ -49,7 +49,7 @@ def unfit(
     record: Mapping[str, Any],
     origin_ns: int | None,
 ) -> str:
-    """Why this cannot be the record of a rank of a job in a run that began then; empty if it can."""
+    """Why ``record`` cannot be that rank's in a run that began at ``origin_ns``; empty if it can."""
     if FLAW in record:
         why = record[FLAW]
         return why if isinstance(why, str) and why and why.isprintable() else "it has a flaw"
@@ -66,7 +66,7 @@ def unfit(
 
 
 def _untimely(start_ns: int, finish_ns: int, arrival_ns: int) -> str:
-    """Why a rank of a job that arrived then cannot have run from start to finish; empty if it can."""
+    """Why a rank cannot have run from start to finish if its job arrived then; empty if it can."""
     if start_ns < arrival_ns - SLACK_NS or finish_ns <= arrival_ns:
         return "it ran before its arrival"
     return "it ended in the future" if finish_ns > time.monotonic_ns() + SLACK_NS else ""

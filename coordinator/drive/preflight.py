@@ -1,4 +1,4 @@
-"""What a workload asks for, checked against what this machine has."""
+"""Checks before a run: can this machine do what the workload asks for?"""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from coordinator.decide.session import Session
 from coordinator.host import mechanisms
-from coordinator.host.launch import Launcher, find_launcher, launcher_at, unchanged
+from coordinator.host.launchers import Launcher, find_launcher, launcher_at, unchanged
 from coordinator.view import Job, Machine
 from coordinator.workload import Work, Workload
+from workloads.bounds import fits
 from workloads.other import Command
 from workloads.program import Program
 from workloads.validation import InputError
@@ -18,7 +19,7 @@ from workloads.validation import InputError
 
 @dataclass(frozen=True)
 class Means:
-    """What a workload is run with.
+    """The mechanism and the launchers for a workload.
 
     Attributes:
         mechanism: its name; None if the policy stops nothing.
@@ -34,10 +35,10 @@ class Means:
 
 
 def means(workload: Workload, launcher: Launcher | None = None) -> Means:
-    """What there is here to run a workload with; without a ``launcher`` the usual one.
+    """Find the means to run a workload here; without a ``launcher`` the usual one.
 
     Raises:
-        InputError: if something that it asks for cannot be had.
+        InputError: if the workload asks for something that is not available.
         LaunchError: if ``launcher`` is not there any more.
     """
     mechanism, reason = _mechanism(workload)
@@ -87,10 +88,8 @@ def session(workload: Workload) -> tuple[Session, list[Job]]:
     ]
     made = Session(workload.policy, Machine(workload.processor_count), jobs)
     for job in jobs:
-        count = made.processes(job.number)
-        if (count or 1) > workload.processor_count:
-            rule = f"must be at most the number of processors, {workload.processor_count}"
-            raise InputError("processes", count, rule, "use more processors or fewer processes")
+        if not workload.policy.folds:
+            fits("processes", made.processes(job.number) or 1, workload.processor_count)
     return made, jobs
 
 

@@ -1,4 +1,4 @@
-"""Starting jobs, and what each rank executes: a program in its wrapper, or an entry of our own."""
+"""Starting jobs. Each rank executes a program in its wrapper, or an entry of our own."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _two_phase(workload: Workload, argv: tuple[str, ...], records: Path) -> tupl
 
 
 def parallel(workload: Workload, number: int, program: Program) -> dict[str, Any]:
-    """What the ranks of a bulk-synchronous program must know besides."""
+    """The specification of a bulk-synchronous program for its ranks."""
     return {
         "program": asdict(program),
         "key": [workload.seed, workload.repeat, number],

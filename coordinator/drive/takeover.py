@@ -9,16 +9,22 @@ On a single host there is nothing to take over: the agent is the driver's child,
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from coordinator.decide.session import Session
-from coordinator.drive import preflight, run_log
-from coordinator.drive.driver import LEAD_NS, Driver, Progress
-from coordinator.drive.run_log import Beginning, Replay
+from coordinator.drive import preflight
+from coordinator.drive.agents import Contacts
+from coordinator.drive.context import Progress, RunContext
+from coordinator.drive.driver import LEAD_NS, Driver
+from coordinator.drive.nodes import Nodes
+from coordinator.drive.run_log import reader
+from coordinator.drive.run_log.replay import Replay
+from coordinator.drive.running_jobs import RunningJobs
 from coordinator.host import launch
 from coordinator.host.interrupt import Interrupt
-from coordinator.host.rundir import RunDirectory, home, locked_home
+from coordinator.host.rundir import RunDirectory
+from coordinator.host.runs_home import home, locked_home
 from coordinator.view import Job
 from coordinator.wire import protocol
 from coordinator.workload import Result, Workload
@@ -35,7 +41,7 @@ class Over(Exception):  # noqa: N818 - says what has become of it
 def runs(refused: Callable[[str], None] = lambda why: None) -> Iterator[tuple[Path, Workload]]:
     """The directory and the workload of every run of this user here that could be taken over.
 
-    Whether its driver has ended only ``resume_workload`` can tell. What is there and cannot be a
+    Only ``resume_workload`` can tell whether its driver has ended. A directory that cannot be a
     run of ours is not read; ``refused`` hears why.
 
     Raises:
@@ -48,7 +54,7 @@ def runs(refused: Callable[[str], None] = lambda why: None) -> Iterator[tuple[Pa
     for directory in found:
         try:
             directory.check()
-            workload = run_log.beginning(directory.history).workload
+            workload = reader.beginning(directory.history).workload
         except FileNotFoundError:  # it is on a single host, has not begun, or has just been released
             continue
         except OSError as error:
@@ -58,7 +64,7 @@ def runs(refused: Callable[[str], None] = lambda why: None) -> Iterator[tuple[Pa
 
 
 def resume_workload(path: Path, progress: Progress | None = None) -> Result:
-    """Go on with the run whose directory ``path`` is in the place of its driver.
+    """Go on in the place of its driver with the run that has the directory ``path``.
 
     That driver has been killed less than a lease ago (``Workload.lease_s``). If the
     agents' leases end before they hear from us, the run fails. The rest is as for
@@ -72,7 +78,7 @@ def resume_workload(path: Path, progress: Progress | None = None) -> Result:
     taken = directory.take()
     try:
         directory.check()
-        begun = run_log.beginning(directory.history)
+        begun = reader.beginning(directory.history)
     except FileNotFoundError:
         directory.unlock()
         raise Over(f"run {directory.run} is over, or its lease is and it has been released") from None
@@ -82,52 +88,49 @@ def resume_workload(path: Path, progress: Progress | None = None) -> Result:
     if not taken:
         raise NotAbandoned(f"run {directory.run} has a driver, which is alive")
     with Interrupt() as interrupt:
-        driver = Follower(directory, begun, interrupt, progress or (lambda text: None))
-        return driver.result(driver.play(*preflight.session(begun.workload)))
+        context = RunContext(
+            directory,
+            begun.workload,
+            begun.means,
+            progress or (lambda text: None),
+            begun.give_up_ns,
+            begun.origin_ns,
+        )
+        opening = TakeOver(*preflight.session(begun.workload), begun.contacts)
+        return Driver(context, opening, interrupt).play()
 
 
-class Follower(Driver):
-    """A driver that takes the place of another one, whose run began like this."""
+class TakeOver:
+    """Goes on with the run of another driver."""
 
-    def __init__(
-        self,
-        directory: RunDirectory,
-        beginning: Beginning,
-        interrupt: Interrupt,
-        progress: Progress,
-    ) -> None:
-        super().__init__(directory, beginning.workload, beginning.means, interrupt, progress)
-        self.contacts = beginning.contacts
-        self._origin_ns, self._give_up_ns = beginning.origin_ns, beginning.give_up_ns
+    def __init__(self, session: Session, jobs: Sequence[Job], contacts: Contacts) -> None:
+        self._session = session
+        self._jobs = jobs
+        self.contacts: Contacts | None = contacts
 
-    def _prepare(self, session: Session, jobs: list[Job]) -> None:
-        """Bring everything to where the other driver left it; the agents are yet to be heard."""
-        self._progress(f"taking over run {self._directory.run}")
-        events, size = run_log.events(self._directory.history)
-        self._history.go_on(size)
-        replay = Replay(session, jobs, LEAD_NS, self._nodes.node_of, events)
-        self._conductor, self._parts, self._switches = replay.conductor, replay.parts, replay.switches
-        self._conductor.crew = self
-        self._nodes.give_up(replay.lost)
-        launch.Adopted(replay.guardian, self._directory.run).kill()  # the run has one of ours
+    def prepare(self, context: RunContext, jobs: RunningJobs, nodes: Nodes) -> None:
+        """Bring everything to where the other driver left it, without having heard the agents."""
+        context.progress(f"taking over run {context.directory.run}")
+        events, size = reader.events(context.directory.history)
+        context.log.go_on(size)
+        replay = Replay(self._session, self._jobs, LEAD_NS, nodes.node_of, events)
+        jobs.parts, context.switches = replay.parts, replay.switches
+        jobs.follow(replay.conductor)
+        nodes.give_up(replay.lost)
+        run = context.directory.run
+        launch.Adopted(replay.guardian, run).kill()  # the run has one of ours
         for job, pid in replay.launchers.items():
-            mpiexec = launch.Adopted(pid, self._directory.run, self._directory.status(job))
-            self._parts[job].mpiexec = mpiexec
-            self._watch_launcher(job, mpiexec)
+            jobs.watch(job, launch.Adopted(pid, run, context.directory.status(job)))
 
-    def _set_off(self, now_ns: int) -> bool:
+    def set_off(self, context: RunContext, jobs: RunningJobs, nodes: Nodes) -> bool:
         """Exchange with the agents, once all are heard, what may have been lost with the other driver."""
-        if not self._nodes.joined:
+        if not nodes.joined:
             return False
-        self._nodes.send(protocol.Retell())
-        for job, part in self._parts.items():
+        nodes.send(protocol.Retell())
+        for job, part in jobs.parts.items():
             if part.mpiexec is None or part.failure:
-                self._discard(job)
+                jobs.discard(job)
                 if part.placement and not part.failure:
-                    self.launch(job, part.placement)
-        self._conductor.repeat()
+                    jobs.launch(job, part.placement)
+        jobs.conductor.repeat()
         return True
-
-    @property
-    def _over(self) -> bool:
-        return self._under_way and self._conductor.over

@@ -9,49 +9,37 @@ itself. Without a sign of life from the driver it goes on for the length of its 
 from __future__ import annotations
 
 import gc
-import json
 import os
-import selectors
 import signal
 import socket
 import subprocess
 import sys
 import syslog
 import time
-from collections.abc import Callable
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import astuple
-from io import FileIO
 from pathlib import Path
 from typing import Any
 
 from coordinator.host import cleanup, descriptors, guardian, mechanisms, stopped
-from coordinator.host.clock import Clock, Sample
+from coordinator.host.clock import Clock
+from coordinator.host.loop import Loop
 from coordinator.host.priority import prompt
-from coordinator.host.processor_claims import Claim
+from coordinator.host.processor_claims import ProcessorClaim
 from coordinator.host.rundir import HEAD_START_S, OtherHostError, RunDirectory
 from coordinator.host.stopped import Stopped
-from coordinator.host.timer import Alarm
-from coordinator.node.lease import BEAT_NS, Lease
+from coordinator.node import rank_record
+from coordinator.node.contact import Contact
 from coordinator.node.roster import Peer, Roster
 from coordinator.node.switcher import Switcher
 from coordinator.wire import agent_config, protocol
 from coordinator.wire.agent_config import Setup
-from coordinator.wire.protocol import FLAW, TO_AGENT, TO_DRIVER, ProtocolError
+from coordinator.wire.line_format import LineError
+from coordinator.wire.protocol import TO_AGENT, TO_DRIVER
 from coordinator.wire.zmq_transport import Line
-from workloads.record import COUNTED, flaw
 
 REPORT_SWITCHES = 256
 """Switches per report: reporting each would wake the driver in the middle of the slots."""
-
-FIRST_EXCHANGES = 16
-"""Exchanges with the driver before a node joins, so that its clock is known."""
-
-OWN_BYTES = 1 << 20
-"""No record that a program leaves in a file is as long."""
-
-JOIN_S = 5.0
-"""How long to look for the driver, which listens before it starts agents."""
 
 
 class Agent:
@@ -61,18 +49,14 @@ class Agent:
         self._setup = setup
         self._priority = priority
         self._clock = clock or Clock()
+        self._contact = Contact(self._clock, setup.lease_s, same_clock=setup.same_clock)
         self._line = Line(setup.endpoint, setup.driver_key, setup.keys)
-        self._selector = selectors.DefaultSelector()
-        self._alarm = Alarm()
-        self._watch(self._alarm, self._alarm.acknowledge)
-        self._watch(self._line, lambda: None)  # heard in every turn of the loop
-        self._switches: list[tuple[int, ...]] = []
-        self._told: list[protocol.Ready | protocol.Finished | protocol.Gone] = []
-        self._exchanges = 0 if not setup.same_clock else FIRST_EXCHANGES - 1
-        self._lease_ns = round(setup.lease_s * 1e9)
-        self._lease = Lease(self._clock.read_ns(), self._lease_ns, round(JOIN_S * 1e9))
+        self._loop = Loop()
+        self._loop.watch(self._line)  # heard in every turn of the loop
+        self._switches: list[tuple[int, int, int, int]] = []
+        self._told: list[protocol.Present | protocol.Finished | protocol.Gone] = []
         self._dropped = 0
-        self._claim: Claim | None = None
+        self._claim: ProcessorClaim | None = None
         self._over = False
         self._linger_s = 1.0
         self._stopped, self._looks = Stopped(), 0
@@ -87,8 +71,8 @@ class Agent:
             if isinstance(error, OtherHostError):  # which releases it
                 return
             cleanup.release(self._directory, spare={os.getpid()})
-            # The journal may lack what was written last, if that is what there was no place for.
-            cleanup.remove_segments(time.time() - HEAD_START_S)
+            # The journal may lack its last lines if the disk is full.
+            cleanup.remove_files(time.time() - HEAD_START_S)
             return
         while not self._over:
             self._turn()
@@ -112,30 +96,22 @@ class Agent:
         if name and (reason := mechanisms.known()[name].unavailable()):
             raise OSError(reason)
         mechanism = mechanisms.known()[name](self._directory) if name else None
-        self._roster = Roster(self._directory, self._selector, self)
+        self._roster = Roster(self._directory, self._loop, self)
         if self._setup.driver is not None:
-            self._watch(self._setup.driver, lambda: self._forsaken("its driver has ended"))
+            self._loop.watch(self._setup.driver, lambda: self._forsaken("its driver has ended"))
         self._switcher = Switcher(mechanism, self._clock.now_ns)
-        self._watch(self._guardian, self._on_guardian)
+        self._loop.watch(self._guardian, self._on_guardian)
 
     def _turn(self) -> None:
         """Wait for something to happen, and deal with it."""
         boundary_ns = self._boundary_ns()
-        due_ns = self._lease.due_ns()
-        self._alarm.set(due_ns if boundary_ns is None else min(due_ns, boundary_ns))
-        for key, events in self._selector.select():
-            if events & selectors.EVENT_WRITE:
-                self._roster.flush(key.fileobj)  # type: ignore[arg-type]
-            if events & selectors.EVENT_READ:
-                key.data()
+        due_ns = self._contact.due_ns()
+        self._loop.wait(due_ns if boundary_ns is None else min(due_ns, boundary_ns))
         self._switch()
         self._live()
         while lines := self._line.receive():
             for line in lines:
                 self._on_line(line)
-
-    def _watch(self, file: Any, on_input: Callable[[], None]) -> None:
-        self._selector.register(file, selectors.EVENT_READ, on_input)
 
     def _tell(self, message: Any) -> None:
         self._line.send(TO_DRIVER.encode(message))
@@ -154,40 +130,31 @@ class Agent:
             return
         switch = self._switcher.switch(now_ns)
         if switch is not None:
-            self._switches.append(astuple(switch)[:4])
+            self._switches.append((switch.slot, switch.due_ns, switch.lateness_ns, switch.skew_ns))
             if len(self._switches) >= REPORT_SWITCHES:
                 self._report()
 
     def _report(self) -> None:
         if self._switches:
-            self._tell(protocol.Switched(tuple(self._switches)))  # type: ignore[arg-type]
+            self._tell(protocol.SwitchReport(tuple(self._switches)))
             self._switches.clear()
 
     def _live(self) -> None:
         """Give a sign of life when it is time, and see to it that the driver does."""
-        now_ns = self._clock.read_ns()
-        if self._lease.over(now_ns):
-            early = self._exchanges < FIRST_EXCHANGES
-            silence_s = JOIN_S if early else self._setup.lease_s
-            self._forsaken(
-                f"its driver has {'not answered' if early else 'said nothing'} for {silence_s:g} s"
-            )
-        elif self._lease.beat(now_ns, self._boundary_ns()):
+        if why := self._contact.silence():
+            self._forsaken(why)
+        elif self._contact.wants_beat(self._boundary_ns()):
             self._beat()
 
     def _beat(self) -> None:
-        now_ns = self._clock.read_ns()
-        clock = self._clock
-        offset_ns, uncertainty_ns = clock.offset_ns(now_ns), clock.uncertainty_ns()
-        self._tell(protocol.Beat(now_ns, offset_ns, uncertainty_ns, clock.drift, clock.steps, self._dropped))
-        self._lease.beaten(now_ns)
+        self._tell(self._contact.beat(self._dropped))
         with suppress(OSError):  # the guardian's end is noticed by itself
             self._guardian.send(b"\n", socket.MSG_DONTWAIT)
         self._roster.look_below()
         self._look()
 
     def _look(self) -> None:
-        """Tell of what somebody else has stopped: each time of another rank, which must not take long."""
+        """Report processes that somebody else has stopped; each call looks at one rank only, to be short."""
         self._looks += 1
         seen = [(f"the guardian of {socket.gethostname()}", self._guardian_process.pid)]
         running = [peer for peer in self._roster if not self._switcher.holds(peer.job, peer.rank)]
@@ -200,22 +167,16 @@ class Agent:
                 self._tell(protocol.Trouble(text, fatal=False))
 
     def _on_echo(self, echo: protocol.Echo) -> None:
-        now_ns = self._clock.read_ns()
-        if not 0 <= now_ns - echo.sent_ns <= BEAT_NS + self._lease_ns:
-            return
-        self._lease.renew(now_ns)
-        if not self._setup.same_clock:
-            self._clock.learn(Sample.of(echo.sent_ns, echo.received_ns, echo.replied_ns, now_ns))
-        self._exchanges += 1
-        if self._exchanges < FIRST_EXCHANGES:
+        missing = self._contact.learn(echo)
+        if missing is not None and missing > 0:
             self._beat()
-        elif self._exchanges == FIRST_EXCHANGES:
+        elif missing == 0:
             cores = tuple(sorted(os.sched_getaffinity(0)))
             self._tell(protocol.Join(socket.gethostname(), cores, self._guardian_process.pid, self._priority))
 
     def _forsaken(self, why: str) -> None:
-        """End without having been asked to; the driver finds the reason in our log, if it is still there."""
-        text = f"run {self._directory.run}: {why}; everything of it on this node is released"
+        """End unasked; the driver finds the reason in our log, if it still lives."""
+        text = f"run {self._directory.run}: {why}; this node releases all that belongs to the run"
         syslog.syslog(syslog.LOG_WARNING, f"lockstep agent: {text}")
         with suppress(OSError):
             sys.stderr.write(f"{text}\n")
@@ -227,7 +188,7 @@ class Agent:
     def _on_line(self, line: bytes) -> None:
         try:
             message = TO_AGENT.decode(line)
-        except ProtocolError:
+        except LineError:
             self._dropped += 1
             return
         match message:
@@ -241,7 +202,7 @@ class Agent:
             case protocol.Resize(job, cores):
                 if root := self._roster.find(job, 0):
                     self._roster.send(root, protocol.RankResize(cores))
-            case protocol.Claim(cores):
+            case protocol.ClaimCores(cores):
                 self._on_claim(cores)
             case protocol.Discard(job):
                 self._discard(job)
@@ -263,11 +224,11 @@ class Agent:
 
     def _on_claim(self, cores: tuple[int, ...]) -> None:
         if self._claim is None:
-            self._claim = Claim(self._directory.run, cores)
+            self._claim = ProcessorClaim(self._directory.run, cores)
             self._tell_of_others()
 
     def _tell_of_others(self) -> None:
-        """Tell of other runs on our cores."""
+        """Warn of other runs on our cores."""
         for other in self._claim.others() if self._claim else ():
             self._tell(protocol.Trouble(f"{socket.gethostname()}: {other}", fatal=False))
 
@@ -279,7 +240,7 @@ class Agent:
     def _start(self, start: protocol.Start) -> None:
         for rank, core in start.cores:
             peer = self._roster.find(start.job, rank)
-            if peer is None or peer.begun:  # another driver does not know what the first has said
+            if peer is None or peer.begun:  # a second driver repeats what the first has said
                 continue
             peer.begun = True
             if self._setup.local == "rr":
@@ -290,7 +251,7 @@ class Agent:
     # The guardian.
 
     def _on_guardian(self) -> None:
-        self._selector.unregister(self._guardian)
+        self._loop.unwatch(self._guardian)
         with suppress(subprocess.TimeoutExpired):
             self._guardian_process.wait(1.0)
         self._tell(protocol.Trouble("the guardian has gone; the run cannot go on without it", fatal=True))
@@ -307,46 +268,30 @@ class Agent:
             self._tell(protocol.Trouble(text, fatal=True))
 
     def said(self, peer: Peer, message: Any) -> None:
-        """Pass on what a rank says, its times in the run's clock."""
+        """Pass on a rank's message, its times by the run's clock."""
         match message:
             case protocol.RankReady():
-                self._tell_of_rank(protocol.Ready(peer.job, peer.rank, peer.process.pid))
+                self._tell_of_rank(protocol.Present(peer.job, peer.rank))
             case protocol.RankRecord(record):
-                if why := flaw(record):
-                    told: dict[str, Any] = {FLAW: why}
-                else:
-                    times = (key for key in ("start_ns", "finish_ns") if key in record)
-                    told = {**record, **{key: self._clock.run_ns(record[key]) for key in times}}
-                self._tell_of_rank(protocol.Finished(peer.job, peer.rank, told))
+                self._finished(peer, rank_record.in_run_time(record, self._clock))
 
     def ended(self, peer: Peer) -> None:
-        """Make the record of a program: when it ran, and where, and what it has left of its waits."""
-        now_ns = self._clock.read_ns()
-        assert peer.program is not None
+        """Hand in the record of a program."""
+        path = self._directory.records(peer.job) / f"rank-{peer.rank}.json"
+        record = rank_record.of_program(peer, path, self._clock)
         self._switcher.drop(peer.job, peer.rank)
-        record = {
-            "job": peer.job,
-            "rank": peer.rank,
-            "host": socket.gethostname(),
-            "pid": peer.process.pid,
-            "processor": peer.program.processor,
-            "start_ns": peer.program.start_ns,
-            "finish_ns": now_ns,
-        }
-        try:
-            own = _own(self._directory.records(peer.job) / f"rank-{peer.rank}.json")
-        except ValueError as error:
-            self._tell_of_rank(protocol.Finished(peer.job, peer.rank, {FLAW: str(error)}))
-        else:
-            self.said(peer, protocol.RankRecord(own | record))
+        self._finished(peer, record)
+
+    def _finished(self, peer: Peer, record: Mapping[str, Any]) -> None:
+        self._tell_of_rank(protocol.Finished(peer.job, peer.rank, record))
 
     def gone(self, peer: Peer) -> None:
         """A rank is no longer there."""
         self._switcher.drop(peer.job, peer.rank)
         self._tell_of_rank(protocol.Gone(peer.job, peer.rank))
 
-    def _tell_of_rank(self, message: protocol.Ready | protocol.Finished | protocol.Gone) -> None:
-        """Tell the driver, and remember it: it may be gone before it has heard."""
+    def _tell_of_rank(self, message: protocol.Present | protocol.Finished | protocol.Gone) -> None:
+        """Tell the driver, and remember it for another one: the first may be gone before it hears."""
         self._told.append(message)
         self._tell(message)
 
@@ -354,25 +299,6 @@ class Agent:
         """Somebody was turned away."""
         self._dropped += 1
         self._tell(protocol.Trouble(why, fatal=False))
-
-
-def _own(path: Path) -> dict[str, Any]:
-    """What a program tells of itself in a file; nothing if there is none.
-
-    Raises:
-        ValueError: if it is not what such a file holds.
-    """
-    try:
-        # It may be a pipe, whose writer nobody waits for.
-        with FileIO(path, opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
-            own = json.loads(file.read(OWN_BYTES) or b"")
-    except OSError:
-        return {}
-    except (ValueError, RecursionError):
-        own = None
-    if not isinstance(own, dict):
-        raise ValueError(f"{path.name} is no JSON object")
-    return {key: own[key] for key in COUNTED if key in own}
 
 
 def serve(found: Setup) -> None:

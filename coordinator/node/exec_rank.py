@@ -11,7 +11,7 @@ import os
 import sys
 import time
 
-from workloads.agent import Agent
+from workloads.agent import AgentLine
 
 RANKS = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID")
 """Where the launchers say which rank a process is."""
@@ -21,7 +21,7 @@ def main(path: str, job: str, *command: str) -> None:
     """Register, wait, and become the program."""
     rank = next((int(os.environ[name]) for name in RANKS if name in os.environ), 0)
     try:
-        agent = Agent(path, int(job), rank)
+        agent = AgentLine(path, int(job), rank)
         core = agent.begin()
     except ConnectionError as error:
         sys.exit(str(error))

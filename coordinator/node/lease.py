@@ -1,6 +1,6 @@
 """How long an agent goes on without its driver, and when it gives a sign of life.
 
-It owns no clock: it is told the time, in nanoseconds of the node's clock.
+It owns no clock: callers pass the time, in nanoseconds of the node's clock.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ QUIET_NS = 2_000_000
 
 
 class Lease:
-    """The time for which the driver has left the agent on its own; every echo of a beat renews it.
+    """For how long the agent may go on without its driver; every echo of a beat renews it.
 
     Args:
         now_ns: the time.
@@ -42,8 +42,8 @@ class Lease:
     def beat(self, now_ns: int, boundary_ns: int | None) -> bool:
         """Whether to give a sign of life now.
 
-        It is put off once, until ``boundary_ns``, if a slot ends there in a moment; so even where
-        every moment is shortly before a boundary, none is more than QUIET_NS late.
+        If a slot ends within QUIET_NS, at ``boundary_ns``, the sign waits until then, but only once:
+        with the shortest slots, too, no sign is more than QUIET_NS late.
         """
         if now_ns < self._beat_ns:
             return False

@@ -1,25 +1,26 @@
-"""The ranks of a node: who may connect to the agent, what they say, what they are told.
+"""The ranks of a node: who may connect to the agent, and the messages in both directions.
 
-A process is admitted if it belongs to the agent's user and carries the marks of the run and
-of its job; the kernel tells whose connection it is, not the process. Whatever the driver
-asks for concerns admitted ranks only.
+The agent admits a process that belongs to its own user and carries the marks of the run and of
+its job; it asks the kernel who has connected, not the process. The driver's requests concern
+admitted ranks only.
 """
 
 from __future__ import annotations
 
 import os
-import selectors
 import socket
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from coordinator.host.loop import Loop
 from coordinator.host.processes import JOB, RUN, Process, descendants, environment_of
 from coordinator.host.rundir import RunDirectory
 from coordinator.wire import protocol
+from coordinator.wire.line_format import LineError
 from coordinator.wire.line_socket import Channel
-from coordinator.wire.protocol import FROM_RANK, TO_RANK, ProtocolError
+from coordinator.wire.protocol import FROM_RANK, TO_RANK
 
 RANKS = 1 << 24
 """No job has as many."""
@@ -29,10 +30,10 @@ BACKLOG = 4096
 
 
 class Listener(Protocol):
-    """Who is told what the ranks do."""
+    """Hears what the ranks do."""
 
     def admitted(self, peer: Peer) -> None:
-        """A rank is here; its process may be taken over."""
+        """A rank has come; its process may be held from now on."""
         ...
 
     def said(self, peer: Peer, message: Any) -> None:
@@ -48,17 +49,17 @@ class Listener(Protocol):
         ...
 
     def refused(self, why: str) -> None:
-        """Somebody was turned away."""
+        """The roster has turned a process away."""
         ...
 
 
 @dataclass
 class Peer:
-    """A rank's connection; ``job`` and ``rank`` are known from its first line on.
+    """A rank's connection; its first line says ``job`` and ``rank``.
 
-    ``ready`` is set once it has said so, ``begun`` once it is told to begin, ``recorded`` once it has
-    handed in its record, ``program`` once the process becomes a program of its own, which has no
-    connection. Each happens once, in this order.
+    ``ready``: it waits for its start. ``begun``: the agent has started it. ``program``: it has become
+    a program of its own, without a connection. ``recorded``: it has handed in its record. Each
+    happens at most once.
     """
 
     channel: Channel
@@ -78,9 +79,9 @@ class Roster:
         OSError: if the socket cannot be made there.
     """
 
-    def __init__(self, directory: RunDirectory, selector: selectors.BaseSelector, listener: Listener) -> None:
+    def __init__(self, directory: RunDirectory, loop: Loop, listener: Listener) -> None:
         self._directory = directory
-        self._selector = selector
+        self._loop = loop
         self._listener = listener
         self._peers: dict[tuple[int, int], Peer] = {}
         self._below: set[tuple[int, int]] = set()
@@ -91,7 +92,7 @@ class Roster:
         self._socket.listen(BACKLOG)
         self._socket.setblocking(False)
         coming.rename(directory.socket)
-        selector.register(self._socket, selectors.EVENT_READ, self._on_connection)
+        loop.watch(self._socket, self._on_connection)
 
     def __iter__(self) -> Iterator[Peer]:
         """All admitted ranks."""
@@ -105,13 +106,12 @@ class Roster:
         """Tell a rank something."""
         peer.channel.send(TO_RANK.encode(message))
         if peer.channel.unsent:
-            key = self._selector.get_key(peer.channel)
-            self._selector.modify(peer.channel, selectors.EVENT_READ | selectors.EVENT_WRITE, key.data)
+            self._loop.watch_room(peer.channel, lambda: self._flush(peer.channel))
 
     def look_below(self) -> None:
-        """Note in the journal what is new below the programs: it may be found by nothing else later on.
+        """Note new children of programs in the journal; later nothing else may lead to them.
 
-        Not for the midst of a change of slot.
+        This takes too long for a change of slot.
         """
         seen = {
             (child.pid, peer.job)
@@ -123,11 +123,10 @@ class Roster:
             self._directory.note_process(pid, job)
         self._below = seen
 
-    def flush(self, channel: Channel) -> None:
-        """A rank takes again what it is sent."""
+    def _flush(self, channel: Channel) -> None:
         channel.flush()
         if not channel.unsent:
-            self._selector.modify(channel, selectors.EVENT_READ, self._selector.get_key(channel).data)
+            self._loop.watch_room(channel, None)
 
     def _on_connection(self) -> None:
         try:
@@ -149,21 +148,21 @@ class Roster:
             connection.close()
             return
         peer = Peer(Channel(connection), process)
-        self._selector.register(peer.channel, selectors.EVENT_READ, lambda: self._on_input(peer))
+        self._loop.watch(peer.channel, lambda: self._on_input(peer))
 
     def _on_input(self, peer: Peer) -> None:
         try:
             for line in peer.channel.receive():
                 self._hear(peer, FROM_RANK.decode(line))
-        except ProtocolError as error:
+        except LineError as error:
             self._listener.refused(f"process {peer.process.pid}: {error}")
             peer.channel.closed = True
         if peer.channel.closed:
-            self._selector.unregister(peer.channel)
+            self._loop.unwatch(peer.channel)
             peer.channel.close()
             if peer.program is not None:
                 # Its end closes the handle's other side; the program may have children that outlive it.
-                self._selector.register(peer.process, selectors.EVENT_READ, lambda: self._on_end(peer))
+                self._loop.watch(peer.process, lambda: self._on_end(peer))
                 return
             if self._peers.get((peer.job, peer.rank)) is peer:
                 del self._peers[peer.job, peer.rank]
@@ -172,7 +171,7 @@ class Roster:
 
     def _on_end(self, peer: Peer) -> None:
         """The process of a program has ended."""
-        self._selector.unregister(peer.process)
+        self._loop.unwatch(peer.process)
         if self._peers.get((peer.job, peer.rank)) is peer:
             del self._peers[peer.job, peer.rank]
             self._listener.ended(peer)
@@ -192,15 +191,15 @@ class Roster:
                 peer.recorded = True
                 self._listener.said(peer, message)
             case _:
-                raise ProtocolError(f"{type(message).__name__} out of turn")
+                raise LineError(f"{type(message).__name__} out of turn")
 
     def _admit(self, peer: Peer, version: int, job: int, rank: int) -> None:
         if version != protocol.VERSION:
-            raise ProtocolError(f"the rank speaks version {version}, required {protocol.VERSION}")
+            raise LineError(f"the rank speaks version {version}, required {protocol.VERSION}")
         if environment_of(peer.process.pid).get(JOB) != str(job) or (job, rank) in self._peers:
-            raise ProtocolError(f"it is not rank {rank} of job {job}, or not the only one")
+            raise LineError(f"it is not rank {rank} of job {job}, or not the only one")
         if not 0 <= rank < RANKS:
-            raise ProtocolError(f"no job has a rank {rank}")
+            raise LineError(f"no job has a rank {rank}")
         peer.job, peer.rank = job, rank
         self._peers[job, rank] = peer
         self._directory.note_process(peer.process.pid, job)

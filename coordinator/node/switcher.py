@@ -1,7 +1,7 @@
 """Slots on a clock: which processes leave and which come at each boundary of a table.
 
-The agent's decision-free core. It owns no clock and no socket: it is told the time, and it
-holds and runs processes through a mechanism.
+The agent's core, which decides nothing. It owns no clock and no socket: callers pass the time, and a
+mechanism holds and runs the processes.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Switcher:
                 rank.state = FREE
 
     def _apply(self, ranks: Iterable[_Rank], slot: int) -> list[int]:
-        """Hold what leaves, then run what comes, processor by processor.
+        """Processor by processor, hold the processes that leave, then run those that come.
 
         Returns the time at which each processor on which something changed was done.
         """

@@ -1,0 +1,50 @@
+"""Reading the log that another driver has left."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+from coordinator.drive.run_log.events import BEGINNING, EVENT, Beginning, Event
+from coordinator.wire.line_format import LineError
+
+
+def beginning(path: Path) -> Beginning:
+    """How a run began.
+
+    Raises:
+        OSError: if the file cannot be read, for example because the run has not begun or is over, or
+            if somebody else may have written it.
+    """
+    begun: Beginning = _lines(path, 1)[0]
+    return begun
+
+
+def events(path: Path) -> tuple[list[Event], int]:
+    """What has happened since the beginning, and the size of the file up to there, in bytes.
+
+    Raises:
+        OSError: as ``beginning``.
+    """
+    _, *happened, size = _lines(path)
+    return happened, size
+
+
+def _lines(path: Path, most: int | None = None) -> list[Any]:
+    """The first ``most`` whole lines of the file, and their size; at least the beginning."""
+    whole = [line for line in _read(path).splitlines(keepends=True) if line.endswith(b"\n")][:most]
+    try:
+        first, *others = whole or [b""]
+        return [BEGINNING.decode(first), *map(EVENT.decode, others), sum(map(len, whole))]
+    except LineError as error:
+        raise OSError(f"{path} is not the history of a run of this version: {error}") from error
+
+
+def _read(path: Path) -> bytes:
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
+            raise PermissionError(f"{path} is not a file that belongs to you alone")
+        return file.read()

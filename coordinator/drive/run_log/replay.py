@@ -1,0 +1,84 @@
+"""From the events of a log to the state in which its driver left the run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from coordinator.decide.conductor import Conductor
+from coordinator.decide.session import Plan, Session
+from coordinator.drive.outcome import Part
+from coordinator.drive.run_log.events import Event, Guarded, Launched, Left, Lost, Ready, Switched, tell
+from coordinator.view import Job
+from coordinator.workload import Switch
+
+
+class Replay:
+    """A run as its driver left it, without touching any process.
+
+    Attributes:
+        conductor: has made that driver's decisions; it needs another crew.
+        parts: what is known of each job, but not its launcher.
+        guardian: pid of that driver's.
+        launchers: pids of the launchers of the jobs that are launched, by job.
+        lost: why nodes are lost, by their number.
+        switches: reported so far.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        jobs: Sequence[Job],
+        lead_ns: int,
+        node_of: Sequence[int],
+        events: Iterable[Event],
+    ) -> None:
+        self.parts = {job.number: Part() for job in jobs}
+        self.guardian = 0
+        self.launchers: dict[int, int] = {}
+        self.lost: dict[int, str] = {}
+        self.switches: list[Switch] = []
+        self.conductor = Conductor(session, jobs, self, lead_ns, node_of)
+        self.conductor.prepare()
+        for event in events:
+            self._take_in(event)
+            tell(self.conductor, event)
+
+    def _take_in(self, event: Event) -> None:
+        match event:
+            case Guarded(pid):
+                self.guardian = pid
+            case Launched(job, pid):
+                self.launchers[job] = pid
+            case Ready(job):
+                self.parts[job].ready = set(range(self.parts[job].processes))
+            case Left(job, _, failure, records):
+                self.parts[job].failure, self.parts[job].records = failure, dict(records)
+            case Lost(node, _, why, _, failed, displaced):
+                self.lost[node] = why
+                for job in failed:
+                    self.parts[job].failure = why
+                for job in displaced:
+                    self._forget(job)
+            case Switched(switches):
+                self.switches += switches
+
+    def _forget(self, job: int) -> None:
+        self.parts[job] = Part()
+        self.launchers.pop(job, None)
+
+    # As the conductor's crew.
+
+    def launch(self, job: int, placement: tuple[int, ...]) -> None:
+        """The other driver launched it, or was about to."""
+        self._forget(job)
+        self.parts[job].placement = placement
+
+    def publish(self, plan: Plan, from_ns: int) -> None:
+        """The agents know the plan, or will hear it again."""
+
+    def begin(self, job: int, at_ns: int, placement: tuple[int, ...]) -> None:
+        """It has begun."""
+        self.parts[job].placement, self.parts[job].begun = placement, True
+
+    def resize(self, job: int, placement: tuple[int, ...]) -> None:
+        """There are no malleable jobs on several nodes."""

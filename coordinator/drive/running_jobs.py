@@ -1,0 +1,266 @@
+"""The jobs of a run as its driver sees them: launched, begun, heard, ended.
+
+They are the conductor's crew: they carry out its decisions about jobs, and tell it when a job is
+ready, ends, or is lost.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from coordinator.decide.conductor import Conductor
+from coordinator.decide.session import Plan
+from coordinator.drive import preflight, ranks
+from coordinator.drive.context import RunContext
+from coordinator.drive.nodes import SILENCE, Nodes
+from coordinator.drive.outcome import Part, unfit
+from coordinator.drive.run_log import events
+from coordinator.host import launch
+from coordinator.host.discards import Discards
+from coordinator.host.launch import Started
+from coordinator.host.launchers import SRUN
+from coordinator.host.loop import Loop
+from coordinator.host.processes import Process
+from coordinator.host.stopped import Launchers
+from coordinator.wire import protocol
+from workloads.other import Command
+
+EXIT_S = 1.0
+"""How long a launcher may take to end, and to say why, after one of its ranks has gone."""
+
+REPORT_S = 20.0
+"""How long the agents may take to report the end of a program after its launcher has ended."""
+
+
+class RunningJobs:
+    """Starts, watches and ends jobs.
+
+    Attributes:
+        conductor: decides; ``follow`` sets it before anything else is asked for.
+        parts: what is known of each job.
+    """
+
+    conductor: Conductor
+
+    def __init__(self, context: RunContext, loop: Loop, nodes: Nodes) -> None:
+        self._context = context
+        self._loop = loop
+        self._nodes = nodes
+        self._jobs = {job.number: job for job in context.workload.jobs}
+        self.parts = {number: Part() for number in self._jobs}
+        self._discards = Discards(context.directory, context.warn)
+        self._launchers = Launchers(context.warn, wrapped=context.remote)
+        # A job that fails before its start waits for so long: if its node is lost, it starts anew elsewhere.
+        self._loss_s = SILENCE * context.workload.lease_s + 1.0
+
+    def follow(self, conductor: Conductor) -> None:
+        """Carry out what this conductor decides."""
+        self.conductor = conductor
+        conductor.crew = self
+
+    # What the conductor asks for.
+
+    def launch(self, job: int, placement: tuple[int, ...]) -> None:
+        """Start a job's ranks, which report to the agents of their nodes and wait."""
+        part = self.parts[job]
+        part.placement = ranks.places(self._jobs[job].program, placement)
+        part.ready.clear()
+        if part.mpiexec is not None:
+            part.mpiexec = None
+            self.discard(job)
+        self._discards.then(job, lambda: self._start(job, part))
+
+    def _start(self, job: int, part: Part) -> None:
+        over = part is not self.parts[job] or self.conductor.is_over(job)
+        if over or self._refused(part, part.placement):
+            return
+        context = self._context
+        hosts = self._nodes.hosts(part.placement)
+        start = (context.workload, context.means, self._jobs[job], part.processes, hosts, context.directory)
+        try:
+            mpiexec = ranks.start(*start)
+            context.note(events.Launched(job, mpiexec.pid))
+            self.watch(job, mpiexec)
+        except OSError as error:
+            # It fails as soon as the conductor is done.
+            part.failure, part.give_up_ns = f"its launcher cannot be started: {error}", time.monotonic_ns()
+
+    def watch(self, job: int, mpiexec: Started) -> None:
+        """Wait for the end of a job's launcher, started by us or by a driver before us."""
+        self.parts[job].mpiexec = mpiexec
+        handle = launch.handle(mpiexec)
+        self._loop.watch(handle, lambda: self._on_exit(job, mpiexec, handle))
+
+    def publish(self, plan: Plan, from_ns: int) -> None:
+        """Have the agents carry out a plan."""
+        assert self._context.origin_ns is not None
+        self._nodes.publish(plan, from_ns, self._context.origin_ns)
+
+    def begin(self, job: int, at_ns: int, placement: tuple[int, ...]) -> None:
+        """Have the agents tell a job's ranks to begin."""
+        assert self._context.origin_ns is not None
+        part, program = self.parts[job], self._jobs[job].program
+        if self._refused(part, placement):
+            return
+        first = not part.begun
+        part.placement, part.begun = ranks.places(program, placement), True
+        if preflight.malleable(program):
+            self._nodes.resize(job, placement)
+        self._nodes.begin(job, self._context.origin_ns + at_ns, part.placement)
+        if first:
+            self._context.progress(f"job {job} starts")
+
+    def resize(self, job: int, placement: tuple[int, ...]) -> None:
+        """Have a malleable job go on on other processors."""
+        self._nodes.resize(job, placement)
+        self._context.progress(f"job {job} goes on with {len(placement)} processes")
+
+    def _refused(self, part: Part, placement: tuple[int, ...]) -> bool:
+        """Whether a job cannot be where the policy places it; it fails as soon as the conductor is done."""
+        if self._nodes.alive(placement):
+            return False
+        part.failure, part.give_up_ns = "it is placed on processors that are lost", time.monotonic_ns()
+        return True
+
+    # What time brings.
+
+    def dues_ns(self) -> Iterator[int]:
+        """When ``check`` or ``advance`` must be called, in CLOCK_MONOTONIC."""
+        yield from (part.give_up_ns for part in self.parts.values() if part.give_up_ns is not None)
+        yield from self._discards.dues_ns()
+        due_ns = self.conductor.due_ns()
+        if self._context.origin_ns is not None and due_ns is not None:
+            yield self._context.origin_ns + due_ns
+
+    def check(self, now_ns: int) -> None:
+        """Go on ending processes, look at the launchers, and fail the jobs that have been given up."""
+        self._discards.go_on(now_ns)
+        for job in self._launchers.look(now_ns, {job: part.mpiexec for job, part in self.parts.items()}):
+            self._bereft(job)
+        for job, part in self.parts.items():
+            if part.give_up_ns is not None and now_ns >= part.give_up_ns:
+                self._fail(job, part.failure)
+
+    def _bereft(self, job: int) -> None:
+        """A launcher waits for nobody; of ranks that have come the end is known. srun needs no child."""
+        part, known = self.parts[job], self._context.means
+        missing = len(part.ready) < part.processes and part.give_up_ns is None
+        if missing and known.own.get(job, known.launcher).kind != SRUN and not self.conductor.is_over(job):
+            self._give_up(job, "its launcher waits for processes that have gone", 0.0)
+
+    def advance(self) -> None:
+        """Have the conductor decide what is due in a run that has begun."""
+        due_ns, now_ns = self.conductor.due_ns(), self._context.now_ns()
+        if self._context.origin_ns is not None and due_ns is not None and due_ns <= now_ns:
+            self._happened(events.Advanced(now_ns))
+
+    def launched(self) -> bool:
+        """Whether some launcher has not ended."""
+        return any(part.mpiexec and part.mpiexec.poll() is None for part in self.parts.values())
+
+    # What agents and launchers say.
+
+    def hear(self, node: int, message: protocol.Present | protocol.Finished | protocol.Gone) -> None:
+        """Take note of what an agent says of a rank, unless it cannot have that rank."""
+        job, rank = message.job, message.rank
+        part = self.parts.get(job)
+        if part is None or rank not in part.ranks_on(node, self._nodes.node_of):
+            return
+        match message:
+            case protocol.Present():
+                part.ready.add(rank)
+                if len(part.ready) == part.processes:
+                    self._happened(events.Ready(job, self._context.now_ns()))
+            case protocol.Finished() if rank not in part.records:
+                self._on_record(job, part, rank, message.record)
+            case protocol.Gone() if rank in part.ready:
+                if not self.conductor.is_over(job) and part.give_up_ns is None:
+                    # Its launcher knows more, and says it when it ends.
+                    self._give_up(job, f"rank {rank} has gone", EXIT_S)
+
+    def _on_record(self, job: int, part: Part, rank: int, record: Mapping[str, Any]) -> None:
+        """Keep a rank's record; an invalid one fails its job."""
+        context, over = self._context, self.conductor.is_over(job)
+        if why := unfit(context.workload, self._jobs[job], part, rank, record, context.origin_ns):
+            if not over:
+                self._fail(job, f"rank {rank} has handed in what is no record: {why}")
+            return
+        part.records[rank] = record
+        if len(part.records) == part.processes and not over:
+            if part.give_up_ns is not None:  # it was given up too soon
+                part.failure, part.give_up_ns = "", None
+            self._leave(job, part)
+            context.progress(f"job {job} has finished")
+
+    def lose(self, processors: tuple[int, ...], why: str) -> None:
+        """The processors of a node are gone, and with them the jobs that have begun there.
+
+        Jobs that have not begun are started anew where the policy places them now.
+        """
+        concerned = [job for job, part in self.parts.items() if set(part.placement) & set(processors)]
+        open_jobs = [job for job in concerned if not self.conductor.is_over(job)]
+        failed = tuple(job for job in open_jobs if self.parts[job].begun)
+        displaced = tuple(job for job in open_jobs if job not in failed)
+        for job in displaced:
+            self.parts[job] = Part()
+            self.discard(job)
+        node, now_ns = self._nodes.node_of[processors[0]], self._context.now_ns()
+        self._happened(events.Lost(node, processors, why, now_ns, failed, displaced))
+        for job in failed:
+            self._fail(job, why)
+
+    def _on_exit(self, job: int, mpiexec: Started, handle: Process) -> None:
+        """A job's launcher has ended: as it should, or before its time."""
+        self._loop.unwatch(handle)
+        handle.close()
+        part, directory = self.parts[job], self._context.directory
+        status = mpiexec.wait()
+        command = isinstance(self._jobs[job].program, Command)
+        if command:
+            part.output = launch.head(directory.log(f"job-{job}-out"))
+        if mpiexec is not part.mpiexec or (self.conductor.is_over(job) and (part.failure or not status)):
+            return
+        if command and not status and len(part.ready) == part.processes:
+            # The program has ended by itself; the agents' reports may be on their way.
+            self._give_up(job, "its launcher has ended and its ranks have not", REPORT_S)
+            return
+        logs = (directory.log(f"job-{job}-{stream}") for stream in ("err", "out"))
+        why = f"{part.failure}\nits launcher {launch.failed(status, *logs)}".lstrip()
+        if self._context.remote and not part.begun:
+            self._give_up(job, why, self._loss_s)
+        else:
+            self._fail(job, why)
+
+    def _give_up(self, job: int, why: str, patience_s: float) -> None:
+        """Fail a job after a while, or when more is known. One that has not begun may have lost its node."""
+        part = self.parts[job]
+        if self._context.remote and not part.begun:
+            patience_s = max(patience_s, self._loss_s)
+        part.failure, part.give_up_ns = why, time.monotonic_ns() + round(patience_s * 1e9)
+
+    def _fail(self, job: int, why: str) -> None:
+        """End a job and all its processes; the other jobs go on."""
+        part = self.parts[job]
+        part.failure, part.give_up_ns = part.failure or why, None
+        self.discard(job)
+        self._context.progress(f"job {job} has failed: {why.splitlines()[0]}")
+        self._leave(job, part)
+
+    def _leave(self, job: int, part: Part) -> None:
+        self._happened(events.Left(job, self._context.now_ns(), part.failure, part.records))
+
+    def _happened(self, event: events.Event) -> None:
+        """Have the conductor decide what follows from an event."""
+        self._context.note(event)
+        events.tell(self.conductor, event)
+
+    def discard(self, job: int) -> None:
+        """End all processes of a job, on every node."""
+        self._nodes.send(protocol.Discard(job))
+        self._discards.begin(job, time.monotonic_ns())
+
+    def reap(self, timeout_s: float) -> None:
+        """Wait for launchers that have been ended."""
+        launch.reap((part.mpiexec for part in self.parts.values()), timeout_s)

@@ -1,0 +1,69 @@
+"""The agent's contact with its driver: signs of life, their answers, and the run's clock."""
+
+from __future__ import annotations
+
+from coordinator.host.clock import Clock, Sample
+from coordinator.node.lease import BEAT_NS, Lease
+from coordinator.wire import protocol
+
+FIRST_EXCHANGES = 16
+"""Exchanges with the driver before a node joins, so that its clock is known."""
+
+JOIN_S = 5.0
+"""How long to look for the driver, which listens before it starts agents."""
+
+
+class Contact:
+    """Knows when to give a sign of life, and whether the driver still answers.
+
+    Args:
+        clock: of the run; it learns from each exchange with a driver on another host.
+        lease_s: how long the agent goes on without an answer.
+        same_clock: whether the driver is on this host.
+    """
+
+    def __init__(self, clock: Clock, lease_s: float, *, same_clock: bool) -> None:
+        self._clock = clock
+        self._lease_s = lease_s
+        self._lease_ns = round(lease_s * 1e9)
+        self._lease = Lease(clock.read_ns(), self._lease_ns, round(JOIN_S * 1e9))
+        self._same_clock = same_clock
+        self._missing = 1 if same_clock else FIRST_EXCHANGES
+
+    def due_ns(self) -> int:
+        """When ``silence`` and ``wants_beat`` must be asked next, on the node's clock."""
+        return self._lease.due_ns()
+
+    def silence(self) -> str:
+        """Why the driver counts as gone, in words; empty while it does not."""
+        if not self._lease.over(self._clock.read_ns()):
+            return ""
+        said, silence_s = ("not answered", JOIN_S) if self._missing > 0 else ("said nothing", self._lease_s)
+        return f"its driver has {said} for {silence_s:g} s"
+
+    def wants_beat(self, boundary_ns: int | None) -> bool:
+        """Whether to give a sign of life now; not just before ``boundary_ns``, where a slot ends."""
+        return self._lease.beat(self._clock.read_ns(), boundary_ns)
+
+    def beat(self, dropped: int) -> protocol.Beat:
+        """A sign of life to send at once."""
+        clock = self._clock
+        now_ns = clock.read_ns()
+        self._lease.beaten(now_ns)
+        offset_ns = clock.offset_ns(now_ns)
+        return protocol.Beat(now_ns, offset_ns, clock.uncertainty_ns(), clock.drift, clock.steps, dropped)
+
+    def learn(self, echo: protocol.Echo) -> int | None:
+        """Learn from the answer to a sign of life.
+
+        Returns how many more answers the agent needs to join: 0 once, then negative; None for what
+        cannot be an answer.
+        """
+        now_ns = self._clock.read_ns()
+        if not 0 <= now_ns - echo.sent_ns <= BEAT_NS + self._lease_ns:
+            return None
+        self._lease.renew(now_ns)
+        if not self._same_clock:
+            self._clock.learn(Sample.of(echo.sent_ns, echo.received_ns, echo.replied_ns, now_ns))
+        self._missing -= 1
+        return self._missing
