@@ -1,4 +1,4 @@
-"""One workload to run for real, and what came of it: plain values in, plain values out.
+"""One workload to run for real, and its result: plain values in, plain values out.
 
 The harness asks for a run with a :class:`Workload` and gets a :class:`Result`; everything
 between (launching, slots, clean-up) is the coordinator's own business.
@@ -26,7 +26,7 @@ Work = Program | Command | SequentialWork | InteractiveWork
 class ParallelJob:
     """A job of the workload: its number, what it runs, and its time of arrival.
 
-    ``estimate`` is what is known of its execution time, for policies that go by it.
+    ``estimate`` is an estimate of its execution time, for policies that use one.
     """
 
     number: int
@@ -96,7 +96,7 @@ class Workload:
 
 @dataclass(frozen=True)
 class JobResult:
-    """What became of one job. Times are nanoseconds since the start of the run.
+    """How one job ended. Times are nanoseconds since the start of the run.
 
     ``placement`` names the processor of each rank as the policy numbers them, from 0.
     ``start_ns`` and ``finish_ns`` are the first rank's first instruction and the last
@@ -138,11 +138,11 @@ class NodeResult:
         host: its own name.
         cores: ids of the cores used; the processors of the nodes are numbered one after another.
         priority: how promptly its agent was scheduled, in words.
-        offset_ns: what the run's clock was ahead of the node's CLOCK_MONOTONIC.
+        offset_ns: by how much the run's clock was ahead of the node's CLOCK_MONOTONIC.
         uncertainty_ns: by how much that may have been wrong, at worst.
         drift: how much faster the run's clock went, as a fraction.
         steps: how often one of the clocks jumped.
-        dropped: messages to or from it that were none.
+        dropped: lines to or from it that were no message.
         lost: why it was given up; empty if it was not.
     """
 
@@ -159,11 +159,11 @@ class NodeResult:
 
 @dataclass(frozen=True)
 class Result:
-    """What one run gave, complete also when it failed.
+    """The result of one run, complete also when it failed.
 
     ``ranks`` holds one record per rank that finished (``workloads.recorder``), its start and
     finish being nanoseconds since the start of the run too; ``failure`` is empty when every
-    job finished. ``warnings`` say what was amiss and did not keep it from going on.
+    job finished. ``warnings`` name troubles that did not end the run.
     """
 
     jobs: tuple[JobResult, ...]

@@ -10,7 +10,11 @@ import subprocess
 from contextlib import suppress
 from pathlib import Path
 
-_SCRIPT = 'read -r word || { rm -rf -- "$0"; flock -n "$1" rmdir -- "$1"; } 2> /dev/null'
+_SCRIPT = """read -r word && exit
+exec 9< "$1" && rm -rf -- "$0" && flock -n 9 && [ "$1" -ef /dev/fd/9 ] && rmdir -- "$1"
+"""
+# A run that begins now holds the lock of its parent directory. flock gets it as a descriptor: by name it
+# would make a file there if the directory had gone meanwhile.
 
 
 class Caretaker:

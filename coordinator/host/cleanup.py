@@ -1,4 +1,4 @@
-"""Undoing what runs have left: processes held, cgroups, shared memory, directories.
+"""Releasing a run: its processes, cgroups, shared memory and directory.
 
 One function releases one run, whoever calls it: the guardian at the end of every run, the
 driver to make sure, the agent when both are gone, and a person by ``lockstep clean``. It may be
@@ -14,10 +14,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from coordinator.host import mechanisms, processes
+from coordinator.host import identity, mechanisms, processes
 from coordinator.host.evidence import Evidence
 from coordinator.host.leftovers import leftovers
-from coordinator.host.processes import PROXIES
 from coordinator.host.rundir import RunDirectory
 
 SHARED_MEMORY = Path("/dev/shm")
@@ -25,15 +24,17 @@ SEGMENT = re.compile(r"mpich_sh|sm_segment\.|vader_segment\.|psm2_shm\.|ucx_shm_
 """How the MPI libraries name the segments that they make in SHARED_MEMORY."""
 
 TEMPORARY = Path("/tmp")
-TOPOLOGY = "hydra_hwloc_xmlfile_*"
-"""How Hydra's proxies name the files that they make in TEMPORARY, whatever TMPDIR says."""
+TOPOLOGY = re.compile("hydra_hwloc_xmlfile_")
+"""How Hydra's proxies name what they make in TEMPORARY, whatever TMPDIR says, when a first rank asks for it:
+a description of the host, which they have open until they end, and leave behind if they are killed or a
+rank aborts. A rank that does not find it looks at the host itself."""
 
 PATIENCE_S = 0.25
-"""How long to wait for what is still in use, by dying processes or by other programs."""
+"""How long to wait for files that dying processes or other programs still use."""
 
 
 FILE_TIMES_S = 0.01
-"""By how much the time of a file may be behind the clock: it is that of the last tick of the kernel."""
+"""File times lag the clock by up to a tick of the kernel."""
 
 
 def release(directory: RunDirectory, spare: Collection[int] = ()) -> list[str]:
@@ -52,13 +53,14 @@ def release(directory: RunDirectory, spare: Collection[int] = ()) -> list[str]:
         lambda: _add_earliest(directory.run, times_s),
         lambda: _end(directory.run, spare, Evidence.of(notes, groups)),
         lambda: _remove_cgroups(groups),
-        lambda: _remove_segments(times_s),
-        lambda: _remove_topologies(times_s),
+        lambda: _remove_files(
+            times_s, [known for note in notes if (known := identity.meant(note.get("launcher")))]
+        ),
         lambda: [f"removed directory {directory}"] if directory.remove() else [],
     ]
     did = []
     for step in steps:
-        # Whatever fails, what follows is still due, and nobody is left to whom the failure matters more.
+        # A failed step must not keep the following ones from being done; nobody else will do them.
         try:
             did += list(step())
         except Exception as error:
@@ -109,17 +111,10 @@ def _remove_cgroups(groups: Iterable[Path]) -> Iterator[str]:
             yield f"thawed and removed cgroup {group}"
 
 
-def _remove_segments(times_s: Iterable[float]) -> Iterator[str]:
+def _remove_files(times_s: Iterable[float], launchers: Iterable[tuple[int, int]]) -> Iterator[str]:
+    spare = {pid for pid, start in launchers if (found := identity.stat(pid)) and found.start == start}
     for since_s in times_s:
-        for path in remove_segments(since_s):
-            yield f"removed shared memory {path}"
-
-
-def _remove_topologies(times_s: Iterable[object]) -> Iterator[str]:
-    for since_s in times_s:
-        if not isinstance(since_s, float):
-            continue
-        for path in remove_topologies(since_s):
+        for path in remove_files(since_s, spare):
             yield f"removed {path}"
 
 
@@ -143,15 +138,17 @@ def clean(everything: bool = False) -> list[str]:
     return did
 
 
-def remove_segments(since_s: float, patience_s: float = PATIENCE_S) -> list[Path]:
-    """Remove MPI segments of this user made since then that no process maps or has open.
+def remove_files(since_s: float, spare: Collection[int] = (), patience_s: float = PATIENCE_S) -> list[Path]:
+    """Remove what MPI has made for this user since then and no process maps or has open.
 
-    A process that is being killed holds them for a moment longer than it shows its mark.
+    Pids in ``spare`` do not count: of launchers that only this run was started by.
+
+    A process that is being killed holds it for a moment longer than it shows its mark.
     """
     deadline = time.monotonic() + patience_s
     removed: list[Path] = []
-    while candidates := _segments(since_s):
-        used = _used()
+    while candidates := _files(SHARED_MEMORY, SEGMENT, since_s) | _files(TEMPORARY, TOPOLOGY, since_s):
+        used = _used(spare)
         for path, place in candidates.items():
             if place not in used:
                 path.unlink(missing_ok=True)
@@ -162,64 +159,31 @@ def remove_segments(since_s: float, patience_s: float = PATIENCE_S) -> list[Path
     return removed
 
 
-def remove_topologies(since_s: float, patience_s: float = PATIENCE_S) -> list[Path]:
-    """Remove the files of this user made since then in which Hydra's proxies describe a host to their ranks.
-
-    A proxy removes its own at its end, but not if it is killed. Which one a file belongs to
-    nobody knows, so all stay while some proxy of this user lives.
-    """
-    deadline = time.monotonic() + patience_s
-    while found := [path for path in TEMPORARY.glob(TOPOLOGY) if _made(path, since_s)]:
-        if not _proxies():
-            for path in found:
-                path.unlink(missing_ok=True)
-            return found
-        if time.monotonic() > deadline:
-            break
-        time.sleep(0.05)
-    return []
-
-
-def _made(path: Path, since_s: float) -> bool:
-    try:
-        status = path.lstat()
-    except FileNotFoundError:
-        return False
-    return status.st_uid == os.getuid() and status.st_ctime >= since_s
-
-
-def _proxies() -> bool:
-    """Whether this user has a proxy of Hydra here."""
-    for process in Path("/proc").iterdir():
-        with suppress(OSError):
-            ours = process.name.isdigit() and process.stat().st_uid == os.getuid()
-            if ours and (process / "comm").read_bytes().strip() == PROXIES[0]:
-                return True
-    return False
-
-
-def _segments(since_s: float) -> dict[Path, tuple[int, int]]:
-    """Segments, with device and inode of each."""
+def _files(folder: Path, names: re.Pattern[str], since_s: float) -> dict[Path, tuple[int, int]]:
+    """Files of this user made in a folder since then, with device and inode of each."""
     found = {}
-    for path in SHARED_MEMORY.iterdir() if SHARED_MEMORY.is_dir() else ():
+    for path in folder.iterdir() if folder.is_dir() else ():
+        if not names.match(path.name):
+            continue
         try:
             status = path.lstat()
         except FileNotFoundError:
             continue
-        if SEGMENT.match(path.name) and status.st_uid == os.getuid() and status.st_ctime >= since_s:
+        if status.st_uid == os.getuid() and status.st_ctime >= since_s:
             found[path] = (status.st_dev, status.st_ino)
     return found
 
 
-def _used() -> set[tuple[int, int]]:
-    """Device and inode of what some process maps of shared memory, or has open; names say little.
+def _used(spare: Collection[int]) -> set[tuple[int, int]]:
+    """Device and inode of every such file that a process maps or has open.
 
-    Anybody can have a file of the same name in a mount namespace.
+    Names would say little: in a mount namespace anybody can have a file of the same name.
     """
     used: set[tuple[int, int]] = set()
-    for process in Path("/proc").iterdir():
-        if not process.name.isdigit():
+    for pid in identity.pids():
+        if pid in spare:
             continue
+        process = Path(f"/proc/{pid}")
         try:
             for line in (process / "maps").read_bytes().splitlines():
                 if bytes(SHARED_MEMORY) in line:
@@ -229,7 +193,7 @@ def _used() -> set[tuple[int, int]]:
             for link in (process / "fd").iterdir():
                 with suppress(OSError):
                     # Only there: to look at a file of a server that is gone takes for ever.
-                    if link.readlink().is_relative_to(SHARED_MEMORY):
+                    if link.readlink().parent in (SHARED_MEMORY, TEMPORARY):
                         status = link.stat()
                         used.add((status.st_dev, status.st_ino))
         except OSError:

@@ -27,7 +27,7 @@ ANCHORS = 32
 
 @dataclass(frozen=True)
 class Sample:
-    """One exchange: when it was, on this clock, and what it tells of the other. Nanoseconds."""
+    """One exchange: its time on this clock, the offset of the other, the round trip. Nanoseconds."""
 
     at_ns: int
     offset_ns: int
@@ -95,7 +95,7 @@ class Clock:
         if self._best is not None:
             surprise_ns = abs(sample.offset_ns - self.offset_ns(sample.at_ns))
             if surprise_ns > self._doubt_ns(self._best, sample.at_ns) + sample.trip_ns / 2:
-                # No division of the trip explains this: what was known is of another clock.
+                # No division of the trip explains this: a clock has jumped, and old samples mean nothing.
                 self._samples.clear()
                 self._anchors.clear()
                 self.drift = 0.0

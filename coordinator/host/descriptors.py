@@ -1,6 +1,6 @@
 """How many descriptors driver and agent may have: as many as the user's hard limit allows.
 
-What they start has the limit that they were started with: a program may go through all that it might have.
+Processes that they start get the former limit: some programs go through all descriptors that they might have.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Ending what there is of single jobs while everything else goes on."""
+"""Ending the processes of single jobs while the run goes on."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from coordinator.host.rundir import RunDirectory
 
 
 class Discards:
-    """Ends jobs' processes on this host in steps, none of which waits.
+    """Ends jobs' processes on this host in steps that never wait.
 
-    The kernel may take seconds to end a process, and a driver that waited for it so long would be
-    taken for dead by its agents.
+    The kernel may take seconds to end a process. If the driver waited so long, its agents would
+    take it for dead.
 
     Args:
         directory: of the run.
-        warn: is told of processes that would not end.
+        warn: hears of processes that do not end.
     """
 
     def __init__(self, directory: RunDirectory, warn: Callable[[str], None]) -> None:

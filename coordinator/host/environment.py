@@ -1,4 +1,4 @@
-"""The environment of what a run starts: what is needed and known, not whatever is there.
+"""The environment of the processes of a run: known variables only, not all that are there.
 
 A forgotten variable of a shell changes a measurement, and those of an MPI job around us
 would tell our own launchers that they are part of it.

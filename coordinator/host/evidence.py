@@ -1,9 +1,9 @@
-"""What says that a process belongs to a run, besides the mark that it carries.
+"""Evidence that a process belongs to a run, besides the mark that it carries.
 
-A mark is not always to be read: a program that may only be executed hides its environment, and
-one that gives itself a title overwrites it. So the journal names what was started or taken over;
-what is below such a process is of the run as well, and so is its session, into which nobody gets
-who does not descend from the process that leads it; and the run's control group.
+A mark cannot always be read: a program that may only be executed hides its environment, and
+one that gives itself a title overwrites it. So the journal names every process that the run has
+started or taken over. To the run belong also their descendants; their sessions, which only
+descendants of the leader can join; and all processes in the run's control group.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from coordinator.host import identity
 from coordinator.host.identity import Stat
 
 
-class Known(NamedTuple):
+class JournaledProcess(NamedTuple):
     """A process that the journal names, and its job, if it is of one."""
 
     pid: int
@@ -31,7 +31,7 @@ class Known(NamedTuple):
 class Evidence:
     """Processes that a journal names, and control groups that were made for processes of the run alone."""
 
-    known: tuple[Known, ...] = ()
+    known: tuple[JournaledProcess, ...] = ()
     groups: tuple[Path, ...] = ()
 
     @classmethod
@@ -41,7 +41,7 @@ class Evidence:
         for note in notes:
             if process := identity.meant(note.get("process")):
                 job = note.get("job")
-                known.append(Known(*process, job if type(job) is int else None))
+                known.append(JournaledProcess(*process, job if type(job) is int else None))
         return cls(tuple(known), tuple(dict.fromkeys(groups)))
 
     def belonging(
@@ -52,7 +52,7 @@ class Evidence:
         Args:
             table: all processes.
             marked: those that carry the mark.
-            others: those that do not belong to it, whatever else is said.
+            others: those that certainly do not belong to it.
             job: which one; None for the run.
         """
         known = [one for one in self.known if job in (None, one.job)]

@@ -1,10 +1,9 @@
-"""The guardian: outlives the agent, and undoes the run when the agent is gone.
+"""The guardian: outlives the agent, and releases the run when the agent is gone.
 
 ``python -P -m coordinator.host.guardian DIRECTORY FD TIMES`` waits until its end of a socket pair
-closes, however the agent ended, and releases the run. There is no other way to end a run, so
-the way that matters when all goes wrong is exercised every time. An agent that is stopped
-itself says nothing either: if it owes a sign of life, the guardian waits no longer than the
-lease for one.
+closes, however the agent ended, and releases the run. Every run ends in this way, so the way that
+matters after a crash is exercised every time. A stopped agent does not close its end: with a
+lease, the guardian also releases the run if it hears nothing for that long.
 """
 
 from __future__ import annotations
@@ -108,7 +107,7 @@ def main(path: str, descriptor: str, times: str) -> None:
     with prompt(), socket.socket(fileno=int(descriptor)) as watched:
         lease_s, patience_s = json.loads(times)
         watched.settimeout(lease_s)
-        with suppress(OSError):  # the end of the lease among them, and of whom it watches before it is up
+        with suppress(OSError):  # also when the lease is over, or the agent has ended already
             watched.send(b"\n")
             while watched.recv(64):
                 pass

@@ -1,4 +1,4 @@
-"""What the kernel says of processes, and names by which one is told from any later one of the same pid.
+"""The kernel's view of a process, and names that tell it from any later one with the same pid.
 
 A pid means something only beside the start of the process, on one boot, in one namespace of pids;
 the start is told in the clock of a namespace of time.
@@ -24,7 +24,7 @@ class Stat(NamedTuple):
         parent: its pid.
         session: the pid of the process that leads it.
         start: in clock ticks since the boot.
-        beginning: whether it is just becoming another program, whose environment is not to be seen yet; false
+        beginning: whether it is becoming another program, whose environment cannot be read yet; false
             for a process that we may not look into.
     """
 
@@ -54,7 +54,7 @@ def start_s(process: Stat) -> float:
 
 
 def pids() -> list[int]:
-    """All processes that are to be seen."""
+    """All processes that we can see."""
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208 - a third of the time
 
 
@@ -70,6 +70,16 @@ def meant(name: object) -> tuple[int, int] | None:
     return (int(found[2]), int(found[3])) if found and found[1] == _here() else None
 
 
+def lives(name: str) -> bool | None:
+    """Whether the process of that name lives; None if that cannot be known from here."""
+    process = meant(name)
+    if process is None:
+        return None
+    pid, start = process
+    found = stat(pid)
+    return found is not None and found.start == start and found.state not in "ZX"
+
+
 def boot() -> str:
     """What tells the time since this host was started from any other."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -78,9 +88,7 @@ def boot() -> str:
 @functools.cache
 def _here() -> str:
     """What pids and times are true of: a boot, and two namespaces."""
-    return ",".join(
-        [Path("/proc/sys/kernel/random/boot_id").read_text().strip(), *map(_space, ("pid", "time"))]
-    )
+    return ",".join([boot(), *map(_space, ("pid", "time"))])
 
 
 def _space(kind: str) -> str:

@@ -1,6 +1,6 @@
-"""The journal of a run: what has to be undone, a line of JSON each, written before it is done.
+"""The journal of a run: a line of JSON for each thing to undo, written before the thing is done.
 
-Only its user can write to it, and who reads it believes it no more than that.
+Only its user can write to it; readers check every line all the same.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 MOST_BYTES = 1 << 24
-"""So much of a journal is read: several times what the largest run writes."""
+"""Readers stop here; the largest run writes a fraction of it."""
 
 
 class Journal:
@@ -37,7 +37,7 @@ class Journal:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._path))
 
     def entries(self) -> list[dict[str, Any]]:
-        """The lines, whatever they say; none if it is gone."""
+        """All lines that are JSON objects; none if the journal is gone."""
         try:
             with self._opened(os.O_RDONLY) as descriptor:
                 regular = stat.S_ISREG(os.fstat(descriptor).st_mode)

@@ -1,8 +1,8 @@
-"""Which runs are left behind: those whose driver has ended, not those that only look so from here.
+"""Finding runs that are left behind: their driver has ended, and does not only look so from here.
 
-The lock of a run's directory tells, if the directory can be seen. It may lie in the mount
-namespace of its run, as in a container or a job with a /tmp of its own; then it is looked at
-through the run's processes. Where it is gone, the keeper that they name tells.
+The lock of a run's directory tells whether its driver lives. The directory may lie in another mount
+namespace, as in a container or a job with a /tmp of its own; then we look at it through the run's
+processes. Where the directory is gone, the keeper that the processes name tells.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from coordinator.host import keeper, processes
-from coordinator.host.rundir import RUN_ID, RunDirectory, home, locked_home
+from coordinator.host import identity, processes
+from coordinator.host.rundir import RUN_ID, RunDirectory
+from coordinator.host.runs_home import home, locked_home
 
 UNSEEN = (
     "of its processes, since neither its directory can be seen from here nor whether its driver lives; "
@@ -22,7 +23,7 @@ UNSEEN = (
 
 
 @dataclass
-class _Run:
+class _FoundRun:
     """What there is of a run: its directory, and for each process the keeper that it names."""
 
     directory: RunDirectory | None = None
@@ -33,7 +34,7 @@ class _Run:
         """Whether its driver is alive; None if that cannot be known."""
         if self.directory is not None:
             return self.directory.in_use()
-        verdicts = {keeper.lives(name) for name in self.keepers}
+        verdicts = {identity.lives(name) for name in self.keepers}
         return True if True in verdicts else False if False in verdicts else None
 
 
@@ -58,16 +59,16 @@ def leftovers(everything: bool) -> Iterator[tuple[list[RunDirectory], list[str]]
         yield found, unknown
 
 
-def _runs(parent: Path, stack: ExitStack) -> dict[str, _Run]:
+def _runs(parent: Path, stack: ExitStack) -> dict[str, _FoundRun]:
     """All runs of this user that have a directory in ``parent``, or a process."""
     found = map(RunDirectory, parent.iterdir())
-    runs = {directory.run: _Run(directory) for directory in found if directory.ours}
+    runs = {directory.run: _FoundRun(directory) for directory in found if directory.ours}
     for pid, variables in processes.marked().items():
         name = variables[processes.RUN]
         if not RUN_ID.fullmatch(name):
             continue
-        run = runs.setdefault(name, _Run())
-        run.keepers.append(variables.get(keeper.KEEPER, ""))
+        run = runs.setdefault(name, _FoundRun())
+        run.keepers.append(variables.get(processes.KEEPER, ""))
         # The path that a process carries tells of runs made under another runtime directory.
         named = RunDirectory(Path(variables.get(processes.DIRECTORY, "")))
         if run.directory is None and named.run == name:

@@ -1,4 +1,4 @@
-"""Keeping the output of what a run starts from filling the disk."""
+"""Keeping the output files of a run from filling the disk."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from coordinator.host.launch import HEAD_BYTES, TAIL_BYTES
 from coordinator.host.rundir import RunDirectory
 
 LOG_BYTES = 1 << 26
-"""What takes more room loses its middle."""
+"""A longer file loses its middle."""
 
 PERIOD_NS = 250_000_000
 """From one look at the sizes to the next, if somebody is awake."""
@@ -22,7 +22,7 @@ class Logs:
 
     Args:
         directory: of the run.
-        warn: is told, once of each, that a file does not hold everything.
+        warn: hears once of each file that does not hold everything.
     """
 
     def __init__(self, directory: RunDirectory, warn: Callable[[str], None]) -> None:
@@ -44,7 +44,7 @@ class Logs:
 
 
 def shorten(path: Path) -> bool:
-    """Give back what a file takes between its beginning and its end, if that is too much; whether it was.
+    """Free the middle of a file if the file takes too much room; returns whether it did.
 
     Whoever writes to it goes on at the same offset, so a hole takes the place of the middle. What is
     written in the microseconds of the cut may be lost.

@@ -22,9 +22,11 @@ from coordinator.host.evidence import NOTHING, Evidence
 RUN = "LOCKSTEP_RUN"
 JOB = "LOCKSTEP_JOB"
 DIRECTORY = "LOCKSTEP_DIRECTORY"
+KEEPER = "LOCKSTEP_KEEPER"
+"""Variables of every process of a run; the keeper is the process that holds the run's lock, by its name."""
 
 PROXIES = (b"hydra_pmi_proxy", b"prted", b"orted")
-"""What the launchers leave on a node to start ranks, as the kernel names it."""
+"""The kernel's names of the launchers' proxies, which start the ranks on each node."""
 
 GRACE_S = 2.0
 """How long a process may take to follow SIGTERM before SIGKILL."""
@@ -40,7 +42,7 @@ BEGINNING_S = 0.25
 class Process:
     """A handle on one process, which a reused pid cannot turn to another one; it may be at hand already.
 
-    ``family`` says that what is done to it is meant for its descendants as well.
+    ``family`` says that what is done to it shall be done to its descendants as well.
 
     Raises:
         ProcessLookupError: if there is no such process.
@@ -80,7 +82,7 @@ def descendants(pid: int) -> Iterator[Process]:
     Parents come first; each handle is closed after use. While ``pid`` is stopped it makes no more
     of them. A daemon that gave up its parent is none.
     """
-    for child in _children(pid):
+    for child in children(pid):
         try:
             process = Process(child)
         except ProcessLookupError:
@@ -90,7 +92,8 @@ def descendants(pid: int) -> Iterator[Process]:
         yield from descendants(child)
 
 
-def _children(pid: int) -> Iterator[int]:
+def children(pid: int) -> Iterator[int]:
+    """The pids of the children of ``pid``."""
     tasks = f"/proc/{pid}/task"
     with suppress(OSError):
         for thread in os.listdir(tasks):  # noqa: PTH208 - in the midst of a change of slot
@@ -197,9 +200,9 @@ def ending(
 ) -> Generator[tuple[Process, float], None, tuple[int, int]]:
     """End the processes of a run or job: SIGTERM, grace, SIGKILL; also the stopped ones.
 
-    And their parents, if those are what a launcher leaves on a node to start its ranks: cut off
-    from their launcher, they would wait for it. Who was found once is held until it has ended,
-    since what told that it belongs to the run may end before.
+    It ends also their parents, if those are a launcher's proxies, which would wait for ever for a
+    launcher that is gone. It holds each process that it has found until that has ended, since the
+    evidence that it belongs to the run may vanish before.
 
     Yields a process for whose end to wait, and for how many seconds at most, before the next step.
     Returns how many were ended and how many would not end even so.
@@ -245,7 +248,7 @@ def _hold(held: dict[int, Process], found: Iterable[Process]) -> None:
 
 
 def _ask(process: Process, signals: Sequence[signal.Signals]) -> None:
-    """Send signals, whatever becomes of each.
+    """Send signals, even if one cannot be sent.
 
     SIGCONT comes last in any case: continued after the others are pending, a stopped process ends
     before it executes anything.

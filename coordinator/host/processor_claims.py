@@ -26,7 +26,7 @@ RANGES = 8
 HIGHEST = 1 << 16
 
 
-class Claim:
+class ProcessorClaim:
     """Says that a run uses these processors, until it is closed or its process ends."""
 
     def __init__(self, run: str, processors: Iterable[int]) -> None:

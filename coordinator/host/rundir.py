@@ -14,22 +14,22 @@ import re
 import secrets
 import shutil
 import socket
-import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from coordinator.host import identity, keeper
+from coordinator.host import identity
 from coordinator.host.caretaker import Caretaker
 from coordinator.host.journal import Journal
 from coordinator.host.ownership import check_own, check_way
-from coordinator.host.processes import DIRECTORY, RUN
+from coordinator.host.processes import DIRECTORY, KEEPER, RUN
+from coordinator.host.runs_home import as_input, home, locked, locked_home, remove_home
 from workloads.validation import InputError
 
 HEAD_START_S = 30.0
-"""By how much ranks may be ahead of the agent of their node."""
+"""How much earlier than the agent of their node ranks may start."""
 
 RUN_ID = re.compile("[0-9a-f]{8}")
 """How runs are named."""
@@ -38,25 +38,8 @@ SOCKET_PATH_BYTES = 107
 """The longest path of a UNIX socket (sun_path less its final zero)."""
 
 
-def home() -> Path:
-    """The directory of all runs of this user; it may not exist yet.
-
-    Raises:
-        InputError: if there is no directory for temporary files.
-    """
-    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
-    if not (runtime and Path(runtime).is_dir() and os.access(runtime, os.W_OK)):
-        try:
-            runtime = tempfile.gettempdir()
-        except FileNotFoundError as error:
-            raise InputError(
-                "TMPDIR", os.environ.get("TMPDIR"), str(error), "name one that you can write to"
-            ) from error
-    return Path(runtime) / f"lockstep-{os.getuid()}"
-
-
 def this_host() -> str:
-    """Its name, and what tells it from others of that name: when it was started."""
+    """Its name, and the id of its boot, which tells it from others of that name."""
     return f"{socket.gethostname()} {identity.boot()}"
 
 
@@ -95,7 +78,7 @@ class RunDirectory:
                 f"a socket below it must have a path of at most {SOCKET_PATH_BYTES} bytes",
                 "set XDG_RUNTIME_DIR or TMPDIR to a directory with a shorter path",
             )
-        with locked_home(), _as_input(parent):
+        with locked_home(), as_input(parent):
             directory._make(time.time())
         return directory
 
@@ -104,11 +87,11 @@ class RunDirectory:
         """The directory at ``path``: the driver's, or on another host one made and locked here.
 
         Raises:
-            OtherHostError: if it is that of another host, with which this one shares its files.
+            OtherHostError: if another host made it, which shares its files with this one.
             OSError: if it can be neither used nor made, or somebody else could change it.
         """
         directory = cls(path)
-        with _locked(path.parent):
+        with locked(path.parent):
             if path.exists():
                 check_own(path)
                 directory._check_host()
@@ -164,7 +147,7 @@ class RunDirectory:
 
     @property
     def history(self) -> Path:
-        """What a driver of several nodes leaves for another one (``coordinator.drive.run_log``)."""
+        """The log that a driver of several nodes leaves for another one (``coordinator.drive.run_log``)."""
         return self.path / "history"
 
     @property
@@ -176,8 +159,8 @@ class RunDirectory:
     def marks(self) -> dict[str, str]:
         """Variables that every process of the run carries."""
         ours = {RUN: self.run, DIRECTORY: str(self.path), "TMPDIR": str(self.temporary)}
-        known = os.environ.get(keeper.KEEPER) if self._lock is None else keeper.name()
-        return ours | ({keeper.KEEPER: known} if known else {})
+        known = os.environ.get(KEEPER) if self._lock is None else identity.name(os.getpid())
+        return ours | ({KEEPER: known} if known else {})
 
     def log(self, name: str) -> Path:
         """Where the output of the part called ``name`` goes."""
@@ -207,6 +190,11 @@ class RunDirectory:
         with suppress(OSError):
             if name := identity.name(pid):
                 self.note(process=name, job=job)
+
+    def note_launcher(self, pid: int) -> None:
+        """Note a launcher outside the run: what it has made for a program of the run belongs to the run."""
+        with suppress(OSError):
+            self.note(launcher=identity.name(pid))
 
     def notes(self) -> list[dict[str, Any]]:
         """The lines of the journal, whatever they say; none if it is gone."""
@@ -306,7 +294,7 @@ class RunDirectory:
         """Remove the directory with all that is in it; returns whether there was one.
 
         Raises:
-            OSError: if something of it is left.
+            OSError: if a part of it cannot be removed.
         """
         if not self.path.exists():
             remove_home(self.path.parent)
@@ -322,68 +310,3 @@ class RunDirectory:
             raise OSError(errno.ENOTEMPTY, "it is still there, or something in it", str(self))
         remove_home(self.path.parent)
         return True
-
-
-def remove_home(parent: Path) -> None:
-    """Remove the directory of all runs if there is none in it, and nobody is about to make one."""
-    with suppress(OSError):
-        descriptor = os.open(parent, os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.path.samestat(os.fstat(descriptor), parent.stat()):
-                parent.rmdir()
-        finally:
-            os.close(descriptor)
-
-
-@contextmanager
-def locked_home() -> Iterator[Path]:
-    """Keep others from creating runs, so that a directory just made is not taken for a leftover.
-
-    Raises:
-        InputError: if the directory of all runs cannot be made, or is not ours alone.
-    """
-    parent = home()
-    with ExitStack() as stack:
-        with _as_input(parent):
-            stack.enter_context(_locked(parent))
-        yield parent
-
-
-@contextmanager
-def _locked(parent: Path) -> Iterator[None]:
-    """As ``locked_home``, for a directory of all runs wherever it is; raises OSErrors."""
-    while True:
-        check_way(parent.parent)
-        with suppress(FileExistsError):
-            parent.mkdir(mode=0o700)
-        try:
-            check_own(parent)
-            descriptor = os.open(parent, os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY)
-        except FileNotFoundError:  # the last run of another process has removed it
-            continue
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            if parent.exists() and os.path.samestat(os.fstat(descriptor), parent.stat()):
-                try:
-                    yield
-                finally:
-                    with suppress(OSError):  # there is a run in it
-                        parent.rmdir()
-                return
-        finally:
-            os.close(descriptor)
-
-
-@contextmanager
-def _as_input(parent: Path) -> Iterator[None]:
-    """Say of what goes wrong with the directory of all runs which variable can help."""
-    try:
-        yield
-    except OSError as error:
-        raise InputError(
-            "XDG_RUNTIME_DIR",
-            str(parent.parent),
-            f"no place for runs: {error}",
-            "set XDG_RUNTIME_DIR or TMPDIR to a directory of your own",
-        ) from error

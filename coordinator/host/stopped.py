@@ -1,10 +1,12 @@
-"""Noticing processes of a run that are stopped, but not by the run."""
+"""Noticing what others do to processes of a run: stop them, or end those that a launcher waits for."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from coordinator.host import identity
+from coordinator.host.processes import children
 
 if TYPE_CHECKING:
     from coordinator.host.launch import Started
@@ -12,16 +14,20 @@ if TYPE_CHECKING:
 LOOK_NS = 500_000_000
 """From one look at the launchers to the next."""
 
+BEREFT_NS = 10_000_000_000
+"""A launcher without a living child for so long has lost it, and may wait for it for ever."""
+
 
 class Stopped:
-    """Remembers what has been told."""
+    """Remembers which stopped processes it has reported."""
 
     def __init__(self) -> None:
         self._told: set[int] = set()
 
     def look(self, what: str, pid: int) -> str:
-        """What there is to tell of a process: that it is stopped, and was not when it was looked at last."""
-        if _state(pid)[0] != "T":
+        """A sentence if the process is stopped, and was not at the last look; else nothing."""
+        process = identity.stat(pid)
+        if process is None or process.state != "T":
             self._told.discard(pid)
             return ""
         if pid in self._told:
@@ -34,46 +40,46 @@ class Launchers:
     """Looks at the launchers of jobs now and then.
 
     Args:
-        warn: is told.
-        wrapped: whether what was started is a shell that keeps the launcher's status.
+        warn: hears of each stopped launcher.
+        wrapped: whether each was started by a shell that keeps its status.
     """
 
     def __init__(self, warn: Callable[[str], None], *, wrapped: bool) -> None:
         self._warn = warn
         self._wrapped = wrapped
         self._stopped = Stopped()
+        self._alone_ns: dict[int, int] = {}
         self._due_ns = 0
 
-    def look(self, now_ns: int, launchers: Mapping[int, Started | None]) -> None:
-        """Tell of those that somebody has stopped, unless they were looked at a moment ago."""
+    def look(self, now_ns: int, launchers: Mapping[int, Started | None]) -> list[int]:
+        """Report those that somebody has stopped; does nothing within LOOK_NS of the last look.
+
+        Returns the jobs whose launchers live, and have had no living child for BEREFT_NS.
+        """
         if now_ns < self._due_ns:
-            return
+            return []
         self._due_ns = now_ns + LOOK_NS
+        bereft = []
         for job, launcher in launchers.items():
             if launcher is None:
                 continue
-            for pid in (launcher.pid, *(children(launcher.pid) if self._wrapped else ())):
+            pids = [launcher.pid, *(children(launcher.pid) if self._wrapped else ())]
+            for pid in pids:
                 if text := self._stopped.look(f"the launcher of job {job}", pid):
                     self._warn(text)
+            if launcher.poll() is not None or any(map(_lives, children(pids[-1]))):
+                self._alone_ns.pop(launcher.pid, None)
+            elif now_ns - self._alone_ns.setdefault(launcher.pid, now_ns) >= BEREFT_NS:
+                bereft.append(job)
+        return bereft
+
+
+def _lives(pid: int) -> bool:
+    process = identity.stat(pid)
+    return process is not None and process.state not in "ZX"
 
 
 def parent(pid: int) -> int:
     """The pid of the parent of a process; 0 if it has gone."""
-    return _state(pid)[1]
-
-
-def children(pid: int) -> list[int]:
-    """The pids of the children of a process."""
-    try:
-        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_bytes().split()]
-    except OSError:
-        return []
-
-
-def _state(pid: int) -> tuple[str, int]:
-    """The state letter and the parent of a process; none if it has gone."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-        return fields[0].decode(), int(fields[1])
-    except (OSError, IndexError):
-        return "", 0
+    process = identity.stat(pid)
+    return process.parent if process else 0
