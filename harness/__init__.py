@@ -1,4 +1,4 @@
-"""Experiments and answers: what to run, how often, what is kept, and what it says."""
+"""Experiments and answers: plans, records, simulations, analysis, reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The console script, also ``python -m harness``: what takes time is imported with signals in mind."""
+"""The console script, also ``python -m harness``: it handles signals while the rest is imported."""
 
 from __future__ import annotations
 

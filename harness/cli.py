@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 DONE, FAILED, BAD_INPUT = 0, 1, 2
 WIDTH_WITHOUT_TERMINAL = 120
+AGAIN_S = 0.01
+"""How soon an interruption comes again that nobody could pass on."""
 
 
 class _CommandParser(argparse.ArgumentParser):
@@ -99,13 +101,11 @@ def _ended(options: argparse.Namespace) -> int:
         with _interruptible():
             return _answered(options)
     except KeyboardInterrupt as interruption:
-        _complain(str(interruption) if isinstance(interruption, Interrupted) else "interrupted")
-        return INTERRUPTED
+        return _interrupted(str(interruption) if isinstance(interruption, Interrupted) else "interrupted")
     except SystemExit as end:
         if end.code not in [128 + signum for signum in ENDING_SIGNALS]:
             return int(end.code or 0)  # rich ends so when nobody reads
-        _complain("interrupted")
-        return INTERRUPTED
+        return _interrupted("interrupted")
     except BrokenPipeError:  # whoever reads our output has seen enough
         _abandon(sys.stdout)
         return FAILED
@@ -165,6 +165,15 @@ def _flushed(status: int) -> int:
     return status
 
 
+def _interrupted(message: str) -> int:
+    _complain(message)
+    try:
+        sys.stdout.flush()
+    except OSError:  # Python would end with a status of its own
+        _abandon(sys.stdout)
+    return INTERRUPTED
+
+
 def _unwritten(error: OSError) -> int:
     _abandon(sys.stdout)
     _complain(f"cannot write the results to standard output: {error.strerror}; what is recorded is safe")
@@ -178,7 +187,10 @@ def _abandon(stream: TextIO) -> None:
 
 
 class _Bearing:
-    """Standard error; when it can no longer be written to, nothing ends for that."""
+    """Standard error; when it can no longer be written to, nothing ends for that.
+
+    What it still holds would fail again at the end, and Python would end with a status of its own.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -220,27 +232,41 @@ def _watcher(console: Console) -> Any:
 
 
 def _complain(message: str) -> None:
-    with suppress(OSError, AttributeError):  # of a terminal that has been closed, or never was
-        sys.stderr.write(f"lockstep: {message}\n")
-        sys.stderr.flush()
+    if sys.stderr is not None:
+        error = _Bearing(sys.stderr)
+        error.write(f"lockstep: {message}\n")
+        error.flush()
 
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Turn the first ending signal into KeyboardInterrupt, and ignore more while we clean up."""
+    """Turn the first ending signal into KeyboardInterrupt, and ignore more while we clean up.
+
+    A finalizer or a callback that the signal happens to meet swallows the exception: then it comes again.
+    """
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         for other in ENDING_SIGNALS:
             signal.signal(other, signal.SIG_IGN)
         raise KeyboardInterrupt
 
-    before = {number: signal.getsignal(number) for number in ENDING_SIGNALS}
+    def swallowed(unraisable: Any) -> None:
+        if unraisable.exc_type is KeyboardInterrupt:
+            signal.setitimer(signal.ITIMER_REAL, AGAIN_S)
+        else:
+            sys.__unraisablehook__(unraisable)
+
+    before = {number: signal.getsignal(number) for number in (*ENDING_SIGNALS, signal.SIGALRM)}
+    hook = sys.unraisablehook
     try:
-        for number in ENDING_SIGNALS:
-            if before[number] is not signal.SIG_IGN:  # as under nohup
+        for number, handler in before.items():
+            if handler is not signal.SIG_IGN:  # as under nohup
                 signal.signal(number, interrupt)
+        sys.unraisablehook = swallowed
         yield
     finally:
+        sys.unraisablehook = hook
+        signal.setitimer(signal.ITIMER_REAL, 0)
         for number, handler in before.items():
             signal.signal(number, handler)
 

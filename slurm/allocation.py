@@ -11,7 +11,7 @@ _COUNT = re.compile(r"(\d+)(?:\(x(\d+)\))?")
 
 
 def inside(environment: Mapping[str, str]) -> bool:
-    """Whether there is one."""
+    """Whether there is an allocation."""
     return "SLURM_JOB_ID" in environment
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from slurm.command import SlurmError, ask
 from slurm.script import status_file
-from slurm.states import Ending, State, judge
+from slurm.states import Ending, JobState, judge
 
 
 def submit(script: Path, *, after: str | None = None) -> str:
@@ -39,7 +39,7 @@ def cancel(jobs: Sequence[str]) -> None:
         ask("scancel", *jobs)
 
 
-def states(jobs: Sequence[str], directory: str) -> dict[str, tuple[State, Ending | None]]:
+def states(jobs: Sequence[str], directory: str) -> dict[str, tuple[JobState, Ending | None]]:
     """State and ending of each job, or task of an array, of scripts that write to ``directory``.
 
     Raises:
@@ -57,7 +57,7 @@ def states(jobs: Sequence[str], directory: str) -> dict[str, tuple[State, Ending
 
 
 def ending(directory: str, job: str) -> Ending | None:
-    """What a job's script has left; None if it has left nothing."""
+    """The content of a job's status file; None if there is none."""
     try:
         return Ending.parse(Path(status_file(directory, job)).read_text())
     except OSError:
@@ -65,7 +65,7 @@ def ending(directory: str, job: str) -> Ending | None:
 
 
 def _queued(jobs: Sequence[str]) -> dict[str, str]:
-    """What squeue says, by job or task; a job that it no longer knows is not there."""
+    """States by job or task from squeue, without the jobs that it no longer knows."""
     found: dict[str, str] = {}
     for whole in dict.fromkeys(job.partition("_")[0] for job in jobs):
         try:
@@ -79,7 +79,7 @@ def _queued(jobs: Sequence[str]) -> dict[str, str]:
 
 
 def _accounted(jobs: Sequence[str]) -> dict[str, str]:
-    """What is kept of jobs that are over, in the accounting or the log of completed jobs."""
+    """States of jobs that are over, from the accounting or the log of completed jobs."""
     for source in ([], ["-c"]):
         try:
             said = ask("sacct", *source, "-n", "-P", "-j", ",".join(jobs), "-o", "JobID,State")

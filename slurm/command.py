@@ -1,4 +1,4 @@
-"""Slurm's commands, run in an environment that does not change what they mean."""
+"""Slurm's commands, run in an environment that does not change their meaning."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from collections.abc import Mapping
 PATIENCE_S = 60
 FOREIGN = ("SLURM_", "SBATCH_", "SALLOC_", "SRUN_", "SQUEUE_", "SACCT_")
 KEPT = ("SLURM_CONF", "SLURM_JWT")
-"""Which cluster it is, and who asks."""
+"""Variables that say which cluster it is, and who asks."""
 
 
 class SlurmError(Exception):
-    """One of Slurm's commands failed; the message says which, and what it said."""
+    """One of Slurm's commands failed; the message says which, with its words."""
 
 
 def cleaned(environment: Mapping[str, str]) -> dict[str, str]:
-    """``environment`` without what would change the meaning of a script or of a question."""
+    """``environment`` without the variables that change the meaning of a script or of a question."""
     return {
         name: value for name, value in environment.items() if name in KEPT or not name.startswith(FOREIGN)
     }
 
 
 def ask(*argv: str) -> str:
-    """What one of Slurm's commands prints.
+    """The output of one of Slurm's commands.
 
     Raises:
         SlurmError: if it is not there, fails, or takes longer than PATIENCE_S.

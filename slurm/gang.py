@@ -21,7 +21,7 @@ def time_slice_s(partition: str) -> tuple[int, str]:
 
 
 def judged(partition: str, configuration: str) -> tuple[int, str]:
-    """The same of what scontrol says of the partition and of the configuration."""
+    """The same from scontrol's texts about the partition and the configuration."""
     share = _value("OverSubscribe", partition)
     mode = _value("PreemptMode", configuration)
     if not share.startswith("FORCE"):

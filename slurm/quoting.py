@@ -1,4 +1,4 @@
-"""How words and values are written into batch scripts so that bash and sbatch read them unchanged."""
+"""Quoting for batch scripts: bash and sbatch read words and values unchanged."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ TASK: Final = _Task.NUMBER
 """In a word of a command: the number of the task of a job array."""
 
 Word = str | tuple[str | _Task, ...]
-"""A word of a command: text that stays as it is, or parts of which TASK is expanded."""
+"""A word of a command: text that stays as it is, or parts, among them TASK, which is expanded."""
 
 
 def word(parts: Word) -> str:
     """The text of one word of bash.
 
     Raises:
-        ValueError: for text that no word can hold: a NUL, or what is no text.
+        ValueError: for text that no word can hold, such as a NUL.
     """
     if isinstance(parts, str):
         return _quoted(parts)
@@ -64,7 +64,7 @@ def pattern(path: str) -> str:
     """A path as Slurm reads it in the name of a log, where % means something.
 
     Raises:
-        ValueError: if it holds what Slurm cannot be told: a backslash, or an unprintable character.
+        ValueError: for characters that Slurm cannot read there: a backslash, or an unprintable one.
     """
     if not path.isprintable() or "\\" in path:
         raise ValueError("must be printable and without backslashes: Slurm writes its logs there")

@@ -6,36 +6,34 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 
-import jinja2
-
 from slurm.quoting import TASK, Word, option, pattern, word
 
 __all__ = ["TASK", "Script", "Word", "status_file", "word"]
 
 JOB_PATTERN, TASK_PATTERN = "%j", "%A_%a"
-"""How Slurm writes the id of a job, and that of a task of an array, in names of files."""
+"""Slurm's patterns in names of files for the id of a job, and of a task of an array."""
 
 
 @dataclass(frozen=True)
 class Script:
-    """What a batch script is made of.
+    """A batch script.
 
     Attributes:
         name: of the job.
         directory: where logs and exit statuses are written, absolute.
-        command: words of what it runs; TASK in a word stands for the task's number.
+        command: words of the command to run; TASK in a word stands for the task's number.
         options: ``#SBATCH`` options by Slurm's names without their dashes; a value of True
             stands for an option without value, False and None for one that is left out.
         extra: further lines of options, as they stand.
         setup: lines of shell to be executed first, as they stand.
-        signal_s: how long before its time limit the job is told to end.
+        signal_s: how long before its time limit the job gets the signal to end.
         requeue: whether a job that reaches its time limit is put into the queue again.
         resume: whether the first start gets --resume, as every start after a requeue does; None for a
             command that has no such option.
         tasks: of a job array; None for a single job.
 
     Raises:
-        ValueError: for a directory that Slurm cannot be told.
+        ValueError: for a directory whose name Slurm cannot read.
     """
 
     name: str
@@ -75,6 +73,8 @@ class Script:
     @property
     def text(self) -> str:
         """The whole script."""
+        import jinja2  # noqa: PLC0415 - most commands write no script
+
         source = (resources.files("slurm") / "experiment.sbatch.in").read_text(encoding="utf-8")
         environment = jinja2.Environment(
             undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
@@ -99,8 +99,8 @@ def _lines(command: Sequence[Word]) -> str:
 
 
 def status_file(directory: str, job: str) -> str:
-    """Where the script of a job, or of a task of an array, leaves what became of its command.
+    """The file into which the script of a job, or of a task of an array, writes the end of its command.
 
-    That is its exit status and, if the job was told that its time was up, ``time-limit``.
+    It holds the exit status and, if the time of the job was up, ``time-limit``.
     """
     return f"{directory}/{job}.status"

@@ -1,4 +1,4 @@
-"""What has become of a job: what Slurm says of it, held against what the job has left."""
+"""The state of a job: Slurm's word, checked against the status file of the job."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 
-class State(Enum):
-    """States of a job that make a difference to whoever waits for it."""
+class JobState(Enum):
+    """States of a job that make a difference to those who wait for it."""
 
     PENDING = "PENDING"
     RUNNING = "RUNNING"
@@ -23,39 +23,39 @@ class State(Enum):
     @property
     def over(self) -> bool:
         """Whether nothing more will happen."""
-        return self not in (State.PENDING, State.RUNNING)
+        return self not in (JobState.PENDING, JobState.RUNNING)
 
 
 _WAITING = ("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT")
 _GOING_ON = ("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING", "STAGE_OUT")
 REPORTED = {
-    **dict.fromkeys(_WAITING, State.PENDING),
-    **dict.fromkeys(_GOING_ON, State.RUNNING),
-    **{name: State[name] for name in ("CANCELLED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "TIMEOUT")},
-    "BOOT_FAIL": State.NODE_FAIL,
-    "DEADLINE": State.TIMEOUT,
-    "REVOKED": State.CANCELLED,
+    **dict.fromkeys(_WAITING, JobState.PENDING),
+    **dict.fromkeys(_GOING_ON, JobState.RUNNING),
+    **{name: JobState[name] for name in ("CANCELLED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "TIMEOUT")},
+    "BOOT_FAIL": JobState.NODE_FAIL,
+    "DEADLINE": JobState.TIMEOUT,
+    "REVOKED": JobState.CANCELLED,
 }
 """Slurm's words that are believed without further evidence."""
 
 MEANINGS = {
-    State.PENDING: "waits",
-    State.RUNNING: "runs",
-    State.COMPLETED: "has completed",
-    State.CANCELLED: "was cancelled",
-    State.FAILED: "has failed",
-    State.NODE_FAIL: "lost a node",
-    State.OUT_OF_MEMORY: "ran out of memory: ask for more with --mem",
-    State.PREEMPTED: "was preempted: submit again with --resume",
-    State.TIMEOUT: "ran into its time limit: give it more with --time, or submit again with --resume",
-    State.UNKNOWN: "has left no exit status: it cannot be said to have completed",
+    JobState.PENDING: "waits",
+    JobState.RUNNING: "runs",
+    JobState.COMPLETED: "has completed",
+    JobState.CANCELLED: "was cancelled",
+    JobState.FAILED: "has failed",
+    JobState.NODE_FAIL: "lost a node",
+    JobState.OUT_OF_MEMORY: "ran out of memory: ask for more with --mem",
+    JobState.PREEMPTED: "was preempted: submit again with --resume",
+    JobState.TIMEOUT: "ran into its time limit: give it more with --time, or submit again with --resume",
+    JobState.UNKNOWN: "has left no exit status: it cannot be said to have completed",
 }
-"""What each state means, as the rest of a sentence."""
+"""The meaning of each state, as the rest of a sentence."""
 
 
 @dataclass(frozen=True)
 class Ending:
-    """What a job's script has left: the exit status of its command, and whether its time was up."""
+    """The content of a job's status file: the exit status of its command, and whether its time was up."""
 
     status: int
     out_of_time: bool = False
@@ -67,7 +67,7 @@ class Ending:
         return cls(int(status), "time-limit" in why) if status.isdecimal() else None
 
 
-def judge(reported: str | None, ending: Ending | None) -> State:
+def judge(reported: str | None, ending: Ending | None) -> JobState:
     """The state of a job.
 
     A job has COMPLETED only if its script says so, with an exit status of 0; Slurm's own
@@ -75,20 +75,20 @@ def judge(reported: str | None, ending: Ending | None) -> State:
 
     Args:
         reported: by squeue or sacct, as in "CANCELLED by 0"; None if neither knows the job.
-        ending: what its script has left; None for nothing.
+        ending: the content of its status file; None without one.
     """
     name = reported.split()[0].rstrip("+") if reported and reported.strip() else ""
     if name in REPORTED:
         return REPORTED[name]
     if ending is None:
-        return State.FAILED if name == "FAILED" else State.UNKNOWN
+        return JobState.FAILED if name == "FAILED" else JobState.UNKNOWN
     if ending.status == 0:
-        return State.COMPLETED
-    return State.TIMEOUT if ending.out_of_time else State.FAILED
+        return JobState.COMPLETED
+    return JobState.TIMEOUT if ending.out_of_time else JobState.FAILED
 
 
-def explain(state: State, ending: Ending | None) -> str:
+def explain(state: JobState, ending: Ending | None) -> str:
     """A job's end as the rest of a sentence."""
-    if state is State.FAILED and ending is not None:
+    if state is JobState.FAILED and ending is not None:
         return f"ended with status {ending.status}"
     return MEANINGS[state]

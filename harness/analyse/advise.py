@@ -1,4 +1,4 @@
-"""Which policy and waiting rule to use for jobs of a program: the simulator's answer for a host."""
+"""Advice by simulation: the best policy and waiting rule for jobs of a program on a host."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harness.measure.calibrate import Constants
 from harness.predict.pool import Progress
 from harness.spec.experiment import Cell, Experiment, scheduler_of
 from harness.spec.jobs import JobGroup
-from harness.spec.machine import MachineSpec
+from workloads.bounds import fits
 from workloads.program import Program
 from workloads.validation import InputError
 
@@ -28,7 +28,7 @@ CANDIDATES: tuple[Mapping[str, Any], ...] = (
     {"policy": "gang", "quantum_ms": 100},
     {"policy": "partitioned"},
 )
-"""What there is to choose from. Batch is not: it is never slower than 1, and makes jobs wait."""
+"""The choices. Batch is none of them: it is never slower than 1, and makes jobs wait."""
 
 GRID_US = (50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000)
 """Granularities at which the answer is looked for besides the asked one."""
@@ -59,12 +59,10 @@ def experiment(program: Program, jobs: int, processors: int) -> Experiment:
     Raises:
         InputError: for a program larger than the machine.
     """
-    if program.processes > processors:
-        rule = f"a job has one process per processor, and there are {processors}"
-        raise InputError("--processes", program.processes, rule, "give fewer")
+    fits("--processes", program.processes, processors)
     grid = sorted({*map(float, GRID_US), float(program.granularity_us)})
     cells = tuple(
-        Cell(index, {"program.granularity_us": g_us}, (JobGroup(_at(program, g_us), jobs),), MachineSpec())
+        Cell(index, {"program.granularity_us": g_us}, (JobGroup(_at(program, g_us), jobs),), {})
         for index, g_us in enumerate(grid)
     )
     return Experiment("advise", processors, REPEATS, 1, tuple(map(scheduler_of, CANDIDATES)), cells)

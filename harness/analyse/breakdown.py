@@ -21,7 +21,7 @@ class Breakdown:
     """Shares of a processor's time, none negative, in sum exactly 1 in any order.
 
     ``communicating`` is processor time in waits of reads, ``synchronizing`` in waits of
-    barriers, ``switching`` the cost of context switches; ``idle`` is what remains.
+    barriers, ``switching`` the cost of context switches; ``idle`` is the rest.
     """
 
     computing: float
@@ -48,10 +48,9 @@ def of_run(
 
     The window of each processor lasts from the first arrival to the last finish. The ranks
     placed there give the CPU time of their activities. A context switch costs the
-    calibrated ``switch_ns``: the kernel charges that of a voluntary switch to the wait that
-    makes it, so it is taken from there; that of an involuntary one to nobody, so it is
-    taken from the time that is not accounted for, as far as there is any. Simulated ranks
-    say themselves what switching cost (``switching_ns``).
+    calibrated ``switch_ns``. The kernel charges a voluntary switch to the wait that makes it, so the
+    cost moves from there; it charges an involuntary one to nobody, so the cost comes out of the
+    unaccounted time, as far as there is any. Simulated ranks know the cost (``switching_ns``).
     """
     placed: dict[int, list[Mapping[str, Any]]] = {processor: [] for processor in processors}
     for rank in ranks:

@@ -1,4 +1,4 @@
-"""Doubt in numbers: what about the conditions or the results weakens them, and what to do."""
+"""Doubts in numbers: weaknesses of the conditions and the results, with remedies."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def doubts(rows: Sequence[Row], records: Sequence[RunRecord]) -> list[str]:
 
 
 def of_calibration(before: Moment, after: Moment, found: Iterable[Calibration]) -> list[str]:
-    """What may have spoilt a calibration made between two moments, and what to do."""
+    """Disturbances of a calibration made between two moments, with remedies."""
     said = []
     steal = (after.steal_s - before.steal_s) / max(after.total_s - before.total_s, 1e-9)
     if steal > STEAL:

@@ -1,4 +1,7 @@
-"""What records say about an experiment, and the one place that writes it as JSON (docs/formats.md)."""
+"""The results of an experiment from its records, and the one place that writes them as JSON.
+
+The format is in docs/formats.md.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +26,8 @@ CONSTANTS = ("switch_us", "handoff_us", "latency_us", "detour_gap_us", "detour_l
 
 
 @dataclass(frozen=True)
-class Results:
-    """What is known of an experiment.
+class ResultsDocument:
+    """The results of an experiment.
 
     Attributes:
         experiment: its name.
@@ -34,7 +37,7 @@ class Results:
         rows: one per point of the sweep and scheduler.
         agreement: of simulated with measured; None without a simulation.
         failures: runs of the session that failed, in words.
-        doubts: what weakens the results, in numbers, and what to do.
+        doubts: weaknesses of the results, in numbers, with remedies.
     """
 
     experiment: str
@@ -63,15 +66,15 @@ class Results:
 
 def results(
     experiment: Experiment, records: Sequence[RunRecord], tau_s: float, session: str | None = None
-) -> Results:
-    """What at least one record says; ``session`` is by default that of the last."""
+) -> ResultsDocument:
+    """The results in at least one record; ``session`` is by default the last record's."""
     rows = summary.rows(experiment, records, tau_s)
     measured = [record for record in records if record.kind in MEASURED_KINDS]
     last = (measured or records)[-1]
     session = session or last.session
     machine: dict[str, Any] = {key: last.conditions.get(key) for key in MACHINE}
     machine |= {key: last.constants[key] for key in CONSTANTS if key in last.constants}
-    return Results(
+    return ResultsDocument(
         experiment=experiment.name,
         digest=last.digest,
         session=session,
@@ -89,7 +92,7 @@ def _failures(records: Sequence[RunRecord], session: str) -> list[str]:
 
 
 def row_document(row: Row) -> dict[str, Any]:
-    """A row as plain values; its jobs are listed only if they differ in what they run."""
+    """A row as plain values; it lists its jobs only if they run different programs."""
     values: dict[str, Any] = {"program": row.program, "settings": row.settings}
     values |= {"scheduler": row.scheduler, "count": len(row.jobs)}
     if any(job.program != row.program for job in row.jobs):
@@ -101,7 +104,7 @@ def row_document(row: Row) -> dict[str, Any]:
 
 
 def summary_document(known: Summary) -> dict[str, Any]:
-    """One side of a row as plain values; what is known of several nodes only is left out elsewhere."""
+    """One side of a row as plain values, without the values of several nodes where there is one."""
     values = asdict(known)
     if switches := values["switches"]:
         values["switches"] = {key: value for key, value in switches.items() if value is not None}

@@ -1,6 +1,6 @@
-"""Rows: what a scheduler did to the jobs of a point of the sweep, measured and simulated.
+"""Rows: the effect of a scheduler on the jobs of a point of the sweep, measured and simulated.
 
-``summary`` makes them from records, ``answer`` writes them as JSON (docs/formats.md).
+``summary`` makes them from records, ``results_document`` writes them as JSON (docs/formats.md).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Switches:
 
 
 @dataclass(frozen=True)
-class Waits:
+class WaitMeans:
     """Waits that ended while spinning and after blocking, and their mean times."""
 
     spun: int
@@ -78,7 +78,7 @@ class Responses:
 
 @dataclass(frozen=True)
 class Summary:
-    """What the repeats of a scheduler gave, either measured or simulated; None where nothing is known.
+    """The repeats of a scheduler, either measured or simulated; None where nothing is known.
 
     Attributes:
         workload_slowdown: makespan over the sum of the jobs' dedicated times.
@@ -97,7 +97,7 @@ class Summary:
     makespan_s: float | None = None
     dedicated_s: float | None = None
     switches: Switches | None = None
-    waits: Mapping[str, Waits] | None = None
+    waits: Mapping[str, WaitMeans] | None = None
     responses: Responses | None = None
     failures: int = 0
 
@@ -107,12 +107,12 @@ class Verdict:
     """Whether the simulator is right about one row.
 
     Attributes:
-        verdict: one of ``compare.VERDICTS``.
-        reason: the field and its two values where rows are not comparable, and what more
-            repeats would do where the difference is not significant; else empty.
+        verdict: one of ``verdicts.VERDICTS``.
+        reason: the field and its two values where rows are not comparable, the repeats that a verdict
+            needs where the difference is not significant; else empty.
         interval: of the error, 95 %; None where it is not known.
         more_repeats: how many more repeats are needed for a verdict if they scatter as
-            those before; None where none are, or more than ``compare.MOST_REPEATS``.
+            those before; None where none are, or more than ``verdicts.MOST_REPEATS``.
     """
 
     verdict: str
@@ -122,8 +122,8 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Job:
-    """When a job arrives and what it runs (``harness.spec.jobs.described``)."""
+class JobRow:
+    """The arrival of a job and its program (``harness.spec.jobs.described``)."""
 
     arrival_s: float
     program: Mapping[str, Any]
@@ -135,13 +135,13 @@ class Row:
 
     Attributes:
         jobs: at least one.
-        settings: what the sweep sets.
+        settings: of the sweep.
         scheduler: the [[schedulers]] table with its defaults filled in.
         measured, simulated: None if not asked for.
         verdict: on the simulation, where one is asked for.
     """
 
-    jobs: tuple[Job, ...]
+    jobs: tuple[JobRow, ...]
     settings: Mapping[str, Any]
     scheduler: Mapping[str, Any]
     measured: Summary | None
@@ -150,7 +150,7 @@ class Row:
 
     @property
     def program(self) -> Mapping[str, Any]:
-        """What the first job runs."""
+        """The program of the first job."""
         return self.jobs[0].program
 
     @property

@@ -1,4 +1,4 @@
-"""From records to rows: what each scheduler did to the jobs, over all repeats."""
+"""From records to rows: the effect of each scheduler on the jobs, over all repeats."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from coordinator.workload import ParallelJob
 from harness.analyse import breakdown
 from harness.analyse.breakdown import Breakdown
-from harness.analyse.rows import Job, Percentiles, Responses, Row, Slowdowns, Summary, Switches, Waits
+from harness.analyse.rows import JobRow, Percentiles, Responses, Row, Slowdowns, Summary, Switches, WaitMeans
 from harness.analyse.statistics import bounded_slowdown, estimate
 from harness.spec.experiment import Cell, Experiment
 from harness.spec.jobs import described
@@ -81,7 +81,7 @@ def _row(cell: Cell, table: dict[str, Any], records: Sequence[RunRecord], tau_s:
     measured = _side(jobs, table, records, (DEDICATED, POLICY), tau_s)
     simulated = _side(jobs, table, records, (SIMULATED_DEDICATED, SIMULATED), tau_s)
     return Row(
-        jobs=tuple(Job(job.arrival_s, described(job.program)) for job in jobs),
+        jobs=tuple(JobRow(job.arrival_s, described(job.program)) for job in jobs),
         settings=dict(cell.settings),
         scheduler=table,
         measured=measured or (None if simulated else Summary(estimate([]))),
@@ -197,10 +197,10 @@ def _percentiles(times_ns: Sequence[int]) -> Percentiles:
     return Percentiles(quantile(ascending, 0.5) / 1e3, quantile(ascending, 0.99) / 1e3)
 
 
-def _waits(runs: Sequence[RunRecord], kind: str) -> Waits:
+def _waits(runs: Sequence[RunRecord], kind: str) -> WaitMeans:
     waits = [rank["waits"][kind] for run in runs for rank in run.ranks if "waits" in rank]
     total = {key: sum(wait[key] for wait in waits) for key in ("spun", "blocked", "spun_ns", "blocked_ns")}
-    return Waits(
+    return WaitMeans(
         spun=total["spun"],
         blocked=total["blocked"],
         spun_mean_us=total["spun_ns"] / total["spun"] / 1e3 if total["spun"] else None,

@@ -1,4 +1,4 @@
-"""What each rank was doing when, from the timelines of a run, measured or simulated."""
+"""The states of each rank over time, from the timelines of a run, measured or simulated."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ class Message:
 
 
 def spans(record: Mapping[str, Any], packed: bytes) -> Iterator[Span]:
-    """What a rank did, in order of time, without gaps where it was measured.
+    """The states of a rank, in order of time, without gaps where it was measured.
 
-    ``record`` is its rank record. Of a timeline whose beginning was lost, what is left.
+    ``record`` is its rank record. A timeline may have lost its beginning.
     """
     rows = unpack(packed)
     rows = rows[rows[:, 0] < SENT]

@@ -1,4 +1,4 @@
-"""Measured against simulated, with a verdict and what it would take to have one."""
+"""Measured against simulated, with a verdict, or the number of repeats that a verdict needs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from harness.analyse.results_document import Results
+from harness.analyse.results_document import ResultsDocument
 from harness.analyse.rows import Row, Verdict
 from harness.analyse.statistics import CONFIDENCE, Estimate, student_quantile
 from harness.spec.jobs import rebuilt, simulable
@@ -51,7 +51,7 @@ def verdict(row: Row, records: Sequence[RunRecord], tolerance: float) -> Verdict
     return _judged(row.measured.workload_slowdown, row.simulated.workload_slowdown, tolerance)
 
 
-def judged(found: Results, records: Sequence[RunRecord], tolerance: float) -> Results:
+def judged(found: ResultsDocument, records: Sequence[RunRecord], tolerance: float) -> ResultsDocument:
     """``found``, which rests on ``records``, with a verdict on every row."""
     rows = [replace(row, verdict=verdict(row, records, tolerance)) for row in found.rows]
     return replace(found, rows=rows)

@@ -13,29 +13,33 @@ from typing import Any
 
 COMMANDS = {
     "run": "run an experiment for real and compare its schedulers",
-    "simulate": "predict what an experiment would give on a simulated machine",
+    "simulate": "predict the results of an experiment on a simulated machine",
     "reproduce": "simulate the figures and check the claims of a paper",
-    "compare": "hold measured slowdowns against simulated ones, with a verdict for each",
-    "report": "show what an experiment's records say, as one page or picture",
+    "compare": "compare measured with simulated slowdowns, with a verdict for each",
+    "report": "show the records of an experiment, as one page or picture",
     "trace": "write the timeline of a run for Perfetto or Chrome",
-    "calibrate": "measure the machine constants that waiting rules and simulator go by",
+    "calibrate": "measure the machine constants that waiting rules and simulator use",
+    "exec": "run any command with two-phase waits in its MPI programs",
     "advise": "say which policy and waiting rule suit a program on this host",
     "policies": "list scheduling policies, waiting rules and mechanisms",
     "agent": "be the agent of a node (internal: started by run on every node)",
     "submit": "run an experiment in an allocation of Slurm",
     "collect": "merge the results of a sweep's parts, and report them",
-    "clean": "release whatever runs have left behind",
+    "clean": "release the leftovers of runs",
 }
 """Every subcommand with its line of help."""
+
+SCHEMA = 1
+"""Of the documents that --json prints."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command has found.
+    """The answer of a command.
 
     Attributes:
-        document: what --json prints.
-        text: what is printed without it: lines, or what ``harness.report`` makes.
+        document: for --json.
+        text: for people: lines, or parts made by ``harness.report``.
         status: exit status: 0, or 1 if something failed.
         notes: sentences for stderr, in both cases.
         verbatim: whether lines of the text must stay whole, however long they are.
@@ -49,4 +53,4 @@ class Answer:
 
 
 class Interrupted(KeyboardInterrupt):
-    """A command was interrupted and has released everything; says what was kept."""
+    """A command was interrupted and has released everything; the message says what it kept."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.analyse import advise, results_document
-from harness.commands import Answer, stored
+from harness.commands import SCHEMA, Answer, stored
 from harness.commands.run import real_tools, results_argument
 from harness.commands.shared import Counted, announce_compiler
 from harness.measure.calibrate import Constants, constants
@@ -19,8 +19,6 @@ from harness.store.database import Store
 from workloads.bounds import within
 from workloads.patterns import PATTERNS
 from workloads.program import Program
-
-SCHEMA = 1
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

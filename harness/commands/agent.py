@@ -7,12 +7,10 @@ from pathlib import Path
 
 from coordinator.node import agent
 from coordinator.wire import agent_config
-from coordinator.wire.protocol import ProtocolError
-from harness.commands import Answer
+from coordinator.wire.line_format import LineError
+from harness.commands import SCHEMA, Answer
 from harness.measure.session import Watcher
 from workloads.validation import InputError
-
-SCHEMA = 1
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,7 +27,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     """
     try:
         found = agent_config.find(options.file)
-    except ProtocolError as error:
+    except LineError as error:
         remedy = "use the same version of Lockstep on all nodes"
         raise InputError("FILE", str(options.file), str(error), remedy) from error
     agent.serve(found)

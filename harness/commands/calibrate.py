@@ -8,7 +8,7 @@ from typing import Any
 from coordinator.host import mechanisms
 from harness.analyse.caveats import of_calibration
 from harness.analyse.statistics import median_interval
-from harness.commands import Answer
+from harness.commands import SCHEMA, Answer
 from harness.commands.run import real_tools, results_argument
 from harness.measure.session import Site, Watcher
 from harness.report import listing
@@ -18,8 +18,6 @@ from harness.store.database import Store
 from harness.store.records import Calibration, quantile
 from workloads.bounds import within
 from workloads.validation import InputError
-
-SCHEMA = 1
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

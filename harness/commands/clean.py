@@ -1,14 +1,12 @@
-"""``lockstep clean``: release whatever runs have left behind, and say what that was."""
+"""``lockstep clean``: release and list the leftovers of runs."""
 
 from __future__ import annotations
 
 import argparse
 
 from coordinator.host.cleanup import clean
-from harness.commands import Answer
+from harness.commands import SCHEMA, Answer
 from harness.measure.session import Watcher
-
-SCHEMA = 1
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,6 +16,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
-    """Continue what is stopped, end what is orphaned, remove what is left."""
+    """Continue stopped processes, end orphans, remove files and cgroups."""
     done = clean(options.everything)
     return Answer({"schema": SCHEMA, "done": done}, done or ["nothing to clean"])

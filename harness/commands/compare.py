@@ -7,15 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from harness.analyse import verdicts
-from harness.analyse.results_document import Results, results
+from harness.analyse.results_document import ResultsDocument, results
 from harness.analyse.summary import TAU_S
-from harness.commands import Answer
+from harness.commands import SCHEMA, Answer
 from harness.commands.stored import Found, read, results_arguments
 from harness.measure.session import Watcher
 from harness.report import verdict_table
 from workloads.bounds import within
-
-SCHEMA = 1
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,12 +46,12 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     return Answer(document(judged, options.tolerance), text, status=1 if outside else 0)
 
 
-def _judged(found: Found, tolerance: float) -> Results:
+def _judged(found: Found, tolerance: float) -> ResultsDocument:
     return verdicts.judged(results(found.experiment, found.records, TAU_S), found.records, tolerance)
 
 
-def document(judged: Sequence[Results], tolerance: float) -> dict[str, Any]:
-    """What --json prints."""
+def document(judged: Sequence[ResultsDocument], tolerance: float) -> dict[str, Any]:
+    """The document that --json prints."""
     keys = ("experiment", "digest", "machine", "agreement", "rows")
     experiments = [{key: known[key] for key in keys} for known in (one.document() for one in judged)]
     return {"schema": SCHEMA, "tolerance": tolerance, "experiments": experiments}

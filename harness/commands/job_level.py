@@ -9,21 +9,19 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from harness.commands import Answer
+from harness.commands import SCHEMA, Answer
 from harness.measure.session import session_name
-from harness.predict import job_experiment
-from harness.predict.job_experiment import JobExperiment
-from harness.predict.job_level import Schedule, run
-from harness.predict.pool import Compute, Progress
+from harness.predict.job_level import Schedule, Study, run
+from harness.predict.pool import Pool, Progress
 from harness.report import jobs as report
 from harness.simulator.jobs import swf
+from harness.spec import job_level
 from harness.spec.experiment import usable_processors
 from harness.spec.experiment_source import Document
 from harness.store import conditions, records
 from harness.store.database import Store
 from harness.store.records import ScheduleRecord
-
-SCHEMA = 1
+from workloads.validation import InputError
 
 
 def answer(
@@ -33,52 +31,55 @@ def answer(
     folder: Path | None,
     quick: bool,
     progress: Progress,
-    compute: Compute,
+    compute: Pool,
 ) -> Answer:
     """Simulate the jobs under every scheduler; with ``folder`` write traces, tables and a picture.
 
     Raises:
         InputError: for bad input.
     """
-    wanted = job_experiment.load(written, trace=trace)
+    wanted = job_level.load(written, trace=trace)
     if quick and wanted.model is not None:
         wanted = replace(wanted, half_width=2 * wanted.half_width, replications=5)
-    rows = run(wanted, progress, compute)
-    files = write(wanted, rows, folder) if folder else []
-    made = document(wanted, rows)
-    return Answer(made, report.table(made, files))
+    try:
+        study = Study.of(wanted)
+    except InputError as error:
+        raise written.located(error) from None
+    rows = run(study, progress, compute)
+    files = write(study, rows, folder) if folder else []
+    made = document(study, rows)
+    return Answer(made, report.render(made, files))
 
 
-def document(experiment: JobExperiment, rows: Sequence[Schedule]) -> dict[str, Any]:
+def document(study: Study, rows: Sequence[Schedule]) -> dict[str, Any]:
     """All of it as one JSON document."""
-    trace = experiment.trace
     return {
         "schema": SCHEMA,
         "level": "jobs",
-        "experiment": experiment.name,
-        "processors": experiment.processors,
-        "jobs": len(trace.jobs) if trace else experiment.model.count if experiment.model else 0,
-        "skipped": dict(trace.skipped) if trace else {},
-        "seed": experiment.seed,
+        "experiment": study.experiment.name,
+        "processors": study.processors,
+        "jobs": study.count,
+        "skipped": study.trace.skipped if study.trace else {},
+        "seed": study.experiment.seed,
         "rows": [row.document() for row in rows],
     }
 
 
-def schedules(experiment: JobExperiment, rows: Sequence[Schedule]) -> list[ScheduleRecord]:
+def _schedules(study: Study, rows: Sequence[Schedule]) -> list[ScheduleRecord]:
     """The rows as records."""
+    experiment = study.experiment
     session = session_name()
     source: dict[str, Any] = {"warm_up": experiment.warm_up, "tau_s": experiment.tau_s}
-    if experiment.trace:
-        source |= {"trace": dict(experiment.trace.header), "count": len(experiment.trace.jobs)}
-    if experiment.model:
-        source |= {"model": asdict(experiment.model), "count": experiment.model.count}
+    source |= {"trace": study.trace.header} if study.trace else {}
+    source |= {"model": asdict(experiment.model)} if experiment.model else {}
+    source["count"] = study.count
     return [
         ScheduleRecord(
             session=session,
             recorded_at=records.now(),
             experiment=experiment.name,
             source=source,
-            processors=experiment.processors,
+            processors=study.processors,
             seed=experiment.seed,
             conditions=conditions.of_session(usable_processors(), "simulator"),
             **row.document(),
@@ -87,7 +88,7 @@ def schedules(experiment: JobExperiment, rows: Sequence[Schedule]) -> list[Sched
     ]
 
 
-def write(experiment: JobExperiment, rows: Sequence[Schedule], folder: Path) -> list[Path]:
+def write(study: Study, rows: Sequence[Schedule], folder: Path) -> list[Path]:
     """Write a CSV of all rows, a picture, and for traces SWF and placement of each scheduler.
 
     The rows are also recorded in the store that ``folder`` then is.
@@ -97,12 +98,12 @@ def write(experiment: JobExperiment, rows: Sequence[Schedule], folder: Path) -> 
         StoreError: if they cannot be recorded.
     """
     with Store(folder) as store:
-        store.add_schedules(schedules(experiment, rows))
+        store.add_schedules(_schedules(study, rows))
         recorded = store.path
     table = folder / "metrics.csv"
     table.write_text(_csv(rows), encoding="utf-8")
     made = [table]
-    numbers = experiment.trace.numbers if experiment.trace else None
+    numbers = study.trace.numbers if study.trace else None
     for index, row in enumerate(rows):
         if row.outcome is not None:
             stem = f"{index:02d}-{row.scheduler['policy']}"
@@ -115,7 +116,7 @@ def write(experiment: JobExperiment, rows: Sequence[Schedule], folder: Path) -> 
     from harness.report import job_picture  # noqa: PLC0415 - matplotlib is slow to load
 
     path = folder / "metrics.png"
-    job_picture.draw(experiment, rows).savefig(path, dpi=110, metadata={"Software": None})
+    job_picture.draw(study.experiment.name, rows).savefig(path, dpi=110, metadata={"Software": None})
     return [*made, path, recorded]
 
 
@@ -125,6 +126,6 @@ def _csv(rows: Sequence[Schedule]) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["scheduler", "replications", "saturated", *names, *(f"{name}_half" for name in names)])
     for row in rows:
-        values = [row.metrics.get(name) for name in names] + [row.half.get(name) for name in names]
+        values = [row.metrics.get(name) for name in names] + [row.half_width.get(name) for name in names]
         writer.writerow([row.label, row.replications, row.saturated, *values])
     return text.getvalue()

@@ -1,4 +1,4 @@
-"""``lockstep policies``: what there is to choose from."""
+"""``lockstep policies``: the policies, waiting rules and mechanisms."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ import inspect
 
 from coordinator import policies
 from coordinator.host import mechanisms
-from harness.commands import Answer
+from harness.commands import SCHEMA, Answer
 from harness.measure.session import Watcher
 from harness.report import listing
 from workloads.blocking import RULES
-
-SCHEMA = 1
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from harness.analyse import results_document, verdicts
 from harness.analyse.summary import TAU_S
-from harness.commands import Answer, stored
+from harness.commands import SCHEMA, Answer, stored
 from harness.commands.stored import Found
 from harness.measure.session import Watcher
 from workloads.bounds import within
@@ -17,7 +17,6 @@ from workloads.validation import InputError, one_of
 if TYPE_CHECKING:
     from harness.report.page import Content
 
-SCHEMA = 1
 FORMATS = ("html", "svg", "png", "md", "csv")
 
 

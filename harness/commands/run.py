@@ -13,7 +13,7 @@ from pathlib import Path
 from coordinator.drive import takeover
 from coordinator.drive.driver import run_workload
 from coordinator.host import mechanisms
-from coordinator.host.launch import find_launcher
+from coordinator.host.launchers import find_launcher
 from coordinator.workload import Node, Result, Workload
 from harness.analyse import results_document, summary
 from harness.commands import Answer, Interrupted
@@ -51,7 +51,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def measuring_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what says how it is measured."""
+    """Add the options of the measurement."""
     add = parser.add_argument
     add(
         "--resume",
@@ -162,7 +162,7 @@ def _take_over(wanted: Experiment, results: Path, watcher: Watcher) -> tuple[Wor
 
 
 def _where(options: argparse.Namespace) -> list[str]:
-    """Where the command line wants it to run, as overrides of what the file says."""
+    """The hosts on the command line, as overrides of the file."""
     if options.allocation:
         return hosts.of_allocation()
     entries = hosts.read(options.hostfile) if options.hostfile else (options.hosts or "").split(",")
@@ -214,7 +214,7 @@ def _measure(
 
 
 def _mechanisms(wanted: Experiment) -> set[str]:
-    """What the experiment's schedulers stop and continue processes with on this host."""
+    """The mechanisms of the experiment's schedulers on this host."""
     users = [scheduler for scheduler in wanted.schedulers if scheduler.policy.needs_mechanism]
     return {mechanisms.choose(scheduler.mechanism)[0] for scheduler in users}
 

@@ -1,4 +1,4 @@
-"""What several subcommands have in common: arguments of experiments, and progress in counts."""
+"""Shared by several subcommands: arguments of experiments, and progress in counts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ COMPILING = "compiling the simulator, once for this version"
 
 
 def experiment_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add EXPERIMENT and what changes it."""
+    """Add EXPERIMENT and the options that change it."""
     add = parser.add_argument
     add("experiment", metavar="EXPERIMENT", help="an experiment file (.toml) or the name of a built-in one")
     add(

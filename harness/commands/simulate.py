@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.analyse import results_document, summary
-from harness.commands import Answer
+from harness.commands import SCHEMA, Answer
 from harness.commands.shared import Counted, announce_compiler, experiment_arguments
 from harness.measure.calibrate import Constants, constants
 from harness.measure.plan import plan
 from harness.measure.session import Watcher
+from harness.predict import mpi_start
 from harness.predict import pool as threads
-from harness.predict.pool import Compute
+from harness.predict.pool import Pool
 from harness.report import simulations
 from harness.spec import experiment, experiment_source, overrides
 from harness.spec.experiment_source import Document
@@ -24,9 +25,6 @@ from workloads.validation import InputError
 
 if TYPE_CHECKING:
     from harness.predict.mpi_pool import MpiPool
-
-SCHEMA = 1
-"""Of the document that --json prints."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -73,7 +71,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     return replace(answer, notes=(*answer.notes, str(pool))) if pool else answer
 
 
-def _simulated(options: argparse.Namespace, watcher: Watcher, compute: Compute) -> Answer:
+def _simulated(options: argparse.Namespace, watcher: Watcher, compute: Pool) -> Answer:
     wanted = experiment.load(
         options.experiment, settings=options.settings, quick=options.quick, seed=options.seed
     )
@@ -95,9 +93,8 @@ def _simulated(options: argparse.Namespace, watcher: Watcher, compute: Compute) 
         "doubts": [],
     }
     notes = [f"{len(failures)} simulations failed: {failures[0]}"] if failures else []
-    specs = [cell.machine for cell in wanted.cells]
-    open_costs = any(None in (spec.context_switch_us, spec.latency_us) for spec in specs)
-    if not calibrated and open_costs:
+    given = [cell.machine for cell in wanted.cells]
+    if not calibrated and any(not {"context_switch_us", "latency_us"} <= values.keys() for values in given):
         notes.append(
             f"no calibration in {options.results}: what [machine] leaves out is as in Dusseau et al. 1996"
         )
@@ -107,6 +104,7 @@ def _simulated(options: argparse.Namespace, watcher: Watcher, compute: Compute) 
 
 
 def _pool() -> MpiPool:
+    mpi_start.join()
     from harness.predict.mpi_pool import MpiPool  # noqa: PLC0415 - starts MPI
 
     return MpiPool()

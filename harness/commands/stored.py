@@ -1,10 +1,12 @@
-"""What a store holds, experiment by experiment, for the commands that read results."""
+"""The experiments in a store, for the commands that read results."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from harness.analyse.timelines import Lanes, Message, Span, messages, occupancy, spans
 from harness.measure.session import Watcher, session_name
@@ -38,10 +40,9 @@ def results_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def read(results: Path, wanted: str | None, watcher: Watcher, *, simulate: bool = False) -> list[Found]:
-    """The experiments in the store at ``results``, that of the last run last.
+    """The experiments in the store at ``results``; the last run belongs to the last one.
 
-    With ``simulate`` measured runs that have no simulated counterpart are simulated, and
-    that is recorded too.
+    With ``simulate`` the measured runs without a simulated counterpart get one, which is recorded.
 
     Raises:
         InputError: if there is no store, no run in it, or none of an experiment ``wanted``.
@@ -98,22 +99,18 @@ def lanes(results: Path, found: Found) -> list[Lanes]:
 
 
 def spans_of(store: Store, record: RunRecord) -> list[Span]:
-    """What the ranks of a run with timelines did."""
-    packed = store.timelines(record.id or 0)
-    return [
-        span
-        for rank in record.ranks
-        if (rank["job"], rank["rank"]) in packed
-        for span in spans(rank, packed[rank["job"], rank["rank"]])
-    ]
+    """The states of the ranks of a run with timelines."""
+    return [span for rank, packed in _timelines(store, record) for span in spans(rank, packed)]
 
 
 def messages_of(store: Store, record: RunRecord) -> list[tuple[int, Message]]:
     """The ends of messages that the ranks of a run noted, each with the number of the job."""
+    timelines = _timelines(store, record)
+    return [(rank["job"], message) for rank, packed in timelines for message in messages(rank, packed)]
+
+
+def _timelines(store: Store, record: RunRecord) -> list[tuple[Mapping[str, Any], bytes]]:
+    """The records of the ranks that have a timeline, each with it."""
     packed = store.timelines(record.id or 0)
-    return [
-        (rank["job"], message)
-        for rank in record.ranks
-        if (rank["job"], rank["rank"]) in packed
-        for message in messages(rank, packed[rank["job"], rank["rank"]])
-    ]
+    places = [(rank, (rank["job"], rank["rank"])) for rank in record.ranks]
+    return [(rank, packed[place]) for rank, place in places if place in packed]

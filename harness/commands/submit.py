@@ -15,7 +15,7 @@ from typing import Any
 from coordinator.host.environment import PYTHON
 from harness.analyse import results_document
 from harness.analyse.summary import TAU_S
-from harness.commands import Answer, Interrupted, stored
+from harness.commands import SCHEMA, Answer, Interrupted, stored
 from harness.commands.run import measuring_arguments, passed_on, results_argument
 from harness.commands.shared import experiment_arguments
 from harness.measure import slurm_gang, slurm_wait
@@ -27,11 +27,9 @@ from harness.spec.submission import Submission
 from slurm import client
 from slurm.command import SlurmError
 from slurm.script import TASK, Script, Word
-from slurm.states import State, explain
+from slurm.states import JobState, explain
 from workloads.bounds import within
 from workloads.validation import InputError, LockstepError, whole
-
-SCHEMA = 1
 
 TEXTS = {
     "partition": "partition to run in",
@@ -75,7 +73,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True)
 class _Plan:
-    """What is to be submitted.
+    """The scripts to submit.
 
     Attributes:
         wanted: the experiment.
@@ -164,7 +162,7 @@ def _plan(options: argparse.Namespace) -> _Plan:
 def _scripts(
     options: argparse.Namespace, wanted: Experiment, how: Submission, folder: Path, results: Path
 ) -> dict[str, Script]:
-    """The script of the run; with --array that of its parts, and the one that collects their results."""
+    """The script of the run; with --array one for its parts, and one that collects their results."""
     name = _file_name(wanted.name)
     for line in options.sbatch:
         submission.sbatch_option("--sbatch", line)
@@ -244,7 +242,7 @@ def _awaited(
     bad = [
         f"job {job} {explain(state, ending)}; its log: {plan.folder / job}.log"
         for job, (state, ending) in ended.items()
-        if state is not State.COMPLETED
+        if state is not JobState.COMPLETED
     ]
     try:
         bad += _measured_by_slurm(plan, watcher, resume) if slurm_gang.needed(plan.wanted) else []
@@ -258,7 +256,7 @@ def _awaited(
 
 
 def _measured_by_slurm(plan: _Plan, watcher: Watcher, resume: bool) -> list[str]:
-    """Make the runs under Slurm's gang scheduling; returns what has failed.
+    """Make the runs under Slurm's gang scheduling; returns the failures.
 
     Raises:
         InputError: if the others have left nothing to compare with.
@@ -272,5 +270,5 @@ def _measured_by_slurm(plan: _Plan, watcher: Watcher, resume: bool) -> list[str]
 
 
 def _file_name(name: str) -> str:
-    """The name of an experiment as that of files and jobs."""
+    """The name of an experiment as a name of files and jobs."""
     return re.sub(r"[^\w.-]+", "-", name)

@@ -6,7 +6,7 @@ import argparse
 import json
 from pathlib import Path
 
-from harness.commands import Answer, stored
+from harness.commands import SCHEMA, Answer, stored
 from harness.measure.plan import label, plan
 from harness.measure.session import Watcher, session_name
 from harness.predict import missing
@@ -16,8 +16,6 @@ from harness.store.rebuild import experiment_of
 from harness.store.records import POLICY, RunRecord
 from workloads.bounds import within
 from workloads.validation import InputError
-
-SCHEMA = 1
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

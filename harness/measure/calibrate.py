@@ -1,4 +1,4 @@
-"""Machine constants that waiting rules and simulator go by, measured just before they are used."""
+"""Machine constants for waiting rules and simulator, measured just before they are used."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ import statistics
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from coordinator.host import guarded_program
 from coordinator.host.environment import PYTHON
-from coordinator.host.launch import Launcher, LaunchError, run_session
+from coordinator.host.launch import LaunchError, run_session
+from coordinator.host.launchers import Launcher
 from coordinator.host.priority import own_slice_ns
 from harness.measure import calibrate_slots
 from harness.store.records import Calibration, quantile
@@ -26,14 +28,11 @@ CLOCK_MONOTONIC_COARSE = 6
 
 RR_INTERVAL = Path("/proc/sys/kernel/sched_rr_timeslice_ms")
 
-MEDIANS_US = (
-    *("switch_us", "handoff_us", "latency_us", "wakeup_us", "send_us", "receive_us", "serve_us", "poll_us"),
-    *("tick_us", "slice_us", "rr_interval_us"),
-)
-"""Constants that are the medians of their samples."""
+MEANS = {"detour_gap_us": "detour_gap_ns", "detour_length_us": "detour_ns"}
+"""Constants that are means, by their samples; the others are medians of the quantity of their name."""
 
 LATENESS_SHARES = [share / 20 for share in range(1, 20, 2)]
-"""Ten parts of a distribution, each told by its middle."""
+"""Middles of ten equal parts of a distribution."""
 
 Probe = Callable[[Sequence[int], int], Mapping[str, list[float]]]
 """Takes two processors and a working set in bytes; gives samples by quantity, in ns."""
@@ -51,22 +50,18 @@ class Measurement(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Constants:
-    """What a calibration comes to; medians unless said otherwise.
+class HostConstants:
+    """Costs of a host's messages, switches and kernel: medians, and means of the detours.
 
     Attributes:
-        switch_us: what a message costs more if its receiver has blocked on a busy processor:
+        switch_us: additional cost of a message whose receiver has blocked on a busy processor:
             the context switch that waiting rules weigh their spinning against.
         handoff_us: processor time of a switch between two processes of one processor.
         latency_us: one-way latency of a message.
-        wakeup_us: what a message costs more if its receiver has blocked on an idle processor.
+        wakeup_us: additional cost of a message whose receiver has blocked on an idle processor.
         send_us, receive_us, serve_us, poll_us: processor time that messages cost.
-        detour_gap_us, detour_length_us: means, of the operating system's detours.
+        detour_gap_us, detour_length_us: of the operating system's detours.
         tick_us, slice_us, rr_interval_us: the kernel's; 0 where it does not say.
-        slot_cost_us: time that each processor loses by a change of slot, the largest first, by
-            mechanism.
-        lateness_us: of changes of slot, at LATENESS_SHARES, by mechanism.
-        step_ns: time of a step through a working set, by its size in bytes.
     """
 
     switch_us: float
@@ -82,6 +77,25 @@ class Constants:
     tick_us: float = 0.0
     slice_us: float = 0.0
     rr_interval_us: float = 0.0
+
+    @classmethod
+    def of_record(cls, recorded: Mapping[str, Any]) -> HostConstants:
+        """The constants of ``RunRecord.constants``; those that an earlier version did not record are 0."""
+        known = {item.name: recorded.get(item.name, 0.0) for item in fields(cls)}
+        return cls(**known | {"handoff_us": recorded.get("handoff_us", known["switch_us"])})
+
+
+@dataclass(frozen=True)
+class Constants(HostConstants):
+    """The constants of a calibration, with those of mechanisms and working sets.
+
+    Attributes:
+        slot_cost_us: time that each processor loses by a change of slot, the largest first, by
+            mechanism.
+        lateness_us: of changes of slot, at LATENESS_SHARES, by mechanism.
+        step_ns: time of a step through a working set, by its size in bytes.
+    """
+
     slot_cost_us: Mapping[str, list[float]] = field(default_factory=dict)
     lateness_us: Mapping[str, list[float]] = field(default_factory=dict)
     step_ns: Mapping[int, float] = field(default_factory=dict)
@@ -92,7 +106,7 @@ class Constants:
         return self.step_ns.get(sizes.pop(), 0.0) if len(sizes) == 1 else 0.0
 
     def of_run(self, mechanism: str) -> dict[str, Any]:
-        """What a run under ``mechanism`` goes by, as it is recorded (docs/formats.md)."""
+        """The constants that a run under ``mechanism`` uses, as they are recorded (docs/formats.md)."""
         numbers = {name: value for name, value in vars(self).items() if isinstance(value, int | float)}
         slots = {"slot_cost_us": self.slot_cost_us, "lateness_us": self.lateness_us}
         return numbers | {name: table[mechanism] for name, table in slots.items() if mechanism in table}
@@ -101,7 +115,7 @@ class Constants:
 def mpi_probe(launcher: Launcher) -> Probe:
     """A probe that runs ``workloads.probe`` with this launcher.
 
-    It raises LaunchError if the probe does not run, or says something else than samples.
+    The probe raises LaunchError if it does not run, or prints something else than samples.
     """
 
     def probe(processors: Sequence[int], working_set_bytes: int) -> Mapping[str, list[float]]:
@@ -120,7 +134,8 @@ def mpi_probe_between(launcher: Launcher, hosts: Sequence[str]) -> ProbeBetween 
 
 
 def _probed(launcher: Launcher, options: Sequence[str], hosts: Sequence[str]) -> Mapping[str, list[float]]:
-    command = [*PYTHON, "-m", "mpi4py", "-m", "workloads.probe", *options]
+    there = guarded_program.COMMAND if hosts else ()
+    command = [*there, *PYTHON, "-m", "mpi4py", "-m", "workloads.probe", *options]
     argv = launcher.argv(PROBE_RANKS, command, hosts)
     said = run_session(argv, launcher.environment({}, hosts=hosts), PROBE_TIMEOUT_S)
     try:
@@ -131,7 +146,7 @@ def _probed(launcher: Launcher, options: Sequence[str], hosts: Sequence[str]) ->
 
 
 def messages(probe: Probe, processors: Sequence[int], working_sets: Iterable[int]) -> Iterator[Measurement]:
-    """Measure what ``probe`` does, for every working set, on the first two of ``processors``."""
+    """Measure messages by ``probe``, for every working set, on the first two of ``processors``."""
     for size in sorted(set(working_sets)) or [0]:
         for quantity, samples in probe(processors[:2], size).items():
             yield Measurement(quantity, samples, size)
@@ -140,14 +155,14 @@ def messages(probe: Probe, processors: Sequence[int], working_sets: Iterable[int
 def slots(
     run_workload: calibrate_slots.RunWorkload, processors: Sequence[int], mechanisms: Iterable[str]
 ) -> Iterator[Measurement]:
-    """Measure what a change of slot costs by each mechanism."""
+    """Measure the costs of a change of slot by each mechanism."""
     for mechanism in mechanisms:
         for quantity, samples in calibrate_slots.measure(run_workload, processors, mechanism).items():
             yield Measurement(f"{quantity} {mechanism}", samples)
 
 
 def kernel() -> Iterator[Measurement]:
-    """What the kernel says of its local schedulers: one sample each."""
+    """Times of the kernel's local schedulers: one sample each."""
     yield Measurement("tick_ns", [time.clock_getres(CLOCK_MONOTONIC_COARSE) * 1e9])
     if os.sched_getscheduler(0) == os.SCHED_OTHER and (slice_ns := own_slice_ns()):
         yield Measurement("slice_ns", [float(slice_ns)])
@@ -156,7 +171,7 @@ def kernel() -> Iterator[Measurement]:
 
 
 def constants(calibrations: Iterable[Calibration]) -> Constants:
-    """What a run goes by; a switch or a message never costs less than nothing."""
+    """The constants from calibrations; a switch or a message never costs less than nothing."""
     samples: dict[str, list[float]] = defaultdict(list)
     steps: dict[int, float] = {}
     for one in calibrations:
@@ -164,12 +179,15 @@ def constants(calibrations: Iterable[Calibration]) -> Constants:
             steps[one.working_set_bytes] = statistics.median(one.samples)
         else:
             samples[one.quantity] += one.samples
-    medians = {name: _us(statistics.median, samples[name.removesuffix("_us") + "_ns"]) for name in MEDIANS_US}
+    numbers = {
+        name: _us(statistics.fmean, samples[MEANS[name]])
+        if name in MEANS
+        else _us(statistics.median, samples[name.removesuffix("_us") + "_ns"])
+        for name in (item.name for item in fields(HostConstants))
+    }
     by_mechanism = [(quantity.split(), found) for quantity, found in samples.items() if " " in quantity]
     return Constants(
-        **medians,
-        detour_gap_us=_us(statistics.fmean, samples["detour_gap_ns"]),
-        detour_length_us=_us(statistics.fmean, samples["detour_ns"]),
+        **numbers,
         slot_cost_us={
             mechanism: [cost_ns / 1e3 for cost_ns in sorted(found, reverse=True)]
             for (quantity, mechanism), found in by_mechanism

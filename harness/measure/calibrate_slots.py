@@ -1,4 +1,4 @@
-"""What a change of slot costs: measured with jobs that only compute, so that none waits for another."""
+"""Costs of a change of slot, measured with jobs that only compute, so that none waits for another."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from coordinator.workload import ParallelJob, Result, Workload
 from workloads.program import Program
 
 RunWorkload = Callable[[Workload, Callable[[str], None]], Result]
-"""Runs a workload for real and says meanwhile what it does (``coordinator.drive.driver``)."""
+"""Runs a workload for real and reports its progress (``coordinator.drive.driver``)."""
 
 QUANTUM_MS = 10.0
 COMPUTE_US = 300_000.0

@@ -49,24 +49,35 @@ def fit(points: Sequence[Point]) -> ExecutionTime:
 
 
 def key(program: Work | Mapping[str, object]) -> str:
-    """What makes two programs the same job, on whatever number of processes."""
+    """A text that two programs share if they are the same job, on any number of processes."""
     fields = dict(program) if isinstance(program, Mapping) else described(program)
     return json.dumps(fields, sort_keys=True)
 
 
-def estimates(records: Iterable[RunRecord]) -> dict[str, ExecutionTime]:
-    """For every program that has run undisturbed, its fitted execution time, by ``key``.
+class Estimates:
+    """Execution times fitted to undisturbed runs.
 
     Undisturbed are dedicated runs, and runs under policies that give each job processors of
-    its own; there a program that was moulded shows what it takes on fewer processors.
+    its own; there a moulded program shows its time on fewer processors.
     """
-    alone = {name for name, policy in known().items() if issubclass(policy, RunToCompletion)}
-    points: dict[str, list[Point]] = {}
-    for record in records:
-        if record.kind != DEDICATED and record.scheduler.get("policy") not in alone:
-            continue
-        for job in record.jobs:
-            if not job.failure and job.start_ns is not None and job.finish_ns is not None:
-                seconds = (job.finish_ns - job.start_ns) / 1e9
-                points.setdefault(key(job.program), []).append((job.processes, seconds))
-    return {program: fit(measured) for program, measured in points.items()}
+
+    def __init__(self) -> None:
+        self.last = 0
+        """Number of the last run that was added."""
+        self._alone = {name for name, policy in known().items() if issubclass(policy, RunToCompletion)}
+        self._points: dict[str, list[Point]] = {}
+
+    def add(self, records: Iterable[RunRecord]) -> None:
+        """Learn from further runs, in the order of their numbers."""
+        for record in records:
+            self.last = record.id or 0
+            if record.kind != DEDICATED and record.scheduler.get("policy") not in self._alone:
+                continue
+            for job in record.jobs:
+                if not job.failure and job.start_ns is not None and job.finish_ns is not None:
+                    seconds = (job.finish_ns - job.start_ns) / 1e9
+                    self._points.setdefault(key(job.program), []).append((job.processes, seconds))
+
+    def fitted(self) -> dict[str, ExecutionTime]:
+        """For every program that has run undisturbed its execution time, by ``key``."""
+        return {program: fit(measured) for program, measured in self._points.items()}

@@ -5,14 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from coordinator.wire.plain_data import NotPlain, Plain
+from coordinator.wire.line_format import LineError, LineFormat, by_name
 from coordinator.workload import Result, Workload
 from harness.measure import execution_times
 from harness.measure.calibrate import Constants
+from harness.measure.execution_times import Estimates
 from harness.measure.plan import Key, Task, plan
 from harness.measure.session import Site
 from harness.spec import jobs
@@ -22,18 +23,18 @@ from harness.store.records import POLICY, RunRecord
 from workloads.validation import InputError
 
 START_S = 1.0
-"""Guess of what it takes to start the ranks and to end them."""
+"""Guessed time to start the ranks and to end them."""
 
 
 @dataclass(frozen=True)
 class Purpose:
-    """What a run is made for, so that it can be recorded if another invocation takes it over.
+    """The purpose of a run, by which another invocation that takes it over can record it.
 
     Attributes:
         store: path of the store that gets its record.
         digest: of the experiment.
         key: of the task.
-        constants: that the run goes by.
+        constants: of the run.
         before: the state of the host when it began.
         begin_s: when that was, of time.monotonic().
     """
@@ -46,7 +47,7 @@ class Purpose:
     begin_s: float
 
 
-PURPOSE = Plain(Purpose, version=1)
+PURPOSE = LineFormat(by_name(Purpose), version=1)
 """As the text that goes with a workload."""
 
 
@@ -56,10 +57,11 @@ class Measured:
 
     Attributes:
         site: where.
-        constants: that waiting rules go by.
-        note: hears what happens at the moment.
-        timeline: whether the ranks record what they do when.
+        constants: for the waiting rules.
+        note: hears the present step of a run.
+        timeline: whether the ranks record their activities over time.
         by_slurm: whether the tools leave the scheduling to Slurm.
+        estimates: from the runs of the experiment so far, each read once.
     """
 
     site: Site
@@ -67,6 +69,7 @@ class Measured:
     note: Callable[[str], None]
     timeline: bool = False
     by_slurm: bool = False
+    estimates: Estimates = field(default_factory=Estimates, repr=False)
 
     def refusal(self, task: Task) -> InputError | None:
         """Slurm's controller schedules the jobs that are submitted to it, and no others."""
@@ -77,7 +80,8 @@ class Measured:
 
     def guess_s(self, task: Task) -> float:
         """From what the programs are made to take alone."""
-        alone_s = sum(jobs.alone_s(job.program) for job in task.jobs)
+        folds = [max(1.0, job.program.processes / task.experiment.processors) for job in task.jobs]
+        alone_s = sum(jobs.alone_s(job.program) * f for job, f in zip(task.jobs, folds, strict=True))
         shared = task.scheduler.name in ("none", "implicit") and task.scheduler.blocking == "spin"
         return START_S + alone_s * (len(task.jobs) if shared else 1.3)
 
@@ -97,7 +101,10 @@ class Measured:
 
     def _workload(self, task: Task, purpose: Purpose) -> Workload:
         site, scheduler, experiment = self.site, task.scheduler, task.experiment
-        known = execution_times.estimates(site.store.runs(experiment.digest)) if task.kind == POLICY else {}
+        known = {}
+        if task.kind == POLICY:
+            self.estimates.add(site.store.runs(experiment.digest, after=self.estimates.last))
+            known = self.estimates.fitted()
         return Workload(
             jobs=tuple(
                 replace(job, estimate=known.get(execution_times.key(job.program))) for job in task.jobs
@@ -145,8 +152,8 @@ def record_taken_over(experiment: Experiment, site: Site, workload: Workload, re
 
 
 def purpose_of(workload: Workload) -> Purpose | None:
-    """What a workload is run for; None if it is not for an experiment, or for another version's."""
-    with suppress(NotPlain):
+    """The purpose of a workload; None if it has none, or one of another version."""
+    with suppress(LineError):
         purpose: Purpose = PURPOSE.decode(workload.purpose)
         return purpose
     return None
@@ -173,6 +180,6 @@ def _record(task: Task, site: Site, workload: Workload, purpose: Purpose, result
 
 
 def _afterwards(result: Result) -> dict[str, Any]:
-    """What is known at the end of a run: of the nodes, if there were several, and what was amiss."""
+    """The conditions at the end of a run: of the nodes, if there were several, and warnings."""
     nodes = {"nodes_after": [asdict(node) for node in result.nodes]} if len(result.nodes) > 1 else {}
     return nodes | ({"warnings": list(result.warnings)} if result.warnings else {})

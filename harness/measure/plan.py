@@ -1,8 +1,8 @@
-"""The runs of an experiment, in the order in which they are made, and what a back end makes of one.
+"""The runs of an experiment, in the order in which they are made, and the face of a back end.
 
 An experiment is planned as tasks; a back end carries a task out and returns its record; ``summary``
 turns records into rows. Back ends are ``measured.Measured``, also for Slurm's gang scheduling, and
-``simulated.Simulated``.
+``predict.process_level.Simulated``.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from harness.store.records import COUNTERPARTS, DEDICATED, POLICY, SIMULATED, SI
 from workloads.validation import InputError
 
 Key = tuple[int, int, str, str, int]
-"""Cell, repeat, kind, scheduler, first job: what tells a run from the others of its experiment."""
+"""Cell, repeat, kind, scheduler, first job: no two runs of an experiment have all in common."""
 
-ALONE = Scheduler("batch", create("batch", {}))
+ALONE, FOLDED = Scheduler("batch", create("batch", {})), Scheduler("none", create("none", {}))
+"""What a job runs under alone, and one that has more processes than there are processors."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Task:
 
     @property
     def key(self) -> Key:
-        """What tells it from the other tasks of its experiment."""
+        """Its key, which no other task of its experiment has."""
         table = json.dumps(self.scheduler.table, sort_keys=True)
         return self.cell.index, self.repeat, self.kind, table, self.jobs[0].number
 
@@ -86,7 +87,7 @@ class BackEnd(Protocol):
 
 
 def label(kind: str, scheduler: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
-    """A run in a few words: what it runs and where in the sweep."""
+    """A run in a few words: its scheduler and its point of the sweep."""
     what = kind if kind in (DEDICATED, SIMULATED_DEDICATED) else scheduler_name(scheduler)
     if kind == SIMULATED:
         what = f"simulated {what}"
@@ -112,13 +113,17 @@ def plan(experiment: Experiment, cells: Sequence[Cell] | None = None) -> list[Ta
 def _shuffled(experiment: Experiment, cell: Cell, repeat: int) -> list[Task]:
     everything = cell.jobs()
     first = {job.program: job for job in reversed(everything)}
-    alone = [(ParallelJob(job.number, job.program),) for job in reversed(first.values())]
-    tasks = [Task(experiment, cell, repeat, DEDICATED, ALONE, one) for one in alone]
+    alone = [ParallelJob(job.number, job.program) for job in reversed(first.values())]
+    tasks = [Task(experiment, cell, repeat, DEDICATED, _dedicated(job, experiment), (job,)) for job in alone]
     tasks += [
         Task(experiment, cell, repeat, POLICY, scheduler, everything) for scheduler in experiment.schedulers
     ]
     random.Random(f"{experiment.seed}/{cell.index}/{repeat}").shuffle(tasks)
     return tasks
+
+
+def _dedicated(job: ParallelJob, experiment: Experiment) -> Scheduler:
+    return ALONE if job.program.processes <= experiment.processors else FOLDED
 
 
 def recorded(done: Iterable[RunRecord]) -> dict[Key, RunRecord]:

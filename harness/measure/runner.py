@@ -52,7 +52,7 @@ def run(tasks: Sequence[Task], back_end: BackEnd, store: Store, watcher: Watcher
 
 
 class _Pace:
-    """How long the rest will take, from guesses at first and then from what alike runs took."""
+    """The time left, from guesses at first and then from the times of runs alike."""
 
     def __init__(self, tasks: Sequence[Task], back_end: BackEnd) -> None:
         self._tasks, self._guess_s = tasks, back_end.guess_s

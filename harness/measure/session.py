@@ -1,4 +1,4 @@
-"""Where and with what experiments are run: the host now, the tools, the store."""
+"""A session of runs: the host now, the tools, the store."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from harness.store.records import Calibration
 
 @dataclass(frozen=True)
 class Tools:
-    """What does the real work; tests put fakes in its place."""
+    """The tools for the real work; tests replace them by fakes."""
 
     launcher: str
     probe: Probe
@@ -40,13 +40,13 @@ class Progress:
 
 
 class Watcher(Protocol):
-    """Whoever wants to know how far it is."""
+    """A listener to the progress of the work."""
 
     def progress(self, progress: Progress) -> None:
         """A run begins, or all are done."""
 
     def note(self, text: str) -> None:
-        """What happens at the moment."""
+        """Say the present step of the work."""
 
     def warn(self, text: str) -> None:
         """Something has gone wrong and the work goes on."""
@@ -116,7 +116,7 @@ class Site:
     def _measure(
         self, processors: Sequence[int], working_sets: Iterable[int], mechanisms: Iterable[str]
     ) -> Iterator[Measurement]:
-        """All constants of this host, but of messages what they cost between nodes if there are several."""
+        """All constants of this host; with several nodes, the costs of messages between two of them."""
         between = self.tools.probe_between() if self.tools.probe_between else {}
         yield from (Measurement(quantity, samples) for quantity, samples in between.items())
         for measurement in calibrate.messages(self.tools.probe, processors, working_sets):
@@ -127,12 +127,12 @@ class Site:
 
 
 def session_name() -> str:
-    """A new name for an invocation of Lockstep: the time, and what tells it from others then."""
+    """A new name for an invocation of Lockstep: the time and a random number."""
     return f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
 
 
 def constants(calibrations: list[Calibration]) -> Constants:
-    """The constants that a run goes by: calibrated, or a workload's nominal ones without."""
+    """The constants for a run: calibrated, or without a calibration a workload's nominal ones."""
     if not calibrations:
         return Constants(Workload.switch_us, 0.0, Workload.latency_us)
     return calibrate.constants(calibrations)

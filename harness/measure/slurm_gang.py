@@ -17,7 +17,7 @@ from typing import Any
 
 from coordinator.drive import ranks
 from coordinator.host.environment import PYTHON
-from coordinator.host.launch import find_launcher
+from coordinator.host.launchers import find_launcher
 from coordinator.policies.slurm_gang import SlurmGang
 from coordinator.wire import protocol
 from coordinator.workload import JobResult, ParallelJob, Result, Workload
@@ -34,7 +34,7 @@ from harness.store.database import Store
 from harness.store.records import DEDICATED, RunRecord
 from slurm import client, gang
 from slurm.command import SlurmError
-from slurm.states import Ending, State, explain
+from slurm.states import Ending, JobState, explain
 from workloads.alone import record_file
 from workloads.program import Program
 from workloads.record import OURS, flaw
@@ -50,7 +50,7 @@ def needed(wanted: Experiment) -> bool:
 
 
 def check(wanted: Experiment, how: Submission) -> None:
-    """Whether Slurm can run the jobs of an experiment as it wants.
+    """Check that Slurm can run the jobs of an experiment as it asks.
 
     Raises:
         InputError: if the partition has no gang scheduling, or with other slots, or the jobs do not fit.
@@ -101,7 +101,7 @@ def measure(
         how: the [slurm] table.
         results: the directory of the store.
         folder: for scripts and logs.
-        watcher: is told how far it is.
+        watcher: hears the progress.
         resume: whether runs that are recorded already are left out.
 
     Raises:
@@ -144,7 +144,7 @@ def _submission(how: Submission, nodes: Sequence[str]) -> Submission:
 
 @dataclass(frozen=True)
 class _Notes:
-    """Passes on what is said while waiting, and keeps the bar to the runs."""
+    """Passes on messages while waiting, and keeps the bar to the runs."""
 
     tell: Callable[[str], None]
 
@@ -218,12 +218,12 @@ class Cluster:
 
 
 def _outcome(
-    workload: Workload, job: ParallelJob, folder: Path, ended: tuple[State, Ending | None], begin_ns: int
+    workload: Workload, job: ParallelJob, folder: Path, ended: tuple[JobState, Ending | None], begin_ns: int
 ) -> tuple[JobResult, list[Mapping[str, Any]]]:
-    """What became of a job, and the records of its ranks, in times since the run began."""
+    """The result of a job, and the records of its ranks, in times since the run began."""
     state, ending = ended
     processes = job.program.processes
-    failure = "" if state is State.COMPLETED else explain(state, ending)
+    failure = "" if state is JobState.COMPLETED else explain(state, ending)
     records: list[Mapping[str, Any]] = []
     places = workload.processors or range(processes)
     try:

@@ -9,7 +9,7 @@ from pathlib import Path
 from harness.measure.session import Progress, Watcher
 from slurm.client import states
 from slurm.command import SlurmError
-from slurm.states import Ending, State, explain
+from slurm.states import Ending, JobState, explain
 
 FIRST_PAUSE_S, LAST_PAUSE_S = 1.0, 15.0
 """Pauses between two questions grow from the first to the last: controllers serve many."""
@@ -20,7 +20,7 @@ LATE_S = 30.0
 SILENCE_S = 600.0
 """How long Slurm may give no answer."""
 
-Ask = Callable[[Sequence[str], str], dict[str, tuple[State, Ending | None]]]
+Ask = Callable[[Sequence[str], str], dict[str, tuple[JobState, Ending | None]]]
 
 
 def wait(
@@ -31,14 +31,14 @@ def wait(
     ask: Ask = states,
     pause: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
-) -> dict[str, tuple[State, Ending | None]]:
+) -> dict[str, tuple[JobState, Ending | None]]:
     """State and ending of each job once all are over.
 
     Args:
         jobs: ids, or ids of tasks ("12_3"), of scripts that write to ``folder``.
         folder: their directory.
-        watcher: is told the states, and the last line of the log of a job that runs.
-        ask: who knows the states.
+        watcher: hears the states, and the last line of the log of a job that runs.
+        ask: asks Slurm for the states.
         pause: sleeps for so many seconds.
         clock: the time in seconds.
 
@@ -58,7 +58,7 @@ def wait(
         else:
             heard_s = clock()
             for job in jobs:
-                if found[job][0] is State.UNKNOWN:
+                if found[job][0] is JobState.UNKNOWN:
                     unknown_s.setdefault(job, heard_s)
                 else:
                     unknown_s.pop(job, None)
@@ -71,11 +71,11 @@ def wait(
         pause_s = min(1.3 * pause_s, LAST_PAUSE_S)
 
 
-def _label(found: dict[str, tuple[State, Ending | None]], folder: Path) -> str:
+def _label(found: dict[str, tuple[JobState, Ending | None]], folder: Path) -> str:
     """The first job that is not over, in words."""
     for job, (state, ending) in found.items():
         if not state.over:
-            said = last_line(folder / f"{job}.log") if state is State.RUNNING else ""
+            said = last_line(folder / f"{job}.log") if state is JobState.RUNNING else ""
             return f"job {job} {explain(state, ending)}{': ' if said else ''}{said}"
     return "over"
 

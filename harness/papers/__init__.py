@@ -2,10 +2,10 @@
 
 Such a package has three modules:
 
-- ``model``: ``FIGURES``, a caption for each figure by its number; ``QUICK``, what quick mode shortens;
-  ``simulate_figures(figures, quick, seed, progress)``, which simulates what the figures need; and
+- ``model``: ``FIGURES``, a caption for each figure by its number; ``QUICK``, the effect of quick mode;
+  ``simulate_figures(figures, quick, seed, progress)``, which makes the results for the figures; and
   ``rows(results, figures)``, one row of plain values for every point.
-- ``claims``: ``claims(results, figures)``, the paper's sentences checked.
+- ``claims``: ``CLAIMS``, for each figure the function that checks the paper's sentences on the results.
 - ``figures``: ``draw(figure, results)``, a picture.
 """
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,13 +40,11 @@ HOLDS, FAILS, OPEN = "holds", "does not hold", "not significant"
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of a paper, what was found, and whether it holds; ``why`` says where that is explained."""
+    """A sentence of a paper, what the simulations gave, and whether it holds."""
 
-    figure: str
     text: str
     found: str
     verdict: str
-    why: str = ""
 
     def __post_init__(self) -> None:
         one_of("verdict", self.verdict, (HOLDS, FAILS, OPEN))
@@ -54,21 +52,21 @@ class Claim:
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What came of a paper.
+    """The results for a paper.
 
     Attributes:
         paper: its name here.
         figures: the figures that were made.
         cells: one row of plain values for every point that was simulated.
-        claims: in the order of the paper.
+        claims: each with its figure.
         drawings: for each figure the function that draws it.
-        note: what a reader must know, as that quick mode was used; may be empty.
+        note: for readers, as that quick mode was used; may be empty.
     """
 
     paper: str
     figures: Sequence[str]
     cells: Sequence[Mapping[str, Any]]
-    claims: Sequence[Claim]
+    claims: Sequence[tuple[str, Claim]]
     drawings: Mapping[str, Callable[[], Figure]]
     note: str = ""
 
@@ -81,8 +79,15 @@ class Reproduction:
             "figures": list(self.figures),
             "note": self.note,
             "cells": [dict(cell) for cell in self.cells],
-            "claims": [vars(claim) for claim in self.claims],
+            "claims": [
+                {"figure": figure, **vars(claim), "why": self.explanation(figure, claim)}
+                for figure, claim in self.claims
+            ],
         }
+
+    def explanation(self, figure: str, claim: Claim) -> str:
+        """The heading in our documentation that explains a claim that does not hold."""
+        return f"docs/{self.paper}.md#figure-{figure}" if claim.verdict == FAILS else ""
 
     def draw(self, folder: Path) -> list[Path]:
         """Write every figure into ``folder`` as a picture; returns their paths."""
@@ -93,11 +98,6 @@ class Reproduction:
             drawing().savefig(path, dpi=110, metadata={"Software": None})
             made.append(path)
         return made
-
-
-def explained(claim: Claim, file: str) -> Claim:
-    """With the place of its explanation, a heading of ``file``, if it does not hold."""
-    return replace(claim, why=f"{file}#figure-{claim.figure}") if claim.verdict == FAILS else claim
 
 
 def verdict(holds: bool, significant: bool = True) -> str:
@@ -130,7 +130,7 @@ def reproduce(
         paper,
         wanted,
         list(model.rows(results, wanted)),
-        [explained(claim, f"docs/{paper}.md") for claim in _module(paper, "claims").claims(results, wanted)],
+        [(figure, claim) for figure in wanted for claim in _module(paper, "claims").CLAIMS[figure](results)],
         {figure: partial(draw, figure, results) for figure in wanted},
         f"quick: {model.QUICK}" if quick else "",
     )

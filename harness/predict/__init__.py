@@ -1,1 +1,1 @@
-"""Simulated runs: back ends by process and by job, what is missing, pools."""
+"""Simulated runs: back ends by process and by job, missing counterparts, pools."""

@@ -1,4 +1,4 @@
-"""The back end that simulates job by job: what each scheduler makes of a trace or of random jobs.
+"""The back end that simulates job by job: a trace or random jobs under each scheduler.
 
 Why it makes no run records: docs/decisions.md.
 """
@@ -6,7 +6,7 @@ Why it makes no run records: docs/decisions.md.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -15,63 +15,117 @@ import numpy as np
 from coordinator.policies import Policy
 from coordinator.policies.queueing import ModifiedTwoQueue, MultilevelTwoQueue, TwoQueue
 from coordinator.policies.space import Batch
-from harness.predict.job_experiment import JobExperiment
-from harness.predict.pool import Compute, Progress, compute
-from harness.predict.replicate import Plan, replicate
+from harness.predict.pool import Pool, Progress, compute
+from harness.predict.replicate import Precision, replicate
+from harness.simulator.jobs import swf
+from harness.simulator.jobs.arrivals import gaps_s, hyperexponential, in_ns, moldable
 from harness.simulator.jobs.metrics import Metrics, measure
-from harness.simulator.jobs.model import Jobs, Outcome
+from harness.simulator.jobs.model import JobLevelOutcome, Jobs
 from harness.simulator.jobs.simulate import Watched, simulate
+from harness.spec.job_level import JobExperiment, Model, no_processors
+from workloads.validation import InputError
 
 ONE_AT_A_TIME = (Batch, TwoQueue, ModifiedTwoQueue, MultilevelTwoQueue)
 """Policies that give one job the whole machine: their load is that of a single server."""
 
 WATCHED_SHARE = 2 / 3
-"""Of the jobs of a replication those that must end before the last one arrives."""
+"""The share of a replication's jobs that must end before the last one arrives."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """An experiment with its trace, if it has one, and the processors of its machine."""
+
+    experiment: JobExperiment
+    processors: int
+    trace: swf.Trace | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, experiment: JobExperiment) -> Study:
+        """The study of ``experiment``, whose trace is read.
+
+        Raises:
+            InputError: for a trace that cannot be read, or does not fit the machine.
+        """
+        if experiment.trace is None:
+            return cls(experiment, experiment.processors)
+        trace = _stretched(swf.read(experiment.trace), experiment.load)
+        processors = experiment.processors or trace.processors
+        if not processors:
+            raise no_processors("trace")
+        trace.jobs.check(processors)
+        return cls(experiment, processors, trace)
+
+    @property
+    def count(self) -> int:
+        """The number of jobs, in each replication of a model."""
+        if self.trace:
+            return len(self.trace.jobs)
+        return self.experiment.model.count if self.experiment.model else 0
+
+
+def _stretched(trace: swf.Trace, load: float | None) -> swf.Trace:
+    """The trace with its times between arrivals stretched to an offered load, if there is one."""
+    if load is None:
+        return trace
+    if not trace.processors:
+        raise InputError("load", load, "the trace does not say how many processors it had", "leave load out")
+    jobs = trace.jobs
+    span_s = (jobs.submit_ns[-1] - jobs.submit_ns[0]) / 1e9
+    factor = float(jobs.work_s.sum()) / (trace.processors * span_s) / load
+    return replace(trace, jobs=replace(jobs, submit_ns=np.rint(jobs.submit_ns * factor).astype(np.int64)))
+
+
+def draw(model: Model, processors: int, random: np.random.Generator) -> Jobs:
+    """The jobs of one replication."""
+    most = np.minimum(random.choice(np.asarray(model.maxima), model.count), processors)
+    mu = random.choice(np.asarray(model.mu, dtype=float), model.count)
+    work_s = hyperexponential(model.count, model.shares, model.means_s, random)
+    base = moldable(np.zeros(model.count), most, work_s, mu)
+    if model.rigid:
+        base = replace(base, least=most)
+    demand_s = base.times_s(most) * most if model.rigid else base.demand_s
+    gap_s = float(demand_s.mean()) / (processors * model.load)
+    between = gaps_s(model.arrivals, model.count, gap_s, random, cv=model.cv, unit_s=gap_s / 1000)
+    return replace(base, submit_ns=in_ns(np.cumsum(between)))
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """What one scheduler gave.
+    """The results of one scheduler.
 
     Attributes:
-        label: the scheduler in words.
         scheduler: its table.
         metrics: means by name; None where there are none.
-        half: half-widths of their 95 % intervals over replications.
+        half_width: half-widths of their 95 % intervals over replications.
         replications: how many.
-        saturated: whether the policy cannot keep up with the jobs; why, in words, else empty.
+        saturated: why the policy cannot keep up with the jobs; empty if it can.
+        label: the scheduler in words.
         outcome: of the trace, or None.
     """
 
-    label: str
-    scheduler: Mapping[str, Any]
-    metrics: Mapping[str, float | None]
-    half: Mapping[str, float | None]
-    replications: int
+    scheduler: Mapping[str, Any] = field(default_factory=dict)
+    metrics: Mapping[str, float | None] = field(default_factory=dict)
+    half_width: Mapping[str, float | None] = field(default_factory=dict)
+    replications: int = 0
     saturated: str = ""
-    outcome: Outcome | None = field(default=None, repr=False)
+    label: str = ""
+    outcome: JobLevelOutcome | None = field(default=None, repr=False)
 
     def document(self) -> dict[str, Any]:
         """The row as plain values."""
-        return {
-            "scheduler": dict(self.scheduler),
-            "metrics": dict(self.metrics),
-            "half_width": dict(self.half),
-            "replications": self.replications,
-            "saturated": self.saturated,
-        }
+        return {name: value for name, value in vars(self).items() if name not in ("label", "outcome")}
 
 
-def run(experiment: JobExperiment, progress: Progress, compute: Compute = compute) -> list[Schedule]:
-    """Simulate the jobs under every scheduler; ``compute`` has that done, wherever it is."""
-    return compute(experiment.schedulers, partial(_under, experiment), progress)
+def run(study: Study, progress: Progress, compute: Pool = compute) -> list[Schedule]:
+    """Simulate the jobs under every scheduler; ``compute`` does the parts of that work."""
+    return compute(study.experiment.schedulers, partial(_under, study), progress)
 
 
-def _under(experiment: JobExperiment, scheduler: tuple[Mapping[str, Any], Policy]) -> Schedule:
+def _under(study: Study, scheduler: tuple[Mapping[str, Any], Policy]) -> Schedule:
     table, policy = scheduler
-    if experiment.trace is not None:
-        return _on_trace(experiment, experiment.trace.jobs, describe(table), table, policy)
-    return _on_model(experiment, describe(table), table, policy)
+    made = _on_trace(study, policy) if study.trace else _on_model(study, policy)
+    return replace(made, label=describe(table), scheduler=table)
 
 
 def describe(table: Mapping[str, Any]) -> str:
@@ -80,44 +134,42 @@ def describe(table: Mapping[str, Any]) -> str:
     return f"{table['policy']} ({options})" if options else str(table["policy"])
 
 
-def _on_trace(
-    experiment: JobExperiment, jobs: Jobs, label: str, table: Mapping[str, Any], policy: Any
-) -> Schedule:
+def _on_trace(study: Study, policy: Policy) -> Schedule:
+    assert study.trace is not None
+    jobs, experiment = study.trace.jobs, study.experiment
     if isinstance(policy, ONE_AT_A_TIME):
         span_s = (jobs.submit_ns[-1] - jobs.submit_ns[0]) / 1e9
         load = float(jobs.times_s(jobs.most).sum()) / max(span_s, 1e-9)
         if load > 1:
-            why = f"one job at a time is a load of {load:.2f}"
-            return Schedule(label, table, {}, {}, 0, why)
-    outcome = simulate(jobs, experiment.processors, policy)
+            return Schedule(saturated=f"one job at a time is a load of {load:.2f}")
+    outcome = simulate(jobs, study.processors, policy)
     metrics = measure(outcome, warm_up=experiment.warm_up, tau_s=experiment.tau_s)
-    return Schedule(label, table, _plain(metrics), {}, 1, outcome=outcome)
+    return Schedule(metrics=_plain(metrics), replications=1, outcome=outcome)
 
 
-def _on_model(experiment: JobExperiment, label: str, table: Mapping[str, Any], policy: Any) -> Schedule:
-    model = experiment.model
+def _on_model(study: Study, policy: Policy) -> Schedule:
+    experiment, model = study.experiment, study.experiment.model
     assert model is not None
     watched = int(model.count * WATCHED_SHARE)
 
     def one(random: np.random.Generator) -> Metrics | None:
-        outcome = simulate(
-            model.draw(experiment.processors, random), experiment.processors, policy, Watched(watched)
-        )
+        outcome = simulate(draw(model, study.processors, random), study.processors, policy, Watched(watched))
         late = outcome.finish_ns[:watched].max() > outcome.jobs.submit_ns[-1]
         if outcome.saturated or late:
             return None
         return measure(outcome, warm_up=experiment.warm_up, last=watched, tau_s=experiment.tau_s)
 
-    plan = Plan(experiment.half_width, min(3, experiment.replications), experiment.replications)
+    plan = Precision(experiment.half_width, min(3, experiment.replications), experiment.replications)
     found = replicate(one, experiment.seed, plan)
     if found.saturated:
         tried = found.stuck + len(found.metrics)
-        return Schedule(label, table, {}, {}, tried, f"in {found.stuck} of {tried} replications")
-    names = list(_plain(found.metrics[0]))
-    means = {name: found.mean(name) for name in names}
-    finite = {name: mean.mean if np.isfinite(mean.mean) else None for name, mean in means.items()}
-    halves = {name: mean.half for name, mean in means.items()}
-    return Schedule(label, table, finite, halves, len(found.metrics))
+        return Schedule(replications=tried, saturated=f"in {found.stuck} of {tried} replications")
+    means = {name: found.mean(name) for name in _plain(found.metrics[0])}
+    return Schedule(
+        metrics={name: mean.mean if np.isfinite(mean.mean) else None for name, mean in means.items()},
+        half_width={name: mean.half for name, mean in means.items()},
+        replications=len(found.metrics),
+    )
 
 
 def _plain(metrics: Metrics) -> dict[str, float | None]:

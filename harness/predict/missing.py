@@ -1,4 +1,4 @@
-"""Which measured runs still lack a simulated counterpart, and the back end that makes them."""
+"""Measured runs that lack a simulated counterpart, and the back end that makes it."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def imitates(simulated: RunRecord, measured: RunRecord) -> bool:
 
 
 def missing(experiment: Experiment, records: Sequence[RunRecord]) -> list[tuple[Task, RunRecord]]:
-    """The simulations of measured runs that are yet to be made, each with the last measured record.
+    """The simulations that measured runs lack, each with the last measured record.
 
-    Left out are cells with a job that the simulator does not know, and what Slurm has scheduled:
-    what it takes to start and to switch jobs is not known. A counterpart counts if it was
-    simulated with the constants of the measured run.
+    It leaves out cells with a job that the simulator does not know, and runs that Slurm has scheduled,
+    whose costs of starting and switching jobs are unknown. A counterpart counts if it was simulated
+    with the constants of the measured run.
     """
     done = plan.recorded(records)
     lacking = []

@@ -9,18 +9,16 @@ from concurrent.futures import as_completed
 from mpi4py import MPI
 from mpi4py.futures import MPIPoolExecutor
 
+from harness.predict.mpi_start import needs_workers
 from harness.predict.pool import Part, Progress, Value
-from workloads.validation import InputError
 
 SHARES = 16
 """Into so many shares for each worker the work is divided: a message with each part alone takes
 longer than a short simulation, and with few shares some worker would be left with the longest."""
 
-START = "mpiexec -n N python -P -m mpi4py.futures -m harness.cli simulate EXPERIMENT --mpi"
-
 
 class MpiPool:
-    """The workers: all ranks but the first, as ``python -P -m mpi4py.futures`` makes them.
+    """The workers: all ranks but the first, as mpi4py.futures makes them.
 
     Attributes:
         workers: how many.
@@ -34,7 +32,7 @@ class MpiPool:
     def __init__(self) -> None:
         size = MPI.COMM_WORLD.size
         if size < 2 or MPI.COMM_WORLD.rank > 0:
-            raise InputError("--mpi", size, "needs ranks that wait for work", f"start it as {START}")
+            raise needs_workers(size)
         self.workers = size - 1
         self.busy_s = self.wall_s = 0.0
 

@@ -16,7 +16,7 @@ Progress = Callable[[int, int], None]
 """Receives how many parts of how many are done."""
 
 
-class Compute(Protocol):
+class Pool(Protocol):
     """What a pool does."""
 
     def __call__(

@@ -1,7 +1,7 @@
 """The back end that simulates tasks: the same jobs, policy and waiting rules, by calculation.
 
-A simulated run is recorded like a measured one and its kind tells it apart, so that whatever
-reads records can put the two side by side.
+A simulated run has a record like a measured one, with a kind of its own, so that readers of records
+can put the two side by side.
 """
 
 from __future__ import annotations
@@ -16,18 +16,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.measure.calibrate import MEDIANS_US, Constants
+from harness.measure.calibrate import Constants, HostConstants
 from harness.measure.plan import Task, plan
-from harness.predict.pool import Compute, Progress, compute
+from harness.predict.pool import Pool, Progress, compute
 from harness.predict.simulated_jobs import simulated_job
-from harness.simulator.processes.local import rr
+from harness.simulator.processes.local import one_priority
 from harness.simulator.processes.machine import SimulatedMachine
 from harness.simulator.processes.model import SWITCHING
-from harness.simulator.processes.outcome import JobOutcome, Outcome, Waits
+from harness.simulator.processes.outcome import JobOutcome, Outcome, WaitCounts
 from harness.simulator.processes.simulate import simulate
 from harness.spec.experiment import Experiment, Scheduler
 from harness.spec.jobs import alone_s, described
-from harness.spec.machine import MachineSpec
 from harness.store.records import JobRecord, RunRecord
 from workloads import timeline as timelines
 from workloads.validation import InputError
@@ -38,10 +37,7 @@ LOCAL = {"other": "eevdf", "rr": "rr"}
 SIMULATOR = "simulator"
 
 MECHANISM = "signals"
-"""What stops and continues processes on a host if nothing else is asked for."""
-
-PLAIN = MachineSpec()
-"""A [machine] table that says nothing."""
+"""The default mechanism of a host."""
 
 SPEED = 30
 """So many seconds of a run take about one to simulate."""
@@ -50,66 +46,65 @@ SPEED = 30
 def machine_like(constants: Mapping[str, Any], processors: int, scheduler: Scheduler) -> SimulatedMachine:
     """A simulated machine with the calibrated ``constants`` of a host (``RunRecord.constants``).
 
-    It has what the ranks have: they take messages to themselves without sending any, look
-    for messages only while they wait, and spin by the wall clock. The kernel's clock ticks at
-    the same time on all processors. What a record made by an earlier version lacks costs nothing.
+    Its processes behave like ranks: they send no messages to themselves, look for messages only
+    while they wait, and spin by the wall clock. The kernel's clock ticks at the same time on all
+    processors.
     """
-    known = {name: constants.get(name, 0.0) for name in MEDIANS_US}
-    handoff_us = constants.get("handoff_us", known["switch_us"])
-    parts_us = known["send_us"] + known["receive_us"] + (known["serve_us"] + known["poll_us"]) / 2
+    host = HostConstants.of_record(constants)
+    parts_us = host.send_us + host.receive_us + (host.serve_us + host.poll_us) / 2
     table = None
-    if scheduler.local == "rr" and known["rr_interval_us"] and known["tick_us"]:
-        table = rr.table(max(1, round(known["rr_interval_us"] / known["tick_us"])))
+    if scheduler.local == "rr" and host.rr_interval_us and host.tick_us:
+        table = one_priority.turns(max(1, round(host.rr_interval_us / host.tick_us)))
     return SimulatedMachine(
         processors=processors,
-        context_switch_us=handoff_us,
-        wakeup_us=max(0.0, known["switch_us"] - handoff_us),
-        idle_wakeup_us=max(0.0, (known["wakeup_us"] or known["switch_us"]) - handoff_us),
-        # The calibrated latency is that of a whole message, from the call that sends to the one that has it.
-        latency_us=max(0.0, known["latency_us"] - parts_us),
-        send_us=known["send_us"],
-        receive_us=known["receive_us"],
-        serve_us=known["serve_us"],
-        poll_us=known["poll_us"] / 2,
-        rule_switch_us=known["switch_us"],
-        rule_latency_us=known["latency_us"],
+        context_switch_us=host.handoff_us,
+        wakeup_us=max(0.0, host.switch_us - host.handoff_us),
+        idle_wakeup_us=max(0.0, (host.wakeup_us or host.switch_us) - host.handoff_us),
+        # The calibrated latency spans a whole message, from the call that sends to the one that has it.
+        latency_us=max(0.0, host.latency_us - parts_us),
+        send_us=host.send_us,
+        receive_us=host.receive_us,
+        serve_us=host.serve_us,
+        poll_us=host.poll_us / 2,
+        rule_switch_us=host.switch_us,
+        rule_latency_us=host.latency_us,
         local=LOCAL[scheduler.local],
         dispatch_table=table,
         messages_to_self=False,
         handles_when_waiting=True,
         timers="synchronised",
         spin_clock="wall",
-        tick_us=known["tick_us"] or None,
-        slice_us=known["slice_us"] or None,
+        tick_us=host.tick_us or None,
+        slice_us=host.slice_us or None,
         slot_cost_us=constants.get("slot_cost_us", ()),
         lateness_us=constants.get("lateness_us", ()),
-        detour_gap_us=constants.get("detour_gap_us", 0.0),
-        detour_length_us=constants.get("detour_length_us", 0.0),
+        detour_gap_us=host.detour_gap_us,
+        detour_length_us=host.detour_length_us,
     )
 
 
 @dataclasses.dataclass(frozen=True)
 class Host:
-    """What a simulated run imitates.
+    """The host that a simulated run imitates.
 
     Attributes:
         processors: ids of the cores that stand for the simulated processors.
         constants: the host's calibrated constants, as in ``RunRecord.constants``; without any the
-            simulated machine is that of Dusseau et al. 1996.
-        spec: the [machine] table, which goes before the constants.
+            simulated machine is the one of Dusseau et al. 1996.
+        given: values of the [machine] table, which go before the constants.
         conditions: of the run that is imitated, if there is one.
         digest: of its experiment, which may be known from its records only.
     """
 
     processors: Sequence[int]
     constants: Mapping[str, Any]
-    spec: MachineSpec = PLAIN
+    given: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     conditions: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     digest: str | None = None
 
     @classmethod
     def of_run(cls, measured: RunRecord) -> Host:
-        """The host on which ``measured`` was made; what that run warned of is not the host's."""
+        """The host of ``measured``, without the warnings of that run."""
         conditions = {key: value for key, value in measured.conditions.items() if key != "warnings"}
         return cls(measured.processors, measured.constants, conditions=conditions, digest=measured.digest)
 
@@ -130,7 +125,7 @@ class Host:
         Raises:
             InputError: below ``machine``, for values that do not fit together.
         """
-        given = self.spec.given()
+        given = dict(self.given)
         try:
             if self.constants and given.get("local", "eevdf") == "eevdf":
                 given.pop("local", None)
@@ -205,7 +200,7 @@ class Simulated:
 
 
 def predict(
-    experiment: Experiment, constants: Constants | None, progress: Progress, compute: Compute = compute
+    experiment: Experiment, constants: Constants | None, progress: Progress, compute: Pool = compute
 ) -> list[RunRecord]:
     """The runs of all cells of ``experiment``, simulated with these constants.
 
@@ -287,7 +282,7 @@ def _rank(job: JobOutcome, rank: int, processor: int) -> dict[str, Any]:
 
 
 def _spans(outcome: Outcome) -> NDArray[np.int64]:
-    """What each process did: rows of (process, activity, begin, end), in order of time."""
+    """The activities of the processes: rows of (process, activity, begin, end), in order of time."""
     parts = [np.empty((0, 4), dtype=np.int64)]
     for processor in range(len(outcome.spent_ns)):
         began, _, process, activity = outcome.timeline[outcome.timeline[:, 1] == processor].T
@@ -306,5 +301,5 @@ def _packed(spans: NDArray[np.int64], start_ns: int) -> str:
     return base64.b64encode(timelines.pack(np.stack(columns, axis=1))).decode()
 
 
-def _waits(waits: Waits | None) -> dict[str, int]:
-    return dataclasses.asdict(waits or Waits(0, 0, 0, 0)) | {"blocks": waits.blocked if waits else 0}
+def _waits(waits: WaitCounts | None) -> dict[str, int]:
+    return dataclasses.asdict(waits or WaitCounts(0, 0, 0, 0)) | {"blocks": waits.blocked if waits else 0}

@@ -36,7 +36,7 @@ def mean_of(values: Sequence[float], saturated: bool = False) -> Mean:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Precision:
     """When to stop replicating.
 
     Attributes:
@@ -52,7 +52,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Replications:
-    """What the replications of one policy gave; ``stuck`` of them were saturated and have no metrics."""
+    """The replications of one policy; ``stuck`` of them were saturated and have no metrics."""
 
     metrics: tuple[Metrics, ...]
     stuck: int = 0
@@ -67,7 +67,9 @@ class Replications:
         return mean_of([getattr(m, name) for m in self.metrics], self.saturated)
 
 
-def replicate(one: Callable[[np.random.Generator], Metrics | None], seed: int, plan: Plan) -> Replications:
+def replicate(
+    one: Callable[[np.random.Generator], Metrics | None], seed: int, plan: Precision
+) -> Replications:
     """Replications of ``one`` until the interval of the mean response time is narrow enough.
 
     ``one`` simulates with its own generator and returns None if the policy is saturated; no

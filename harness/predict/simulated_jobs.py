@@ -1,4 +1,4 @@
-"""What the jobs of an experiment are to the simulator."""
+"""The jobs of an experiment, translated for the simulator."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def simulated_job(job: ParallelJob) -> SimulatedJob:
     """The job on a simulated machine: a policy may mould a synthetic program, but nothing else.
 
     Raises:
-        InputError: for what is not :func:`harness.spec.jobs.simulable`.
+        InputError: for a job that is not :func:`harness.spec.jobs.simulable`.
     """
     match job.program:
         case SequentialWork(work_s):

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rich import box
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from harness.analyse.advise import Range
 from harness.analyse.rows import Row
-from harness.report.cells import SLOWDOWNS, slowdown_cells
+from harness.report.cells import SLOWDOWNS, slowdown_cells, table
 from harness.spec.naming import duration_name, program_name, scheduler_name
 
 
 def render(rows: Sequence[Row], ranges: Sequence[Range], processors: int) -> Iterator[RenderableType]:
-    """What to use, what was predicted for each candidate, and where the answer changes.
+    """The advice, the predictions for each candidate, and the granularities where the advice changes.
 
     ``rows`` are those of the candidates, the best first.
     """
@@ -30,19 +29,15 @@ def render(rows: Sequence[Row], ranges: Sequence[Range], processors: int) -> Ite
 
 
 def _predictions(rows: Sequence[Row]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    table.add_column("scheduler", no_wrap=True)
-    for heading in SLOWDOWNS:
-        table.add_column(heading, justify="right", no_wrap=True)
+    made = table(["scheduler"], SLOWDOWNS, wrap=False)
     for row in rows:
-        table.add_row(row.name, *slowdown_cells(row.simulated))
-    return table
+        made.add_row(row.name, *slowdown_cells(row.simulated))
+    return made
 
 
 def _ranges(ranges: Sequence[Range]) -> Table:
-    table = Table("granularity", "best, or as good", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    table.add_column("workload\nslowdown", justify="right")
+    made = table(["granularity", "best, or as good"], SLOWDOWNS[:1])
     for one in ranges:
         ends = dict.fromkeys((duration_name(one.from_us), duration_name(one.to_us)))
-        table.add_row(" to ".join(ends), scheduler_name(one.scheduler), f"{one.slowdown:.2f}")
-    return table
+        made.add_row(" to ".join(ends), scheduler_name(one.scheduler), f"{one.slowdown:.2f}")
+    return made

@@ -1,8 +1,11 @@
-"""Numbers of rows as cells of tables for a terminal."""
+"""Tables for a terminal, and numbers of rows as their cells."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+
+from rich import box
+from rich.table import Table
 
 from harness.analyse.breakdown import PARTS
 from harness.analyse.rows import Summary
@@ -14,6 +17,16 @@ SLOWDOWNS = ("workload\nslowdown", "95 %\ninterval", "job\nmean", "job\nmax")
 
 SHARES = ("comp\n%", "comm\n%", "sync\n%", "switch\n%", "idle\n%")
 """Headings of :func:`share_cells`."""
+
+
+def table(words: Iterable[str], numbers: Iterable[str] = (), *, wrap: bool = True) -> Table:
+    """A table without lines between its rows: columns of words, which may ``wrap``, then of numbers."""
+    made = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for heading in words:
+        made.add_column(heading, no_wrap=not wrap, overflow="fold")
+    for heading in numbers:
+        made.add_column(heading, justify="right", no_wrap=True)
+    return made
 
 
 def fixed(value: float | None, digits: int = 2) -> str:

@@ -34,7 +34,7 @@ def blocks(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
 
 
 def title(row: Row, *, alone: bool) -> str:
-    """A point of the sweep in a few words: what the sweep sets, or the whole program."""
+    """A point of the sweep in a few words: the settings of the sweep, or the whole program."""
     if alone or not row.settings:
         return program_name(row.program)
     return ", ".join(_setting(key, value) for key, value in row.settings.items())

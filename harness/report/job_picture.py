@@ -1,4 +1,4 @@
-"""One picture of an experiment of the job level: what jobs met, and how full the machine was."""
+"""One picture of an experiment of the job level: times of the jobs, and use of the machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from matplotlib.figure import Figure
 from harness.simulator.jobs.metrics import utilisation_over_time
 
 if TYPE_CHECKING:
-    from harness.predict.job_experiment import JobExperiment
     from harness.predict.job_level import Schedule
 
 PARTS = 90
@@ -21,16 +20,16 @@ BARS = (
 )
 
 
-def draw(experiment: JobExperiment, rows: Sequence[Schedule]) -> Figure:
+def draw(name: str, rows: Sequence[Schedule]) -> Figure:
     """Bars of three means for each scheduler and, for a trace, utilisation over time."""
     kept = [row for row in rows if row.metrics]
     timed = [row for row in kept if row.outcome is not None]
     picture = Figure(figsize=(12, 1.5 + 0.3 * len(kept) + (3.5 if timed else 0)), layout="constrained")
     upper, *lower = picture.subfigures(2 if timed else 1, 1, squeeze=False)[:, 0]
-    for axes, (name, title) in zip(upper.subplots(1, 3, sharey=True), BARS, strict=True):
-        axes.barh([row.label for row in kept], [row.metrics[name] or 0.0 for row in kept], color="#4878a8")
+    for axes, (metric, title) in zip(upper.subplots(1, 3, sharey=True), BARS, strict=True):
+        axes.barh([row.label for row in kept], [row.metrics[metric] or 0.0 for row in kept], color="#4878a8")
         axes.set_xlabel(title)
-        axes.set_xscale("log" if name == "bounded_slowdown" else "linear")
+        axes.set_xscale("log" if metric == "bounded_slowdown" else "linear")
     upper.axes[0].invert_yaxis()
     if timed:
         axes = lower[0].subplots()
@@ -41,6 +40,6 @@ def draw(experiment: JobExperiment, rows: Sequence[Schedule]) -> Figure:
         axes.set(xlabel="time (days)", ylabel="utilisation", ylim=(0, 1))
         axes.legend(fontsize=6, ncols=3)
     saturated = ", ".join(row.label for row in rows if row.saturated)
-    title = experiment.name + (f" (saturated: {saturated})" if saturated else "")
+    title = name + (f" (saturated: {saturated})" if saturated else "")
     picture.suptitle(title, fontsize=10, parse_math=False)
     return picture

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich import box
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
+
+from harness.predict.job_level import describe
+from harness.report.cells import UNKNOWN, table
 
 COLUMNS = {
     "response_s": "response\ns",
@@ -22,20 +23,15 @@ COLUMNS = {
 }
 
 
-def table(document: Mapping[str, Any], files: Sequence[Path]) -> Iterator[RenderableType]:
-    """One row a scheduler, then what was written."""
+def render(document: Mapping[str, Any], files: Sequence[Path]) -> Iterator[RenderableType]:
+    """One row for each scheduler, then the files that were written."""
     title = f"{document['experiment']}: {document['jobs']} jobs on {document['processors']} processors"
     left_out = ", ".join(f"{count} {reason}" for reason, count in document["skipped"].items())
     yield Text(title + (f" (left out: {left_out})" if left_out else ""), style="bold")
-    rows = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    rows.add_column("scheduler\n", overflow="fold", min_width=24)
-    for heading in COLUMNS.values():
-        rows.add_column(heading, justify="right", no_wrap=True)
+    rows = table(["scheduler\n"], COLUMNS.values())
+    rows.columns[0].min_width = 24
     for row in document["rows"]:
-        name, *options = (
-            f"{key} {value}" if key != "policy" else value for key, value in row["scheduler"].items()
-        )
-        label = f"{name} ({', '.join(options)})" if options else name
+        label = describe(row["scheduler"])
         if row["saturated"]:
             rows.add_row(label, f"saturated: {row['saturated']}")
             continue
@@ -48,5 +44,5 @@ def table(document: Mapping[str, Any], files: Sequence[Path]) -> Iterator[Render
 def _cell(row: Mapping[str, Any], key: str) -> str:
     value, half = row["metrics"].get(key), row["half_width"].get(key)
     if value is None:
-        return "-"
+        return UNKNOWN
     return f"{value:.4g}" + (f" +-{half:.1g}" if half and key == "response_s" else "")

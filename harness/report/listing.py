@@ -1,4 +1,4 @@
-"""Tables of what there is: policies, mechanisms, machine constants."""
+"""Tables of policies, mechanisms and machine constants."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MEANING = {
 
 
 def constants(document: Mapping[str, Any]) -> Iterator[RenderableType]:
-    """The constants that ``commands.calibrate`` has found, and what is doubtful about them."""
+    """The constants that ``commands.calibrate`` has measured, and doubts about them."""
     table = Table("constant", "meaning")
     for heading in ("median us", "95 % interval", "p10 us", "p90 us", "samples"):
         table.add_column(heading, justify="right")
@@ -47,7 +47,7 @@ def constants(document: Mapping[str, Any]) -> Iterator[RenderableType]:
 
 
 def policies(document: Mapping[str, Any]) -> Iterator[RenderableType]:
-    """What ``commands.policies`` lists."""
+    """The lists of ``commands.policies``."""
     table = Table(title="Policies", title_justify="left", show_lines=True)
     for heading in ("policy", "what it does", "parameters", "source"):
         table.add_column(heading)

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from harness.analyse.results_document import Results
+from harness.analyse.results_document import ResultsDocument
 from harness.analyse.timelines import Lanes
 from harness.analyse.verdicts import WITHIN
 from harness.report import charts, traces
@@ -28,7 +28,7 @@ WIDE, NARROW = 900, 358
 
 @dataclass(frozen=True)
 class Content:
-    """What a report is made of.
+    """The content of a report.
 
     Attributes:
         results: with the verdicts of ``harness.analyse.verdicts`` in its rows.
@@ -37,7 +37,7 @@ class Content:
         tolerance: accepted error of the simulation.
     """
 
-    results: Results
+    results: ResultsDocument
     records: Sequence[RunRecord]
     lanes: Sequence[Lanes]
     tolerance: float
@@ -131,7 +131,7 @@ def _drawn(draw: Callable[[int], Figure | None], name: str, heading: str) -> dic
 
 
 def _facts(content: Content) -> Iterator[tuple[str, str]]:
-    """The key figures: a number and what it is."""
+    """The key figures: a number and its meaning."""
     rows = content.results.rows
     groups: dict[str, list[float]] = {}
     for row in rows:
@@ -151,7 +151,7 @@ def _facts(content: Content) -> Iterator[tuple[str, str]]:
 
 
 def _conditions(content: Content) -> Iterator[tuple[str, str]]:
-    """What was run and where."""
+    """The workload, the host and the records behind the report."""
     machine, rows = content.results.machine, content.results.rows
     measured = [record for record in content.records if record.kind in MEASURED_KINDS] or content.records
     last = measured[-1]

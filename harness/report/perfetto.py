@@ -99,7 +99,7 @@ def _slots(side: Side, start_ns: int) -> Iterator[Event]:
 
 
 def _flows(side: Side, threads: Mapping[tuple[int, int], int], start_ns: int) -> Iterator[Event]:
-    """A flow for each message of which both ends are known."""
+    """A flow for each message with two known ends."""
     sent = {(job, m.sender, m.receiver, m.count): m for job, m in side.messages if m.sent}
     kinds = ("arrival", "completion", "request", "response")
     for job, message in side.messages:

@@ -45,7 +45,7 @@ class PlainWatcher(AbstractContextManager["PlainWatcher"]):
 
 
 class BarWatcher(AbstractContextManager["BarWatcher"]):
-    """A bar that names what runs and how long all of it will take."""
+    """A bar with the present run and the time that all runs will take."""
 
     def __init__(self, console: Console) -> None:
         self._bar = Progress(

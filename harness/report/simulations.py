@@ -7,13 +7,12 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from rich import box
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from harness.analyse.rows import Row
-from harness.report.cells import SHARES, SLOWDOWNS, share_cells, slowdown_cells
+from harness.report.cells import SHARES, SLOWDOWNS, share_cells, slowdown_cells, table
 from harness.spec.naming import policy_name, program_name, waiting_name
 
 
@@ -28,15 +27,11 @@ def experiment(name: str, rows: Sequence[Row]) -> Iterator[RenderableType]:
 
 
 def _rows(rows: Iterable[Row]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for heading in ("policy", "waiting"):
-        table.add_column(heading, no_wrap=True)
-    for heading in (*SLOWDOWNS, *SHARES):
-        table.add_column(heading, justify="right", no_wrap=True)
+    made = table(["policy", "waiting"], [*SLOWDOWNS, *SHARES], wrap=False)
     for row in rows:
         names = policy_name(row.scheduler), waiting_name(row.scheduler)
-        table.add_row(*names, *slowdown_cells(row.simulated), *share_cells(row.simulated))
-    return table
+        made.add_row(*names, *slowdown_cells(row.simulated), *share_cells(row.simulated))
+    return made
 
 
 def reproduction(document: Mapping[str, Any], pictures: Sequence[Path]) -> Iterator[RenderableType]:
@@ -45,9 +40,7 @@ def reproduction(document: Mapping[str, Any], pictures: Sequence[Path]) -> Itera
     published = [cell for cell in document["cells"] if cell.get("paper") is not None]
     if published:
         yield _published(published)
-    claims = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for heading in ("figure", "claim", "found", "verdict"):
-        claims.add_column(heading, overflow="fold")
+    claims = table(["figure", "claim", "found", "verdict"])
     for claim in document["claims"]:
         verdict = f"{claim['verdict']}: {claim['why']}" if claim["why"] else claim["verdict"]
         claims.add_row(claim["figure"], claim["text"], claim["found"], verdict)
@@ -60,15 +53,13 @@ def reproduction(document: Mapping[str, Any], pictures: Sequence[Path]) -> Itera
 
 
 def _published(cells: Sequence[Mapping[str, Any]]) -> Table:
-    """One row per cell: what tells it from the others, the simulated and the published value."""
+    """One row for each cell: the values that differ between cells, the simulated and the published value."""
     keys = [key for key in cells[0] if _tells(cells, key)]
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for heading in (*keys, "simulated", "paper"):
-        table.add_column(heading, justify="right")
+    made = table([], [*keys, "simulated", "paper"])
     for cell in cells:
         values = [f"{cell[key]:g}" if isinstance(cell[key], float) else str(cell[key]) for key in keys]
-        table.add_row(*values, f"{cell['simulated']:.2f}", f"{cell['paper']:.2f}")
-    return table
+        made.add_row(*values, f"{cell['simulated']:.2f}", f"{cell['paper']:.2f}")
+    return made
 
 
 def _tells(cells: Sequence[Mapping[str, Any]], key: str) -> bool:

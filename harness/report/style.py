@@ -16,46 +16,28 @@ from matplotlib.figure import Figure
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-LIGHT: Mapping[str, str] = {
-    "surface": "#ffffff",
-    "ink": "#1b2430",
-    "muted": "#5c6875",
-    "grid": "#dde3e9",
-    "band": "#eef3f8",
-    "measured": "#1f5fae",
-    "simulated": "#c4500f",
-    "computing": "#3a7cc9",
-    "communicating": "#e3a02b",
-    "synchronizing": "#cf4a5c",
-    "switching": "#7a5bb0",
-    "idle": "#cad3dc",
-    "job0": "#2f77c6",
-    "job1": "#d9861e",
-    "job2": "#2b9a78",
-    "job3": "#b94a86",
-    "job4": "#7161b5",
-    "job5": "#8a7d2a",
+PALETTE: Mapping[str, tuple[str, str]] = {
+    "surface": ("#ffffff", "#12181f"),
+    "ink": ("#1b2430", "#e7edf3"),
+    "muted": ("#5c6875", "#9dabb8"),
+    "grid": ("#dde3e9", "#2c3742"),
+    "band": ("#eef3f8", "#1b2530"),
+    "measured": ("#1f5fae", "#7db4ff"),
+    "simulated": ("#c4500f", "#ff9a5c"),
+    "computing": ("#3a7cc9", "#6ea8f0"),
+    "communicating": ("#e3a02b", "#efbb58"),
+    "synchronizing": ("#cf4a5c", "#f0808e"),
+    "switching": ("#7a5bb0", "#b59ae0"),
+    "idle": ("#cad3dc", "#3b4753"),
+    "job0": ("#2f77c6", "#6ea8f0"),
+    "job1": ("#d9861e", "#f0ad57"),
+    "job2": ("#2b9a78", "#55c7a2"),
+    "job3": ("#b94a86", "#e887b9"),
+    "job4": ("#7161b5", "#a99bec"),
+    "job5": ("#8a7d2a", "#c9bb62"),
 }
-DARK: Mapping[str, str] = {
-    "surface": "#12181f",
-    "ink": "#e7edf3",
-    "muted": "#9dabb8",
-    "grid": "#2c3742",
-    "band": "#1b2530",
-    "measured": "#7db4ff",
-    "simulated": "#ff9a5c",
-    "computing": "#6ea8f0",
-    "communicating": "#efbb58",
-    "synchronizing": "#f0808e",
-    "switching": "#b59ae0",
-    "idle": "#3b4753",
-    "job0": "#6ea8f0",
-    "job1": "#f0ad57",
-    "job2": "#55c7a2",
-    "job3": "#e887b9",
-    "job4": "#a99bec",
-    "job5": "#c9bb62",
-}
+LIGHT = {name: light for name, (light, _) in PALETTE.items()}
+DARK = {name: dark for name, (_, dark) in PALETTE.items()}
 JOBS = 6
 
 SETTINGS: dict[Any, Any] = {
@@ -103,7 +85,7 @@ def inline(figure: Figure, name: str, title: str) -> str:
     Args:
         figure: 72 units of it are an inch and 1 is a pixel of the page.
         name: prefix of all ids in it.
-        title: what it shows.
+        title: a description, for those who cannot see it.
     """
     text = svg(figure)
     text = text[text.index("<svg") :]

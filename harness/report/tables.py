@@ -7,51 +7,32 @@ import io
 from typing import Any
 
 from harness.analyse.breakdown import PARTS
-from harness.analyse.results_document import Results
+from harness.analyse.results_document import ResultsDocument
 from harness.analyse.rows import Row
 from harness.analyse.statistics import estimate
 from harness.spec.naming import program_name
 
+SIDES = ("measured", "simulated")
+
 MARKUP = "|<\\`"
 """Characters that would begin something else than text in Markdown."""
 
-COLUMNS = (
-    "program",
-    "scheduler",
-    "measured",
-    "low",
-    "high",
-    "repeats",
-    "simulated",
-    "error",
-    "response_mean_ms",
-    "response_p99_ms",
-    "simulated_response_mean_ms",
-    "simulated_response_p99_ms",
-    "verdict",
-    "reason",
-)
 
-
-def comma_separated(found: Results) -> str:
+def comma_separated(found: ResultsDocument) -> str:
     """One line per row, with full precision; empty where nothing is known."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, (*COLUMNS, *_shares()), lineterminator="\n")
+    lines = [_cells(row) | _shares(row) for row in found.rows]
+    writer = csv.DictWriter(text, lines[0], lineterminator="\n")
     writer.writeheader()
-    writer.writerows(map(_cells, found.rows))
+    writer.writerows(lines)
     return text.getvalue()
 
 
-def markdown(found: Results) -> str:
+def markdown(found: ResultsDocument) -> str:
     """A heading, a table and the doubts."""
-    lines = [
-        f"# {_short(found.experiment)}",
-        "",
-        "| " + " | ".join(COLUMNS) + " |",
-        "|---" * len(COLUMNS) + "|",
-    ]
-    for cells in map(_cells, found.rows):
-        lines.append("| " + " | ".join(_short(cells[column]) for column in COLUMNS) + " |")
+    rows = [_cells(row) for row in found.rows]
+    lines = [f"# {_short(found.experiment)}", "", f"| {' | '.join(rows[0])} |", "|---" * len(rows[0]) + "|"]
+    lines += [f"| {' | '.join(map(_short, cells.values()))} |" for cells in rows]
     if found.doubts:
         lines += ["", *(f"- Doubt: {doubt}." for doubt in found.doubts)]
     return "\n".join(lines) + "\n"
@@ -61,7 +42,7 @@ def _cells(row: Row) -> dict[str, Any]:
     slowdown = row.measured.workload_slowdown if row.measured else estimate([])
     low, high = slowdown.ci95 or (None, None)
     measured, simulated = (side and side.responses for side in (row.measured, row.simulated))
-    cells = {
+    return {
         "program": program_name(row.program),
         "scheduler": row.name,
         "measured": slowdown.median,
@@ -77,14 +58,12 @@ def _cells(row: Row) -> dict[str, Any]:
         "verdict": row.verdict and row.verdict.verdict,
         "reason": row.verdict and row.verdict.reason,
     }
-    for name, side in row.sides.items():
-        if side.breakdown:
-            cells |= {f"{name}_{part}": share for part, share in vars(side.breakdown).items()}
-    return cells
 
 
-def _shares() -> list[str]:
-    return [f"{side}_{part}" for side in ("measured", "simulated") for part in PARTS]
+def _shares(row: Row) -> dict[str, float | None]:
+    """The breakdowns of both sides."""
+    parts = {side: row.sides[side].breakdown if side in row.sides else None for side in SIDES}
+    return {f"{side}_{part}": getattr(known, part, None) for side, known in parts.items() for part in PARTS}
 
 
 def _short(value: Any) -> str:

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from rich import box
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
 from harness.analyse import agreement
-from harness.analyse.results_document import Results
+from harness.analyse.results_document import ResultsDocument
 from harness.analyse.rows import Row
-from harness.report.cells import SHARES, SLOWDOWNS, UNKNOWN, fixed, share_cells, slowdown_cells
+from harness.report.cells import SHARES, SLOWDOWNS, UNKNOWN, fixed, share_cells, slowdown_cells, table
 from harness.spec.naming import policy_name, program_name, waiting_name
 
 ENDLESS = 10_000
@@ -31,8 +30,8 @@ LEGEND = (
 )
 
 
-def render(found: Results) -> Iterator[RenderableType]:
-    """A table per point of the sweep, then what is doubtful."""
+def render(found: ResultsDocument) -> Iterator[RenderableType]:
+    """A table for each point of the sweep, then the doubts."""
     for _, rows in groupby(found.rows, key=lambda row: row.settings):
         block = list(rows)
         yield Text(_title(found.experiment, block[0]), style="bold")
@@ -70,20 +69,16 @@ class _Block:
             yield self._table((), SHARES, ())
 
     def _table(self, slowdowns: Headings, shares: Headings, slots: Headings) -> Table:
-        table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-        table.add_column("policy", no_wrap=True)
-        table.add_column("waiting", no_wrap=True)
         responses = self._responses if slowdowns else ()
-        for heading in (*slowdowns, *responses, *shares, *slots):
-            table.add_column(heading, justify="right", no_wrap=True)
+        made = table(["policy", "waiting"], [*slowdowns, *responses, *shares, *slots], wrap=False)
         for row in self._rows:
             cells = [policy_name(row.scheduler), waiting_name(row.scheduler)]
             cells += _slowdowns(row, slowdowns) if slowdowns else ()
             cells += _responses(row, responses)
             cells += share_cells(row.measured) if shares else ()
             cells += _slots(row) if slots else ()
-            table.add_row(*cells)
-        return table
+            made.add_row(*cells)
+        return made
 
 
 def _title(name: str, row: Row) -> str:

@@ -24,7 +24,7 @@ KINDS = {"spun": "computing", "blocked": "communicating"}
 
 
 def waits(records: Sequence[RunRecord], names: Sequence[str], width: int) -> Figure | None:
-    """How long waits took, under each scheduler: those that spun to the end, those that blocked."""
+    """Lengths of the waits under each scheduler, for spinning and for blocked waits."""
     found = {name: _histograms(records, name) for name in names}
     found = {name: counts for name, counts in found.items() if sum(map(np.sum, counts.values()))}
     if not found:

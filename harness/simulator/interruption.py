@@ -1,4 +1,4 @@
-"""How simulations on other threads learn that nobody waits for them any more."""
+"""The signal to simulations on other threads that nobody waits for them any more."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _interrupted = threading.Event()
 
 
 class InterruptedSimulationError(Exception):
-    """A simulation was ended because whoever asked for it was interrupted."""
+    """A simulation has ended because its caller was interrupted."""
 
 
 def interrupt() -> None:

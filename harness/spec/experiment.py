@@ -27,22 +27,26 @@ from coordinator.workload import LEASE_S, Node, ParallelJob
 from harness.spec import experiment_source, hosts, overrides, submission
 from harness.spec.experiment_source import Document
 from harness.spec.jobs import JobGroup, job_group
-from harness.spec.machine import MachineSpec, machine_spec
-from harness.spec.table_checks import as_table, field_names, known_keys
+from harness.spec.machine import machine_values
+from harness.spec.table_checks import as_table, each, field_names, known_keys, tables
 from workloads import blocking
-from workloads.bounds import ALONE_S, CELLS, JOBS, RANKS, RUNS, within
+from workloads.bounds import ALONE_S, CELLS, JOBS, RANKS, RUNS, fits, within
+from workloads.machine import KEYS as MACHINE_KEYS
 from workloads.program import Program
 from workloads.validation import LONGEST, InputError, one_of
+
+SHARED = ("blocking", "spin_switches", "local", "mechanism")
+"""Keys of every [[schedulers]] table, whatever its policy."""
 
 LOCAL_CLASSES = ("other", "rr")
 QUICK_REPEATS = 2
 QUICK_SHARE = 0.25
-"""What --quick makes of repeats and of dedicated_s where the file has no [quick] table."""
+"""The most repeats under --quick, and its share of dedicated_s, where the file has no [quick] table."""
 
 
 @dataclass(frozen=True)
 class Scheduler:
-    """A policy and what goes with it.
+    """A policy with its waiting rule and its local scheduler.
 
     Attributes:
         name: of the policy.
@@ -50,7 +54,7 @@ class Scheduler:
         blocking: the waiting rule of all ranks.
         spin_switches: spin of the fixed rule, in context switches.
         local: class of the local scheduler, "other" or "rr".
-        mechanism: what stops and continues processes where the policy needs it.
+        mechanism: the way to stop and continue processes, if the policy needs one.
     """
 
     name: str
@@ -78,18 +82,18 @@ class Scheduler:
     def table(self) -> dict[str, Any]:
         """The keys of the [[schedulers]] table with every default filled in."""
         options = {key: getattr(self.policy, key) for key in policies.parameters(self.name)}
-        shared = {key: getattr(self, key) for key in ("blocking", "spin_switches", "local", "mechanism")}
+        shared = {key: getattr(self, key) for key in SHARED}
         return {"policy": self.name} | options | shared
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One point of the sweep: what it sets, and the jobs and machine that follow."""
+    """One point of the sweep: its settings, and the jobs and the values of the machine that follow."""
 
     index: int
     settings: Mapping[str, Any]
     groups: tuple[JobGroup, ...]
-    machine: MachineSpec
+    machine: Mapping[str, Any]
 
     def jobs(self) -> tuple[ParallelJob, ...]:
         """The jobs, numbered from 0 in file order."""
@@ -131,19 +135,17 @@ class Experiment:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 over all that says what one repeat means.
+        """SHA-256 over everything that one repeat depends on.
 
-        Left out are the name, the lease and the number of repeats, so that a longer series
-        continues a shorter one. A number is the same however it is written (100, 100.0). What a [machine]
-        table leaves open is left out, too.
+        It leaves out the name, the lease and the number of repeats, so that a longer series
+        continues a shorter one. A number is the same however it is written (100, 100.0).
         """
         content = {
             "processors": self.processors,
             "seed": self.seed,
             "schedulers": [scheduler.table for scheduler in self.schedulers],
             "cells": [
-                [[dataclasses.asdict(group) for group in cell.groups], cell.machine.given()]
-                for cell in self.cells
+                [[dataclasses.asdict(group) for group in cell.groups], cell.machine] for cell in self.cells
             ],
         }
         text = json.dumps(_plain(content), sort_keys=True, separators=(",", ":"))
@@ -213,18 +215,13 @@ def _quick(written: Document) -> Iterable[overrides.Override]:
 
 
 def _scales(seconds: Any) -> TypeGuard[float]:
-    """Whether --quick can shorten it; the checks say what else is wrong with it."""
+    """Whether --quick can shorten it; the checks find other faults."""
     return isinstance(seconds, int | float) and not isinstance(seconds, bool) and abs(seconds) <= ALONE_S
 
 
 def _experiment(data: Mapping[str, Any], file: Path, here: bool) -> Experiment:
     known = ("name", "processors", "hosts", "lease_s", "repeats", "seed", "machine", "jobs", "schedulers")
     known_keys(data, (*known, "sweep", "quick", "slurm"), "")
-    name = data.get("name", file.stem)
-    if not isinstance(name, str) or not name.strip() or not name.isprintable():
-        raise InputError(
-            "name", name, "must be text of at least one character", 'write name = "my-experiment"'
-        )
     within("repeats", data.get("repeats", 5))
     within("lease_s", data.get("lease_s", LEASE_S))
     within("seed", data.get("seed", 1))
@@ -233,15 +230,15 @@ def _experiment(data: Mapping[str, Any], file: Path, here: bool) -> Experiment:
     cells = _cells(data, file.parent)
     nodes = hosts.parse(data.get("hosts", []))
     processors = _processors(data.get("processors", 0), here, nodes)
-    for cell in cells:
-        _check_sizes(cell, processors)
     schedulers = _schedulers(data.get("schedulers", []), here)
+    for cell in cells:
+        _check_sizes(cell, processors, schedulers)
     runs = data.get("repeats", 5) * len(cells) * len(schedulers)
     if runs > RUNS:
         rule = f"makes {runs} runs with the sweep and the schedulers, and {RUNS} are the most"
         raise InputError("repeats", data.get("repeats", 5), rule, "give fewer, or a shorter sweep")
     return Experiment(
-        name=name,
+        name=experiment_name(data, file.stem),
         processors=processors,
         repeats=data.get("repeats", 5),
         seed=data.get("seed", 1),
@@ -252,10 +249,23 @@ def _experiment(data: Mapping[str, Any], file: Path, here: bool) -> Experiment:
     )
 
 
+def experiment_name(data: Mapping[str, Any], default: str) -> str:
+    """The name in a file, else ``default``.
+
+    Raises:
+        InputError: for a name that cannot be shown.
+    """
+    name = data.get("name", default)
+    if not isinstance(name, str) or not name.strip() or not name.isprintable():
+        rule = "must be text of at least one character"
+        raise InputError("name", name, rule, 'write name = "my-experiment"')
+    return name
+
+
 def _processors(wanted: Any, here: bool, nodes: Sequence[Node]) -> int:
     within("processors", wanted)
     if nodes:
-        # The hosts say how many there are; what a file says of one host is not for them.
+        # The hosts have their own numbers; ``processors`` of the file is for one host.
         return sum(node.processors for node in nodes)
     most = len(usable_processors())
     if here and wanted > most:
@@ -264,39 +274,38 @@ def _processors(wanted: Any, here: bool, nodes: Sequence[Node]) -> int:
     return int(wanted) or most
 
 
-def _check_sizes(cell: Cell, processors: int) -> None:
+def _check_sizes(cell: Cell, processors: int, schedulers: Sequence[Scheduler]) -> None:
     counts = [group.count for group in cell.groups]
     ranks = sum(group.count * group.program.processes for group in cell.groups)
     if sum(counts) > JOBS or ranks > RANKS:
         rule = f"make {sum(counts)} jobs with {ranks} processes; the most are {JOBS} and {RANKS}"
         raise InputError("jobs", counts, rule, "give fewer or smaller jobs")
-    for index, group in enumerate(cell.groups):
-        wanted = group.program.processes
-        if wanted > processors:
-            rule = f"a job has one process per processor, and processors is {processors}"
-            remedy = "give the job fewer processes, or the experiment more processors"
-            what = "program.processes" if isinstance(group.program, Program) else "command"
-            error = InputError(f"jobs[{index}].{what}", wanted, rule, remedy)
-            raise _swept(error, cell.settings)
+    strict = [scheduler.name for scheduler in schedulers if not scheduler.policy.folds]
+    for index, group in enumerate(cell.groups if strict else ()):
+        what = "program.processes" if isinstance(group.program, Program) else "command"
+        try:
+            fits(f"jobs[{index}].{what}", group.program.processes, processors, under=strict[0])
+        except InputError as error:
+            raise _swept(error, cell.settings) from None
 
 
 def _schedulers(tables: Any, here: bool) -> tuple[Scheduler, ...]:
-    made: list[Scheduler] = []
-    for index, table in enumerate(_list(tables, "schedulers", 'policy = "gang"')):
-        key = f"schedulers[{index}]"
-        try:
-            scheduler = scheduler_of(as_table(table, key))
-            if here:
-                mechanisms.check_local(scheduler.local)
-            if here and scheduler.policy.needs_mechanism:
-                mechanisms.choose(scheduler.mechanism)
-        except InputError as error:
-            raise error if error.key.startswith(key) else error.under(key) from None
-        if scheduler in made:
-            rule = f"is the same as schedulers[{made.index(scheduler)}]"
-            raise InputError(key, dict(table), rule, "remove one; repeats = N measures more often")
-        made.append(scheduler)
-    return tuple(made)
+    made = each(tables, "schedulers", 'policy = "gang"', _here if here else scheduler_of)
+    for index, scheduler in enumerate(made):
+        if (first := made.index(scheduler)) < index:
+            rule = f"is the same as schedulers[{first}]"
+            remedy = "remove one; repeats = N measures more often"
+            raise InputError(f"schedulers[{index}]", tables[index], rule, remedy)
+    return made
+
+
+def _here(table: Mapping[str, Any]) -> Scheduler:
+    """The scheduler of a table, if this host has its mechanism and its scheduling class."""
+    scheduler = scheduler_of(table)
+    mechanisms.check_local(scheduler.local)
+    if scheduler.policy.needs_mechanism:
+        mechanisms.choose(scheduler.mechanism)
+    return scheduler
 
 
 def scheduler_of(table: Mapping[str, Any]) -> Scheduler:
@@ -305,21 +314,29 @@ def scheduler_of(table: Mapping[str, Any]) -> Scheduler:
     Raises:
         InputError: for unknown keys and values that do not fit.
     """
-    shared = ("blocking", "spin_switches", "local", "mechanism")
+    policy = policy_of(table, SHARED)
+    values = {key: table[key] for key in SHARED if key in table}
+    if table["policy"] == "implicit":
+        values.setdefault("blocking", "global-adaptive")
+    return Scheduler(table["policy"], policy, **values)
+
+
+def policy_of(table: Mapping[str, Any], others: Sequence[str] = ()) -> Policy:
+    """The policy of a [[schedulers]] table, whose keys are its parameters and ``others``.
+
+    Raises:
+        InputError: for unknown keys and values that do not fit.
+    """
     if "policy" not in table:
         remedy = "give one of " + ", ".join(policies.known())
         raise InputError("policy", None, "every [[schedulers]] table needs a policy", remedy)
     name = table["policy"]
-    known_keys(table, ("policy", *shared, *policies.parameters(name)), "")
-    options = {key: value for key, value in table.items() if key not in ("policy", *shared)}
-    values = {key: table[key] for key in shared if key in table}
-    if name == "implicit":
-        values.setdefault("blocking", "global-adaptive")
-    return Scheduler(name, policies.create(name, options), **values)
+    known_keys(table, ("policy", *others, *policies.parameters(name)), "")
+    return policies.create(name, {key: table[key] for key in table if key not in ("policy", *others)})
 
 
 def _cells(data: Mapping[str, Any], folder: Path) -> tuple[Cell, ...]:
-    jobs = _list(data.get("jobs", []), "jobs", 'program = { pattern = "NEWS", dedicated_s = 2.0 }')
+    jobs = tables(data.get("jobs", []), "jobs", 'program = { pattern = "NEWS", dedicated_s = 2.0 }')
     machine = as_table(data.get("machine", {}), "machine")
     sweep = as_table(data.get("sweep", {}), "sweep")
     size = 1
@@ -335,7 +352,7 @@ def _cells(data: Mapping[str, Any], folder: Path) -> tuple[Cell, ...]:
 
 def _check_axis(key: str, values: Any) -> None:
     where = f'sweep."{key}"'
-    fields = {"program": field_names(Program), "machine": field_names(MachineSpec)}
+    fields = {"program": field_names(Program), "machine": MACHINE_KEYS}
     known = [f"{room}.{name}" for room, names in fields.items() for name in names]
     if key not in known:
         close = difflib.get_close_matches(key[:LONGEST], known, n=1)
@@ -359,24 +376,17 @@ def _cell(
         swept[room][name] = value
     try:
         groups = tuple(job_group(job, f"jobs[{n}]", swept["program"]) for n, job in enumerate(jobs))
-        return Cell(index, settings, groups, machine_spec({**machine, **swept["machine"]}, folder))
+        return Cell(index, settings, groups, machine_values({**machine, **swept["machine"]}, folder))
     except InputError as error:
         raise _swept(error, settings) from None
 
 
 def _swept(error: InputError, settings: Mapping[str, Any]) -> InputError:
-    """The error told of the sweep's key, if the sweep is where its value comes from."""
+    """The error, under the sweep's key if its value comes from the sweep."""
     name = re.sub(r"^jobs\[\d+\]\.", "", error.key)
     if name not in settings:
         return error
     return InputError(f'sweep."{name}"', error.value, error.rule, error.remedy)
-
-
-def _list(value: Any, key: str, example: str) -> list[Any]:
-    if not isinstance(value, list) or not value:
-        remedy = f"write [[{key}]] and below it {example}"
-        raise InputError(key, value, f"an experiment needs at least one [[{key}]] table", remedy)
-    return value
 
 
 def _plain(value: Any) -> Any:

@@ -1,8 +1,7 @@
 """An experiment file as it was written, with the overrides put into it.
 
-Knows files, lines and dotted keys, but not what the keys mean: that is
-:mod:`harness.spec.experiment`. Its errors say where a value comes from, the file and line or the
-override.
+This module knows files, lines and dotted keys; :mod:`harness.spec.experiment` knows the meaning of
+the keys. Errors name the place of a value: file and line, or the override.
 """
 
 from __future__ import annotations
@@ -159,11 +158,10 @@ def parse(text: str, file: str) -> Document:
 
 
 def _line_numbers(text: str) -> dict[str, int]:
-    """Where tables and keys begin; what stands inside a value has the line of its key.
+    """The lines on which tables and keys begin; the parts of a value have the line of its key.
 
-    A scan by line, not a parser: it leaves out lines that are too long for a key, and inside a
-    multi-line string it may see keys that are none,
-    which costs nothing but a wrong line in a message about such a key.
+    It scans lines and does not parse: it skips lines too long for a key, and may see keys inside a
+    multi-line string. Then a message about such a key names a wrong line.
     """
     lines: dict[str, int] = {}
     counts: dict[str, int] = {}

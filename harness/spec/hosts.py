@@ -1,4 +1,4 @@
-"""Which hosts to run on: as the experiment file, ``--hosts``, a host file or an allocation says."""
+"""The hosts to run on, from the experiment file, ``--hosts``, a host file or an allocation."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ def read(path: Path) -> list[str]:
 
 
 def of_allocation() -> list[str]:
-    """What the allocation of Slurm around us makes of an experiment, as ``--set`` takes it.
+    """The hosts and processors of the allocation of Slurm around us, as ``--set`` takes them.
 
     On one node a run needs no hosts.
 
     Raises:
-        InputError: if there is none, or it cannot be told.
+        InputError: if there is none, or its variables cannot be read.
     """
     try:
         nodes = allocation.nodes(os.environ)

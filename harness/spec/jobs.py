@@ -1,4 +1,4 @@
-"""The jobs of an experiment: what the [[jobs]] tables say, and what the harness must know of them."""
+"""The [[jobs]] tables of an experiment, and facts about the jobs that the harness needs."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from workloads.validation import InputError, one_of
 
 LAUNCHER = "{launcher}"
 PROCESSES = "{processes}"
-"""What a command may hold in place of our launcher and of the number of processes."""
+"""Words that a command may hold in place of our launcher and of the number of processes."""
 
 
 @dataclass(frozen=True)
 class JobGroup:
-    """``count`` jobs alike: what they run, and their time of arrival."""
+    """``count`` jobs alike: their program and their time of arrival."""
 
     program: Work
     count: int = 1
@@ -105,12 +105,12 @@ def _command(table: Mapping[str, Any], key: str, swept: Mapping[str, Any]) -> Wo
 
 
 def described(program: Work) -> dict[str, Any]:
-    """What a job runs as a table of plain values: what records keep, and :func:`rebuilt` reads."""
+    """The program of a job as a table of plain values, which records keep and :func:`rebuilt` reads."""
     return asdict(program)
 
 
 def rebuilt(table: Mapping[str, Any]) -> Work:
-    """What a job ran, from the table that its record keeps."""
+    """The program of a job, from the table in its record."""
     if "argv" in table:
         return Command(**{**table, "argv": tuple(table["argv"])})
     kinds: dict[str, type[Work]] = {"work_s": SequentialWork, "burst_ms": InteractiveWork}
@@ -119,7 +119,7 @@ def rebuilt(table: Mapping[str, Any]) -> Work:
 
 
 def alone_s(program: Work) -> float:
-    """About how long it takes alone, in seconds."""
+    """About how long the program takes alone, in seconds."""
     match program:
         case Program():
             return program.phase_count() * program.phase_us() / 1e6
@@ -137,5 +137,5 @@ def working_sets(jobs: Iterable[ParallelJob]) -> set[int]:
 
 
 def simulable(program: Work) -> bool:
-    """Whether the simulator knows what a job runs: no command, no number of processes that changes."""
+    """Whether the simulator can run a program: no command, and a fixed number of processes."""
     return not program.malleable if isinstance(program, Program) else not isinstance(program, Command)

@@ -1,66 +1,41 @@
-"""The simulated machine of an experiment: what the [machine] table says."""
+"""The [machine] table of an experiment: values of the machine to simulate."""
 
 from __future__ import annotations
 
-import dataclasses
 import errno
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.spec.table_checks import build
-from workloads.machine import COLUMNS, LOCAL_SCHEDULERS, TICKS_PER_S, check_values
-from workloads.validation import InputError, one_of
+from harness.spec.table_checks import known_keys
+from workloads.machine import COLUMNS, KEYS, TICKS_PER_S, check_values
+from workloads.validation import InputError
 
 NUMBER = re.compile("[0-9]{1,9}")
 
 
-@dataclasses.dataclass(frozen=True)
-class MachineSpec:
-    """The machine to simulate; None leaves a value to the calibration, else to the paper's machine.
+def machine_values(table: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """The values that a [machine] table gives, by ``workloads.machine.KEYS``, checked.
 
-    The fields mean what they mean in ``harness.simulator.processes.machine.SimulatedMachine``.
-    """
-
-    context_switch_us: float | None = None
-    latency_us: float | None = None
-    local: str | None = None
-    timers: str | None = None
-    quantum_ms: float | None = None
-    dispatch_table: Sequence[Sequence[int]] | None = None
-    send_us: float | None = None
-    receive_us: float | None = None
-    serve_us: float | None = None
-    poll_us: float | None = None
-    reads_served_by: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.local is not None:
-            one_of("local", self.local, LOCAL_SCHEDULERS)
-        check_values(self.given())
-        if self.dispatch_table is not None and self.local not in (None, "svr4"):
-            rule = f"is the table of svr4, and local is {self.local!r}"
-            raise InputError("dispatch_table", self.dispatch_table, rule, 'write local = "svr4"')
-
-    def given(self) -> dict[str, Any]:
-        """The values that are not left open."""
-        return {key: value for key, value in vars(self).items() if value is not None}
-
-
-def machine_spec(table: Mapping[str, Any], folder: Path) -> MachineSpec:
-    """What a [machine] table describes; a dispatch table's file is looked for in ``folder``.
+    A dispatch table's file lies in ``folder``. The calibration, else the paper's machine, gives the
+    values that the table leaves open.
 
     Raises:
-        InputError: below ``machine``, for whatever is wrong with it.
+        InputError: below ``machine``, for unknown keys and values that do not fit.
     """
+    known_keys(table, KEYS, "machine")
     values = dict(table)
-    if isinstance(values.get("dispatch_table"), str):
-        try:
+    try:
+        if isinstance(values.get("dispatch_table"), str):
             values["dispatch_table"] = read_table(folder / values["dispatch_table"])
-        except InputError as error:
-            raise error.under("machine") from None
-    return build(MachineSpec, values, "machine")
+        check_values(values)
+        if "dispatch_table" in values and values.get("local", "svr4") != "svr4":
+            rule = f"is the table of svr4, and local is {values['local']!r}"
+            raise InputError("dispatch_table", values["dispatch_table"], rule, 'write local = "svr4"')
+    except InputError as error:
+        raise error.under("machine") from None
+    return values
 
 
 def read_table(path: Path) -> list[list[int]]:

@@ -17,7 +17,7 @@ from workloads.validation import InputError, brief, shown
 
 Step = str | int
 DIGITS = 9
-"""Of a number in a key, which is an index: more lead nowhere."""
+"""The most digits of an index in a key."""
 _STEP = re.compile(r"""(?:"([^"]+)"|\[(\d+)\]|([\w-]+))\.?""")
 _BARE_WORD = re.compile(r"[A-Za-z][\w.+-]*")
 

@@ -1,4 +1,4 @@
-"""How an experiment is submitted to Slurm: what the [slurm] table says."""
+"""The [slurm] table: how to submit an experiment to Slurm."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Submission:
 
     @property
     def processors(self) -> int:
-        """How many there are on all nodes."""
+        """The number of processors on all nodes."""
         return self.nodes * (self.ntasks_per_node or 1)
 
     @property
@@ -129,7 +129,7 @@ class Submission:
         """The batch script of a command; ``resume`` and ``tasks`` as in ``slurm.script.Script``.
 
         Raises:
-            InputError: for a ``folder`` whose name Slurm cannot be told.
+            InputError: for a ``folder`` whose name Slurm cannot read.
         """
         loads = (" ".join(map(word, ["module", "load", *module.split()])) for module in self.modules)
         try:
@@ -156,7 +156,7 @@ class Submission:
 
 
 def parse(value: Any) -> Submission:
-    """What a [slurm] table says.
+    """The values of a [slurm] table.
 
     Raises:
         InputError: for unknown keys and values that do not fit.

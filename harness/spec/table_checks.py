@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from workloads.validation import LONGEST, InputError
@@ -41,6 +41,35 @@ def as_table(value: Any, key: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise InputError(key, value, "must be a table", "write [NAME] above its keys, or { key = value }")
     return value
+
+
+def tables(value: Any, key: str, example: str) -> list[Any]:
+    """``value`` if it is a list of at least one [[key]] table.
+
+    Raises:
+        InputError: if it is none; the remedy shows ``example``.
+    """
+    if not isinstance(value, list) or not value:
+        remedy = f"write [[{key}]] and below it {example}"
+        raise InputError(key, value, f"an experiment needs at least one [[{key}]] table", remedy)
+    return value
+
+
+def each(value: Any, key: str, example: str, make: Callable[[Mapping[str, Any]], T]) -> tuple[T, ...]:
+    """The results of ``make`` for all [[key]] tables.
+
+    Raises:
+        InputError: below ``key`` and the number of the table, for whatever ``make`` refuses.
+    """
+    made = []
+    for index, table in enumerate(tables(value, key, example)):
+        where = f"{key}[{index}]"
+        checked = as_table(table, where)
+        try:
+            made.append(make(checked))
+        except InputError as error:
+            raise error.under(where) from None
+    return tuple(made)
 
 
 def check_depth(value: Any, key: str) -> None:

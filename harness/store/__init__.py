@@ -1,4 +1,4 @@
-"""Records of runs: what they hold, where they are kept, under which conditions they were made."""
+"""Records of runs: their content, the store that keeps them, the conditions of the runs."""
 
 from harness.store.database import load
 

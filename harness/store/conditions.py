@@ -1,4 +1,4 @@
-"""The conditions of a measurement: what else must be known to judge or repeat it."""
+"""The conditions of a measurement, needed to judge or to repeat it."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ import psutil
 PACKAGES = ("lockstep-scheduling", "mpi4py", "numpy", "psutil")
 
 COMPARABLE = ("host", "cpu_model", "kernel", "processors", "launcher", "nodes")
-"""What must be equal for two sessions to measure the same thing."""
+"""Conditions that must be equal for two sessions to measure the same thing."""
 
 SHORT_S = 1.0
 """In less processor time than this its parts cannot be told: the kernel counts them in hundredths."""
 
 
 def of_session(processors: Sequence[int], launcher: str) -> dict[str, Any]:
-    """What stays the same while Lockstep runs; None where it cannot be read."""
+    """The conditions that stay the same while Lockstep runs; None for one that cannot be read."""
     return {
         "host": socket.gethostname(),
         "kernel": platform.release(),
@@ -48,7 +48,7 @@ def of_session(processors: Sequence[int], launcher: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Moment:
-    """What changes: load average, CPU times of the processors (seconds), frequency (MHz).
+    """The conditions that change: load average, CPU times of the processors (s), frequency (MHz).
 
     ``own_s`` is the processor time of this process and of its children that have ended.
     """
@@ -79,10 +79,10 @@ class Moment:
 
 
 def of_run(session: Mapping[str, Any], before: Moment, after: Moment) -> dict[str, Any]:
-    """The conditions of one run: those of the session, and what happened meanwhile.
+    """The conditions of one run: of its session, and between two moments.
 
-    ``steal`` is the share of the processors' time that the hypervisor gave to others, ``others`` that
-    of processes that are not ours.
+    ``steal`` is the share of the processors' time that the hypervisor gave to others; ``others`` is the
+    share of processes that are not ours.
     """
     span_s = after.total_s - before.total_s
     others_s = max(0.0, after.busy_s - before.busy_s - (after.own_s - before.own_s))

@@ -1,9 +1,9 @@
 """The append-only store of records: one SQLite file in the results directory.
 
 A run is written in one transaction, so that a crash at any moment loses at most the run in
-progress. A run that cannot be written is kept in a file beside the store (``harness.store.spool``),
-and whoever opens the store next takes it in. Tables refuse UPDATE and DELETE. Every run has a
-checksum, so that what is read is what was written, or a StoreError.
+progress. A run that cannot be written goes into a file beside the store (``harness.store.spool``),
+and the next to open the store takes it in. Tables refuse UPDATE and DELETE. Every run has a
+checksum: a reader gets the run as it was written, or a StoreError.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ __all__ = ["FILE_NAME", "Frames", "Store", "StoreError", "load"]
 FILE_NAME = "lockstep.sqlite"
 
 CLOSING_MS = 1000
-"""How long a store that closes, or is only read, waits for others to take in what lies beside it."""
+"""How long a store waits for others before it takes in the runs beside it."""
 
 
 @dataclass(frozen=True)
@@ -67,9 +67,9 @@ class Store:
 
     Args:
         folder: where it lies; made if it is not there.
-        existing: accept only what is there already, also by the path of the file itself,
+        existing: accept only a store that is there already, also by the path of the file itself,
             and also if it can only be read.
-        warn: told what becomes of runs that could not be written.
+        warn: receives messages about runs that could not be written.
 
     Raises:
         InputError: if ``folder`` cannot hold a store, or holds none or one of another schema.
@@ -213,7 +213,7 @@ class Store:
             self._insert("calibrations", dataclasses.asdict(calibration) | {"median": median})
 
     def add_schedules(self, schedules: Iterable[ScheduleRecord]) -> None:
-        """Store what schedulers gave at the job level, all or nothing.
+        """Store the rows of schedulers at the job level, all or nothing.
 
         Raises:
             StoreError: if it cannot be written.
@@ -234,7 +234,7 @@ class Store:
             return [Calibration(**{name: row[name] for name in fields}) for row in found]
 
     def merge(self, other: Store) -> int:
-        """Add what ``other`` holds and this store does not, in its order; returns how many runs.
+        """Add the records that only ``other`` holds, in its order; returns the number of runs.
 
         A store is only ever added to, so of each session the first records are those that have been
         merged before.
@@ -286,18 +286,17 @@ class Store:
         """Read every run.
 
         Raises:
-            StoreError: if any is not what was written.
+            StoreError: if any differs from the run that was written.
         """
         with reading(self.path):
             for number in self.numbers():
                 run_record(self._database, number)
 
-    def runs(self, digest: str, session: str | None = None) -> list[RunRecord]:
-        """The runs of an experiment, oldest first; only those of ``session`` if it is given."""
+    def runs(self, digest: str, after: int = 0) -> list[RunRecord]:
+        """The runs of an experiment whose numbers are above ``after``, oldest first."""
         with reading(self.path):
             rows = self._database.execute(
-                "SELECT id FROM runs WHERE digest = ? AND (session = ? OR ? IS NULL) ORDER BY id",
-                (digest, session, session),
+                "SELECT id FROM runs WHERE digest = ? AND id > ? ORDER BY id", (digest, after)
             )
             found = [run_record(self._database, row["id"]) for row in rows.fetchall()]
             if any(record.digest != digest for record in found):
@@ -352,7 +351,7 @@ class Store:
 
     @contextmanager
     def _written(self) -> Iterator[None]:
-        """A transaction; raises what SQLite does, with nothing written."""
+        """A transaction; on an error of SQLite nothing is written."""
         try:
             self._database.execute("BEGIN IMMEDIATE")
             yield
@@ -364,7 +363,7 @@ class Store:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        """The same with a StoreError for what cannot be written."""
+        """The same with a StoreError for a failure to write."""
         try:
             with self._written():
                 yield

@@ -1,4 +1,4 @@
-"""Which file systems SQLite can share memory on, as its write-ahead log needs."""
+"""File systems on which SQLite can share memory, as its write-ahead log needs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOUNTS = Path("/proc/self/mountinfo")
 def local(folder: Path, mounts: str | None = None) -> bool:
     """Whether ``folder`` lies on a file system that only this host has; False where nobody says.
 
-    ``mounts`` is what MOUNTS holds.
+    ``mounts`` is the content of MOUNTS.
     """
     if mounts is None:
         try:

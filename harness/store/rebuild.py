@@ -8,7 +8,6 @@ from typing import Any
 
 from harness.spec.experiment import Cell, Experiment, scheduler_of
 from harness.spec.jobs import JobGroup, rebuilt
-from harness.spec.machine import MachineSpec
 from harness.store.records import POLICY, SIMULATED, RunRecord
 from workloads.blocking import RULES
 from workloads.validation import InputError
@@ -20,9 +19,9 @@ FIRST = ("none", "implicit", "gang", "partitioned", "batch")
 def experiment_of(records: Sequence[RunRecord]) -> Experiment:
     """The experiment of ``records``, which are runs of one digest under a policy and alone.
 
-    Runs are made in a shuffled order, so the schedulers come in that of FIRST, of
-    waiting rules and of quanta. Its digest is not that of the file, in which cells may differ
-    by simulated machines alone.
+    The order of runs is shuffled, so the schedulers come in the order of FIRST, of waiting rules and
+    of quanta. The digest differs from the file's, in which cells may differ by simulated machines
+    alone.
 
     Raises:
         InputError: if there is no run under a policy.
@@ -46,7 +45,7 @@ def experiment_of(records: Sequence[RunRecord]) -> Experiment:
 
 def _cell(record: RunRecord) -> Cell:
     groups = (JobGroup(rebuilt(job.program), 1, job.arrival_ns / 1e9) for job in record.jobs)
-    return Cell(record.cell, record.settings, tuple(groups), MachineSpec())
+    return Cell(record.cell, record.settings, tuple(groups), {})
 
 
 def _rank(table: Mapping[str, Any]) -> tuple[Any, ...]:

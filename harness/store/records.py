@@ -1,4 +1,4 @@
-"""What is kept of every run: immutable records of plain values, complete with conditions."""
+"""Records of runs: immutable plain values, complete with conditions."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ COUNTERPARTS = {DEDICATED: SIMULATED_DEDICATED, POLICY: SIMULATED}
 class JobRecord:
     """One job of a run. Times are nanoseconds since the run's start, None if not reached.
 
-    ``program`` is the program as the experiment asks for it; ``processes`` is what it ran
-    with, which differs for a program that was moulded.
+    ``program`` is the program as the experiment asks for it; ``processes`` is the number it ran
+    with, which differs for a moulded program.
     """
 
     job: int
@@ -56,15 +56,15 @@ class RunRecord:
         experiment: name of the experiment.
         digest: of the experiment (``Experiment.digest``).
         cell: index of the point of the sweep.
-        settings: what the sweep sets there.
+        settings: of the sweep there.
         kind: DEDICATED for a program alone, POLICY for the workload under a scheduler; if
             simulated, SIMULATED_DEDICATED and SIMULATED.
         scheduler: the [[schedulers]] table with its defaults filled in.
         repeat: number of the repetition, from 0.
         seed: of the experiment.
         processors: ids of the cores it could use.
-        constants: what ``harness.measure.calibrate`` found, and unit_ns (docs/formats.md).
-        mechanism: what stopped and continued processes, with the reason for the choice.
+        constants: from ``harness.measure.calibrate``, and unit_ns (docs/formats.md).
+        mechanism: by which processes were stopped and continued, with the reason for the choice.
         launcher: the MPI that started the ranks.
         wall_s: duration with start-up and clean-up.
         failure: empty when every job finished.
@@ -111,7 +111,7 @@ class RunRecord:
 class Calibration:
     """Samples of one machine constant, taken in one session.
 
-    ``quantity`` is what ``workloads.probe`` or ``harness.measure.calibrate`` calls it.
+    ``quantity`` is its name in ``workloads.probe`` or ``harness.measure.calibrate``.
     """
 
     session: str
@@ -126,7 +126,7 @@ class Calibration:
 
 @dataclass(frozen=True)
 class ScheduleRecord:
-    """What one scheduler made of the jobs of a trace or a model (``lockstep simulate``, level "jobs").
+    """The means of one scheduler over the jobs of a trace or a model (``lockstep simulate``, level "jobs").
 
     Attributes:
         session: the invocation of Lockstep that made it.
@@ -158,7 +158,7 @@ class ScheduleRecord:
 
 
 def switch_summary(switches: Sequence[Switch]) -> dict[str, float]:
-    """How many, and medians and 99th percentiles of lateness and skew; empty for none."""
+    """Their number, and medians and 99th percentiles of lateness and skew; empty for none."""
     summary: dict[str, float] = {"count": len(switches)} if switches else {}
     for what in ("lateness", "skew") if switches else ():
         times_ns = sorted(getattr(switch, f"{what}_ns") for switch in switches)

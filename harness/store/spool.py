@@ -28,7 +28,7 @@ class Spool:
 
     Args:
         store: path of the store.
-        reserve: whether to keep room for a run, as whoever makes runs does.
+        reserve: whether to keep room for a run, for those who make runs.
     """
 
     def __init__(self, store: Path, *, reserve: bool = False) -> None:

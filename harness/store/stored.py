@@ -1,4 +1,4 @@
-"""From what lies in a store to Python: checked values, or a StoreError that says what to do."""
+"""From the rows of a store to Python: checked values, or a StoreError with a remedy."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ COLUMNS: Mapping[str, Mapping[str, tuple[tuple[type, ...], bool]]] = {
     }
     for table, text in TABLES.items()
 }
-"""Of each table the columns: what their values are, and whether there must be one."""
+"""The columns of each table: the types of their values, and whether there must be one."""
 
 BROKEN = (ValueError, TypeError, KeyError, IndexError, OverflowError, RecursionError, zlib.error)
-"""What Python raises for content that is none of ours."""
+"""The errors of Python for content that Lockstep did not write."""
 
 PASSING = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN}
 PASSING |= {sqlite3.SQLITE_FULL, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM}
@@ -54,7 +54,7 @@ class StoreError(LockstepError):
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Tell whatever goes wrong with the content of the store at ``path`` as a StoreError."""
+    """Turn every error about the content of the store at ``path`` into a StoreError."""
     try:
         yield
     except InputError:
@@ -85,7 +85,7 @@ def decoded(table: str, row: sqlite3.Row) -> dict[str, Any]:
     """The values of a row, those of JSON columns as Python has them.
 
     Raises:
-        ValueError: if one is not what the table says.
+        ValueError: if one does not fit the table.
     """
     known = COLUMNS[table]
     values = dict(zip(row.keys(), row, strict=True))
@@ -175,5 +175,5 @@ def run_record(database: sqlite3.Connection, run: int) -> RunRecord:
 
 
 def _known(rank: Mapping[str, Any]) -> dict[str, Any]:
-    """A rank record without what is not known of programs that record nothing."""
+    """A rank record without the values that programs of others do not record."""
     return {key: value for key, value in rank.items() if value is not None}

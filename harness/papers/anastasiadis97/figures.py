@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.figure import Figure
 
-from harness.papers.anastasiadis97.model import LOADS, Results
+from harness.papers.anastasiadis97.model import LOADS, AdaptiveResults
 from harness.papers.anastasiadis97.workload import MU, WaitingRatio
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ TOP = 5.0
 """Where the axis of normalised response times ends; bars of saturated policies reach it."""
 
 
-def draw(figure: str, results: Results) -> Figure:
+def draw(figure: str, results: AdaptiveResults) -> Figure:
     """The figure of that number."""
     return _ratios(results.ratios) if figure == "1" else _bars(BARS[figure], results)
 
@@ -49,7 +49,7 @@ def _ratios(ratios: Sequence[WaitingRatio]) -> Figure:
     return picture
 
 
-def _bars(names: Sequence[str], results: Results) -> Figure:
+def _bars(names: Sequence[str], results: AdaptiveResults) -> Figure:
     picture = Figure(figsize=(12, 7), layout="constrained")
     rows = picture.subplots(2, len(MU), sharey="row", squeeze=False)
     for column, workload in enumerate(MU):
@@ -61,7 +61,7 @@ def _bars(names: Sequence[str], results: Results) -> Figure:
     return picture
 
 
-def _responses(axes: Axes, names: Sequence[str], workload: str, results: Results) -> None:
+def _responses(axes: Axes, names: Sequence[str], workload: str, results: AdaptiveResults) -> None:
     axes.set(title=workload, ylim=(0, TOP), xticks=range(len(LOADS)), xticklabels=[f"{x:.0%}" for x in LOADS])
     width = 0.8 / len(names)
     for index, name in enumerate(names):
@@ -79,7 +79,7 @@ def _responses(axes: Axes, names: Sequence[str], workload: str, results: Results
     axes.axhline(1, color="black", linewidth=0.6)
 
 
-def _partitions(axes: Axes, names: Sequence[str], workload: str, results: Results) -> None:
+def _partitions(axes: Axes, names: Sequence[str], workload: str, results: AdaptiveResults) -> None:
     axes.set(xlabel="load", xticks=range(len(LOADS)), xticklabels=[f"{x:.0%}" for x in LOADS])
     width = 0.8 / len(names)
     for index, name in enumerate(names):

@@ -14,7 +14,7 @@ from coordinator import policies
 from harness.papers.anastasiadis97 import workload
 from harness.papers.anastasiadis97.workload import MU, WaitingRatio, ratio_rows, waiting_ratios
 from harness.predict.pool import Progress, compute
-from harness.predict.replicate import Mean, Plan, Replications, mean_of, replicate
+from harness.predict.replicate import Mean, Precision, Replications, mean_of, replicate
 from harness.simulator.jobs.metrics import Metrics, measure
 from harness.simulator.jobs.simulate import Watched, simulate
 
@@ -55,11 +55,11 @@ COLUMNS: Mapping[str, tuple[Column, ...]] = {
     "5": (*adaptive(0), *adaptive(1)),
     "6": (*adaptive(1), *adaptive(2)),
 }
-"""What each figure and its claims need, beside the reference."""
+"""The policies of each figure and its claims, beside the reference."""
 
 
 @dataclass(frozen=True)
-class Cell:
+class AdaptiveCell:
     """One policy at one point: workload, load."""
 
     workload: str
@@ -67,10 +67,12 @@ class Cell:
     column: Column
 
 
-class Results:
+class AdaptiveResults:
     """The replications of every cell, and the ratios of Figure 1."""
 
-    def __init__(self, cells: Mapping[Cell, Replications], ratios: Sequence[WaitingRatio] = ()) -> None:
+    def __init__(
+        self, cells: Mapping[AdaptiveCell, Replications], ratios: Sequence[WaitingRatio] = ()
+    ) -> None:
         self.cells = tuple(cells)
         self.ratios = ratios
         self._cells = {(cell.workload, cell.load, cell.column[0]): runs for cell, runs in cells.items()}
@@ -83,7 +85,7 @@ class Results:
         return self._cells[workload, load, policy]
 
     def ratio(self, workload: str, load: float, policy: str, other: str) -> Mean:
-        """Response time over that of ``other``, by whichever estimate has the narrower interval.
+        """Response time over the one of ``other``, by the estimate with the narrower interval.
 
         Replications of both with the same random numbers, in pairs, tell small differences; but a
         policy that needs more replications than the other is known better by all of its own.
@@ -116,11 +118,11 @@ def _apart(ours: Replications, theirs: Replications) -> Mean:
 QUICK = "intervals of 10 % where the paper has 5 %, at most 20 replications"
 
 
-def simulate_figures(figures: Sequence[str], quick: bool, seed: int, progress: Progress) -> Results:
-    """Simulate what ``figures`` need; quick mode stops at twice the paper's interval."""
+def simulate_figures(figures: Sequence[str], quick: bool, seed: int, progress: Progress) -> AdaptiveResults:
+    """Simulate the cells of ``figures``; quick mode stops at twice the paper's interval."""
     columns = dict.fromkeys(column for figure in figures for column in COLUMNS.get(figure, ()))
     cells = [
-        Cell(name, load, column)
+        AdaptiveCell(name, load, column)
         for name in MU
         for load in LOADS
         for column in (REFERENCE, *columns)
@@ -128,15 +130,15 @@ def simulate_figures(figures: Sequence[str], quick: bool, seed: int, progress: P
     ]
     replications = compute(cells, partial(_simulate, quick=quick, seed=seed), progress)
     results = dict(zip(cells, replications, strict=True))
-    return Results(results, waiting_ratios(LOADS, seed, quick) if "1" in figures else ())
+    return AdaptiveResults(results, waiting_ratios(LOADS, seed, quick) if "1" in figures else ())
 
 
-def rows(results: Results, figures: Sequence[str]) -> list[dict[str, Any]]:
+def rows(results: AdaptiveResults, figures: Sequence[str]) -> list[dict[str, Any]]:
     """A row for each ratio of Figure 1 and for each cell of the others."""
     return [*ratio_rows(results.ratios), *(_row(results, cell) for cell in results.cells)]
 
 
-def _simulate(cell: Cell, quick: bool, seed: int) -> Replications:
+def _simulate(cell: AdaptiveCell, quick: bool, seed: int) -> Replications:
     policy = policies.create(cell.column[1], dict(cell.column[2]))
 
     def one(random: np.random.Generator) -> Metrics | None:
@@ -146,10 +148,10 @@ def _simulate(cell: Cell, quick: bool, seed: int) -> Replications:
             return None
         return measure(outcome, warm_up=WARM_UP, last=LAST)
 
-    return replicate(one, seed, Plan(0.1, 3, 20) if quick else Plan(0.05, 10, 400))
+    return replicate(one, seed, Precision(0.1, 3, 20) if quick else Precision(0.05, 10, 400))
 
 
-def _row(results: Results, cell: Cell) -> dict[str, Any]:
+def _row(results: AdaptiveResults, cell: AdaptiveCell) -> dict[str, Any]:
     runs = results.runs(cell.workload, cell.load, cell.column[0])
     ratio = results.ratio(cell.workload, cell.load, cell.column[0], REFERENCE[0])
     row: dict[str, Any] = {"workload": cell.workload, "load": cell.load, "policy": cell.column[0]}

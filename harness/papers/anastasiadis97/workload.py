@@ -43,7 +43,7 @@ def jobs(workload: str, load: float, count: int, random: np.random.Generator) ->
 
 @dataclass(frozen=True)
 class WaitingRatio:
-    """W/T found at an actual load, and what equations (3) and (4) say."""
+    """W/T found at an actual load, and predicted by equations (3) and (4)."""
 
     policy: str
     actual_load: float

@@ -1,4 +1,4 @@
-"""What Dusseau, Arpaci, Culler 1996 say, checked against the simulations."""
+"""The sentences of Dusseau, Arpaci, Culler 1996, checked against the simulations."""
 
 from __future__ import annotations
 
@@ -9,37 +9,17 @@ from dataclasses import replace
 
 from harness.papers import Claim, verdict
 from harness.papers.dusseau96 import model
-from harness.papers.dusseau96.model import WIDE_US, Point, Results
+from harness.papers.dusseau96.model import WIDE_US, Point, PointResults
 from harness.papers.dusseau96.published import IMMEDIATE
 
 ABOUT = 0.15
 """A value that the paper rounds or reads off a graph is met within this factor."""
 
 
-def claims(results: Results, figures: Sequence[str]) -> list[Claim]:
-    """The claims about ``figures``."""
-    check = _Check(results)
-    parts: dict[str, Callable[[], list[Claim]]] = {
-        "2": check.coscheduled,
-        "3": check.immediate,
-        "4": check.parameters,
-        "5": check.one_switch,
-        "6": check.longer_spins,
-        "7": list,
-        "8": check.oracle,
-        "9": check.local,
-        "10": check.global_,
-        "11": check.timers,
-        "12": check.round_robin,
-        "13": check.final,
-    }
-    return [claim for figure in figures for claim in parts[figure]()]
-
-
 class _Check:
     """The claims of each figure."""
 
-    def __init__(self, results: Results) -> None:
+    def __init__(self, results: PointResults) -> None:
         self._results = results
 
     def coscheduled(self) -> list[Claim]:
@@ -62,19 +42,16 @@ class _Check:
         waste = max(part["idle"] + part["switching"] for part in parts.values())
         return [
             Claim(
-                "2",
                 "as the load imbalance increases, the time spent spinning while synchronizing increases",
                 f"share at v = 2 g less share at v = 0: {min(grows):.2f} to {max(grows):.2f}",
                 verdict(min(grows) > 0),
             ),
             Claim(
-                "2",
                 "for NEWS and TRANSPOSE, communication per computation grows as the granularity shrinks",
                 "; ".join(f"{name} {row[0]:.4f} to {row[-1]:.2f}" for name, row in ratios.items()),
                 verdict(rises),
             ),
             Claim(
-                "2",
                 "no idle time exists and the time spent context-switching is negligible",
                 f"together at most {waste:.1%}",
                 verdict(waste < 0.02),
@@ -87,11 +64,11 @@ class _Check:
         fine = [p for p in points if p.granularity_us == 100]
         return [
             self._all_below(
-                "3", "superior from 5 ms to 500 ms with an imbalance of one to two times g", coarse, 1.0
+                "superior from 5 ms to 500 ms with an imbalance of one to two times g", coarse, 1.0
             ),
-            self._all_above("3", "coscheduling is strictly superior for fine-grained jobs", fine, 1.0),
+            self._all_above("coscheduling is strictly superior for fine-grained jobs", fine, 1.0),
             self._worst_about(
-                "3", "nearly 16 times slower than coscheduling at worst (section 5.1)", points, 16.0
+                "nearly 16 times slower than coscheduling at worst (section 5.1)", points, 16.0
             ),
         ]
 
@@ -106,13 +83,11 @@ class _Check:
         hidden = [p for p in points if p.latency_us == 100 and p.context_switch_us == 50]
         return [
             Claim(
-                "4",
                 "published cells (BARRIER, NEWS) are met within a factor of 1.12 in the mean, 1.35 at worst",
                 f"geometric mean {math.exp(mean):.3f}, worst {math.exp(max(errors)):.3f}",
                 verdict(mean <= math.log(1.12) and max(errors) <= math.log(1.35)),
             ),
             self._all_below(
-                "4",
                 "with high latency and a low switch cost no cell is 15 % slower than coscheduling",
                 hidden,
                 1.15,
@@ -126,10 +101,9 @@ class _Check:
         reads = sum(shares) / len(shares)
         transpose = [p for p in points if p.pattern == "TRANSPOSE"]
         return [
-            self._all_below("5", "less than five times slower than coscheduling", points, 5.0),
-            self._all_below("5", "TRANSPOSE is slowed by less than 2.5", transpose, 2.5),
+            self._all_below("less than five times slower than coscheduling", points, 5.0),
+            self._all_below("TRANSPOSE is slowed by less than 2.5", transpose, 2.5),
             Claim(
-                "5",
                 "99 % of the reads of fine-grained programs are successful",
                 f"{reads:.1%} in the mean, at least {min(shares):.1%}",
                 verdict(reads >= 0.985),
@@ -143,17 +117,13 @@ class _Check:
         low = [[self._mean([p for p in some if p.imbalance <= 0.25])] for some in (two, four, eight)]
         rising = [row[0] for row in low]
         return [
-            self._all_below(
-                "6", "spinning for two switches, fine-grained NEWS is at most 60 % slower", two, 1.6
-            ),
+            self._all_below("spinning for two switches, fine-grained NEWS is at most 60 % slower", two, 1.6),
             Claim(
-                "6",
                 "at g = 400 us few opening barriers succeed with v = 2 g (37 %), most with v = 0.5 g (98 %)",
                 f"{at[2.0]:.0%} and {at[0.5]:.0%}",
                 verdict(at[2.0] < 0.5 and at[0.5] > 0.95),
             ),
             Claim(
-                "6",
                 "longer spins slow down programs with a low load imbalance",
                 "mean for v <= g/4 at 2, 4 and 8 switches: " + ", ".join(f"{value:.2f}" for value in rising),
                 verdict(rising[0] < rising[1] < rising[2]),
@@ -169,15 +139,14 @@ class _Check:
         beyond = [p for p in model.bars("8") if p.imbalance * p.granularity_us > 10 * p.context_switch_us]
         return [
             Claim(
-                "8",
                 "fine-grained NEWS is within 10 % of coscheduling for most points",
                 f"{near} of {len(fine)}",
                 verdict(near > len(fine) / 2),
             ),
-            self._all_below("8", "and within 20 % for imbalances of 450 to 1500 us", middle, 1.20),
-            self._is_worst("8", "the worst case is g = 1 ms, v = 2 g = 10 switches", worst),
+            self._all_below("and within 20 % for imbalances of 450 to 1500 us", middle, 1.20),
+            self._is_worst("the worst case is g = 1 ms, v = 2 g = 10 switches", worst),
             self._all_below(
-                "8", "equal or superior to coscheduling for all imbalances beyond 10 switches", beyond, 1.0
+                "equal or superior to coscheduling for all imbalances beyond 10 switches", beyond, 1.0
             ),
         ]
 
@@ -190,7 +159,6 @@ class _Check:
         worse = sum(local > oracle * 1.05 for local, oracle in pairs)
         return [
             Claim(
-                "9",
                 "worse than the oracle for a number of fine-grained programs",
                 f"more than 5 % worse in {worse} of {len(pairs)}, more than 5 % better in "
                 f"{sum(oracle > local * 1.05 for local, oracle in pairs)}",
@@ -208,17 +176,13 @@ class _Check:
         ]
         return [
             Claim(
-                "10",
                 "on NEWS very similar to the oracle",
                 f"slowdowns are {min(ratios):.2f} to {max(ratios):.2f} of the oracle's",
                 verdict(max(ratios) < 1 + ABOUT),
             ),
-            self._is_worst(
-                "10", "the largest slowdown is at g = 1 ms, v = 2 g = 10 switches", self._worst(points)
-            ),
-            self._all_below("10", "within 35 % of coscheduling", points, 1.35),
+            self._is_worst("the largest slowdown is at g = 1 ms, v = 2 g = 10 switches", self._worst(points)),
+            self._all_below("within 35 % of coscheduling", points, 1.35),
             self._all_below(
-                "10",
                 "better than coscheduling where coarse-grained programs have a high imbalance",
                 coarse,
                 1.0,
@@ -230,10 +194,9 @@ class _Check:
         finest = [p for p in points if p.granularity_us == 100]
         gains = [self._mean([replace(p, timers="independent") for p in points]) - self._mean(points)]
         return [
-            self._all_below("11", "without skew at most 15 % slower than coscheduling", points, 1.15),
-            self._all_below("11", "identical to coscheduling (within 5 %) at g = 100 us", finest, 1.05),
+            self._all_below("without skew at most 15 % slower than coscheduling", points, 1.15),
+            self._all_below("identical to coscheduling (within 5 %) at g = 100 us", finest, 1.05),
             Claim(
-                "11",
                 "synchronised timers improve on independent ones",
                 f"mean slowdown lower by {gains[0]:.3f}",
                 verdict(gains[0] > 0),
@@ -244,9 +207,8 @@ class _Check:
         points = model.bars("12")
         svr4 = [replace(p, local="svr4") for p in points]
         return [
-            self._worst_about("12", "up to 3.4 times worse than coscheduling", points, 3.4),
+            self._worst_about("up to 3.4 times worse than coscheduling", points, 3.4),
             Claim(
-                "12",
                 "less robust than SVR4",
                 f"worst {self._value(self._worst(points)):.2f}, SVR4 {self._value(self._worst(svr4)):.2f}; "
                 f"mean {self._mean(points):.2f}, SVR4 {self._mean(svr4):.2f}",
@@ -260,10 +222,9 @@ class _Check:
         best = min(self._value(p) for p in coarse)
         return [
             self._all_below(
-                "13", "implicit scheduling is never more than 25 % slower than coscheduling", points, 1.25
+                "implicit scheduling is never more than 25 % slower than coscheduling", points, 1.25
             ),
             Claim(
-                "13",
                 "coarse-grained programs with some imbalance are up to 25 % better",
                 f"down to {best:.2f}",
                 verdict(best <= 0.85),
@@ -280,21 +241,21 @@ class _Check:
     def _worst(self, points: Iterable[Point]) -> Point:
         return max(points, key=self._value)
 
-    def _all_below(self, figure: str, text: str, points: Sequence[Point], bound: float) -> Claim:
+    def _all_below(self, text: str, points: Sequence[Point], bound: float) -> Claim:
         worst = self._worst(points)
-        return Claim(figure, text, self._said(worst), self._verdict(self._value(worst) < bound, worst, bound))
+        return Claim(text, self._said(worst), self._verdict(self._value(worst) < bound, worst, bound))
 
-    def _all_above(self, figure: str, text: str, points: Sequence[Point], bound: float) -> Claim:
+    def _all_above(self, text: str, points: Sequence[Point], bound: float) -> Claim:
         least = min(points, key=self._value)
-        return Claim(figure, text, self._said(least), self._verdict(self._value(least) > bound, least, bound))
+        return Claim(text, self._said(least), self._verdict(self._value(least) > bound, least, bound))
 
-    def _worst_about(self, figure: str, text: str, points: Sequence[Point], value: float) -> Claim:
+    def _worst_about(self, text: str, points: Sequence[Point], value: float) -> Claim:
         worst = self._worst(points)
-        return Claim(figure, text, self._said(worst), verdict(abs(self._value(worst) / value - 1) <= ABOUT))
+        return Claim(text, self._said(worst), verdict(abs(self._value(worst) / value - 1) <= ABOUT))
 
-    def _is_worst(self, figure: str, text: str, worst: Point) -> Claim:
+    def _is_worst(self, text: str, worst: Point) -> Claim:
         place = (worst.granularity_us, worst.imbalance)
-        return Claim(figure, text, self._said(worst), verdict(place == (1000.0, 2.0)))
+        return Claim(text, self._said(worst), verdict(place == (1000.0, 2.0)))
 
     def _verdict(self, holds: bool, point: Point, bound: float) -> str:
         return verdict(holds, self._results.slowdown(point).differs(bound))
@@ -304,3 +265,23 @@ class _Check:
         half = f" +- {slowdown.half:.2f}" if slowdown.half is not None else ""
         grain = point.granularity_us
         return f"{slowdown.value:.2f}{half} ({point.pattern}, g = {grain:g} us, v = {point.imbalance:g} g)"
+
+
+def _by(check: Callable[[_Check], list[Claim]]) -> Callable[[PointResults], list[Claim]]:
+    return lambda results: check(_Check(results))
+
+
+CLAIMS = {
+    "2": _by(_Check.coscheduled),
+    "3": _by(_Check.immediate),
+    "4": _by(_Check.parameters),
+    "5": _by(_Check.one_switch),
+    "6": _by(_Check.longer_spins),
+    "7": _by(lambda check: []),
+    "8": _by(_Check.oracle),
+    "9": _by(_Check.local),
+    "10": _by(_Check.global_),
+    "11": _by(_Check.timers),
+    "12": _by(_Check.round_robin),
+    "13": _by(_Check.final),
+}

@@ -17,7 +17,7 @@ from harness.papers.dusseau96.model import (
     TABLE_MACHINES,
     TABLES,
     Point,
-    Results,
+    PointResults,
 )
 from harness.papers.dusseau96.published import IMMEDIATE
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
@@ -34,14 +34,14 @@ BLACK, GRAY = 1.15, 0.85
 """Cells beyond these are black (coscheduling is 15 % better) or gray (15 % worse)."""
 
 
-def draw(figure: str, results: Results) -> Figure:
+def draw(figure: str, results: PointResults) -> Figure:
     """The figure of that number."""
     if figure in TABLES:
         return _tables(figure, results)
     return _charts(figure, results) if figure in CHARTS else _coordination(results.seed)
 
 
-def _charts(figure: str, results: Results) -> Figure:
+def _charts(figure: str, results: PointResults) -> Figure:
     patterns, grains, variants = CHARTS[figure]
     panels = [(pattern, variant) for variant in variants for pattern in patterns]
     picture = Figure(figsize=(5 * len(panels), 4), layout="constrained")
@@ -58,7 +58,7 @@ def _charts(figure: str, results: Results) -> Figure:
     return picture
 
 
-def _stacks(axes: Axes, points: Sequence[Point], results: Results, relative: bool) -> None:
+def _stacks(axes: Axes, points: Sequence[Point], results: PointResults, relative: bool) -> None:
     """Bars as high as the slowdown, divided like the processors' time."""
     group = len(IMBALANCES)
     places = np.array([i + 1.5 * (i // group) for i in range(len(points))])
@@ -78,7 +78,7 @@ def _grain(grain_us: float) -> str:
     return f"{grain_us / 1e3:g} ms" if grain_us >= 1000 else f"{grain_us:g} us"
 
 
-def _tables(figure: str, results: Results) -> Figure:
+def _tables(figure: str, results: PointResults) -> Figure:
     picture = Figure(figsize=(9, 8), layout="constrained")
     for axes, pattern in zip(picture.subplots(len(PATTERNS), 1), PATTERNS, strict=True):
         _table(axes, figure, pattern, results)
@@ -86,7 +86,7 @@ def _tables(figure: str, results: Results) -> Figure:
     return picture
 
 
-def _table(axes: Axes, figure: str, pattern: str, results: Results) -> None:
+def _table(axes: Axes, figure: str, pattern: str, results: PointResults) -> None:
     """Slowdowns, black where coscheduling is 15 % better, gray where it is 15 % worse."""
     values = np.zeros((len(TABLE_MACHINES), 6))
     for point in model.table(figure):

@@ -81,8 +81,8 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Measured:
-    """What the repeats of a point gave: mean makespan and shares of time and of waits."""
+class PointOutcome:
+    """The repeats of a point: makespans, and shares of time and of waits."""
 
     makespans_s: tuple[float, ...]
     breakdown: Mapping[str, float]
@@ -93,7 +93,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Slowdown:
-    """Makespan over that of coscheduling; ``half`` is half of its 95 % interval, None if unknown."""
+    """Makespan over coscheduling's; ``half`` is half of its 95 % interval, None if unknown."""
 
     value: float
     half: float | None
@@ -103,15 +103,15 @@ class Slowdown:
         return self.half is None or abs(self.value - other) > self.half
 
 
-class Results:
+class PointResults:
     """The points that were simulated, with which seed."""
 
-    def __init__(self, measured: Mapping[Point, Measured], seed: int) -> None:
+    def __init__(self, measured: Mapping[Point, PointOutcome], seed: int) -> None:
         self._measured = measured
         self.seed = seed
 
-    def at(self, point: Point) -> Measured:
-        """What the point gave."""
+    def at(self, point: Point) -> PointOutcome:
+        """The repeats of a point."""
         return self._measured[point]
 
     def slowdown(self, point: Point) -> Slowdown:
@@ -167,30 +167,30 @@ COMPARED = {"9": ("8",), "10": ("8",), "11": ("10",), "12": ("10",)}
 
 
 def points(figure: str) -> list[Point]:
-    """Whatever a figure shows."""
+    """All points of a figure."""
     if figure in TABLES:
         return table(figure)
     return bars(figure) if figure in CHARTS else []
 
 
-def simulate_figures(figures: Sequence[str], quick: bool, seed: int, progress: Progress) -> Results:
-    """Simulate what ``figures`` and the claims about them need."""
+def simulate_figures(figures: Sequence[str], quick: bool, seed: int, progress: Progress) -> PointResults:
+    """Simulate the points of ``figures`` and of the claims about them."""
     shown = [point for figure in figures for point in points(figure)]
     compared = [point for figure in figures for other in COMPARED.get(figure, ()) for point in points(other)]
     wanted = dict.fromkeys([*shown, *compared, *(point.coscheduled() for point in (*shown, *compared))])
     # The longest first, so that no processor is left with them at the end.
     ordered = sorted(wanted, key=lambda point: (point.granularity_us, PATTERNS[::-1].index(point.pattern)))
     measured = compute(ordered, partial(measure, quick=quick, seed=seed), progress)
-    return Results(dict(zip(ordered, measured, strict=True)), seed)
+    return PointResults(dict(zip(ordered, measured, strict=True)), seed)
 
 
-def measure(point: Point, quick: bool, seed: int) -> Measured:
+def measure(point: Point, quick: bool, seed: int) -> PointOutcome:
     """Simulate the repeats of a point."""
     coarse = point.granularity_us >= COARSE_US
     repeats = 5 if coarse else 1 if quick else 3
     dedicated_s = QUICK_S if quick and not coarse else DEDICATED_S
     outcomes = [run(point, dedicated_s, seed, repeat) for repeat in range(repeats)]
-    return Measured(
+    return PointOutcome(
         makespans_s=tuple((outcome.makespan_ns or 0) / 1e9 for outcome in outcomes),
         breakdown={
             part: statistics.fmean(outcome.breakdown[part] for outcome in outcomes)
@@ -236,7 +236,7 @@ def _spun(outcomes: Iterable[Outcome], kind: str) -> float:
     return spun / every if every else 1.0
 
 
-def rows(results: Results, figures: Sequence[str]) -> Iterable[dict[str, Any]]:
+def rows(results: PointResults, figures: Sequence[str]) -> Iterable[dict[str, Any]]:
     """A row for each point of each figure."""
     for figure in figures:
         for point in points(figure):

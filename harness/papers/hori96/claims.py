@@ -1,4 +1,4 @@
-"""What Hori et al. 1996 say, checked against the simulations."""
+"""The sentences of Hori et al. 1996, checked against the simulations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.papers import Claim, verdict
 from harness.papers.hori96.model import SIZES
 
 if TYPE_CHECKING:
-    from harness.papers.hori96.model import Cell, Point, Results
+    from harness.papers.hori96.model import Results, TreeCell, TreeOutcome
 
 LINEAR = 0.03
 """Utilisation within this of the load is linear in it; of DQT's, close to it."""
@@ -25,21 +25,9 @@ COMPARED_LOAD = 0.9
 SIGNIFICANT_LOADS = (0.8, 0.9, 0.95, 0.97, 0.99)
 
 
-def claims(results: Results, figures: Sequence[str]) -> list[Claim]:
-    """The claims about ``figures``. Where more arrived than the machine can do, a point is left out."""
-    points = {cell: point for cell, point in results.items() if point.load <= 1}
-    parts: dict[str, Callable[[], list[Claim]]] = {
-        "5": lambda: _linear(points),
-        "6": lambda: _batch(points),
-        "7": lambda: _retr(points),
-        "8": lambda: _fair(points),
-    }
-    return [claim for figure in figures for claim in parts[figure]()]
-
-
 def _of(
     points: Results, policy: str, distribution: str, processors: int | None = 1024
-) -> list[tuple[Cell, Point]]:
+) -> list[tuple[TreeCell, TreeOutcome]]:
     return [
         (cell, point)
         for cell, point in points.items()
@@ -57,7 +45,7 @@ def _linear(points: Results) -> list[Claim]:
         gap = worst.load - worst.utilisation
         text = f"DQT's utilisation is linear in the load to 0.99, P = 128 to 4096, {distribution} sizes"
         words = f"at most {gap:.3f} below the load (P = {worst_cell.processors}, load {worst.load:.2f})"
-        made.append(Claim("5", text, words, verdict(gap <= LINEAR)))
+        made.append(Claim(text, words, verdict(gap <= LINEAR)))
     return [*made, _independent(points)]
 
 
@@ -72,10 +60,10 @@ def _independent(points: Results) -> Claim:
     shown = ", ".join(f"{name} {ratio:.2f} of {len(spread[name])}" for name, ratio in ratios.items())
     text = "DQT behaves almost independently of the size of the system"
     words = f"RETR at an actual load of {COMPARED_LOAD}, largest over smallest: {shown or 'unknown'} sizes"
-    return Claim("5", text, words, verdict(max(ratios.values(), default=0) < 1.5, len(ratios) == 3))
+    return Claim(text, words, verdict(max(ratios.values(), default=0) < 1.5, len(ratios) == 3))
 
 
-def _retr_at(load: float, curve: Sequence[tuple[Cell, Point]]) -> float:
+def _retr_at(load: float, curve: Sequence[tuple[TreeCell, TreeOutcome]]) -> float:
     """Mean RETR at an actual load, between the points beside it; its inverse is about linear there."""
     results = sorted((point.load, point.retr) for _, point in curve)
     loads, retrs = np.array(results).T
@@ -95,17 +83,15 @@ def _batch(points: Results) -> list[Claim]:
         first = min(limits, key=lambda name: limits[name])
         words = ", ".join(f"{name} {value:.2f}" for name, value in limits.items())
         text = f"FCFS-BB saturates first, {distribution} sizes (highest utilisation reached)"
-        made.append(Claim("6", text, words, verdict(first == "fcfs-bb")))
+        made.append(Claim(text, words, verdict(first == "fcfs-bb")))
     for distribution in ("proportional", "uniform"):
         gap = _gap(points, "scan-up", distribution)
         text = f"ScanUp is close to DQT in utilisation, {distribution} sizes"
-        made.append(Claim("6", text, f"at most {gap:.3f} below", verdict(gap <= LINEAR)))
+        made.append(Claim(text, f"at most {gap:.3f} below", verdict(gap <= LINEAR)))
     gap = _gap(points, "scan-up", "inverse")
     text = "ScanUp has relatively lower utilisation with inverse sizes"
     others = max(_gap(points, "scan-up", name) for name in ("proportional", "uniform"))
-    made.append(
-        Claim("6", text, f"up to {gap:.3f} below DQT, {others:.3f} with others", verdict(gap > others))
-    )
+    made.append(Claim(text, f"up to {gap:.3f} below DQT, {others:.3f} with others", verdict(gap > others)))
     ratios = [
         scan.retr / dqt.retr
         for cell, scan, dqt in _pairs(points, "scan-up")
@@ -113,21 +99,21 @@ def _batch(points: Results) -> list[Claim]:
     ]
     text = "the RETR curves of DQT and ScanUp almost overlap, proportional and uniform sizes"
     words = f"ScanUp's is {min(ratios):.1f} to {max(ratios):.1f} times DQT's"
-    made.append(Claim("6", text, words, verdict(max(ratios) < 1.5)))
+    made.append(Claim(text, words, verdict(max(ratios) < 1.5)))
     gap = max(_gap(points, "fair-dqt", name) for name in ("proportional", "uniform", "inverse"))
     text = "Fair-DQT loses only little utilisation against DQT"
-    made.append(Claim("6", text, f"at most {gap:.3f}", verdict(gap <= SMALL)))
+    made.append(Claim(text, f"at most {gap:.3f}", verdict(gap <= SMALL)))
     return made
 
 
 def _gap(points: Results, policy: str, distribution: str) -> float:
-    """How far the utilisation of a policy lies below DQT's, at most."""
+    """The largest distance of a policy's utilisation below DQT's."""
     ours = {cell.target: point.utilisation for cell, point in _of(points, policy, distribution)}
     theirs = {cell.target: point.utilisation for cell, point in _of(points, "dqt", distribution)}
     return max(theirs[target] - ours[target] for target in ours if target in theirs)
 
 
-def _pairs(points: Results, policy: str) -> Iterable[tuple[Cell, Point, Point]]:
+def _pairs(points: Results, policy: str) -> Iterable[tuple[TreeCell, TreeOutcome, TreeOutcome]]:
     for distribution in ("proportional", "uniform", "inverse"):
         ours = {cell.target: (cell, point) for cell, point in _of(points, policy, distribution)}
         theirs = {cell.target: point for cell, point in _of(points, "dqt", distribution)}
@@ -142,7 +128,7 @@ def _retr(points: Results) -> list[Claim]:
     ratios = [fair.retr / dqt.retr for _, fair, dqt in pairs]
     words = f"Fair-DQT's is {min(ratios):.2f} to {max(ratios):.2f} times DQT's"
     words += f"; shorter at {', '.join(shorter)}" if shorter else ""
-    return [Claim("7", "DQT always has a shorter mean RETR than Fair-DQT", words, verdict(not shorter))]
+    return [Claim("DQT always has a shorter mean RETR than Fair-DQT", words, verdict(not shorter))]
 
 
 def _fair(points: Results) -> list[Claim]:
@@ -154,19 +140,32 @@ def _fair(points: Results) -> list[Claim]:
     ]
     positive = sum(value > 0 for value in values)
     text = "DQT's correlation of size with RETR is positive in most cases: large tasks wait longer"
-    made.append(Claim("8", text, f"in {positive} of {len(values)}", verdict(positive > 0.6 * len(values))))
+    made.append(Claim(text, f"in {positive} of {len(values)}", verdict(positive > 0.6 * len(values))))
     pairs = [
         (fair, dqt) for cell, fair, dqt in _pairs(points, "fair-dqt") if cell.target in SIGNIFICANT_LOADS
     ]
     better = sum(abs(fair.fairness) < abs(dqt.fairness) for fair, dqt in pairs)
     text = "Fair-DQT is fairer than DQT (loads of 0.8 and more)"
-    made.append(Claim("8", text, f"in {better} of {len(pairs)} points", verdict(better > 0.6 * len(pairs))))
+    made.append(Claim(text, f"in {better} of {len(pairs)} points", verdict(better > 0.6 * len(pairs))))
     scan = [point.fairness for _, point in _of(points, "scan-up", "inverse")]
     text = "with inverse sizes ScanUp is almost fair"
     worst = max(map(abs, scan))
-    made.append(Claim("8", text, f"correlation at most {worst:.2f} from 0", verdict(worst < 0.15)))
+    made.append(Claim(text, f"correlation at most {worst:.2f} from 0", verdict(worst < 0.15)))
     scan = [point.fairness for cell, point in _of(points, "scan-up", "proportional") if cell.target >= 0.9]
     text = "with many large tasks ScanUp favours them at high load"
     words = "correlations " + ", ".join(f"{value:.2f}" for value in scan)
-    made.append(Claim("8", text, words, verdict(bool(scan) and max(scan) < 0)))
+    made.append(Claim(text, words, verdict(bool(scan) and max(scan) < 0)))
     return made
+
+
+def _feasible(check: Callable[[Results], list[Claim]]) -> Callable[[Results], list[Claim]]:
+    """``check`` without the points at which more arrived than the machine can do."""
+    return lambda results: check({cell: point for cell, point in results.items() if point.load <= 1})
+
+
+CLAIMS = {
+    "5": _feasible(_linear),
+    "6": _feasible(_batch),
+    "7": _feasible(_retr),
+    "8": _feasible(_fair),
+}

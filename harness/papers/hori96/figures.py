@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from matplotlib.figure import Figure
 
+from harness.papers.hori96.model import SYSTEMS
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from harness.papers.hori96.model import Cell, Results
+    from harness.papers.hori96.model import Results
 
 TITLES = ("proportional", "uniform", "inverse")
 MARKS = "os^Dvx"
@@ -32,28 +33,14 @@ def draw(figure: str, results: Results) -> Figure:
 
 
 def _curves(axes: Axes, figure: str, value: str, distribution: str, results: Results) -> None:
-    by_size = figure == "5"
-    labels: Sequence[int | str]
-    if by_size:
-        labels = sorted({cell.processors for cell in results if cell.policy == "dqt"})
-    else:
-        drawn = {"6": tuple(NAMES), "7": ("dqt", "fair-dqt"), "8": ("dqt", "fair-dqt", "scan-up")}
-        labels = drawn[figure]
-
-    def belongs(cell: Cell, label: int | str) -> bool:
-        if cell.distribution != distribution:
-            return False
-        if by_size:
-            return cell.policy == "dqt" and cell.processors == label
-        return cell.policy == label and cell.processors == 1024
-
-    for label, mark in zip(labels, MARKS, strict=False):
+    for (processors, policy), mark in zip(SYSTEMS[figure], MARKS, strict=False):
         points = sorted(
             (point.load, getattr(point, value))
             for cell, point in results.items()
-            if belongs(cell, label) and point.load <= 1
+            if (cell.distribution, cell.processors, cell.policy) == (distribution, processors, policy)
+            and point.load <= 1
         )
-        name = f"P = {label}" if by_size else NAMES[str(label)]
+        name = f"P = {processors}" if figure == "5" else NAMES[policy]
         axes.plot(*zip(*points, strict=True), marker=mark, markersize=4, label=name)
     axes.set(xlabel="actual workload", xlim=(0, 1))
     axes.set_ylabel({"utilisation": "processor utilisation", "retr": "mean RETR"}.get(value, "correlation"))

@@ -13,7 +13,7 @@ from harness.predict.pool import Progress, compute
 from harness.simulator.jobs import buddy, tree
 from harness.simulator.jobs.arrivals import gaps_s
 from harness.simulator.jobs.metrics import fairness
-from harness.simulator.jobs.model import Jobs, Outcome, rigid
+from harness.simulator.jobs.model import JobLevelOutcome, Jobs, rigid
 
 QUANTUM_NS = 1_000_000_000
 QUANTA = 1_000_000
@@ -34,11 +34,17 @@ FIGURES = {
     "7": "RETR of DQT and Fair-DQT",
     "8": "fairness of DQT, Fair-DQT and ScanUp",
 }
-COMPARED = ("dqt", "fair-dqt", "fcfs-bb", "scan-up")
+SYSTEMS = {
+    "5": [(size, "dqt") for size in SIZES],
+    "6": [(MACHINE, policy) for policy in ("dqt", "fair-dqt", "fcfs-bb", "scan-up")],
+    "7": [(MACHINE, policy) for policy in ("dqt", "fair-dqt")],
+    "8": [(MACHINE, policy) for policy in ("dqt", "fair-dqt", "scan-up")],
+}
+"""Processors and policy of each curve of a figure."""
 
 
 @dataclass(frozen=True)
-class Cell:
+class TreeCell:
     """One simulation."""
 
     distribution: str
@@ -48,11 +54,11 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Point:
-    """What it gave.
+class TreeOutcome:
+    """The result of a simulation.
 
     Attributes:
-        load: actual workload: what arrived over what the machine could have done.
+        load: actual workload: the work that arrived over the capacity of the machine.
         utilisation: mean share of the processors in use.
         retr: mean real execution time ratio of the tasks that ended.
         fairness: correlation of log2(size) with RETR.
@@ -67,7 +73,7 @@ class Point:
     backlog: float
 
 
-Results = Mapping[Cell, Point]
+Results = Mapping[TreeCell, TreeOutcome]
 QUICK = f"{QUANTA // 10} quanta instead of {QUANTA}"
 
 
@@ -89,13 +95,9 @@ def tasks(
 
 def simulate_figures(figures: Sequence[str], quick: bool, seed: int, progress: Progress) -> Results:
     """Simulate what ``figures`` need."""
-    policies = set(COMPARED if "6" in figures else ())
-    policies |= {"dqt", "fair-dqt"} if "7" in figures else set()
-    policies |= {"dqt", "fair-dqt", "scan-up"} if "8" in figures else set()
-    wanted = {(MACHINE, policy) for policy in policies}
-    wanted |= {(size, "dqt") for size in SIZES} if "5" in figures else set()
+    wanted = {system for figure in figures for system in SYSTEMS[figure]}
     cells = [
-        Cell(distribution, processors, policy, target)
+        TreeCell(distribution, processors, policy, target)
         for processors, policy in sorted(wanted, reverse=True)
         for distribution in DISTRIBUTIONS
         for target in LOADS
@@ -110,7 +112,7 @@ def rows(results: Results, figures: Sequence[str]) -> list[dict[str, Any]]:
     return [_row(cell, point) for cell, point in results.items()]
 
 
-def _simulate(cell: Cell, quanta: int, seed: int) -> Point:
+def _simulate(cell: TreeCell, quanta: int, seed: int) -> TreeOutcome:
     """All policies of a cell see the same tasks."""
     key = (list(DISTRIBUTIONS).index(cell.distribution), cell.processors, round(cell.target * 1000))
     random = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
@@ -124,21 +126,21 @@ def _simulate(cell: Cell, quanta: int, seed: int) -> Point:
     return _point(outcome, used, quanta)
 
 
-def _used(outcome: Outcome, quanta: int) -> float:
+def _used(outcome: JobLevelOutcome, quanta: int) -> float:
     """Processor-quanta in use up to the end."""
     end_ns = quanta * QUANTUM_NS
     span_ns = np.minimum(outcome.finish_ns, end_ns) - np.minimum(outcome.start_ns, end_ns)
     return float((span_ns / QUANTUM_NS * outcome.size).sum())
 
 
-def _point(outcome: Outcome, used: float, quanta: int) -> Point:
+def _point(outcome: JobLevelOutcome, used: float, quanta: int) -> TreeOutcome:
     jobs = outcome.jobs
     whole = outcome.processors * quanta
     length = jobs.work_s / jobs.most
     arrived = float(jobs.work_s.sum())
     ended = outcome.finish_ns <= quanta * QUANTUM_NS
     retr = outcome.response_s[ended] / length[ended]
-    return Point(
+    return TreeOutcome(
         load=arrived / whole,
         utilisation=used / whole,
         retr=float(retr.mean()),
@@ -147,6 +149,6 @@ def _point(outcome: Outcome, used: float, quanta: int) -> Point:
     )
 
 
-def _row(cell: Cell, point: Point) -> dict[str, Any]:
+def _row(cell: TreeCell, point: TreeOutcome) -> dict[str, Any]:
     values = {key: value if np.isfinite(value) else None for key, value in vars(point).items()}
     return {**vars(cell), **values}

@@ -36,7 +36,7 @@ FIGURES = {"1": "processors that run coscheduled processes, by packing"}
 
 
 @dataclass(frozen=True)
-class Cell:
+class PackingCell:
     """One system under one workload."""
 
     system: str
@@ -44,13 +44,13 @@ class Cell:
     population: int
 
 
-Results = Mapping[Cell, Mean]
+Results = Mapping[PackingCell, Mean]
 QUICK = "150 jobs a replication instead of 600"
 
 
 def simulate_figures(figures: Sequence[str], quick: bool, seed: int, progress: Progress) -> Results:
     """Simulate all systems."""
-    cells = [Cell(s, d, n) for s in SYSTEMS for d in DISTRIBUTIONS for n in POPULATIONS]
+    cells = [PackingCell(s, d, n) for s in SYSTEMS for d in DISTRIBUTIONS for n in POPULATIONS]
     work = partial(_busy, count=150 if quick else 600, seed=seed)
     return dict(zip(cells, compute(cells, work, progress), strict=True))
 
@@ -68,7 +68,7 @@ def sizes(distribution: str, count: int, random: np.random.Generator) -> np.ndar
     return random.integers(1, most + 1, count)
 
 
-def _busy(cell: Cell, count: int, seed: int) -> Mean:
+def _busy(cell: PackingCell, count: int, seed: int) -> Mean:
     """Share of the processors that run coscheduled processes, without beginning and end."""
     policy = policies.create("gang", {"quantum_ms": 100.0, **SYSTEMS[cell.system]})
     shares = []

@@ -1,54 +1,48 @@
-"""What Zhou, Brent and Qu say of their queues, checked."""
+"""The sentences of Zhou, Brent and Qu about their queues, checked."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
 
 from harness.papers import Claim, verdict
 from harness.papers.zhou97.mixes import LENGTHS, LEVELS, SYSTEMS, Mixes, run_and_count, runs, whole_machine
-from harness.papers.zhou97.model import POPULATION, SERVICE, Results
+from harness.papers.zhou97.model import POPULATION, SERVICE, QueueingResults
 from harness.predict.replicate import mean_of
-from harness.simulator.jobs.model import Outcome
 
 
-def claims(results: Results, figures: Sequence[str]) -> list[Claim]:
-    """The claims about ``figures``, in the order of the paper."""
-    made = _ordered_claims(results.ordered) if results.ordered else []
-    return made + (_mixed_claims(results.mixes) if results.mixes else [])
-
-
-def _ordered_claims(results: Mapping[int, tuple[Outcome, np.ndarray]]) -> list[Claim]:
+def _ordered(results: QueueingResults) -> list[Claim]:
     made = []
     means = {}
-    for service, (outcome, formula) in results.items():
+    for service, (outcome, formula) in results.ordered.items():
         counted = ~np.isnan(formula)
         error = np.abs(outcome.response_s[counted] - formula[counted]).max()
         means[service] = float(outcome.response_s[counted].mean())
         text = f"formula (3) gives the turnaround of ordered jobs, N = {service}, M = {POPULATION}"
         words = f"largest difference {error:g} s in {counted.sum()} jobs"
-        made.append(Claim("3", text, words, verdict(error < 1e-6)))
+        made.append(Claim(text, words, verdict(error < 1e-6)))
     ordered = [means[service] for service in SERVICE]
     words = ", ".join(f"N = {service}: {mean:.0f} s" for service, mean in means.items())
     text = "the throughput falls, that is the mean turnaround rises, as N grows"
     rises = all(a < b for a, b in pairwise(ordered))
-    return [*made, Claim("3", text, words, verdict(rises))]
+    return [*made, Claim(text, words, verdict(rises))]
 
 
-def _mixed_claims(results: Mixes) -> list[Claim]:
-    """What the paper says of arbitrary order; systems are compared in pairs of replications."""
+def _mixed(results: QueueingResults) -> list[Claim]:
+    """The paper's sentences about arbitrary order; systems are compared in pairs of replications."""
+    mixes = results.mixes
     robin, multi, insert = "round robin", "multilevel, N = 4", "multilevel, N = 4, inserting"
     made = []
     for lengths in LENGTHS:
         beats = "the multilevel two-queue system beats round robin where short and long jobs mix, lengths "
         made += [
-            _below(results, f"{beats}{lengths} (mean turnaround)", lengths, "all_s", multi, robin),
-            _below(results, f"{beats}{lengths}, inserting", lengths, "all_s", insert, robin),
+            _below(mixes, f"{beats}{lengths} (mean turnaround)", lengths, "all_s", multi, robin),
+            _below(mixes, f"{beats}{lengths}, inserting", lengths, "all_s", insert, robin),
             _below(
-                results,
+                mixes,
                 f"in arbitrary order the simple two-queue system is worse for short jobs, lengths {lengths}",
                 lengths,
                 "short_s",
@@ -56,7 +50,7 @@ def _mixed_claims(results: Mixes) -> list[Claim]:
                 "two-queue, N = 3",
             ),
             _below(
-                results,
+                mixes,
                 f"inserting new arrivals serves short jobs sooner, lengths {lengths}",
                 lengths,
                 "short_s",
@@ -64,7 +58,7 @@ def _mixed_claims(results: Mixes) -> list[Claim]:
                 multi,
             ),
             _below(
-                results,
+                mixes,
                 "long jobs get longer slots, so there are fewer context switches than under round robin, "
                 f"lengths {lengths}",
                 lengths,
@@ -77,12 +71,12 @@ def _mixed_claims(results: Mixes) -> list[Claim]:
 
 
 def _below(results: Mixes, text: str, lengths: str, value: str, lower: str, upper: str) -> Claim:
-    """That a value is smaller under one system than under another."""
+    """The claim that a value is smaller under one system than under another."""
     low, high = ([getattr(mix, value) for mix in runs(results, system, lengths)] for system in (lower, upper))
     more = mean_of([b - a for a, b in zip(low, high, strict=True)])
     unit = " a job" if value == "preemptions" else " s"
     words = f"{statistics.fmean(low):.1f}{unit} ({lower}) against {statistics.fmean(high):.1f} ({upper})"
-    return Claim("5", text, words, verdict(more.mean > 0, abs(more.mean) > (more.half or 0)))
+    return Claim(text, words, verdict(more.mean > 0, abs(more.mean) > (more.half or 0)))
 
 
 def _examples() -> Sequence[Claim]:
@@ -96,5 +90,8 @@ def _examples() -> Sequence[Claim]:
         _, preempted = run_and_count(jobs, name, options, same=True)
         text = f"a job of {minutes} minutes is preempted {expected} times ({how})"
         holds = least <= int(preempted[0]) <= int(expected.split()[-1])
-        made.append(Claim("5", text, f"{preempted[0]} times", verdict(holds)))
+        made.append(Claim(text, f"{preempted[0]} times", verdict(holds)))
     return made
+
+
+CLAIMS = {"3": _ordered, "5": _mixed}

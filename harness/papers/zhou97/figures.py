@@ -8,21 +8,21 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from harness.papers.zhou97.mixes import LENGTHS, SYSTEMS, mean
-from harness.simulator.jobs.model import WHOLE_NS, Outcome
+from harness.simulator.jobs.model import WHOLE_NS, JobLevelOutcome
 
 if TYPE_CHECKING:
     from harness.papers.zhou97.mixes import Mixes
-    from harness.papers.zhou97.model import Results
+    from harness.papers.zhou97.model import QueueingResults
 
 SHOWN = 24
 
 
-def draw(figure: str, results: Results) -> Figure:
+def draw(figure: str, results: QueueingResults) -> Figure:
     """The figure of that number."""
     return _threads(results.ordered[3][0]) if figure == "3" else _mixes(results.mixes)
 
 
-def _threads(outcome: Outcome) -> Figure:
+def _threads(outcome: JobLevelOutcome) -> Figure:
     """The time of each job in the waiting queue (dashed) and in the service queue (solid)."""
     picture = Figure(figsize=(9, 5), layout="constrained")
     axes = picture.add_subplot(xlabel="time (s)", ylabel="job", title="M = 6 and N = 3")

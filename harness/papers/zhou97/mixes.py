@@ -18,7 +18,7 @@ from coordinator import policies
 from coordinator.decide.session import Plan
 from harness.simulator.jobs import event_by_event
 from harness.simulator.jobs.arrivals import gaps_s, in_ns
-from harness.simulator.jobs.model import Integers, Jobs, Outcome, rigid
+from harness.simulator.jobs.model import Integers, JobLevelOutcome, Jobs, rigid
 
 LEVELS = {"slots": (1, 8, 7), "quanta_ms": (5_000.0, 15_000.0, 25_000.0)}
 """The paper's example: f_0 = 1, q_0 = 5 s; f_1 = 8, q_1 = 15 s; f_2 = 7, q_2 = 25 s."""
@@ -41,7 +41,7 @@ LENGTHS = ("alike", "exponential")
 
 
 @dataclass(frozen=True)
-class Cell:
+class MixCell:
     """One replication of a system with jobs of such lengths."""
 
     system: str
@@ -59,15 +59,15 @@ class Mix:
     preemptions: float
 
 
-Mixes = Mapping[Cell, Mix]
+Mixes = Mapping[MixCell, Mix]
 
 
-def cells() -> list[Cell]:
+def cells() -> list[MixCell]:
     """All that Figure 5 needs."""
-    return [Cell(s, lengths, n) for s in SYSTEMS for lengths in LENGTHS for n in range(REPEATS)]
+    return [MixCell(s, lengths, n) for s in SYSTEMS for lengths in LENGTHS for n in range(REPEATS)]
 
 
-def simulate(cell: Cell, count: int, seed: int) -> Mix:
+def simulate(cell: MixCell, count: int, seed: int) -> Mix:
     """Simulate ``count`` jobs; all systems see the same ones in a replication."""
     key = (LENGTHS.index(cell.lengths), cell.repeat)
     random = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
@@ -106,13 +106,13 @@ def whole_machine(times_s: np.ndarray, submit_ns: Integers | None = None) -> Job
 
 def run_and_count(
     jobs: Jobs, name: str, options: Mapping[str, Any], *, same: bool = False
-) -> tuple[Outcome, Integers]:
+) -> tuple[JobLevelOutcome, Integers]:
     """Simulate on one processor; also how often each job had to give way to another one.
 
     ``same``: count every end of a slot, also those after which the same job goes on.
     """
     order: list[tuple[int, int]] = []
-    """Which job runs from when on."""
+    """Since when which job runs."""
 
     def watch(plan: Plan, now_ns: int) -> None:
         begin_ns = plan.start_ns

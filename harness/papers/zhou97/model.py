@@ -14,7 +14,7 @@ from harness.papers.zhou97 import mixes
 from harness.papers.zhou97.mixes import Mixes
 from harness.predict.pool import Progress, compute
 from harness.simulator.jobs import event_by_event
-from harness.simulator.jobs.model import Outcome
+from harness.simulator.jobs.model import JobLevelOutcome
 
 SLOT_S = 5.0
 POPULATION = 6
@@ -27,35 +27,35 @@ FIGURES = {
 
 
 @dataclass(frozen=True)
-class Results:
-    """What was simulated.
+class QueueingResults:
+    """The simulations.
 
     Attributes:
         ordered: of each number of jobs in service the outcome, and the turnarounds by formula (3).
         mixes: short and long jobs in arbitrary order.
     """
 
-    ordered: Mapping[int, tuple[Outcome, np.ndarray]]
+    ordered: Mapping[int, tuple[JobLevelOutcome, np.ndarray]]
     mixes: Mixes
 
 
 QUICK = "300 jobs a replication instead of 1500"
 
 
-def simulate_figures(figures: Sequence[str], quick: bool, seed: int, progress: Progress) -> Results:
+def simulate_figures(figures: Sequence[str], quick: bool, seed: int, progress: Progress) -> QueueingResults:
     """Simulate what ``figures`` need."""
     count = 300 if quick else 1_500
     services = SERVICE if "3" in figures else ()
     cells = mixes.cells() if "5" in figures else ()
     ordered = compute(services, _ordered, progress)
     mixed = compute(cells, partial(mixes.simulate, count=count, seed=seed), progress)
-    return Results(
+    return QueueingResults(
         dict(zip(services, ordered, strict=True)),
         dict(zip(cells, mixed, strict=True)),
     )
 
 
-def rows(results: Results, figures: Sequence[str]) -> list[dict[str, Any]]:
+def rows(results: QueueingResults, figures: Sequence[str]) -> list[dict[str, Any]]:
     """A row for each system."""
     ordered = [
         {"figure": "3", "service": service, "turnaround_s": float(outcome.response_s.mean())}
@@ -64,8 +64,8 @@ def rows(results: Results, figures: Sequence[str]) -> list[dict[str, Any]]:
     return ordered + [{"figure": "5", **vars(cell), **vars(mix)} for cell, mix in results.mixes.items()]
 
 
-def _ordered(service: int) -> tuple[Outcome, np.ndarray]:
-    """A closed system of M jobs whose times increase; and what formula (3) says of each."""
+def _ordered(service: int) -> tuple[JobLevelOutcome, np.ndarray]:
+    """A closed system of M jobs whose times increase, and each turnaround by formula (3)."""
     times_s = SLOT_S * np.arange(2, 62, dtype=float)
     policy = policies.create("two-queue", {"service": service, "quantum_ms": SLOT_S * 1000})
     outcome, _ = event_by_event.simulate(mixes.whole_machine(times_s), 1, policy, population=POPULATION)

@@ -11,9 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from harness.simulator.jobs.model import WHOLE_NS, Floats, Integers, Jobs
+from workloads.machine import ARRIVALS
 from workloads.validation import number, one_of, whole
-
-PROCESSES = ("exponential", "hyperexponential", "geometric")
 
 
 def gaps_s(
@@ -39,7 +38,7 @@ def gaps_s(
     Raises:
         InputError: for a value out of range.
     """
-    one_of("arrivals", process, PROCESSES)
+    one_of("arrivals", process, ARRIVALS)
     whole("count", count, least=1)
     number("mean_s", mean_s, above=0)
     if process == "exponential":

@@ -9,7 +9,7 @@ import numpy as np
 from coordinator.policies import buddy
 from harness.simulator.compiled import entry, step
 from harness.simulator.jobs.heap import pop, push
-from harness.simulator.jobs.model import Integers, Jobs, Outcome, Times
+from harness.simulator.jobs.model import Integers, JobLevelOutcome, Jobs, Times
 
 _take = step(buddy.take)
 _give = step(buddy.give)
@@ -38,7 +38,7 @@ class Queues(NamedTuple):
     following: Integers
 
 
-def simulate(jobs: Jobs, processors: int, direction: int) -> Outcome:
+def simulate(jobs: Jobs, processors: int, direction: int) -> JobLevelOutcome:
     """Simulate FCFS-BB (``direction`` 0), ScanUp (1) or ScanDown (-1).
 
     ``processors`` must be a power of two; every job has as many as it can use.
@@ -53,7 +53,7 @@ def simulate(jobs: Jobs, processors: int, direction: int) -> Outcome:
     queues = Queues(np.full(levels, -1), np.full(levels, -1), np.full(n, -1))
     scratch = np.zeros((2, processors + 1), dtype=np.int64)
     _run(direction, needs, blocks, queues, scratch, np.zeros(n, dtype=np.int64), times, first)
-    return Outcome(jobs, processors, *times, jobs.most.astype(float), first)
+    return JobLevelOutcome(jobs, processors, *times, jobs.most.astype(float), first)
 
 
 @step
@@ -64,6 +64,16 @@ def _next(current: int, direction: int, levels: int, heads: Integers) -> int:
             return current
         current = (current + direction + levels) % levels
     return current
+
+
+@step
+def _enter(queues: Queues, queue: int, job: int) -> None:
+    """Append a job to a queue."""
+    if queues.heads[queue] < 0:
+        queues.heads[queue] = job
+    else:
+        queues.following[queues.tails[queue]] = job
+    queues.tails[queue] = job
 
 
 @entry
@@ -78,7 +88,7 @@ def _run(
     first: Integers,
 ) -> None:
     """The event loop; FCFS has only one queue. ``times`` and ``first`` are modified in place."""
-    heads, tails = queues.heads, queues.tails
+    heads = queues.heads
     submit_ns = needs.submit_ns
     levels = len(heads)
     ends_ns, ending = scratch[0], scratch[1]
@@ -96,12 +106,7 @@ def _run(
             _give(blocks.free, blocks.counts, block[job])
         else:
             now_ns = submit_ns[arrived]
-            queue = needs.levels[arrived] if direction != 0 else 0
-            if heads[queue] < 0:
-                heads[queue] = arrived
-            else:
-                queues.following[tails[queue]] = arrived
-            tails[queue] = arrived
+            _enter(queues, needs.levels[arrived] if direction != 0 else 0, arrived)
             arrived += 1
         while True:
             if direction != 0:

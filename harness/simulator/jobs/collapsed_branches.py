@@ -1,7 +1,7 @@
 """Branches of a queue tree all of whose tasks run in every quantum, each taken for one task.
 
 Such a branch, a *unit*, repeats itself until a task comes or ends, and nothing below its top need
-be looked at: what it was served is noted there and handed down, along one path, when it changes.
+be looked at: the top notes the service, and hands it down along one path when the unit changes.
 To the rules of :mod:`coordinator.policies.queue_tree_front` it is a queue of one task. Units lie
 within units.
 """
@@ -20,7 +20,7 @@ Nodes = NDArray[np.int32]
 """Half the memory of 64 bits, which the largest trees feel."""
 
 
-class Tree(NamedTuple):
+class CollapsedTree(NamedTuple):
     """The tree by node, in heap order, and the queues as doubly linked lists of jobs."""
 
     lengths: Nodes
@@ -45,7 +45,7 @@ class Tree(NamedTuple):
     finished: Nodes
     opened: Nodes
     status: Nodes
-    """What the last quantum did to each node that was reached."""
+    """The effect of the last quantum on each node that it reached."""
     head: Nodes
     tail: Nodes
     current: Nodes
@@ -63,8 +63,8 @@ class Tree(NamedTuple):
     """First quantum of each job, -1 before it."""
 
 
-def empty(leaves: int, left: Integers) -> Tree:
-    """A tree without jobs for so many processors; ``left``: what the jobs to come will need."""
+def empty(leaves: int, left: Integers) -> CollapsedTree:
+    """A tree without jobs for so many processors; ``left``: the quanta that the coming jobs need."""
     nodes = 4 * leaves  # halves of leaves, too, which are always empty
     narrow = [np.zeros(nodes, dtype=np.int32) for _ in range(9)]
     depths = np.log2(np.maximum(1, np.arange(nodes))).astype(np.int32)
@@ -73,11 +73,11 @@ def empty(leaves: int, left: Integers) -> Tree:
     links = [np.full(nodes, -1, dtype=np.int32) for _ in range(3)]
     wide = [np.zeros(nodes, dtype=np.int64) for _ in range(2)]
     jobs = [np.full(len(left), -1) for _ in range(4)]
-    return Tree._make([*narrow, size, *scratch, *links, *wide, *jobs[:3], left, jobs[3]])
+    return CollapsedTree._make([*narrow, size, *scratch, *links, *wide, *jobs[:3], left, jobs[3]])
 
 
 @hot
-def close(tree: Tree, node: int) -> bool:
+def close(tree: CollapsedTree, node: int) -> bool:
     """Make a unit of a branch if it can be one; returns whether it is one.
 
     The front must be about to begin the branch, or bound to before it comes there.
@@ -111,7 +111,7 @@ def close(tree: Tree, node: int) -> bool:
 
 
 @hot
-def reopen(tree: Tree, node: int) -> None:
+def reopen(tree: CollapsedTree, node: int) -> None:
     """Make a branch of a unit again, as it is when its round begins."""
     tree.unit[node] = 0
     tree.lengths[node] = tree.own[node]
@@ -130,7 +130,7 @@ def reopen(tree: Tree, node: int) -> None:
 
 
 @hot
-def serve(tree: Tree, node: int, now: int, quanta: int) -> bool:
+def serve(tree: CollapsedTree, node: int, now: int, quanta: int) -> bool:
     """So many quanta from ``now`` on for all jobs of a unit; returns whether one has ended."""
     if tree.waiting[node] == 1:
         _start(tree, node, now)
@@ -140,7 +140,7 @@ def serve(tree: Tree, node: int, now: int, quanta: int) -> bool:
 
 
 @hot
-def _start(tree: Tree, node: int, now: int) -> None:
+def _start(tree: CollapsedTree, node: int, now: int) -> None:
     """Note that the jobs of a unit that were waiting start now."""
     tree.stack[0] = node
     height = 1
@@ -158,11 +158,11 @@ def _start(tree: Tree, node: int, now: int) -> None:
 
 
 @hot
-def reopen_ended(tree: Tree, node: int, gone: int, opened: int) -> tuple[int, int]:
+def reopen_ended(tree: CollapsedTree, node: int, gone: int, opened: int) -> tuple[int, int]:
     """Reopen a unit on the way to all its jobs that have ended.
 
-    They are added to ``finished`` behind ``gone`` others, and what was reopened to ``opened``, a top before
-    what lies below it; returns the new lengths of both.
+    It adds the jobs to ``finished`` behind ``gone`` others, and the reopened nodes to ``opened``, a top
+    before the nodes below it. Returns the new lengths of both.
     """
     tree.stack[0] = node
     height = 1

@@ -6,13 +6,13 @@ import numpy as np
 
 from coordinator.policies import allocation
 from harness.simulator.compiled import entry, step
-from harness.simulator.jobs.execution import time_ns
-from harness.simulator.jobs.model import Columns, Floats, Integers, Jobs, Outcome, Times
+from harness.simulator.jobs.execution import time_ns, useful
+from harness.simulator.jobs.model import Columns, Floats, Integers, JobLevelOutcome, Jobs, Times
 
 _share = step(allocation.share)
 
 
-def simulate(jobs: Jobs, processors: int, watched: int | None = None) -> Outcome:
+def simulate(jobs: Jobs, processors: int, watched: int | None = None) -> JobLevelOutcome:
     """Simulate DYN-EQUI without costs for repartitioning.
 
     ``watched`` as in :func:`harness.simulator.jobs.space.simulate`.
@@ -24,14 +24,14 @@ def simulate(jobs: Jobs, processors: int, watched: int | None = None) -> Outcome
         processors,
         n if watched is None else watched,
         watched is not None,
-        jobs.columns,
+        useful(jobs),
         np.zeros((2, n + 1), dtype=np.int64),
         np.zeros((3, processors + 1), dtype=np.int64),
         times,
         held_ns,
     )
     size = held_ns / np.maximum(1, times.finish_ns - times.start_ns)
-    return Outcome(jobs, processors, *times, size, np.full(n, -1), bool(saturated), places={})
+    return JobLevelOutcome(jobs, processors, *times, size, np.full(n, -1), bool(saturated), places={})
 
 
 @step
@@ -46,7 +46,7 @@ def _divide(
     scratch: Integers,
     start_ns: Integers,
 ) -> None:
-    """Give ``runs`` jobs, of which the first ``able`` have begun, their new parts."""
+    """Give ``runs`` jobs their new parts; the first ``able`` of them have begun."""
     parts, caps, sizes = scratch[0], scratch[1], scratch[2]
     for i in range(runs):
         caps[i] = jobs.most[here[i]]
@@ -85,6 +85,16 @@ def _remove(
         sizes[i] = sizes[i + 1]
 
 
+@step
+def _pass(
+    time_ns: int, able: int, here: Integers, left_ns: Integers, sizes: Integers, held_ns: Floats
+) -> None:
+    """Let the first ``able`` jobs run for so long."""
+    for i in range(able):
+        left_ns[i] -= time_ns
+        held_ns[here[i]] += float(time_ns) * sizes[i]
+
+
 @entry
 def _run(
     processors: int,
@@ -118,9 +128,7 @@ def _run(
         if not departs and until_last and arrived == n - 1:
             return True
         then_ns = now_ns + left_ns[soonest] if departs else submit_ns[arrived]
-        for i in range(able):
-            left_ns[i] -= then_ns - now_ns
-            held_ns[here[i]] += float(then_ns - now_ns) * sizes[i]
+        _pass(then_ns - now_ns, able, here, left_ns, sizes, held_ns)
         now_ns = then_ns
         if departs:
             job = here[soonest]

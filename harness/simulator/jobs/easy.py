@@ -7,16 +7,15 @@ import numpy as np
 from coordinator.policies import backfill
 from harness.simulator.compiled import entry, step
 from harness.simulator.jobs.heap import pop, push
-from harness.simulator.jobs.model import NEVER_NS, Integers, Jobs, Outcome
+from harness.simulator.jobs.model import Integers, JobLevelOutcome, Jobs, Times
 
 _easy = step(backfill.easy)
 
 
-def simulate(jobs: Jobs, processors: int) -> Outcome:
+def simulate(jobs: Jobs, processors: int) -> JobLevelOutcome:
     """Simulate EASY; every job has as many processors as it can use."""
     n = len(jobs)
-    start_ns = np.full(n, NEVER_NS)
-    finish_ns = np.full(n, NEVER_NS)
+    times = Times.unknown(n)
     _run(
         processors,
         jobs.submit_ns,
@@ -26,10 +25,9 @@ def simulate(jobs: Jobs, processors: int) -> Outcome:
         np.zeros(n + 1, dtype=np.int64),
         np.zeros(n + 1, dtype=np.int64),
         np.zeros((5, processors + 1), dtype=np.int64),
-        start_ns,
-        finish_ns,
+        times,
     )
-    return Outcome(jobs, processors, start_ns, finish_ns, jobs.most.astype(float), np.full(n, -1))
+    return JobLevelOutcome(jobs, processors, *times, jobs.most.astype(float), np.full(n, -1))
 
 
 @step
@@ -60,6 +58,19 @@ def _let_go(expected_ns: Integers, held: Integers, owner: Integers, running: int
         owner[i] = owner[i + 1]
 
 
+@step
+def _close_gaps(queue: Integers, first: int, starts: Integers, count: int) -> int:
+    """Remove the jobs at the places ``starts`` of the queue; returns the new ``first``."""
+    # Places ascend, and what lies before each moves up by one: first ones last.
+    for i in range(count):
+        for place in range(first + starts[i], first, -1):
+            queue[place] = queue[place - 1]
+        first += 1
+        for later in range(i + 1, count):
+            starts[later] -= 1
+    return first
+
+
 @entry
 def _run(
     processors: int,
@@ -70,10 +81,9 @@ def _run(
     queue: Integers,
     starts: Integers,
     scratch: Integers,
-    start_ns: Integers,
-    finish_ns: Integers,
+    times: Times,
 ) -> None:
-    """The event loop; the last two arrays are modified in place."""
+    """The event loop; ``times`` are modified in place."""
     ends_ns, ending, expected_ns, held, owner = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4]
     n = len(submit_ns)
     free = processors
@@ -89,7 +99,7 @@ def _run(
             _let_go(expected_ns, held, owner, running, job)
             running -= 1
             free += sizes[job]
-            finish_ns[job] = now_ns
+            times.finish_ns[job] = now_ns
         else:
             now_ns = submit_ns[arrived]
             queue[last] = arrived
@@ -100,15 +110,9 @@ def _run(
         )
         for i in range(count):
             job = queue[first + starts[i]]
-            start_ns[job] = now_ns
+            times.start_ns[job] = now_ns
             free -= sizes[job]
             push(ends_ns, ending, running, now_ns + times_ns[job], job)
             _hold(expected_ns, held, owner, running, now_ns + estimates_ns[job], job, sizes[job])
             running += 1
-        # Places ascend, and what lies before each moves up by one: first ones last.
-        for i in range(count):
-            for place in range(first + starts[i], first, -1):
-                queue[place] = queue[place - 1]
-            first += 1
-            for later in range(i + 1, count):
-                starts[later] -= 1
+        first = _close_gaps(queue, first, starts, count)

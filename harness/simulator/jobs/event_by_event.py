@@ -17,7 +17,7 @@ import numpy as np
 from coordinator.decide.session import Plan, Session
 from coordinator.policies import Policy
 from coordinator.view import Decision, Machine
-from harness.simulator.jobs.model import NEVER_NS, Integers, Jobs, Outcome
+from harness.simulator.jobs.model import NEVER_NS, Integers, JobLevelOutcome, Jobs
 from workloads.validation import InputError
 
 
@@ -92,7 +92,7 @@ def _shares(decision: Decision) -> dict[int, _Share]:
     return shares
 
 
-class _Run:
+class _JobLevelRun:
     """One simulation in progress."""
 
     def __init__(self, jobs: Jobs, processors: int, policy: Policy, malleable: bool) -> None:
@@ -169,12 +169,12 @@ class _Run:
             self.used.append((self.now_ns, work_ns / (time_ns - self.now_ns)))
         self.now_ns = time_ns
 
-    def outcome(self, arrivals: list[int]) -> tuple[Outcome, Usage]:
+    def outcome(self, arrivals: list[int]) -> tuple[JobLevelOutcome, Usage]:
         """All jobs, which came at ``arrivals``, and the use of the processors."""
         sizes = np.array([self.sizes[n] for n in range(len(self.jobs))], dtype=float)
         if self.malleable:
             sizes = self.held_ns / np.maximum(1, self.finish_ns - self.start_ns)
-        outcome = Outcome(
+        outcome = JobLevelOutcome(
             replace(self.jobs, submit_ns=np.array(arrivals, dtype=np.int64)),
             self.session.machine.processors,
             self.start_ns,
@@ -195,7 +195,7 @@ def simulate(
     malleable: bool = False,
     population: int | None = None,
     watch: Callable[[Plan, int], None] | None = None,
-) -> tuple[Outcome, Usage]:
+) -> tuple[JobLevelOutcome, Usage]:
     """Simulate ``jobs`` under any policy that says which job runs where.
 
     Departures come before arrivals, and those before ends of tables. With ``population``
@@ -208,7 +208,7 @@ def simulate(
             that is larger than the machine.
     """
     jobs.check(processors)
-    run = _Run(jobs, processors, policy, malleable)
+    run = _JobLevelRun(jobs, processors, policy, malleable)
     arrivals = [0] * min(population, len(jobs)) if population else jobs.submit_ns.tolist()
     arrived = 0
     unfinished = len(jobs)

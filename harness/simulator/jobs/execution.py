@@ -4,11 +4,26 @@ from __future__ import annotations
 
 import numpy as np
 
-from coordinator.view import execution_time_s
-from harness.simulator.compiled import hot, step
-from harness.simulator.jobs.model import Columns
+from coordinator.view import execution_time_s, useful_processors
+from harness.simulator.compiled import entry, hot, step
+from harness.simulator.jobs.model import Columns, Floats, Integers, Jobs
 
 _time_s = step(execution_time_s)
+_useful_processors = step(useful_processors)
+
+
+def useful(jobs: Jobs) -> Columns:
+    """The jobs for a kernel that gives none more processors than make it faster, by what its user says."""
+    most = np.empty(len(jobs), dtype=np.int64)
+    _limit(jobs.least, jobs.most, jobs.work_s * jobs.factor, jobs.beta_s * jobs.factor, most)
+    return jobs.columns._replace(most=most)
+
+
+@entry
+def _limit(least: Integers, asked: Integers, work_s: Floats, beta_s: Floats, most: Integers) -> None:
+    """Fill in ``most``, in place."""
+    for job in range(len(most)):
+        most[job] = _useful_processors(least[job], asked[job], work_s[job], beta_s[job])
 
 
 @hot

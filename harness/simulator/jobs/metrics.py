@@ -1,4 +1,4 @@
-"""What a schedule was worth: response, wait, slowdowns, utilisation, fairness."""
+"""Metrics of a schedule: response, wait, slowdowns, utilisation, fairness."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.simulator.jobs.model import WHOLE_NS, Floats, Outcome
+from harness.simulator.jobs.model import WHOLE_NS, Floats, JobLevelOutcome
+from workloads.machine import TAU_S
 from workloads.validation import number, whole
-
-TAU_S = 10.0
-"""Default bound of the bounded slowdown, in seconds (Feitelson et al. 1997)."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +25,7 @@ class Metrics:
         retr: real execution time ratio, the response over the job's own time on the
             processors it had (Hori et al. 1996, section 4.1). Rigid jobs: the slowdown.
         processors: mean partition size.
-        utilisation: used processor time over what there was from the first arrival that
+        utilisation: used processor time over all processor time from the first arrival that
             counts to the last finish.
         fairness: correlation of log2(size) with RETR; 0 is fair, above 0 large jobs wait
             longer; NaN if all sizes are equal.
@@ -44,14 +42,16 @@ class Metrics:
     fairness: float
 
     def row(self) -> Mapping[str, float | int | None]:
-        """The values by name, None for what is not a finite number."""
+        """The values by name; None if one is not finite."""
         return {
             name: value if isinstance(value, int) or np.isfinite(value) else None
             for name, value in vars(self).items()
         }
 
 
-def measure(outcome: Outcome, *, warm_up: int = 0, last: int | None = None, tau_s: float = TAU_S) -> Metrics:
+def measure(
+    outcome: JobLevelOutcome, *, warm_up: int = 0, last: int | None = None, tau_s: float = TAU_S
+) -> Metrics:
     """The metrics of the jobs from number ``warm_up`` up to, but not including, ``last``.
 
     Raises:
@@ -90,7 +90,7 @@ def fairness(size: Floats, retr: Floats) -> float:
     return float(np.corrcoef(size, retr)[0, 1])
 
 
-def _utilisation(outcome: Outcome, part: slice) -> float:
+def _utilisation(outcome: JobLevelOutcome, part: slice) -> float:
     ended = outcome.finished[part]
     if not ended.any():
         return 0.0
@@ -101,7 +101,7 @@ def _utilisation(outcome: Outcome, part: slice) -> float:
     return float((own_s * size).sum() / (outcome.processors * span_s))
 
 
-def utilisation_over_time(outcome: Outcome, parts: int) -> tuple[Floats, Floats]:
+def utilisation_over_time(outcome: JobLevelOutcome, parts: int) -> tuple[Floats, Floats]:
     """Middle of each of ``parts`` equal intervals, in seconds, and the share of processors used in it.
 
     A job counts with its work spread evenly from its start to its end, which is exact

@@ -1,4 +1,4 @@
-"""What is simulated and what comes of it, as columns."""
+"""Jobs and the outcomes of their simulation, as columns."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coordinator.view import ExecutionTime, Job, execution_time_s
+from workloads.bounds import fits
 from workloads.validation import InputError
 
 Integers = NDArray[np.int64]
@@ -22,7 +23,7 @@ WHOLE_NS = 1_000_000_000
 
 
 class Columns(NamedTuple):
-    """What kernels read of the jobs (:class:`Jobs`)."""
+    """The columns of the jobs that kernels read (:class:`Jobs`)."""
 
     submit_ns: Integers
     least: Integers
@@ -33,7 +34,7 @@ class Columns(NamedTuple):
 
 
 class Times(NamedTuple):
-    """What kernels write, an entry a job; NEVER_NS for what has not happened."""
+    """The columns that kernels write, an entry a job; NEVER_NS until it happens."""
 
     start_ns: Integers
     finish_ns: Integers
@@ -54,11 +55,11 @@ class Jobs:
     Attributes:
         submit_ns: arrivals, ascending.
         least: fewest processors a job can start with; equal to ``most`` if it is rigid.
-        most: most processors it can use.
+        most: most processors it can be started with.
         work_s: phi W.
         alpha_s: work that every processor repeats.
         beta_s: communication and congestion per processor.
-        factor: what its user says it takes, over what it takes.
+        factor: the execution time that its user estimates, over the true one.
     """
 
     submit_ns: Integers
@@ -97,18 +98,18 @@ class Jobs:
         return np.maximum(1, np.rint(self.times_s(processors) * WHOLE_NS)).astype(np.int64)
 
     def time_ns(self, job: int, processors: int) -> int:
-        """That of one job."""
+        """The execution time of one job."""
         columns = (self.work_s, self.alpha_s, self.beta_s)
         time_s = execution_time_s(processors, *(column[job] for column in columns))
         return max(1, int(np.rint(time_s * WHOLE_NS)))
 
     @property
     def demand_s(self) -> Floats:
-        """What users say each takes on one processor."""
+        """The users' estimates of the execution times on one processor."""
         return (self.work_s + self.alpha_s + self.beta_s) * self.factor
 
     def estimates_ns(self) -> Integers:
-        """What users say each takes on as many processors as it can use."""
+        """The users' estimates of the execution times on as many processors as each job can use."""
         return np.maximum(1, np.rint(self.times_s(self.most) * self.factor * WHOLE_NS)).astype(np.int64)
 
     def views(self, *, malleable: bool = False) -> list[Job]:
@@ -141,13 +142,8 @@ class Jobs:
         """
         large = np.flatnonzero(self.least > processors)
         if len(large):
-            raise InputError(
-                f"jobs[{large[0]}].processors",
-                int(self.least[large[0]]),
-                f"a job needs at most all processors of the machine, {processors} "
-                f"({len(large)} of {len(self)} jobs need more)",
-                "give the machine more processors, or leave these jobs out",
-            )
+            more = f" ({len(large)} of {len(self)} jobs need more)"
+            fits(f"jobs[{large[0]}].processes", int(self.least[large[0]]), processors, more=more)
 
 
 def rigid(submit_ns: Integers, sizes: Integers, run_ns: Integers, factor: Floats | None = None) -> Jobs:
@@ -158,8 +154,8 @@ def rigid(submit_ns: Integers, sizes: Integers, run_ns: Integers, factor: Floats
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What became of each job.
+class JobLevelOutcome:
+    """Times, sizes and places of the simulated jobs.
 
     Attributes:
         jobs: those that were simulated.

@@ -13,13 +13,13 @@ from coordinator.policies.dynamic import DynamicEquipartition
 from coordinator.policies.easy import Easy
 from coordinator.policies.scan import FirstComeBuddy, ScanDown, ScanUp
 from harness.simulator.jobs import buddy, dyn_equi, easy, event_by_event, space, tree
-from harness.simulator.jobs.model import Jobs, Outcome
+from harness.simulator.jobs.model import JobLevelOutcome, Jobs
 from workloads.validation import whole
 
 
 @dataclass(frozen=True)
 class Watched:
-    """How to simulate a stream of jobs of which only the first ``jobs`` matter.
+    """Only the first ``jobs`` of a stream of jobs matter.
 
     The simulation stops when these have ended; a policy that has not ended them when the
     last job of the stream arrives is saturated.
@@ -28,7 +28,7 @@ class Watched:
     jobs: int
 
 
-def simulate(jobs: Jobs, processors: int, policy: Policy, watched: Watched | None = None) -> Outcome:
+def simulate(jobs: Jobs, processors: int, policy: Policy, watched: Watched | None = None) -> JobLevelOutcome:
     """Simulate ``jobs`` on a machine of so many processors; the same arguments, the same outcome.
 
     Jobs that can do with fewer processors than they can use are malleable under
@@ -47,13 +47,15 @@ def simulate(jobs: Jobs, processors: int, policy: Policy, watched: Watched | Non
     return event_by_event.simulate(jobs, processors, policy, malleable=malleable)[0]
 
 
-def kernel(policy: Policy, jobs: Jobs, processors: int, watched: int | None) -> Callable[[], Outcome] | None:
+def kernel(
+    policy: Policy, jobs: Jobs, processors: int, watched: int | None
+) -> Callable[[], JobLevelOutcome] | None:
     """The compiled simulation of ``policy``, None if there is none for these jobs and this machine.
 
     It gives the same outcome as asking the policy at every event, but for the distributed
     queue trees, where arrivals wait for the next quantum and jobs end with one.
     """
-    run: Callable[[], Outcome] | None = None
+    run: Callable[[], JobLevelOutcome] | None = None
     power_of_two = processors & (processors - 1) == 0
     rigid = bool((jobs.least == jobs.most).all())
     match policy:

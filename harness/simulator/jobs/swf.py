@@ -1,4 +1,4 @@
-"""Traces: the Standard Workload Format 2.2 in and out, and what `sacct --parsable2` prints.
+"""Traces: the Standard Workload Format 2.2 in and out, and the output of `sacct --parsable2`.
 
 Source: Feitelson, "The Standard Workload Format", version 2.2 (18 fields a job, -1 for
 unknown, header comments that begin with a semicolon).
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.simulator.jobs.model import NEVER_NS, WHOLE_NS, Integers, Jobs, Outcome, rigid
+from harness.simulator.jobs.model import NEVER_NS, WHOLE_NS, Integers, JobLevelOutcome, Jobs, rigid
 from workloads.validation import InputError
 
 FIELDS = 18
@@ -55,7 +55,7 @@ def read(path: Path, *, cancelled: bool = True) -> Trace:
     that ran stay, unless ``cancelled`` is False.
 
     Raises:
-        InputError: naming file and line, for whatever cannot be read.
+        InputError: naming file and line, for anything that cannot be read.
     """
     opener = gzip.open if path.suffix == ".gz" else open
     try:
@@ -178,7 +178,7 @@ def _limit_s(text: str) -> float:
     return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
 
 
-def write(path: Path, outcome: Outcome, *, policy: str, numbers: Integers | None = None) -> None:
+def write(path: Path, outcome: JobLevelOutcome, *, policy: str, numbers: Integers | None = None) -> None:
     """Write an outcome as SWF 2.2, times in seconds; gzipped if ``path`` says so.
 
     The same outcome gives the same bytes.
@@ -209,7 +209,7 @@ def write(path: Path, outcome: Outcome, *, policy: str, numbers: Integers | None
 PLACEMENT_VERSION = 1
 
 
-def write_placement(path: Path, outcome: Outcome) -> None:
+def write_placement(path: Path, outcome: JobLevelOutcome) -> None:
     """Write who had which processors: a line ``job start_s finish_s processors`` each, by start.
 
     Processors are ranges such as ``0-3,8``. Where a policy gives any free processors these

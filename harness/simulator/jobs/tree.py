@@ -9,8 +9,8 @@ import numpy as np
 
 from coordinator.policies import queue_tree_front
 from harness.simulator.compiled import entry, hot, step
-from harness.simulator.jobs.collapsed_branches import Tree, close, empty, reopen, reopen_ended, serve
-from harness.simulator.jobs.model import NEVER_NS, Integers, Jobs, Outcome
+from harness.simulator.jobs.collapsed_branches import CollapsedTree, close, empty, reopen, reopen_ended, serve
+from harness.simulator.jobs.model import NEVER_NS, Integers, JobLevelOutcome, Jobs
 
 _begin = hot(queue_tree_front.begin)
 _reached = hot(queue_tree_front.reached)
@@ -25,7 +25,7 @@ BEGUN = 3
 
 def simulate(
     jobs: Jobs, processors: int, fair: bool, quantum_ns: int, quanta: int | None = None
-) -> tuple[Outcome, Integers]:
+) -> tuple[JobLevelOutcome, Integers]:
     """Simulate DQT or Fair-DQT; returns also the processors in use in each quantum.
 
     ``processors`` must be a power of two; sizes are rounded up to powers of two. With
@@ -39,7 +39,7 @@ def simulate(
     busy = np.zeros(quanta or 0, dtype=np.int64)
     _run(tree, fair, processors, quanta or NEVER_NS, arrival, depth, finish, busy)
     size = 1 << (processors.bit_length() - 1 - depth)
-    outcome = Outcome(
+    outcome = JobLevelOutcome(
         jobs,
         processors,
         np.where(tree.start >= 0, tree.start * quantum_ns, NEVER_NS),
@@ -50,13 +50,13 @@ def simulate(
     return outcome, busy
 
 
-def whole(jobs: Jobs, processors: int, fair: bool, quantum_ns: int) -> Outcome:
+def whole(jobs: Jobs, processors: int, fair: bool, quantum_ns: int) -> JobLevelOutcome:
     """Simulate all jobs to their ends."""
     return simulate(jobs, processors, fair, quantum_ns)[0]
 
 
 @hot
-def _admit(tree: Tree, fair: bool, leaves: int, job: int, depth: int) -> None:
+def _admit(tree: CollapsedTree, fair: bool, leaves: int, job: int, depth: int) -> None:
     """Send a new job down the lighter branches to its node and into the queue there."""
     node = 1
     size = leaves >> depth
@@ -85,7 +85,7 @@ def _admit(tree: Tree, fair: bool, leaves: int, job: int, depth: int) -> None:
 
 
 @hot
-def _remove(tree: Tree, leaves: int, job: int) -> None:
+def _remove(tree: CollapsedTree, leaves: int, job: int) -> None:
     """Take a job that is running out of its queue."""
     node = tree.node[job]
     before, after = tree.before[job], tree.after[job]
@@ -110,7 +110,7 @@ def _remove(tree: Tree, leaves: int, job: int) -> None:
 
 
 @hot
-def _advance(tree: Tree, fair: bool, queued: int, below: int) -> None:
+def _advance(tree: CollapsedTree, fair: bool, queued: int, below: int) -> None:
     """Move the front on by one quantum.
 
     From the bottom up to see whose rounds are over, then from the top down to begin new
@@ -132,7 +132,7 @@ def _advance(tree: Tree, fair: bool, queued: int, below: int) -> None:
 
 
 @hot
-def _end_quantum(tree: Tree, queued: int, below: int) -> None:
+def _end_quantum(tree: CollapsedTree, queued: int, below: int) -> None:
     """See whose rounds are over, from the bottom up; whose are not goes on to the next job."""
     for i in range(queued):
         node = tree.queued[i]
@@ -153,8 +153,8 @@ def _end_quantum(tree: Tree, queued: int, below: int) -> None:
 
 
 @hot
-def _begin_anew(tree: Tree, fair: bool, node: int) -> None:
-    """Begin the next round of a node if its own round is over, or that of a node above."""
+def _begin_anew(tree: CollapsedTree, fair: bool, node: int) -> None:
+    """Begin the next round of a node if its own round is over, or a round above begins anew."""
     if tree.status[node >> 1] == BEGUN:
         tree.status[node] = BEGUN
     elif tree.status[node] != 1:
@@ -166,7 +166,7 @@ def _begin_anew(tree: Tree, fair: bool, node: int) -> None:
 
 
 @hot
-def _run_reached(tree: Tree, queued: int, now: int) -> tuple[int, int, int]:
+def _run_reached(tree: CollapsedTree, queued: int, now: int) -> tuple[int, int, int]:
     """Run what the front has reached: processors in use, jobs that end, and units reopened for them."""
     used = gone = opened = 0
     for i in range(queued):
@@ -191,7 +191,7 @@ def _run_reached(tree: Tree, queued: int, now: int) -> tuple[int, int, int]:
 
 @entry
 def _run(
-    tree: Tree,
+    tree: CollapsedTree,
     fair: bool,
     leaves: int,
     quanta: int,

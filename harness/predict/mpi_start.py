@@ -1,0 +1,48 @@
+"""How a rank of an MPI job becomes part of a pool: the same command, under a guardian and mpi4py.futures."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from coordinator.host import guarded_program
+from coordinator.host.environment import PYTHON
+from coordinator.node.exec_rank import RANKS
+from workloads.validation import InputError
+
+START = "mpiexec -n N lockstep simulate EXPERIMENT --mpi"
+
+
+def needs_workers(size: int) -> InputError:
+    """What is wrong with a job of so many ranks, one of which hands out the work."""
+    return InputError("--mpi", size, "needs ranks that wait for work", f"start it as {START}")
+
+
+def join() -> None:
+    """Become part of the pool, unless this process is; the guardian is there before MPI is.
+
+    Raises:
+        InputError: if no launcher has started this process.
+        OSError: if there is no such program any more.
+    """
+    if "mpi4py.futures" in sys.modules:
+        return
+    if not any(name in os.environ for name in RANKS):
+        raise needs_workers(1)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    command = [
+        *guarded_program.COMMAND,
+        *PYTHON,
+        "-m",
+        "mpi4py.futures",
+        *program(sys.orig_argv, len(sys.argv) - 1),
+    ]
+    os.execv(command[0], command)
+
+
+def program(words: Sequence[str], arguments: int) -> Sequence[str]:
+    """A command line, so many words of which are arguments of its program, without Python and its options."""
+    first = len(words) - arguments - 1
+    return words[first - 1 :] if words[first - 1] in ("-m", "-c") else words[first:]

@@ -1,0 +1,140 @@
+"""Experiments of the job level: ``level = "jobs"``, a trace or a model of jobs, schedulers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from coordinator.policies import Policy
+from harness.spec.experiment import experiment_name, policy_of
+from harness.spec.experiment_source import Document
+from harness.spec.table_checks import as_table, build, each, known_keys
+from workloads.bounds import within
+from workloads.machine import ARRIVALS, TAU_S
+from workloads.validation import InputError, flag, one_of
+
+LEVEL = "jobs"
+
+
+@dataclass(frozen=True)
+class Model:
+    """Random jobs with Sevcik's execution time function.
+
+    Attributes:
+        count: jobs of a replication.
+        arrivals: "exponential", "hyperexponential" or "geometric" times between arrivals.
+        load: mean demand E(T(1)) over what the processors can do between two arrivals.
+        cv: coefficient of variation of hyperexponential times.
+        shares: how often a job draws its work from each exponential stage.
+        means_s: mean work of each stage.
+        maxima: maximum parallelism, each value as frequent.
+        mu: alpha = W most^(-2 mu), each value as frequent; inf for none.
+        rigid: whether jobs need exactly their maximum.
+    """
+
+    count: int = 20_000
+    arrivals: str = "exponential"
+    load: float = 0.7
+    cv: float = 2.0
+    shares: Sequence[float] = (0.125, 0.875)
+    means_s: Sequence[float] = (101.0, 1.3)
+    maxima: Sequence[int] = (4, 16, 64)
+    mu: Sequence[float] = (float("inf"),)
+    rigid: bool = False
+
+    def __post_init__(self) -> None:
+        one_of("arrivals", self.arrivals, ARRIVALS)
+        flag("rigid", self.rigid)
+        for key in ("count", "load", "cv"):
+            within(f"model.{key}", getattr(self, key))
+        for key in ("shares", "means_s", "maxima", "mu"):
+            values = getattr(self, key)
+            if not isinstance(values, list | tuple) or not values:
+                raise InputError(key, values, "must be a list of at least one number", "write [1, 2]")
+            for value in values if key != "mu" else ():
+                within(f"model.{key}", value)
+        for value in self.mu:
+            if not isinstance(value, int | float) or isinstance(value, bool) or not value >= 0:
+                raise InputError("mu", value, "must be a number of at least 0, or inf", "write [0.4, inf]")
+        if len(self.shares) != len(self.means_s) or abs(sum(self.shares) - 1) > 1e-6:
+            rule = "must have an entry for each of means_s and add up to 1"
+            raise InputError("shares", list(self.shares), rule, "write [0.125, 0.875]")
+
+
+@dataclass(frozen=True)
+class JobExperiment:
+    """A validated experiment of the job level; it has either ``trace`` or ``model``.
+
+    Attributes:
+        name: as in the file, else the file's name.
+        processors: of the machine; 0 for as many as the trace says.
+        seed: of the model's random numbers.
+        schedulers: each table with its policy.
+        trace: file of the jobs.
+        load: offered load to which the trace is stretched; None leaves its times as they are.
+        model: of random jobs.
+        warm_up: jobs at the beginning that do not count.
+        tau_s: bound of the bounded slowdown.
+        half_width: relative half-width of the intervals to reach by replications of the model.
+        replications: the most of them.
+    """
+
+    name: str
+    processors: int
+    seed: int
+    schedulers: tuple[tuple[Mapping[str, Any], Policy], ...]
+    trace: Path | None = None
+    load: float | None = None
+    model: Model | None = None
+    warm_up: int = 0
+    tau_s: float = TAU_S
+    half_width: float = 0.05
+    replications: int = 30
+
+
+_NUMBERS = ("load", "warm_up", "tau_s", "half_width", "replications")
+_KEYS = ("level", "name", "processors", "seed", "trace", "model", "schedulers", *_NUMBERS)
+
+
+def load(document: Document, *, trace: str | None = None) -> JobExperiment:
+    """The experiment in ``document``; ``trace`` replaces the file's.
+
+    Raises:
+        InputError: for whatever is wrong with it.
+    """
+    try:
+        return _experiment(document.data, Path(document.file).stem, trace)
+    except InputError as error:
+        raise document.located(error) from None
+
+
+def _experiment(data: Mapping[str, Any], file_name: str, trace: str | None) -> JobExperiment:
+    known_keys(data, _KEYS, "")
+    one_of("level", data.get("level"), (LEVEL,))
+    source = trace or data.get("trace")
+    if (source is None) == ("model" not in data):
+        rule = "either a trace or a [model] of jobs must be given"
+        raise InputError("trace", source, rule, 'write trace = "log.swf.gz", or a [model] table')
+    numbers = {key: data[key] for key in ("processors", "seed", *_NUMBERS) if key in data}
+    for key, value in numbers.items():
+        within(key, value)
+    model = None if source else build(Model, as_table(data["model"], "model"), "model")
+    if model and not numbers.get("processors"):
+        raise no_processors("[model]")
+    return JobExperiment(
+        name=experiment_name(data, file_name),
+        schedulers=each(
+            data.get("schedulers"), "schedulers", 'policy = "easy"', lambda table: (table, policy_of(table))
+        ),
+        trace=Path(str(source)) if source else None,
+        model=model,
+        **{"processors": 0, "seed": 1, **numbers},
+    )
+
+
+def no_processors(source: str) -> InputError:
+    """The error for a machine of unknown size."""
+    rule = f"the {source} does not say how many the machine has"
+    return InputError("processors", 0, rule, "write processors = 128")
