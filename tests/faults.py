@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import select
 import signal
 import subprocess
 import sys
@@ -125,6 +126,19 @@ def follow(cluster: Cluster, name: str = "next") -> subprocess.Popen[str]:
     driver = cluster.start([sys.executable, str(script), json.dumps({"follow": name})])
     assert driver.stderr is not None and driver.stderr.readline() == "waiting\n"
     return driver
+
+
+def says(driver: subprocess.Popen[str], text: str, timeout_s: float = 60.0) -> bool:
+    """Whether a driver says this on its standard error before it ends, and before time is up."""
+    assert driver.stderr is not None
+    said, deadline = "", time.monotonic() + timeout_s
+    while text not in said:
+        ready, _, _ = select.select([driver.stderr], [], [], max(0.0, deadline - time.monotonic()))
+        more = os.read(driver.stderr.fileno(), 4096).decode() if ready else ""
+        if not more:
+            return False
+        said += more
+    return True
 
 
 def inject(cluster: Cluster, fault: Fault, seed: int, phases: int = PHASES) -> Outcome:

@@ -25,7 +25,7 @@ import psutil
 from netns_cluster import Cluster, cluster
 from runs import command, everything_in, state, text, two_processors
 
-from coordinator.host.launch import find_launcher
+from coordinator.host.launchers import find_launcher
 from coordinator.host.mechanisms import cgroups_of_runs, known
 from coordinator.host.processes import JOB, RUN, environment_of
 
@@ -50,6 +50,12 @@ policy = "gang"
 quantum_ms = 10
 """
 
+SBATCH = """#!/bin/sh
+sleep 0.3
+echo 1
+"""
+"""Takes any script, and gives it a number."""
+
 LOCKSTEP = (sys.executable, "-P", "-m", "harness")
 
 TEMPORARY = re.compile(r"(lockstep|hydra|ompi|openmpi|prte|pmix|mpich|mpiexec)", re.IGNORECASE)
@@ -62,6 +68,8 @@ PROGRAMS = {
 MODULES = {
     "coordinator.node.agent": "agent",
     "coordinator.host.guardian": "guardian",
+    "coordinator.host.guarded_program": "wrapper",
+    "harness": "wrapper",  # of a rank, if it is not the driver
     "workloads.rank": "rank",
     "workloads.probe": "rank",
     "mpi4py.futures": "rank",
@@ -110,9 +118,15 @@ class OneHost:
 
     def __init__(self, argv: Sequence[str], root: Path) -> None:
         self._root = root
-        for name in ("runtime", "tmp"):
+        for name in ("runtime", "tmp", "bin"):
             (root / name).mkdir(mode=0o700)
-        environment = {"XDG_RUNTIME_DIR": str(root / "runtime"), "TMPDIR": str(root / "tmp")}
+        (root / "bin/sbatch").write_text(SBATCH)
+        (root / "bin/sbatch").chmod(0o700)
+        environment = {
+            "XDG_RUNTIME_DIR": str(root / "runtime"),
+            "TMPDIR": str(root / "tmp"),
+            "PATH": f"{root / 'bin'}:{os.environ['PATH']}",
+        }
         self._before = {*_segments(), *_temporary()}
         with (root / "err").open("wb") as err, (root / "nest").open("wb") as told:
             self.nest = subprocess.Popen(
@@ -226,15 +240,18 @@ def _calibrate(number: int) -> list[str]:
 
 
 def _simulate(number: int) -> list[str]:
-    return find_launcher().argv(
-        3, [sys.executable, "-P", "-m", "mpi4py.futures", *LOCKSTEP[2:], "simulate", "x.toml", "--mpi"]
-    )
+    return find_launcher().argv(3, [*LOCKSTEP, "simulate", "x.toml", "--mpi"])
+
+
+def _submit(number: int) -> list[str]:
+    return [*LOCKSTEP, "submit", "x.toml"]
 
 
 COMMANDS: dict[str, Callable[[int], list[str]]] = {
     "run": _run,
     "calibrate": _calibrate,
     "simulate": _simulate,
+    "submit": _submit,
 }
 """Command lines on one host, by their names."""
 
@@ -309,7 +326,10 @@ class Kill:
             return self._judged(life, outcome)
 
     def _strike(self, life: Life, choices: random.Random) -> Outcome:
-        while driver := life.driver():
+        while life.status() is None:
+            driver = life.driver()
+            if driver is None:  # between its shell and itself, or between its end and its status
+                continue
             parts: dict[str, list[int]] = {"driver": [driver]}
             if self.signum == signal.SIGKILL:
                 for pid in life.processes():

@@ -9,11 +9,11 @@ import sys
 import time
 from contextlib import suppress
 
-from workloads.agent import Agent
+from workloads.agent import AgentLine
 
 if __name__ == "__main__":
     path, job, line = sys.argv[1:]
-    agent = Agent(path, int(job), 0)
+    agent = AgentLine(path, int(job), 0)
     agent.begin()
     line = line.replace("@", str(time.monotonic_ns())).replace("#", "é" * 900_000)
     agent._socket.sendall(line.encode() + b"\n")

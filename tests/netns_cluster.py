@@ -1,7 +1,7 @@
 """Hosts that are not there: each is a set of namespaces on this machine, with a clock of its own.
 
 A host has its own network (a veth on a common bridge), host name, processes, shared memory,
-runtime directory and CLOCK_MONOTONIC. Its first process takes commands as sshd would, on a
+runtime directory, control group and CLOCK_MONOTONIC. Its first process takes commands as sshd would, on a
 socket in the file system that all hosts share; ``python netns_cluster.py HOST COMMAND...`` is its
 ssh. When the first process ends, the kernel ends everything else of the host.
 """
@@ -42,7 +42,9 @@ class Host:
         self.address = f"{NETWORK}.{number}"
         self.root = root
         runtime = root / "runtime"
-        settings = json.dumps({"name": name, "core": core, "runtime": str(runtime)})
+        self.group = _control_group(f"{root.name}-{name}")
+        group = str(self.group) if self.group else None
+        settings = json.dumps({"name": name, "core": core, "runtime": str(runtime), "group": group})
         me = [sys.executable, str(Path(__file__).resolve()), "--init", settings, str(root / self.address)]
         argv = [*UNSHARE, "--monotonic", str(ahead_s), *me]
         self._unshare = subprocess.Popen(argv, stdin=subprocess.DEVNULL)
@@ -83,19 +85,37 @@ class Host:
         return [pid for pid in found if pid != self.init]
 
     def files(self) -> list[str]:
-        """What lies in its runtime directory and shared memory."""
-        root = Path(f"/proc/{self.init}/root")
-        if not root.exists():
-            return []
+        """What lies in its runtime directory and shared memory, and groups below its own."""
         from runs import everything_in  # noqa: PLC0415 - as ssh this file has no packages
 
+        groups = [str(group) for group in self.group.glob("*/")] if self.group else []
+        root = Path(f"/proc/{self.init}/root")
+        if not root.exists():
+            return groups
         places = (root / str(self.root / "runtime").lstrip("/"), root / "dev/shm")
-        return [name for place in places for name in everything_in(place)]
+        return groups + [name for place in places for name in everything_in(place)]
 
     def end(self) -> None:
         """Pull the plug."""
         self._unshare.kill()
         self._unshare.wait()
+        if self.group:
+            from coordinator.host.mechanisms import remove_cgroups  # noqa: PLC0415 - see above
+
+            remove_cgroups(self.group, 10)
+            assert not self.group.exists(), f"something of {self.name} is left in {self.group}"
+
+
+def _control_group(name: str) -> Path | None:
+    """A new group below that of this process; None where it cannot make one, and all hosts share one."""
+    from coordinator.host.mechanisms import cgroup_base  # noqa: PLC0415 - as ssh this file has no packages
+
+    base = cgroup_base()
+    with suppress(OSError):
+        if base:
+            (base / name).mkdir()
+            return base / name
+    return None
 
 
 class Cluster:
@@ -207,6 +227,8 @@ def init(settings: str, path: str) -> None:
     socket.sethostname(options["name"])
     for place in (options["runtime"], "/dev/shm"):
         subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=700", "tmpfs", place], check=True)
+    if options["group"] is not None:  # and all that descends from here
+        Path(options["group"], "cgroup.procs").write_text("0")
     if options["core"] is not None:
         os.sched_setaffinity(0, {options["core"]})
     listener = socket.socket(socket.AF_UNIX)
@@ -225,8 +247,10 @@ def init(settings: str, path: str) -> None:
         for descriptor, _ in poll.poll():
             if descriptor == listener.fileno():
                 client, _ = listener.accept()
-                pid = serve(client, options)
-                clients[pid] = client
+                if pid := serve(client, options):
+                    clients[pid] = client
+                else:
+                    client.close()
             else:
                 wake[1].recv(4096)
         with suppress(ChildProcessError):
@@ -239,8 +263,10 @@ def init(settings: str, path: str) -> None:
 
 
 def serve(client: socket.socket, options: dict[str, str]) -> int:
-    """Fork and execute what a client wants; returns the pid."""
+    """Fork and execute what a client wants; returns the pid, or 0 if it was killed before it said so."""
     message, descriptors, _, _ = socket.recv_fds(client, 1 << 18, 3)
+    if not message:
+        return 0
     request = json.loads(message)
     pid = os.fork()
     if pid:

@@ -31,6 +31,8 @@ HERE = Path(__file__).parent
 
 NOBODY = 65534
 
+needs_two = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="it takes two processors")
+
 HIDE = """
 import ctypes, os, pathlib
 begin, end = map(int, pathlib.Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()[47:49])

@@ -8,7 +8,7 @@ from fake_runs import TOOLS
 from coordinator.workload import ParallelJob
 from harness import cli
 from harness.analyse import advise
-from harness.analyse.rows import Job, Row, Summary
+from harness.analyse.rows import JobRow, Row, Summary
 from harness.analyse.statistics import Estimate
 from harness.store.database import Store
 from workloads.other import SequentialWork
@@ -22,7 +22,7 @@ def rows(*points):
     """One row for each slowdown of ``points``: (granularity, slowdown of candidate 0, 1, ...)."""
     return [
         Row(
-            (Job(0.0, {"granularity_us": g_us}),),
+            (JobRow(0.0, {"granularity_us": g_us}),),
             {},
             {"policy": f"p{number}"},
             None,

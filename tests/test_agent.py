@@ -26,8 +26,9 @@ from coordinator.host.rundir import RunDirectory
 from coordinator.node.lease import BEAT_NS, QUIET_NS, Lease
 from coordinator.node.switcher import Switcher
 from coordinator.wire import protocol
+from coordinator.wire.line_format import LineError
 from coordinator.wire.line_socket import Channel
-from coordinator.wire.protocol import TO_AGENT, TO_DRIVER, ProtocolError, Table
+from coordinator.wire.protocol import TO_AGENT, TO_DRIVER, Table
 from coordinator.workload import LEASE_S
 
 MS = 1_000_000
@@ -54,9 +55,9 @@ def test_tables_survive_the_wire(from_ns: int, lengths: tuple[int | None, ...], 
         (b'{"type":"leave","version":2}', "version 2, required 1"),
         (
             b'{"type":"fly","version":1}',
-            "unknown message 'fly'; known are table, start",
+            "unknown type 'fly'; known are table, start",
         ),
-        (b'{"type":["a"],"version":1}', "unknown message"),
+        (b'{"type":["a"],"version":1}', "unknown type"),
         (b'{"type":"leave","version":1,"x":1}', "x"),
         (b'{"type":"start","version":1,"job":1,"at_ns":2}', "cores"),
         (b'{"type":"start","version":1,"job":true,"at_ns":2,"cores":[]}', "start.job is True"),
@@ -65,13 +66,13 @@ def test_tables_survive_the_wire(from_ns: int, lengths: tuple[int | None, ...], 
     ],
 )
 def test_what_is_not_a_message_is_refused(line: bytes, complaint: str) -> None:
-    with pytest.raises(ProtocolError, match=complaint.replace("[", r"\[")):
+    with pytest.raises(LineError, match=complaint.replace("[", r"\[")):
         TO_AGENT.decode(line)
 
 
 @given(st.binary())
 def test_decoding_gives_a_message_or_a_protocol_error(line: bytes) -> None:
-    with suppress(ProtocolError):
+    with suppress(LineError):
         TO_DRIVER.decode(line)
 
 
@@ -238,7 +239,7 @@ def table(length_ns: int) -> Table:
 @pytest.mark.slow
 def test_an_agent_stops_and_continues_its_ranks_and_reports(host: Host) -> None:
     ranks = [host.rank(job, 0) for job in range(2)]
-    assert {ready.job for ready in host.hear(protocol.Ready, 2)} == {0, 1}
+    assert {ready.job for ready in host.hear(protocol.Present, 2)} == {0, 1}
     host.say(table(1000 * MS))
     assert host.eventually(lambda: state(ranks[1].pid) == "T") and state(ranks[0].pid) != "T"
     host.say(table(20 * MS))
@@ -251,7 +252,7 @@ def test_an_agent_stops_and_continues_its_ranks_and_reports(host: Host) -> None:
     assert host.eventually(lambda: all(rank.poll() == 0 for rank in ranks))
     host.hear(protocol.Gone, 2)
     host.say(protocol.End())
-    switches = [switch for message in host.hear(protocol.Switched) for switch in message.switches]
+    switches = [switch for message in host.hear(protocol.SwitchReport) for switch in message.switches]
     assert len(switches) > 2 and all(lateness >= skew >= 0 for _, _, lateness, skew in switches)
 
 
@@ -272,7 +273,7 @@ def test_strangers_and_liars_are_refused(host: Host) -> None:
 @pytest.mark.parametrize("how", ["driver", "agent", "stopped agent", "guardian"])
 def test_whoever_is_lost_stopped_ranks_do_not_remain(host: Host, how: str) -> None:
     ranks = [host.rank(job, 0) for job in range(2)]
-    host.hear(protocol.Ready, 2)
+    host.hear(protocol.Present, 2)
     host.say(table(1000 * MS))
     assert host.eventually(lambda: state(ranks[1].pid) == "T")
     if how == "agent":

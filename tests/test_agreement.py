@@ -3,14 +3,14 @@
 import pytest
 
 from harness.analyse.agreement import agreement, sentence
-from harness.analyse.rows import Job, Row, Summary
+from harness.analyse.rows import JobRow, Row, Summary
 from harness.analyse.statistics import Estimate
 
 
 def row(settings, measured, simulated, ci95, scheduler="none"):
     table = {"policy": scheduler, "blocking": "spin", "local": "other", "mechanism": "auto"}
     predicted = simulated and Summary(Estimate(simulated, None, 1))
-    return Row((Job(0.0, {}),), {"g": settings}, table, Summary(Estimate(measured, ci95, 3)), predicted)
+    return Row((JobRow(0.0, {}),), {"g": settings}, table, Summary(Estimate(measured, ci95, 3)), predicted)
 
 
 def test_errors_count_whatever_their_sign():

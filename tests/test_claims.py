@@ -17,19 +17,23 @@ from runs import eventually, running, workload
 
 from coordinator.drive.driver import run_workload
 from coordinator.host import processor_claims
-from coordinator.host.processor_claims import Claim
+from coordinator.host.processor_claims import ProcessorClaim
 
 A, B, C = (secrets.token_hex(4) for _ in range(3))
 """Runs; there may be others on this host, also in the place of tests."""
 
 
-def told_of(run: str, claim: Claim) -> list[str]:
+def told_of(run: str, claim: ProcessorClaim) -> list[str]:
     """What is told of a run."""
     return [told for told in claim.others() if told.startswith(f"run {run} ")]
 
 
 def test_who_uses_the_same_processors_is_told_until_they_are_let_go() -> None:
-    ours, theirs, elsewhere = Claim(A, [0, 1, 2]), Claim(B, [2, 3, 1]), Claim(C, [7])
+    ours, theirs, elsewhere = (
+        ProcessorClaim(A, [0, 1, 2]),
+        ProcessorClaim(B, [2, 3, 1]),
+        ProcessorClaim(C, [7]),
+    )
     (told,) = told_of(B, ours)
     assert f"of user {os.getuid()} uses processors 1-2 as well" in told
     assert told_of(A, theirs) and not told_of(A, elsewhere) and not told_of(A, ours)
@@ -41,7 +45,7 @@ def test_who_uses_the_same_processors_is_told_until_they_are_let_go() -> None:
 
 @pytest.mark.slow
 def test_a_claim_ends_with_its_process_however_that_ends() -> None:
-    make = f"from coordinator.host.processor_claims import Claim; claim = Claim('{B}', [0])"
+    make = f"from coordinator.host.processor_claims import ProcessorClaim; claim = ProcessorClaim('{B}', [0])"
     script = f"{make}; print(flush=True); input()"
     child = subprocess.Popen(
         [sys.executable, "-c", script],
@@ -51,7 +55,7 @@ def test_a_claim_ends_with_its_process_however_that_ends() -> None:
     )
     assert child.stdout is not None and child.stdin is not None
     child.stdout.readline()
-    ours = Claim(A, [0])
+    ours = ProcessorClaim(A, [0])
     assert len(told_of(B, ours)) == 1
     child.send_signal(signal.SIGKILL)
     child.communicate()
@@ -61,7 +65,7 @@ def test_a_claim_ends_with_its_process_however_that_ends() -> None:
 
 @given(st.sets(st.integers(0, processor_claims.HIGHEST - 1), max_size=300))
 def test_whatever_the_processors_all_are_in_names_that_fit(processors: set[int]) -> None:
-    claim = Claim(A, processors)
+    claim = ProcessorClaim(A, processors)
     found = [names for _, run, names in processor_claims._claims() if run == A]
     claim.close()
     assert set().union(*found) == processors
@@ -71,7 +75,7 @@ def test_whatever_the_processors_all_are_in_names_that_fit(processors: set[int])
 def test_a_name_that_somebody_made_up_harms_nobody(name: bytes) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as liar:
         liar.bind(b"\0lockstep-processors/0/ff/" + name)
-        ours = Claim(A, [5])
+        ours = ProcessorClaim(A, [5])
         assert all(told.isprintable() and len(told) < 200 for told in ours.others())
         ours.close()
 
@@ -82,7 +86,7 @@ def test_two_runs_on_the_same_processors_both_say_so(monkeypatch: pytest.MonkeyP
     with running(jobs=1, phases=20_000, processes=2) as first:
         assert eventually(lambda: first.note() or first.ids)
         (run,) = first.ids
-        mine = Claim(A, workload().processors)
+        mine = ProcessorClaim(A, workload().processors)
         assert eventually(lambda: told_of(run, mine))
         mine.close()
         second = run_workload(workload(jobs=1, phases=100))

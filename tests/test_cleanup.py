@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -13,11 +12,13 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
-from runs import NOBODY, as_nobody, eventually, running, state, text, usable
+from runs import NOBODY, as_nobody, eventually, running, state, usable
 
-from coordinator.host import cleanup, mechanisms
+from coordinator.host import cleanup, mechanisms, runs_home
 from coordinator.host.processes import Process
-from coordinator.host.rundir import RunDirectory, locked_home
+from coordinator.host.rundir import RunDirectory
+from coordinator.host.runs_home import locked_home
+from workloads.validation import InputError
 
 
 @pytest.fixture
@@ -92,9 +93,9 @@ def test_segments_in_use_and_those_of_others_stay() -> None:
         other.touch()
         since_s = ours.stat().st_ctime
         with ours.open():
-            assert ours not in cleanup.remove_segments(since_s)
-        assert ours not in cleanup.remove_segments(since_s + 10)
-        assert ours in cleanup.remove_segments(since_s)
+            assert ours not in cleanup.remove_files(since_s)
+        assert ours not in cleanup.remove_files(since_s + 10)
+        assert ours in cleanup.remove_files(since_s)
         assert other.exists()
     finally:
         ours.unlink(missing_ok=True)
@@ -111,24 +112,30 @@ sys.exit(child.wait() != -15)
 
 
 @pytest.mark.slow
-def test_what_a_killed_proxy_has_left_is_removed_when_no_other_is_there(
+def test_what_proxies_have_made_for_a_run_is_removed_and_that_for_others_stays(
     runtime: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Each has its file open as long as it lives."""
     monkeypatch.setattr(cleanup, "TEMPORARY", tmp_path)
-    program = tmp_path / "hydra_pmi_proxy"
-    shutil.copy("/bin/sleep", program)
-    files = [tmp_path / f"hydra_hwloc_xmlfile_{name}" for name in ("before", "ours")]
+    files = [tmp_path / f"hydra_hwloc_xmlfile_{name}" for name in ("before", "killed", "ours", "other")]
     files[0].touch()
     directory = RunDirectory.create()
     before_s = files[0].stat().st_ctime + 1e-6
     eventually(lambda: files[1].touch() or files[1].stat().st_ctime > before_s)
     directory.note(made_s=before_s)
-    with subprocess.Popen([program, "60"]) as proxy:
-        eventually(lambda: text(f"/proc/{proxy.pid}/comm") == "hydra_pmi_proxy\n")
-        assert cleanup.remove_topologies(before_s) == [] and files[1].exists()
-        proxy.kill()
-    assert f"run {directory.run}: removed {files[1]}" in cleanup.release(directory)
-    assert [file.exists() for file in files] == [True, False]
+    proxies = []
+    for file in files[2:]:
+        with file.open("w") as made:
+            proxies.append(subprocess.Popen(["sleep", "60"], stdin=made))
+    directory.note_launcher(proxies[0].pid)
+    try:
+        did = cleanup.release(directory)
+    finally:
+        for proxy in proxies:
+            proxy.kill()
+            proxy.wait()
+    assert [f"run {directory.run}: removed {file}" in did for file in files] == [False, True, True, False]
+    assert [file.exists() for file in files] == [True, False, False, True]
 
 
 def test_a_child_of_a_process_whose_name_is_not_utf8_is_ended(runtime: Path) -> None:
@@ -244,6 +251,15 @@ def test_the_directory_of_all_runs_stays_while_somebody_makes_a_run_in_it(runtim
     assert not directory.remove() and not parent.exists()
 
 
+def test_a_process_that_keeps_the_directory_of_all_runs_locked_is_named(
+    runtime: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be stopped, and then nobody could wait for it."""
+    monkeypatch.setattr(runs_home, "LOCK_S", 0.05)
+    with locked_home(), pytest.raises(InputError, match=rf"process {os.getpid()}, which may be stopped"):
+        RunDirectory.create()
+
+
 MAPPING = """
 import mmap, os, sys
 maps = [mmap.mmap(os.open(name, os.O_RDWR), 1) for name in sys.argv[1:]]
@@ -269,7 +285,7 @@ def test_files_whose_names_are_not_utf8_are_no_obstacle(tmp_path: Path) -> None:
         ) as process:
             assert process.stdout is not None
             process.stdout.readline()
-            removed = cleanup.remove_segments(segments[0].stat().st_ctime)
+            removed = cleanup.remove_files(segments[0].stat().st_ctime)
             process.kill()
         assert segments[0] in removed and segments[1] not in removed
     finally:
@@ -289,7 +305,7 @@ def fail(*arguments: object, **options: object) -> NoReturn:
     raise RuntimeError("a step that fails")
 
 
-@pytest.mark.parametrize("step", ["cgroups_of_runs", "thaw", "remove_cgroups", "remove_segments"])
+@pytest.mark.parametrize("step", ["cgroups_of_runs", "thaw", "remove_cgroups", "remove_files"])
 def test_when_a_step_fails_all_others_are_done(
     step: str, runtime: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from fake_runs import TOOLS, ImitatedSimulator, imitate
-from runs import eventually
+from runs import eventually, needs_two
 
 from harness import cli
 from harness.commands import COMMANDS
@@ -22,8 +22,6 @@ from harness.store import database
 
 HERE = Path(__file__).resolve().parent
 ENVIRONMENT = os.environ | {"PYTHONPATH": f"{HERE.parent}{os.pathsep}{HERE}"}
-
-needs_two = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="three-jobs takes two processors")
 
 
 @pytest.fixture
@@ -215,6 +213,7 @@ def test_a_series_of_another_machine_is_not_continued(lockstep, monkeypatch):
     assert "kernel = " in err and "'another-kernel'" in err
 
 
+@needs_two
 def test_calibration_is_shown_and_recorded(lockstep, tmp_path):
     status, out, err = lockstep("calibrate", "--json")
     assert status == 0
@@ -338,8 +337,25 @@ def test_an_interrupt_during_the_imports_is_one_line(tmp_path, signum, delay_s):
         time.sleep(delay_s)
         process.send_signal(signum)
         out, err = process.communicate(timeout=30)
-    assert process.returncode == 130 and out == b""
+    # If it met a dataclass in the making, Python ends by SIGINT itself; a shell shows 130 for that as well.
+    assert process.returncode in (130, -signal.SIGINT) and out == b""
     assert err.endswith(b"\n") and b"interrupted" in err.splitlines()[-1] and b"Traceback" not in err
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interrupt_that_a_finalizer_swallows_comes_again(monkeypatch, capsys, signum):
+    class Unlucky:
+        def __del__(self):
+            signal.raise_signal(signum)
+
+    def execute(options, watcher):
+        del options, watcher
+        Unlucky()
+        time.sleep(20)
+
+    monkeypatch.setattr("harness.commands.policies.execute", execute)
+    assert cli.main(["policies"]) == 130
+    assert capsys.readouterr() == ("", "lockstep: interrupted\n")
 
 
 def _hear_signals():

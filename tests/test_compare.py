@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.analyse import summary, verdicts
-from harness.analyse.rows import Job, Row, Summary
+from harness.analyse.rows import JobRow, Row, Summary
 from harness.analyse.statistics import estimate
 from harness.commands import stored
 from harness.measure.calibrate import Constants
@@ -22,7 +22,7 @@ from harness.store.rebuild import experiment_of
 
 def row(measured, simulated):
     """A row with the slowdowns of so many repeats on each side."""
-    return Row((Job(0.0, {}),), {}, {}, Summary(estimate(measured)), Summary(estimate(simulated)))
+    return Row((JobRow(0.0, {}),), {}, {}, Summary(estimate(measured)), Summary(estimate(simulated)))
 
 
 @pytest.fixture

@@ -221,6 +221,16 @@ def test_realtime_ranks_share_by_round_robin_where_permitted() -> None:
     assert result.failure == ""
 
 
+@pytest.mark.slow
+def test_a_job_of_more_processes_than_processors_goes_round() -> None:
+    large = workload("implicit", jobs=1, processes=5, phases=50, blocking="global-adaptive")
+    result = run_workload(large)
+    count = len(large.processors)
+    assert result.failure == "" and len(result.ranks) == 5
+    assert result.jobs[0].placement == tuple(rank % count for rank in range(5))
+    assert "one process per processor" in refused(policy="batch", jobs=1, processes=5)
+
+
 def refused(**changes: Any) -> str:
     with pytest.raises(InputError) as caught:
         run_workload(workload(**changes))
@@ -230,8 +240,8 @@ def refused(**changes: Any) -> str:
 def test_what_cannot_be_had_is_refused_before_anything_starts() -> None:
     assert "did you mean 'signals'" in refused(policy="gang", mechanism="signal")
     assert "must be one of other, rr" in refused(local="fifo")
-    lonely = workload()
-    with pytest.raises(InputError, match="at most the number of processors, 1"):
+    lonely = workload("batch")
+    with pytest.raises(InputError, match="one process per processor, and processors is 1"):
         run_workload(Workload(lonely.jobs, lonely.policy, lonely.processors[:1]))
     program = ParallelJob(0, Program(phases=1))
     with pytest.raises(InputError, match="may not use that core"):

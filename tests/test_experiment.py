@@ -85,7 +85,7 @@ def test_a_sweep_is_a_product_in_file_order_whose_last_key_varies_fastest(write)
         (v, latency) for v in (0.25, 1.5) for latency in (1, 2, 3)
     ]
     assert all(group.program.imbalance == 1.5 for group in loaded.cells[3].groups)
-    assert loaded.cells[1].machine.latency_us == 2
+    assert loaded.cells[1].machine["latency_us"] == 2
 
 
 def test_a_sweep_of_the_simulated_machine_is_measured_once(write):
@@ -122,7 +122,7 @@ def test_quick_scales_a_file_that_does_not_say_how(write):
         ("jobs[0].count=4", lambda e: len(e.cells[0].jobs()) == 5),
         ("schedulers.0.quantum_ms=10", lambda e: e.schedulers[0].table["quantum_ms"] == 10),
         ("schedulers[1].blocking=immediate", lambda e: e.schedulers[1].blocking == "immediate"),
-        ("machine.latency_us=20", lambda e: e.cells[0].machine.latency_us == 20),
+        ("machine.latency_us=20", lambda e: e.cells[0].machine["latency_us"] == 20),
         ("sweep.program.granularity_us=[100, 1000]", lambda e: len(e.cells) == 2),
         ('sweep."program.read"=["message","rma"]', lambda e: len(e.cells) == 2),
     ],
@@ -154,7 +154,13 @@ BAD = [
     ("jobs.0.program.patern=NEWS", "jobs[0].program.patern", "NEWS", "not a key", "'pattern'"),
     ("jobs.0.program.phases=5", "jobs[0].program.phases", 5, "exactly one of", "dedicated_s"),
     ("jobs.0.program=3", "jobs[0].program", 3, "must be a table", "{ key = value }"),
-    ("program.processes=3", "jobs[0].program.processes", 3, "processors is 2", "fewer processes"),
+    (
+        "program.processes=3",
+        "jobs[0].program.processes",
+        3,
+        "under gang, and processors is 2",
+        "fewer processes",
+    ),
     ("jobs.0.count=0", "jobs[0].count", 0, "at least 1", "in that range"),
     ("jobs.0.arrival_s=-1", "jobs[0].arrival_s", -1, "at least 0", "in that range"),
     ("jobs.0.cuont=2", "jobs[0].cuont", 2, "not a key", "'count'"),

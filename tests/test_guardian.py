@@ -9,13 +9,14 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from runs import HIDE
+from runs import HIDE, eventually, everything_in, state
 
-from coordinator.host import cleanup, guardian
+from coordinator.host import cleanup, guarded_program, guardian
 from coordinator.host.mechanisms import Freezer, cgroups_of_runs
 from coordinator.host.processes import find
 from coordinator.host.rundir import RunDirectory
@@ -126,3 +127,43 @@ def fill(place: Path) -> None:
     with suppress(OSError):
         for number in range(1000):
             (place / str(number)).touch()
+
+
+RANK = 'exec 3> "$1" && echo $PPID $$ && exec sleep 60'
+"""Has a segment of shared memory, as ranks do."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("victim", ["launcher", "guarded program", "program"])
+def test_whatever_is_killed_of_a_guarded_program_nothing_remains(
+    victim: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    runtime = tmp_path_factory.mktemp("r")
+    segment = Path(f"/dev/shm/mpich_shm_guarded_{os.getpid()}")
+    argv = ["sh", "-c", '"$@"; exit', "sh", *guarded_program.COMMAND, "sh", "-c", RANK, "sh", str(segment)]
+    with subprocess.Popen(
+        argv, stdout=subprocess.PIPE, text=True, env={**os.environ, "XDG_RUNTIME_DIR": str(runtime)}
+    ) as launcher:
+        assert launcher.stdout is not None
+        guarded, program = map(int, launcher.stdout.readline().split())
+        pids = {"launcher": launcher.pid, "guarded program": guarded, "program": program}
+        os.kill(pids[victim], signal.SIGKILL)
+        assert eventually(lambda: not (everything_in(runtime) or segment.exists()))
+        assert eventually(lambda: all(state(pid) in ("", "Z") for pid in (guarded, program)))
+
+
+@pytest.mark.slow
+def test_a_guarded_program_has_our_descriptors_and_we_its_status(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime = tmp_path_factory.mktemp("r")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
+    with tempfile.TemporaryFile(buffering=0) as file:
+        os.set_inheritable(file.fileno(), True)
+        script = 'echo "$LOCKSTEP_DIRECTORY" > /proc/self/fd/$0; exit 3'
+        assert guarded_program.run(["sh", "-c", script, str(file.fileno())]) == 3
+        file.seek(0)
+        assert file.read().startswith(os.fsencode(runtime))
+    ending = subprocess.run([*guarded_program.COMMAND, "sh", "-c", "kill -9 $$"], check=False)
+    assert ending.returncode == -signal.SIGKILL
+    assert list(runtime.iterdir()) == []

@@ -17,7 +17,7 @@ hosts = ["a:2", "b"]
 [[jobs]]
 program = { processes = 3, phases = 1 }
 [[schedulers]]
-policy = "none"
+policy = "gang"
 """
 
 

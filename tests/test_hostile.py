@@ -23,13 +23,15 @@ from runs import eventually
 from coordinator import policies
 from coordinator.decide.conductor import Conductor
 from coordinator.drive import preflight
-from coordinator.drive.driver import Driver
+from coordinator.drive.context import RunContext
+from coordinator.drive.driver import Driver, FreshStart
 from coordinator.drive.nodes import Nodes
 from coordinator.drive.preflight import Means
+from coordinator.drive.running_jobs import RunningJobs
 from coordinator.host import processes
 from coordinator.host.environment import passed_on
 from coordinator.host.interrupt import Interrupt
-from coordinator.host.launch import Launcher, find_launcher
+from coordinator.host.launchers import Launcher, find_launcher
 from coordinator.host.processes import JOB, Process
 from coordinator.host.rundir import RunDirectory
 from coordinator.wire import protocol
@@ -112,7 +114,7 @@ def test_an_agent_drops_what_is_no_message_and_goes_on(host: Host, count: int) -
     assert host.eventually(lambda: getattr(host.heard[-1], "dropped", 0) == count)
     assert memory_bytes(host.agent.pid) - before < 8 << 20
     host.rank(0, 0)
-    assert host.hear(protocol.Ready)
+    assert host.hear(protocol.Present)
 
 
 @pytest.mark.slow
@@ -147,11 +149,11 @@ def test_who_speaks_out_of_turn_as_a_rank_is_cut_off_and_nothing_of_it_is_told(
     )
     assert host.eventually(lambda: rank.poll() is not None, 300)
     assert rank.communicate()[0] == "0\n"
-    told = [message for message in host.heard if isinstance(message, protocol.Ready | protocol.Finished)]
+    told = [message for message in host.heard if isinstance(message, protocol.Present | protocol.Finished)]
     assert told == [] and host.agent.poll() is None
     assert memory_bytes(host.agent.pid) - before < 16 << 20
     host.rank(0, 0)
-    assert host.hear(protocol.Ready)
+    assert host.hear(protocol.Present)
 
 
 @pytest.mark.slow
@@ -231,7 +233,7 @@ def strategy(hint: Any) -> st.SearchStrategy[Any]:
 
 def messages() -> st.SearchStrategy[Any]:
     """Any message that an agent with the right key could send, however absurd."""
-    kinds = [protocol.Join, protocol.Ready, protocol.Finished, protocol.Gone, protocol.Switched]
+    kinds = [protocol.Join, protocol.Present, protocol.Finished, protocol.Gone, protocol.SwitchReport]
     kinds += [protocol.Beat, protocol.Trouble]
     built = [
         st.builds(kind, **{key: strategy(hint) for key, hint in get_type_hints(kind).items()})
@@ -269,15 +271,18 @@ def begun(directory: RunDirectory, interrupt: Interrupt) -> Driver:
     workload = Workload(jobs, policies.create("none", {}), (0, 1))
     session, views = preflight.session(workload)
     means = Means(None, "", Launcher("mpich", "/bin/false", "1"), {})
-    made = Driver(directory, workload, means, interrupt, lambda text: None)
+    begin_ns = time.monotonic_ns()
+    context = RunContext(directory, workload, means, lambda text: None, begin_ns + (1 << 40), begin_ns)
+    made = Driver(context, FreshStart(session, views), interrupt)
     made._nodes = Crew()  # type: ignore[assignment]
-    made._conductor = Conductor(session, views, Crew())
-    made._conductor.prepare()
-    made._origin_ns = time.monotonic_ns()
-    for number, part in made._parts.items():
+    made._jobs, made._prepared = RunningJobs(context, None, made._nodes), True  # type: ignore[arg-type]
+    conductor = Conductor(session, views, Crew())
+    conductor.prepare()
+    made._jobs.conductor = conductor
+    for number, part in made._jobs.parts.items():
         part.placement, part.begun = (0, 1), True
-        made._conductor.ready(number, 0)
-    made._conductor.advance(0)
+        conductor.ready(number, 0)
+    conductor.advance(0)
     return made
 
 
@@ -299,7 +304,7 @@ def test_whatever_an_agent_says_the_driver_goes_on_and_its_result_can_be_stored(
                 decoded = TO_DRIVER.decode(TO_DRIVER.encode(message))
                 if not isinstance(decoded, protocol.Join | protocol.Beat):
                     made._on_message(0, decoded)
-            for part in made._parts.values():
+            for part in made._jobs.parts.values():
                 assert not part.records  # nothing of this is a record
             json.dumps(made.result("").warnings).encode()
 

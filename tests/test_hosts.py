@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 from faults import FAULTS, fill_disk, inject, part, start
 from netns_cluster import Cluster, cluster, unavailable
-from runs import eventually
+from runs import eventually, needs_two, usable
 
-from coordinator.drive.run_log import BEGINNING
+from coordinator.drive.run_log.events import BEGINNING
 
 pytestmark = pytest.mark.slow
 
@@ -36,13 +36,14 @@ def hosts() -> Iterator[Cluster]:
     "options",
     [
         {"policy": "gang", "options": {"quantum_ms": 10}},
-        {"policy": "gang", "options": {"quantum_ms": 100}},
+        {"policy": "gang", "options": {"quantum_ms": 100}, "mechanism": "freezer"},
         {"policy": "implicit", "blocking": "fixed"},
         {"policy": "partitioned"},
     ],
     ids=lambda options: f"{options['policy']}-{options.get('options', {}).get('quantum_ms', '')}",
 )
-def test_three_jobs_run_across_two_hosts(hosts: Cluster, options: dict[str, object]) -> None:
+def test_three_jobs_run_across_two_hosts(hosts: Cluster, options: dict[str, str]) -> None:
+    usable(options.get("mechanism", "signals"))
     run = start(hosts, phases=600, **options)
     out, err = run.communicate(timeout=60)
     assert run.returncode == 0, err
@@ -69,7 +70,7 @@ def test_jobs_of_one_process_go_to_the_host_of_their_processor(hosts: Cluster) -
 def calibrate(hosts: Cluster) -> subprocess.Popen[str]:
     """Measure messages between the hosts; samples by quantity are printed."""
     script = (
-        "import json, sys; from coordinator.host.launch import find_launcher; "
+        "import json, sys; from coordinator.host.launchers import find_launcher; "
         "from harness.measure import calibrate; "
         "hosts = json.loads(sys.argv[1]); launcher = find_launcher(hosts=hosts); "
         "print(json.dumps(calibrate.mpi_probe_between(launcher, hosts)()))"
@@ -77,6 +78,7 @@ def calibrate(hosts: Cluster) -> subprocess.Popen[str]:
     return hosts.start([sys.executable, "-c", script, json.dumps(hosts.hosts)])
 
 
+@needs_two
 def test_messages_are_calibrated_between_the_hosts(hosts: Cluster) -> None:
     """A message over TCP takes longer than one through memory, and a wake-up longer than nothing."""
     out, err = calibrate(hosts).communicate(timeout=60)
@@ -86,6 +88,25 @@ def test_messages_are_calibrated_between_the_hosts(hosts: Cluster) -> None:
     assert 3_000 < found["latency_ns"] < 5 * MS
     assert found["wakeup_ns"] > 0
     assert not hosts.processes() and not hosts.files()
+
+
+def topologies() -> list[Path]:
+    """Files in which proxies describe their host to the ranks; the emulated hosts share them."""
+    return list(Path("/tmp").glob("hydra_hwloc_xmlfile_*"))
+
+
+@pytest.mark.parametrize("victim", ["hydra_pmi_proxy", "mpiexec", "-m mpi4py -m workloads.probe"])
+def test_whatever_is_killed_while_messages_are_calibrated_nothing_remains(
+    hosts: Cluster, victim: str
+) -> None:
+    before = topologies()
+    probing = calibrate(hosts)
+    assert eventually(lambda: any("mpich_sh" in name for name in hosts.nodes[1].files()))
+    host = hosts.head if victim == "mpiexec" else hosts.nodes[1]
+    os.kill(part(host, victim), signal.SIGKILL)  # the last: not what has started the others
+    probing.communicate(timeout=60)
+    assert eventually(lambda: not hosts.processes() and not hosts.files(), 10), hosts.files()
+    assert topologies() == before
 
 
 @pytest.mark.parametrize("name", FAULTS)
@@ -146,7 +167,7 @@ def contents(path: str) -> str:
 
 def test_no_key_of_a_run_is_in_an_environment_or_a_command_line(hosts: Cluster) -> None:
     """Those of launchers and steps travel unencrypted, and everybody may look at what runs."""
-    run = start(hosts, policy="gang", phases=6000, lease_s=30.0)
+    run = start(hosts, policy="gang", phases=2000, lease_s=30.0)
     history = eventually(lambda: [path for path in hosts.files() if path.endswith("/history")], 60)
     begun = BEGINNING.decode(Path(history[0]).read_bytes().splitlines()[0])
     pairs = [begun.contacts.keys, *(keys for keys, _, _ in begun.contacts.agents)]

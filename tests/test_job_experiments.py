@@ -2,20 +2,18 @@
 
 import json
 import os
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from coordinator import policies
 from harness.cli import main
-from harness.commands import job_level
-from harness.predict import job_experiment
-from harness.predict.job_level import run
+from harness.commands import job_level as command
+from harness.predict.job_level import Study, run
 from harness.simulator.jobs.metrics import fairness, measure, utilisation_over_time
 from harness.simulator.jobs.model import rigid
 from harness.simulator.jobs.simulate import simulate
-from harness.spec import experiment_source
+from harness.spec import experiment_source, job_level
 from harness.store import database
 from workloads.validation import InputError
 
@@ -37,7 +35,7 @@ TRACE = os.environ.get("LOCKSTEP_TRACE")
 
 
 def load(text):
-    return job_experiment.load(experiment_source.parse(text, "e.toml"))
+    return Study.of(job_level.load(experiment_source.parse(text, "e.toml")))
 
 
 @pytest.mark.slow  # where the kernel is not compiled yet
@@ -79,7 +77,7 @@ def test_a_model_is_replicated_and_the_command_prints_one_document(tmp_path, cap
     assert list(recorded["metrics"]) == [row["metrics"] for row in made["rows"]]
     assert list(recorded["scheduler"]) == [row["scheduler"] for row in made["rows"]]
     assert recorded["source"][0]["model"]["maxima"] == [2, 8]
-    again = job_level.document(load(MODEL), run(load(MODEL), lambda done, total: None))
+    again = command.document(load(MODEL), run(load(MODEL), lambda done, total: None))
     assert again["rows"] == made["rows"], "the same seed gives the same result"
 
 
@@ -88,14 +86,14 @@ def test_a_trace_runs_under_all_policies_and_is_written_again(tmp_path):
     lines = [f"{n} {n * 3} -1 {5 + n % 7} {1 + n % 4} " + "-1 " * 13 for n in range(30)]
     trace = tmp_path / "log.swf"
     trace.write_text("; MaxProcs: 4\n" + "\n".join(lines))
-    wanted = job_experiment.load(experiment_source.read("trace"), trace=str(trace))
+    wanted = Study.of(job_level.load(experiment_source.read("trace"), trace=str(trace)))
     assert wanted.processors == 4
     rows = run(wanted, lambda done, total: None)
-    assert len(rows) == len(wanted.schedulers)
+    assert len(rows) == len(wanted.experiment.schedulers)
     assert [row.label for row in rows if row.saturated] == [
         row.label for row in rows if row.scheduler["policy"] in ("batch", "two-queue", "multilevel-two-queue")
     ], "a load of 2.7 for one job at a time"
-    made = {path.name for path in job_level.write(wanted, rows, tmp_path / "out")}
+    made = {path.name for path in command.write(wanted, rows, tmp_path / "out")}
     recorded = database.load(tmp_path / "out").schedules
     assert (len(recorded), recorded["source"][0]["trace"]) == (len(rows), {"MaxProcs": "4"})
     assert {"metrics.csv", "metrics.png", "00-fcfs.swf.gz", "00-fcfs.placement"} <= made
@@ -125,7 +123,7 @@ def test_a_real_trace_runs_under_the_batch_policies():
     text = 'level = "jobs"\n' + "".join(
         f'[[schedulers]]\npolicy = "{name}"\n' for name in ("fcfs", "easy", "fcfs-bb", "scan-up", "dqt")
     )
-    wanted = job_experiment.load(experiment_source.parse(text, "real.toml"), trace=str(Path(TRACE)))
+    wanted = Study.of(job_level.load(experiment_source.parse(text, "real.toml"), trace=TRACE))
     rows = run(wanted, lambda done, total: None)
     waits = {row.label: row.metrics["wait_s"] for row in rows}
     assert waits["easy"] <= waits["fcfs"] <= waits["fcfs-bb"]

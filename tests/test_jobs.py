@@ -28,9 +28,9 @@ COMPILED = [
 def workloads(draw, processors, moldable=True, quantum_s=1):
     """Up to 14 jobs whose times are whole numbers of quanta."""
     count = draw(st.integers(1, 14))
-    columns = {"gap": 6, "most": processors, "work": 12, "alpha": 3, "factor": 3}
+    columns = {"gap": 6, "most": processors, "work": 12, "alpha": 3, "beta": 2, "factor": 3}
     rows = [[draw(st.integers(0, high)) for high in columns.values()] for _ in range(count)]
-    gap, most, work, alpha, factor = np.array(rows, dtype=np.int64).T
+    gap, most, work, alpha, beta, factor = np.array(rows, dtype=np.int64).T
     most = np.maximum(1, most)
     free = draw(st.lists(st.booleans(), min_size=count, max_size=count)) if moldable else [False] * count
     return Jobs(
@@ -39,7 +39,7 @@ def workloads(draw, processors, moldable=True, quantum_s=1):
         most,
         ((work + 1) * quantum_s * most).astype(float),
         np.where(free, alpha, 0).astype(float),
-        np.zeros(count),
+        np.where(free, beta, 0) * 0.25,
         1.0 + factor,
     )
 
@@ -137,7 +137,7 @@ def test_local_scheduling_needs_the_other_simulator(name):
 
 def test_jobs_larger_than_the_machine_are_refused():
     jobs = rigid(np.zeros(2, dtype=np.int64), np.array([1, 9]), np.full(2, S))
-    with pytest.raises(InputError, match=r"jobs\[1\].*at most all processors of the machine, 4"):
+    with pytest.raises(InputError, match=r"jobs\[1\].*processors is 4"):
         simulate(jobs, 4, policies.create("fcfs", {}))
 
 

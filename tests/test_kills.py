@@ -23,10 +23,10 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def series(runs: int, elsewhere: int, interrupts: int, others: int) -> list[Kill]:
     """So many kills of runs here, of runs on two hosts, interrupts, and kills of the other commands."""
     whats = ["run"] * runs + [ELSEWHERE] * elsewhere
-    whats += [("calibrate", "simulate" if elsewhere else "calibrate")[number % 2] for number in range(others)]
+    whats += [("calibrate", "simulate", "submit")[number % 3] for number in range(others)]
     kills = [Kill(what, number, SEED) for number, what in enumerate(whats)]
     for number in range(interrupts):
-        what = ("run", ELSEWHERE if elsewhere else "run", "run", "calibrate")[number % 4]
+        what = ("run", ELSEWHERE, "run", "calibrate")[number % 4]
         kills.append(Kill(what, len(whats) + number, SEED, ENDING[number % 3]))
     return kills
 
@@ -53,13 +53,15 @@ def nothing_remains(kill: Kill) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kill", series(28, 0, 8, 4), ids=shown)
+@pytest.mark.parametrize("kill", series(16, 8, 8, 8), ids=shown)
 def test_nothing_remains_after_a_kill(kill: Kill) -> None:
     nothing_remains(kill)
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("kill", series(COUNT // 2, COUNT - COUNT // 2, COUNT // 5, COUNT // 5), ids=shown)
+@pytest.mark.parametrize(
+    "kill", series(COUNT * 9 // 20, COUNT - COUNT // 10 - COUNT * 9 // 20, COUNT // 5, COUNT // 10), ids=shown
+)
 def test_nothing_remains_after_many_kills(kill: Kill) -> None:
     nothing_remains(kill)
 

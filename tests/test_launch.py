@@ -15,7 +15,8 @@ from runs import eventually, workload
 
 from coordinator.host import launch
 from coordinator.host.environment import passed_on
-from coordinator.host.launch import Launcher, LaunchError, find_launcher, recognize, run_session, unchanged
+from coordinator.host.launch import LaunchError, run_session
+from coordinator.host.launchers import Launcher, find_launcher, recognize, unchanged
 from coordinator.host.processes import RUN, marked
 from harness.commands.run import real_tools
 from workloads.validation import InputError

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from runs import eventually
 
-from coordinator.host import cleanup, keeper, processes
-from coordinator.host.processes import DIRECTORY, RUN
+from coordinator.host import cleanup, identity, processes
+from coordinator.host.processes import DIRECTORY, KEEPER, RUN
 from coordinator.host.rundir import RunDirectory
 
 KEEP = """
@@ -123,12 +123,14 @@ def test_a_run_in_another_runtime_directory_is_known_by_its_lock(runtime: Path, 
         assert f"run {run.path.name}: removed directory {run.path}" in run.clean()
 
 
-@pytest.mark.parametrize("elsewhere", ["", "another boot,1,2/1/1", keeper.name().replace(",", ",9", 1)])
+@pytest.mark.parametrize(
+    "elsewhere", ["", "another boot,1,2/1/1", identity.name(os.getpid()).replace(",", ",9", 1)]
+)
 def test_a_run_of_which_too_little_is_known_is_left_alone_and_told(
     runtime: Path, elsewhere: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     process = subprocess.Popen(["sleep", "60"])
-    variables = {RUN: "0badcafe", DIRECTORY: "/nowhere/lockstep-0/0badcafe", keeper.KEEPER: elsewhere}
+    variables = {RUN: "0badcafe", DIRECTORY: "/nowhere/lockstep-0/0badcafe", KEEPER: elsewhere}
     monkeypatch.setattr(processes, "marked", lambda: {process.pid: variables})
     monkeypatch.setattr(cleanup, "release", lambda directory, spare: [f"released {directory.run}"])
     (said,) = (line for line in cleanup.clean() if "0badcafe" in line)
@@ -139,34 +141,35 @@ def test_a_run_of_which_too_little_is_known_is_left_alone_and_told(
 
 
 def test_a_keeper_is_known_by_its_start_and_its_place() -> None:
-    ours = keeper.name()
+    ours = identity.name(os.getpid())
     place, pid, start = ours.split("/")
-    assert keeper.lives(ours) is True
-    assert keeper.lives(f"{place}/{pid}/{int(start) + 1}") is False
-    assert keeper.lives(f"{place}/{1 << 30}/{start}") is False
+    assert identity.lives(ours) is True
+    assert identity.lives(f"{place}/{pid}/{int(start) + 1}") is False
+    assert identity.lives(f"{place}/{1 << 30}/{start}") is False
     for unknown in ("", "/", ours[1:], f"{place}/x/{start}", f"{place}/²/{start}"):
-        assert keeper.lives(unknown) is None
+        assert identity.lives(unknown) is None
 
 
 def test_a_keeper_that_only_waits_to_be_reaped_has_ended() -> None:
-    script = "from coordinator.host import keeper; print(keeper.name(), flush=True); input()"
+    words = "print(identity.name(os.getpid()), flush=True); input()"
+    script = f"import os; from coordinator.host import identity; {words}"
     child = subprocess.Popen(
         [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     assert child.stdout is not None
     name = child.stdout.readline().strip()
-    assert keeper.lives(name) is True
+    assert identity.lives(name) is True
     child.kill()
-    assert eventually(lambda: keeper.lives(name) is False)
+    assert eventually(lambda: identity.lives(name) is False)
     child.communicate()
 
 
 def test_who_is_not_the_driver_passes_its_name_on(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     directory = RunDirectory.create()
-    assert directory.marks[keeper.KEEPER] == keeper.name()
+    assert directory.marks[KEEPER] == identity.name(os.getpid())
     other: dict[str, Any] = RunDirectory(directory.path).marks
-    assert keeper.KEEPER not in other
-    monkeypatch.setenv(keeper.KEEPER, "the driver")
-    assert RunDirectory(directory.path).marks[keeper.KEEPER] == "the driver"
+    assert KEEPER not in other
+    monkeypatch.setenv(KEEPER, "the driver")
+    assert RunDirectory(directory.path).marks[KEEPER] == "the driver"
     directory.remove()
     directory.unlock()

@@ -15,8 +15,7 @@ import pytest
 from runs import eventually
 
 from harness import cli
-from harness.predict import job_experiment
-from harness.spec import experiment, experiment_source, overrides
+from harness.spec import experiment, experiment_source, job_level, overrides
 from workloads.bounds import BOUNDS, Bounds
 from workloads.validation import InputError
 
@@ -115,7 +114,7 @@ def checked(text: str, settings: list[str], quick: bool) -> str:
     try:
         written = experiment_source.parse(text, "x.toml").overridden(map(overrides.parse, settings))
         if "level" in written.data:
-            job_experiment.load(written)
+            job_level.load(written)
             return ""
         Path("x.toml").write_text(text, encoding="utf-8", errors="surrogateescape")
         wanted = experiment.load("x.toml", settings=settings, quick=quick)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.host.launch import find_launcher
+from coordinator.host.launchers import find_launcher
+from harness.predict import mpi_start
 
 FILE = """
 processors = 2
@@ -28,13 +29,13 @@ policy = "gang"
 """
 
 
-def simulate(folder: Path, *before: str, options: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
-    """Simulate FILE; ``before`` comes before the command."""
+def simulate(folder: Path, ranks: int = 0) -> subprocess.CompletedProcess[str]:
+    """Simulate FILE, by so many ranks if there are any."""
     (folder / "x.toml").write_text(FILE)
-    command = [sys.executable, *before, "-m", "harness.cli", "simulate", "x.toml", "--json", *options]
+    command = [sys.executable, "-m", "harness", "simulate", "x.toml", "--json"]
     launcher = find_launcher()
-    if options:
-        command = launcher.argv(3 if before else 1, command)
+    if ranks:
+        command = launcher.argv(ranks, [*command, "--mpi"])
     return subprocess.run(
         command, cwd=folder, env=launcher.environment({}), capture_output=True, text=True, check=False
     )
@@ -43,7 +44,7 @@ def simulate(folder: Path, *before: str, options: tuple[str, ...] = ()) -> subpr
 @pytest.mark.slow
 def test_the_ranks_change_nothing_but_the_time(tmp_path: Path) -> None:
     alone = simulate(tmp_path)
-    shared = simulate(tmp_path, "-m", "mpi4py.futures", options=("--mpi",))
+    shared = simulate(tmp_path, 3)
     assert alone.returncode == shared.returncode == 0, shared.stderr
     assert json.loads(shared.stdout)["rows"] == json.loads(alone.stdout)["rows"]
     assert "simulated by 2 workers" in shared.stderr and "speed-up" in shared.stderr
@@ -51,5 +52,17 @@ def test_the_ranks_change_nothing_but_the_time(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_without_workers_the_message_says_how_to_start_them(tmp_path: Path) -> None:
-    done = simulate(tmp_path, options=("--mpi",))
-    assert done.returncode == 2 and "mpiexec -n N python -P -m mpi4py.futures" in done.stderr
+    done = simulate(tmp_path, 1)
+    assert done.returncode == 2 and "start it as mpiexec -n N lockstep simulate" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "arguments", "found"),
+    [
+        ("python -P -m harness simulate x --mpi", 3, "-m harness simulate x --mpi"),
+        ("python /bin/lockstep simulate x --mpi", 3, "/bin/lockstep simulate x --mpi"),
+        ("python -W error mine.py", 0, "mine.py"),
+    ],
+)
+def test_a_rank_starts_the_same_program_again(line: str, arguments: int, found: str) -> None:
+    assert mpi_start.program(line.split(), arguments) == found.split()

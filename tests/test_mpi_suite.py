@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.host.launch import find_launcher
+from coordinator.host.launchers import find_launcher
 
 ROOT = Path(__file__).resolve().parent.parent
 

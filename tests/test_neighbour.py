@@ -118,7 +118,7 @@ def test_segments_of_another_user_stay_and_do_not_keep_ours(neighbour: Neighbour
         link.symlink_to(tmp_path)
         os.chown(link, NOBODY, NOBODY, follow_symlinks=False)
         assert str(Path(f"/proc/{holder.pid}/fd/0").readlink()) == str(ours)
-        assert cleanup.remove_segments(ours.stat().st_ctime) == [ours]
+        assert cleanup.remove_files(ours.stat().st_ctime) == [ours]
         assert its.exists() and link.is_symlink()
     finally:
         holder.kill()

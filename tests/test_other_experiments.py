@@ -6,6 +6,7 @@ import sqlite3
 
 import pytest
 from fake_runs import TOOLS, imitate, measure, probe
+from runs import needs_two
 
 from harness import cli
 from harness.analyse import summary
@@ -59,7 +60,7 @@ def written(tmp_path, text):
 
 
 def only(tmp_path, lines):
-    return load(written(tmp_path, f'processors = 8\n[[jobs]]\n{lines}\n[[schedulers]]\npolicy = "none"\n'))
+    return load(written(tmp_path, f'processors = 8\n[[jobs]]\n{lines}\n[[schedulers]]\npolicy = "gang"\n'))
 
 
 def test_each_kind_of_job_is_read(tmp_path):
@@ -199,6 +200,7 @@ def test_a_store_of_schema_2_keeps_its_ranks(tmp_path):
             database.execute("DELETE FROM ranks")
 
 
+@needs_two
 @pytest.mark.slow
 def test_a_mix_of_all_kinds_runs_on_real_processes(tmp_path, capsys):
     results = str(tmp_path / "results")

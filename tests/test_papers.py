@@ -2,7 +2,6 @@
 
 import importlib
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -43,11 +42,14 @@ EXPLAINED = {
 @pytest.mark.parametrize("paper", EXPLAINED)
 def test_a_claim_that_does_not_hold_points_at_its_explanation(paper):
     for figure in EXPLAINED[paper]:
-        claim = papers.Claim(figure, "text", "found", papers.FAILS)
-        file, _, anchor = papers.explained(claim, f"docs/{paper}.md").why.partition("#")
+        claims = [
+            (figure, papers.Claim("text", "found", verdict)) for verdict in (papers.FAILS, papers.HOLDS)
+        ]
+        made = papers.Reproduction(paper, [figure], [], claims, {}).document()["claims"]
+        file, _, anchor = made[0]["why"].partition("#")
         headings = [line[3:].lower().replace(" ", "-") for line in (ROOT / file).read_text().splitlines()]
         assert anchor in headings
-        assert papers.explained(replace(claim, verdict=papers.HOLDS), f"docs/{paper}.md").why == ""
+        assert made[1]["why"] == ""
 
 
 def replications(responses_s):
@@ -57,8 +59,10 @@ def replications(responses_s):
 def found_of(ours, theirs):
     """What Figure 3's SDF made of one cell against DYN-EQUI."""
     columns = (anastasiadis97.SHORTEST[-1], ours), (anastasiadis97.REFERENCE, theirs)
-    cells = {anastasiadis97.Cell("WK1", 0.9, column): replications(times) for column, times in columns}
-    return anastasiadis97.Results(cells).ratio("WK1", 0.9, "SDF", "DYN-EQUI")
+    cells = {
+        anastasiadis97.AdaptiveCell("WK1", 0.9, column): replications(times) for column, times in columns
+    }
+    return anastasiadis97.AdaptiveResults(cells).ratio("WK1", 0.9, "SDF", "DYN-EQUI")
 
 
 def test_policies_that_saw_the_same_jobs_are_compared_in_pairs():
@@ -78,7 +82,7 @@ def toronto_verdicts(factors):
     """Verdicts of Figures 4 to 6 if every policy takes DYN-EQUI's time by its factor, 1 by default."""
     columns = {column for figure in "456" for column in anastasiadis97.COLUMNS[figure]}
     cells = {
-        anastasiadis97.Cell(workload, load, column): replications(
+        anastasiadis97.AdaptiveCell(workload, load, column): replications(
             [
                 chance * factors.get((column[0], workload, load), factors.get(column[0], 1.0))
                 for chance in (9, 10)
@@ -88,8 +92,9 @@ def toronto_verdicts(factors):
         for load in anastasiadis97.LOADS
         for column in (anastasiadis97.REFERENCE, *columns)
     }
-    claims = toronto_claims.claims(anastasiadis97.Results(cells), ["4", "5", "6"])
-    return {claim.text: claim.verdict for claim in claims}
+    results = anastasiadis97.AdaptiveResults(cells)
+    claims = (toronto_claims.CLAIMS[figure](results) for figure in ("4", "5", "6"))
+    return {claim.text: claim.verdict for some in claims for claim in some}
 
 
 def zhou_verdicts(multilevel_s):
@@ -102,7 +107,7 @@ def zhou_verdicts(multilevel_s):
     }
     return [
         claim.verdict
-        for claim in zhou_claims.claims(zhou97.Results({}, mixes), ["5"])
+        for claim in zhou_claims.CLAIMS["5"](zhou97.QueueingResults({}, mixes))
         if "beats round robin" in claim.text
     ]
 
@@ -148,14 +153,14 @@ def test_one_cell_decides_about_a_claim_that_is_made_of_all(text, factors, verdi
 def test_systems_of_different_sizes_are_compared_at_the_same_actual_load():
     """RETR is 1 / (1 - load) here at whatever loads chance has given."""
     points = {
-        hori96.Cell(distribution, size, "dqt", target): hori96.Point(
+        hori96.TreeCell(distribution, size, "dqt", target): hori96.TreeOutcome(
             load, load, 1 / (1 - load), fairness=0.1, backlog=0.0
         )
         for distribution in hori96.DISTRIBUTIONS
         for number, size in enumerate(hori96.SIZES)
         for target, load in ((0.8, 0.7 + 0.02 * number), (0.9, 0.95 - 0.005 * number))
     }
-    claim = hori_claims.claims(points, ["5"])[-1]
+    claim = hori_claims.CLAIMS["5"](points)[-1]
     assert claim.verdict == papers.HOLDS
     assert claim.found.count(" 1.00 of 6") == 3
 
@@ -169,7 +174,7 @@ def test_an_unknown_paper_lists_the_known_ones():
 def test_zhou97_matches_formula_3_and_counts_preemptions(tmp_path):
     done = []
     found = papers.reproduce("zhou97", quick=True, progress=lambda *step: done.append(step))
-    sure = [claim for claim in found.claims if claim.figure == "3" or "is preempted" in claim.text]
+    sure = [claim for figure, claim in found.claims if figure == "3" or "is preempted" in claim.text]
     assert [claim.verdict for claim in sure] == [papers.HOLDS] * 7
     assert done[-1][0] == done[-1][1]
     document = found.document()

@@ -44,6 +44,10 @@ class Recorded:
     policy: Policy
     decided: list[Decided]
 
+    @property
+    def folds(self) -> bool:
+        return self.policy.folds
+
     def processes(self, job: Job, view: View) -> int | None:
         return self.policy.processes(job, view)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from runs import running, two_processors
 
-from coordinator.host.launch import find_launcher
+from coordinator.host.launchers import find_launcher
 from harness.measure.calibrate import mpi_probe
 
 PLANTED = ("socket", "json", "signal", "struct", "zmq", "numpy", "mpi4py", "coordinator", "workloads")

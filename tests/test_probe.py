@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from coordinator.drive.driver import run_workload
-from coordinator.host.launch import find_launcher
+from coordinator.host.launchers import find_launcher
 from harness.measure import calibrate_slots
 
 

@@ -81,7 +81,7 @@ def calls(tree):
             yield ast.unparse(node.func)
 
 
-MAY_NAME_PYTHON = ("coordinator/host/environment.py", "coordinator/host/launch.py")
+MAY_NAME_PYTHON = ("coordinator/host/environment.py", "coordinator/host/launchers.py")
 """Others start our processes by ``environment.PYTHON``, which ignores the current directory."""
 
 
@@ -172,3 +172,13 @@ def test_our_processes_are_started_in_one_way(source):
     name, tree = source
     named = [ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
     assert name in MAY_NAME_PYTHON or "sys.executable" not in named
+
+
+def test_no_two_classes_share_a_name():
+    """One name, one thing: private classes, too, so that a search finds what is meant."""
+    places = {}
+    for path in sources():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(path.relative_to(ROOT).as_posix())
+    assert not {name: paths for name, paths in places.items() if len(paths) > 1}

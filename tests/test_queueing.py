@@ -1,23 +1,32 @@
 """Gang queueing: the registration office, its special cases, and the paper's Figure 6."""
 
+from itertools import groupby, pairwise
+
+import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator import policies
 from coordinator.decide.session import Session
 from coordinator.policies import registration_office
-from coordinator.policies.registration_office import Node, Rules
+from coordinator.policies.registration_office import Registration, Rules
 from coordinator.view import Job, Machine
 
 MS = 1_000_000
-JOBS = [Job(n, 1) for n in range(3)]
 
 
 def test_the_pointer_moves_as_in_figure_6():
     """N = 4, f_1 = 3, f_2 = 5; a new job comes during the second round and ends in the third."""
     rules = Rules(service=4, slots=(1, 3, 5, 0))
     A, B, C, D, E, new = range(6)
-    list_ = (Node(A, 3, 1), Node(B, 2, 4), Node(C, 2, 0), Node(D, 1, 1), Node(E, 1, 0))
+    list_ = (
+        Registration(A, 3, 1),
+        Registration(B, 2, 4),
+        Registration(C, 2, 0),
+        Registration(D, 1, 1),
+        Registration(E, 1, 0),
+    )
 
     def play(list_, order):
         for job in order:
@@ -27,9 +36,9 @@ def test_the_pointer_moves_as_in_figure_6():
     first = registration_office.one_round(list_, rules)
     assert first == (D, E, B, C), "the highest level first, each from left to right"
     list_ = play(list_, first)
-    assert list_[-1] == Node(E, 1, 1), "the rightmost goes from (1, 0) to (1, 1)"
-    assert list_[0] == Node(A, 3, 1), "the leftmost is not visited"
-    assert list_[1] == Node(B, 3, 0), "the second goes from (2, 4) to (3, 0)"
+    assert list_[-1] == Registration(E, 1, 1), "the rightmost goes from (1, 0) to (1, 1)"
+    assert list_[0] == Registration(A, 3, 1), "the leftmost is not visited"
+    assert list_[1] == Registration(B, 3, 0), "the second goes from (2, 4) to (3, 0)"
     second = registration_office.one_round(list_, rules)
     assert second == (D, E, C, A), "at the lowest level the leftmost, which has had most service"
     list_ = registration_office.register(play(list_, second), [new])
@@ -149,29 +158,197 @@ def test_the_modified_system_is_the_multilevel_one_with_two_levels(lengths):
     assert play(modified, list(lengths), lengths, 99) == play(levels, list(lengths), lengths, 99)
 
 
+def order(plan):
+    """Whose slots follow one another in a plan."""
+    return [job for slot in plan.decision.slots for job in slot.runs[0]]
+
+
+def session(name, count, **options):
+    """A session with one processor and ``count`` jobs of one process."""
+    return Session(policies.create(name, options), Machine(1), [Job(n, 1) for n in range(count)])
+
+
 def test_an_inserted_arrival_has_the_next_slot_and_the_round_goes_on():
-    policy = policies.create("multilevel-two-queue", {"service": 2, "insert": True, "quanta_ms": [10]})
-    session = Session(policy, Machine(1), JOBS)
-    session.arrive(0, 0)
-    session.arrive(1, 0)
-    plan = session.arrive(2, 4 * MS)
-    order = [slot.runs[0][0] for slot in plan.decision.slots]
-    assert order == [0, 2, 1], "after it the round goes on"
-    assert plan.cycle.slot_at(4 * MS) == (0, 10 * MS), "the slot that is running is not lengthened"
+    run = session("multilevel-two-queue", 4, service=2, insert=True, quanta_ms=[10], slots=[1])
+    run.arrive(0, 0)
+    run.arrive(1, 0)
+    run.slot_end(20 * MS)
+    assert order(run.arrive(2, 24 * MS)) == [0, 2, 1], "after it the round goes on"
+    assert run.plan.cycle.slot_at(24 * MS) == (0, 30 * MS), "the slot that is running is not lengthened"
+    assert order(run.arrive(3, 30 * MS)) == [2, 3, 1], "first come, first served"
 
 
-def test_a_full_service_queue_lets_an_arrival_wait_for_the_next_round():
-    session = Session(policies.create("two-queue", {"service": 2, "quantum_ms": 10}), Machine(1), JOBS)
-    session.arrive(0, 0)
-    session.arrive(1, 0)
-    plan = session.arrive(2, 4 * MS)
-    assert [slot.runs[0][0] for slot in plan.decision.slots] == [0, 1]
-    plan = session.depart(0, 7 * MS)
-    plan = session.slot_end(17 * MS)
-    assert [slot.runs[0][0] for slot in plan.decision.slots] == [1, 2]
+def test_inserted_arrivals_are_served_in_order_of_arrival():
+    run = session("multilevel-two-queue", 5, service=2, insert=True, quanta_ms=[10])
+    for job in range(4):
+        run.arrive(job, 0)
+    assert order(run.arrive(4, 4 * MS)) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("moment", [0, 10 * MS], ids=["first", "later"])
+def test_simultaneous_arrivals_are_served_as_if_they_had_come_together(moment):
+    """The pointer has not moved yet, so the round begins with the new jobs, the first of them first."""
+    run = session("multilevel-two-queue", 5, service=2, slots=[1], quanta_ms=[10])
+    if moment:
+        run.arrive(3, 0)
+        run.slot_end(moment)
+    for job in (0, 1, 2):
+        run.arrive(job, moment)
+    assert order(run.plan) == [0, 1]
+
+
+def test_a_full_service_queue_lets_an_arrival_wait_until_a_job_leaves():
+    run = session("two-queue", 3, service=2, quantum_ms=10)
+    run.arrive(0, 0)
+    run.arrive(1, 0)
+    assert order(run.arrive(2, 4 * MS)) == [0, 1]
+    assert order(run.depart(0, 7 * MS)) == [1, 2], "at once, behind those in service"
+    assert order(run.slot_end(27 * MS)) == [1, 2]
+
+
+@pytest.mark.parametrize("name", ["two-queue", "modified-two-queue", "multilevel-two-queue"])
+def test_a_waiting_job_takes_the_freed_place_before_a_newcomer(name):
+    """Section 3: it leaves the waiting queue as soon as one departs from the service queue."""
+    run = session(name, 4, service=2)
+    for job in range(3):
+        run.arrive(job, 0)
+    run.depart(0, 4 * MS)
+    assert order(run.arrive(3, 5 * MS)) == [1, 2]
+
+
+def test_a_departure_from_the_waiting_queue_frees_no_place():
+    run = session("two-queue", 4, service=2)
+    for job in range(4):
+        run.arrive(job, 0)
+    assert order(run.depart(2, 4 * MS)) == [0, 1]
+
+
+def test_short_jobs_do_not_prolong_a_round_for_the_long_one_in_service():
+    """Of three places the long job has one: each third slot is its own."""
+    run = session("two-queue", 12, service=3, quantum_ms=10)
+    for job in range(12):
+        run.arrive(job, 0)
+    ran, now_ns = [], 0
+    while len(ran) < 13:
+        slot, end_ns = run.plan.cycle.slot_at(now_ns)
+        (job,) = run.plan.decision.slots[slot].runs[0]
+        ran.append(job)
+        now_ns += 3 * MS if job != 2 else 10 * MS
+        run.depart(job, now_ns) if job != 2 else end_ns == run.plan.cycle.end_ns and run.slot_end(now_ns)
+    assert [place for place, job in enumerate(ran) if job == 2] == [2, 5, 8, 11]
+
+
+class Watched:
+    """Feeds a session events and checks after each what section 5 of the paper promises.
+
+    Levels, and the service at each level, never increase from left to right. New jobs are served
+    first come, first served. A job has at most one slot a round, and between two slots of a job
+    the others of its service queue have at most one each, newcomers that are inserted aside.
+    """
+
+    def __init__(self, name, options, count):
+        self.policy = policies.create(name, options)
+        self.session = Session(self.policy, Machine(1), [Job(n, 1) for n in range(count)])
+        self.now_ns, self.arrived, self.count = 0, 0, count
+        self.served, self.ran = [], []
+
+    @property
+    def here(self):
+        """Jobs in the system."""
+        return [job.number for job in self.session._here.values()]
+
+    def arrive(self):
+        """The next job comes."""
+        if self.arrived < self.count:
+            self.check(self.session.arrive(self.arrived, self.now_ns))
+            self.arrived += 1
+
+    def depart(self, choice):
+        """The job that runs ends, or, if it has not run yet, another one is ended."""
+        if self.here:
+            self.check(self.session.depart(choice if choice in self.here else self.running(), self.now_ns))
+
+    def running(self):
+        """Whose slot it is."""
+        return self.session.plan.decision.slots[self.session.plan.cycle.slot_at(self.now_ns)[0]].runs[0][0]
+
+    def pass_time(self, share):
+        """Part of the slot passes, or all of it."""
+        if self.here:
+            job = self.running()
+            _, end_ns = self.session.plan.cycle.slot_at(self.now_ns)
+            if share and (not self.ran or self.ran[-1] != (job, end_ns)):
+                self.ran.append((job, end_ns))
+                self.served += [] if job in self.served else [job]
+            self.now_ns += round(share * (end_ns - self.now_ns))
+            if share == 1 and end_ns == self.session.plan.cycle.end_ns:
+                self.check(self.session.slot_end(self.now_ns))
+
+    def check(self, plan):
+        """The office now and after each slot to come, and the table."""
+        memory, rules = plan.decision.memory, self.policy.rules()
+        office, table = memory.office, order(plan)
+        assert len(set(table)) == len(table), "one slot a round"
+        assert bool(table) == bool(self.here), "somebody runs if anybody is here"
+        for job in (None, *table):
+            office = registration_office.visited(office, job, rules)
+            keys = [(node.level, node.received) for node in office]
+            for _, level in groupby(keys, key=lambda key: key[0]):
+                received = [key[1] for key in level]
+                assert received == sorted(received, reverse=True)
+            levels = [key[0] for key in keys]
+            assert levels == sorted(levels, reverse=True)
+
+    def check_all(self):
+        """The order in which jobs were first served, and how often others ran between two slots of one."""
+        assert self.served == sorted(self.served)
+        service = self.policy.rules().service
+        for job in set(self.served) if service and not self.policy.insert else ():
+            places = [n for n, (ran, _) in enumerate(self.ran) if ran == job]
+            for a, b in pairwise(places):
+                others = [ran for ran, _ in self.ran[a + 1 : b]]
+                assert self.policy.rules().slots != (0,) or len(others) < service
+
+
+def watched(draw):
+    """Events drawn with ``draw(n)``, a number below n, one after the other, for one of the systems."""
+    name = ("two-queue", "modified-two-queue", "multilevel-two-queue")[draw(3)]
+    options = {"service": draw(5)}
+    if name != "two-queue":
+        options["insert"] = bool(draw(2))
+    if name == "modified-two-queue":
+        options["slots"] = 1 + draw(4)
+    if name == "multilevel-two-queue":
+        options["slots"] = [1 + draw(4) for _ in range(1 + draw(4))]
+        options["limits"] = [draw(4) for _ in range(1 + draw(3))]
+    run = Watched(name, options, 12)
+    for _ in range(10 + draw(40)):
+        what = draw(8)
+        if what < 2:
+            run.arrive()
+        elif what == 2:
+            run.depart(draw(24))
+        else:
+            run.pass_time((0, 0.25, 1, 1, 1)[what - 3])
+    run.check_all()
+
+
+@given(st.data())
+def test_the_invariants_of_section_5_hold_after_any_events(data):
+    watched(lambda below: data.draw(st.integers(0, below - 1)))
+
+
+@pytest.mark.soak
+def test_the_invariants_of_section_5_hold_in_100_000_random_sequences():
+    for seed in range(100_000):
+        random = np.random.default_rng(seed)
+        try:
+            watched(lambda below: int(random.integers(below)))  # noqa: B023
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}: {error}") from error
 
 
 def test_limits_let_fewer_long_jobs_into_the_service_queue():
     rules = Rules(service=4, slots=(1,), limits=(0, 1))
-    list_ = (Node(0, 2), Node(1, 1), Node(2, 1), Node(3, 0))
+    list_ = (Registration(0, 2), Registration(1, 1), Registration(2, 1), Registration(3, 0))
     assert registration_office.one_round(list_, rules) == (3, 1, 0)

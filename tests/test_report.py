@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -12,6 +11,7 @@ from itertools import pairwise
 
 import pytest
 from fake_runs import TOOLS, ImitatedSimulator
+from runs import needs_two
 
 from harness import cli
 from harness.commands import run as run_command
@@ -20,7 +20,6 @@ from harness.predict import missing
 BROWSER = next(
     (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
 )
-needs_two = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="three-jobs takes two processors")
 pytestmark = [needs_two, pytest.mark.slow]
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}

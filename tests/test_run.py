@@ -14,6 +14,7 @@ from harness.measure.calibrate import Constants
 from harness.measure.plan import plan, recorded
 from harness.measure.session import Site, Tools
 from harness.spec.experiment import load
+from harness.store import database
 from harness.store.database import Store
 
 CONSTANTS = Constants(switch_us=5.0, handoff_us=3.0, latency_us=2.0)
@@ -108,6 +109,19 @@ def test_rows_are_the_same_from_the_store(place):
     experiment = load("three-jobs", settings=["repeats=2"])
     records = everything(experiment, place)
     assert summary.rows(experiment, records) == summary.rows(experiment, place.store.runs(experiment.digest))
+
+
+def test_a_series_reads_each_of_its_runs_once_for_estimates(place, monkeypatch):
+    read = []
+
+    def noted(connection, number):
+        read.append(number)
+        return run_record(connection, number)
+
+    run_record = database.run_record
+    monkeypatch.setattr(database, "run_record", noted)
+    records = everything(load("three-jobs", settings=["repeats=3"]), place)
+    assert len(records) == 27 and len(read) <= 27
 
 
 def test_jobs_that_differ_are_listed(place):

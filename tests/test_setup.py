@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import selectors
 from pathlib import Path
 
 import pytest
@@ -12,11 +11,12 @@ from runs import command, eventually
 
 from coordinator import policies
 from coordinator.drive.nodes import Nodes
-from coordinator.host.launch import find_launcher
+from coordinator.host.launchers import find_launcher
+from coordinator.host.loop import Loop
 from coordinator.host.processes import marked
 from coordinator.host.rundir import RunDirectory
 from coordinator.wire.agent_config import Setup, find
-from coordinator.wire.protocol import ProtocolError
+from coordinator.wire.line_format import LineError
 from coordinator.wire.zmq_transport import Keys
 from coordinator.workload import Workload
 from workloads.validation import InputError
@@ -29,10 +29,10 @@ def test_a_setup_survives_its_file_and_others_are_refused(tmp_path: Path) -> Non
     (tmp_path / "agent").chmod(0o640)
     with pytest.raises(InputError, match="chmod 600"):
         find(tmp_path / "agent")
-    with pytest.raises(ProtocolError, match="version 1"):
+    with pytest.raises(LineError, match="version 1"):
         Setup.decode(json.dumps({**json.loads(setup.encode()), "version": 2}))
     for text in ("", "[]", "7", '{"version": 1}'):
-        with pytest.raises(ProtocolError):
+        with pytest.raises(LineError):
             Setup.decode(text)
 
 
@@ -58,7 +58,7 @@ def test_a_setup_is_the_first_line_of_standard_input() -> None:
     setup = Setup("/x", "ipc:///y", "key", Keys("a", "b"), None)
     assert on_standard_input(setup.encode().encode() + b"more") == setup
     assert on_standard_input(setup.encode().strip().encode(), ends=True) == setup
-    with pytest.raises(ProtocolError, match="not an agent's set-up"):
+    with pytest.raises(LineError, match="not an agent's set-up"):
         on_standard_input(b"[" * (1 << 16))
 
 
@@ -76,15 +76,16 @@ def test_no_key_of_an_agent_is_in_its_environment(tmp_path: Path, monkeypatch: p
     workload = Workload((), policies.create("none", {}), (0,))
     nodes = Nodes(workload, None, directory, find_launcher(), lambda *message: None, lambda *loss: None)
     (setup,) = nodes.setups
-    with selectors.DefaultSelector() as selector:
-        nodes.start(selector)
-        assert eventually(lambda: nodes.receive() or nodes.joined)
-        for pid, variables in marked().items():
-            told = [*variables.values(), *command(pid)]
-            assert not any(key in word for key in (setup.keys.secret, setup.keys.public) for word in told)
-        assert {"coordinator.node.agent", "coordinator.host.guardian"} <= {
-            word for pid in marked() for word in command(pid)
-        }
-        nodes.end()
+    loop = Loop()
+    nodes.start(loop)
+    assert eventually(lambda: nodes.receive() or nodes.joined)
+    for pid, variables in marked().items():
+        told = [*variables.values(), *command(pid)]
+        assert not any(key in word for key in (setup.keys.secret, setup.keys.public) for word in told)
+    assert {"coordinator.node.agent", "coordinator.host.guardian"} <= {
+        word for pid in marked() for word in command(pid)
+    }
+    nodes.end()
+    loop.close()
     directory.remove()
     directory.unlock()

@@ -18,7 +18,7 @@ from runs import everything_in, two_processors, workload
 from coordinator.drive import driver, preflight
 from coordinator.drive.driver import run_workload
 from coordinator.host import launch, processes
-from coordinator.host.launch import Launcher
+from coordinator.host.launchers import Launcher
 from coordinator.host.processes import Process
 from coordinator.workload import ParallelJob
 from workloads.other import Command

@@ -118,7 +118,7 @@ def test_sequential_and_interactive_jobs_have_counterparts_with_response_times(t
     assert 2.0 <= simulated.responses.mean_ms <= simulated.responses.p99_ms < 50.0
     assert simulated.workload_slowdown.median > 0
     console = Console(width=200, file=io.StringIO(), record=True)
-    console.print(*text.render(results_document.Results("others", "", "", {}, [row], None, [], [])))
+    console.print(*text.render(results_document.ResultsDocument("others", "", "", {}, [row], None, [], [])))
     shown = console.export_text()
     assert f"{simulated.responses.mean_ms:.1f}" in shown.split("none", 1)[1]
 

@@ -216,7 +216,7 @@ def test_svr4_helps_the_starving_and_the_table_can_be_replaced():
         (lambda: machine(dispatch_table=[[0, 0, 0, 0, 0]]), "dispatch_table[0].quantum"),
         (lambda: machine(dispatch_table=[[1, 1, 0, 0, 0]]), "dispatch_table[0].tqexp"),
         (lambda: SimulatedJob(0, program(), think_us=5.0), "program.processes"),
-        (lambda: run(program(processes=3)), "jobs[0].program.processes"),
+        (lambda: run(program(processes=3), policy="batch"), "jobs[0].program.processes"),
         (lambda: run(SimulatedJob(1, program()), SimulatedJob(1, program())), "jobs"),
         (run, "jobs"),
         (lambda: run(program(), blocking="never"), "blocking"),

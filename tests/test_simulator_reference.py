@@ -52,14 +52,14 @@ def machines(draw):
 
 
 @st.composite
-def jobs(draw, processors):
+def jobs(draw, most):
     made = []
     for number in range(draw(st.integers(1, 4))):
         thinks = draw(st.sampled_from([False, False, False, True]))
         pattern = draw(st.sampled_from(["BARRIER", "NEWS", "TRANSPOSE"]))
         program = Program(
             pattern="BARRIER" if thinks else pattern,
-            processes=1 if thinks else draw(st.integers(1, processors)),
+            processes=1 if thinks else draw(st.integers(1, most)),
             granularity_us=draw(st.sampled_from([20.0, 100.0, 1000.0, 15000.0])),
             imbalance=draw(st.sampled_from([0.0, 0.25, 1.5, 2.0])),
             imbalance_kind=draw(st.sampled_from(["uniform", "exponential"])),
@@ -100,11 +100,11 @@ SCHEDULERS = st.sampled_from(
 @given(data=st.data())
 def test_the_kernel_equals_the_reference(data):
     machine = data.draw(machines())
-    workload = data.draw(jobs(machine.processors))
     name, options = data.draw(SCHEDULERS)
+    policy = policies.create(name, options)
+    workload = data.draw(jobs(machine.processors * (1 + policy.folds)))
     how = {"seed": data.draw(st.integers(0, 99)), "stream": data.draw(st.integers(0, 1))}
     rule = data.draw(st.sampled_from(list(RULES)))
-    policy = policies.create(name, options)
     outcome = simulate(workload, machine, policy, blocking=rule, timeline=True, **how)
     if outcome.failure:
         assert machine.local == "fifo"  # the only one under which processes can spin for ever

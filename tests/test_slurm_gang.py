@@ -20,7 +20,7 @@ from harness.analyse import rows, verdicts
 from harness.measure import slurm_gang
 from harness.spec.submission import Submission
 from slurm import gang
-from slurm.states import State
+from slurm.states import JobState
 from workloads.alone import Alone, record_file
 from workloads.program import Program
 
@@ -124,7 +124,7 @@ def test_a_record_that_is_none_fails_its_job(tmp_path: Path, left: str, told: st
     record_file(str(tmp_path), 0, 0).write_text(left)
     job = ParallelJob(0, Program(phases=1, processes=1))
     made = Workload((job,), policies.create("slurm-gang", {"quantum_ms": 5000}), ())
-    result, records = slurm_gang._outcome(made, job, tmp_path, (State.COMPLETED, None), 0)
+    result, records = slurm_gang._outcome(made, job, tmp_path, (JobState.COMPLETED, None), 0)
     assert told in result.failure and "0-0.json" in result.failure and not records
 
 
@@ -176,7 +176,7 @@ def test_it_takes_a_submission_that_waits(
 
 def test_it_is_not_compared_with_a_simulation() -> None:
     table = {"policy": "slurm-gang", "quantum_ms": 5000}
-    row = rows.Row((rows.Job(0.0, {}),), {}, table, None, None)
+    row = rows.Row((rows.JobRow(0.0, {}),), {}, table, None, None)
     verdict = verdicts.verdict(row, [], 0.1)
     assert verdict.verdict == verdicts.NOT_COMPARABLE and "Slurm" in verdict.reason
 

@@ -18,7 +18,7 @@ from runs import eventually
 from slurm.allocation import nodes, per_node
 from slurm.command import SlurmError, ask, cleaned
 from slurm.script import TASK, Script, word
-from slurm.states import Ending, State, explain, judge
+from slurm.states import Ending, JobState, explain, judge
 
 JOB = {"SLURM_JOB_ID": "7"}
 
@@ -230,39 +230,39 @@ def test_what_an_earlier_start_left_is_no_evidence(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("reported", "ending", "state"),
     [
-        ("PENDING", None, State.PENDING),
-        ("REQUEUED", None, State.PENDING),
-        ("RUNNING", Ending(0), State.RUNNING),
-        ("COMPLETING", Ending(0), State.RUNNING),
-        ("COMPLETED", Ending(0), State.COMPLETED),
-        ("COMPLETED", None, State.UNKNOWN),
-        ("COMPLETED", Ending(1), State.FAILED),
-        (None, Ending(0), State.COMPLETED),
-        (None, Ending(2), State.FAILED),
-        (None, None, State.UNKNOWN),
-        ("", None, State.UNKNOWN),
-        ("SOMETHING_NEW", None, State.UNKNOWN),
-        ("FAILED", None, State.FAILED),
-        ("FAILED", Ending(130, True), State.TIMEOUT),
-        ("CANCELLED by 1000", Ending(130), State.CANCELLED),
-        ("CANCELLED+", None, State.CANCELLED),
-        ("NODE_FAIL", None, State.NODE_FAIL),
-        ("BOOT_FAIL", None, State.NODE_FAIL),
-        ("OUT_OF_MEMORY", Ending(137), State.OUT_OF_MEMORY),
-        ("PREEMPTED", None, State.PREEMPTED),
-        ("TIMEOUT", None, State.TIMEOUT),
-        ("DEADLINE", None, State.TIMEOUT),
+        ("PENDING", None, JobState.PENDING),
+        ("REQUEUED", None, JobState.PENDING),
+        ("RUNNING", Ending(0), JobState.RUNNING),
+        ("COMPLETING", Ending(0), JobState.RUNNING),
+        ("COMPLETED", Ending(0), JobState.COMPLETED),
+        ("COMPLETED", None, JobState.UNKNOWN),
+        ("COMPLETED", Ending(1), JobState.FAILED),
+        (None, Ending(0), JobState.COMPLETED),
+        (None, Ending(2), JobState.FAILED),
+        (None, None, JobState.UNKNOWN),
+        ("", None, JobState.UNKNOWN),
+        ("SOMETHING_NEW", None, JobState.UNKNOWN),
+        ("FAILED", None, JobState.FAILED),
+        ("FAILED", Ending(130, True), JobState.TIMEOUT),
+        ("CANCELLED by 1000", Ending(130), JobState.CANCELLED),
+        ("CANCELLED+", None, JobState.CANCELLED),
+        ("NODE_FAIL", None, JobState.NODE_FAIL),
+        ("BOOT_FAIL", None, JobState.NODE_FAIL),
+        ("OUT_OF_MEMORY", Ending(137), JobState.OUT_OF_MEMORY),
+        ("PREEMPTED", None, JobState.PREEMPTED),
+        ("TIMEOUT", None, JobState.TIMEOUT),
+        ("DEADLINE", None, JobState.TIMEOUT),
     ],
 )
 def test_a_job_has_completed_only_with_evidence(
-    reported: str | None, ending: Ending | None, state: State
+    reported: str | None, ending: Ending | None, state: JobState
 ) -> None:
     assert judge(reported, ending) is state
 
 
 def test_every_state_can_be_told() -> None:
-    assert all(explain(state, None) for state in State)
-    assert explain(State.FAILED, Ending(2)) == "ended with status 2"
+    assert all(explain(state, None) for state in JobState)
+    assert explain(JobState.FAILED, Ending(2)) == "ended with status 2"
 
 
 @pytest.mark.parametrize("text", ["", "time-limit", "x 0"])

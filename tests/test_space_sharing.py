@@ -1,14 +1,16 @@
 """Space sharing by hand, and its inner steps against plain slow ones."""
 
 import itertools
+from dataclasses import replace
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from coordinator import policies
 from coordinator.decide.session import Session
 from coordinator.policies import allocation, backfill, buddy
-from coordinator.view import ExecutionTime, Job, Machine
+from coordinator.view import ExecutionTime, Job, Machine, useful_processors
 
 S = 1_000_000_000
 
@@ -92,7 +94,7 @@ def test_equal_parts_differ_by_one_unless_capped(processors, most):
     st.integers(0, 8),
 )
 def test_differential_allocation_is_optimal(rows, more):
-    """Against all divisions: the sum of execution times is least (Ibaraki and Katoh; convex T)."""
+    """Against all divisions, not all of which use every processor: the sum of execution times is least."""
     work_s, beta_s, most = zip(*rows, strict=True)
     count = len(rows)
     total = min(sum(most), count + more)
@@ -106,9 +108,81 @@ def test_differential_allocation_is_optimal(rows, more):
         return sum(w / p + b * p for w, b, p in zip(work_s, beta_s, division, strict=True))
 
     divisions = itertools.product(*(range(1, cap + 1) for cap in most))
-    best = min(time_s(division) for division in divisions if sum(division) == total)
-    assert sum(grants) == total
+    best = min(time_s(division) for division in divisions if sum(division) <= total)
+    assert sum(grants) <= total
     assert time_s(grants) <= best + 1e-9
+
+
+def test_differential_allocation_gives_nothing_that_saves_no_time():
+    grants = [4, 4]
+    allocation.differ(2, range(2), 0, [1, 1], [8, 8], [1.0, 10.0], [0.5, 0.5], grants)
+    assert grants == [1, 4], "1/p + p/2 is least at 1 already, 10/p + p/2 at 4 and 5"
+
+
+@given(st.floats(0.1, 100), st.floats(0, 3), st.integers(1, 40))
+@example(10.0, 0.5, 16)
+@example(20.0, 1.0, 16)
+def test_no_more_processors_are_useful_than_make_the_execution_time_least(work_s, beta_s, most):
+    time = ExecutionTime(work_s, beta_s=beta_s)
+    useful = useful_processors(1, most, work_s, beta_s)
+    fewest = min(range(1, most + 1), key=lambda p: (time.on(p), p))
+    assert time.on(useful) == pytest.approx(time.on(fewest), rel=1e-12)
+    assert useful == fewest or abs(time.on(useful - 1) - time.on(useful)) < 1e-9 * time.on(useful)
+
+
+MOULDING = [
+    ("asp", {}),
+    ("asp", {"order": 2}),
+    ("ap1", {}),
+    ("aep", {}),
+    ("aep", {"order": 2}),
+    ("sdf", {}),
+    ("sdf-max", {"maximum": 12}),
+    ("rtc-sdf", {}),
+    ("equipartition", {"parts": 1}),
+    ("partitioned", {}),
+    ("dyn-equi", {}),
+]
+
+
+@pytest.mark.parametrize(("name", "options"), MOULDING, ids=str)
+def test_a_job_gets_no_more_processors_than_make_it_faster(name, options):
+    """T(p) = 10/p + p/2 is 4.5 s at 4 processors and 8.6 s at 16."""
+    jobs = [job(0, 16, 10.0, 0.5), job(1, 16, 10.0, 0.5), job(2, 3, 10.0, 0.5, rigid=True)]
+    for malleable in (False, True):
+        some = [replace(each, malleable=malleable) for each in jobs[:2]] + jobs[2:]
+        assert sizes(name, some, 16, [0], **options) == {0: 4}
+        assert sizes(name, some, 16, [0, 1, 2], **options) == {0: 4, 1: 4, 2: 3}
+
+
+@given(
+    st.sampled_from(MOULDING),
+    st.integers(1, 24),
+    st.lists(
+        st.tuples(st.integers(1, 24), st.floats(0.1, 50), st.floats(0, 5), st.booleans()),
+        min_size=1,
+        max_size=8,
+    ),
+    st.randoms(use_true_random=False),
+)
+def test_no_policy_ever_gives_a_job_more_than_it_can_use(policy, processors, rows, random):
+    name, options = policy
+    jobs = [
+        job(n, most, work_s, beta_s, malleable=flag) for n, (most, work_s, beta_s, flag) in enumerate(rows)
+    ]
+    session = Session(policies.create(name, options), Machine(processors), jobs)
+    coming, time = list(range(len(jobs))), 0
+    placed = {}
+    while coming or placed:
+        time += 1
+        if coming and (not placed or random.random() < 0.6):
+            plan = session.arrive(coming.pop(0), time)
+        else:
+            plan = session.depart(random.choice(sorted(placed)), time)
+        placed = plan.decision.placements
+        for number, place in placed.items():
+            alone = [jobs[number].estimate.on(p) for p in range(1, len(place) + 1)]
+            assert len(place) == 1 or alone[-1] < alone[-2] * (1 + 1e-12)
 
 
 @st.composite

@@ -46,7 +46,7 @@ def run(kind, policy, *jobs):
         )
         for processes, start, finish, failure in jobs
     ]
-    return SimpleNamespace(kind=kind, scheduler={"policy": policy}, jobs=told)
+    return SimpleNamespace(id=1, kind=kind, scheduler={"policy": policy}, jobs=told)
 
 
 def test_only_undisturbed_runs_that_ended_count():
@@ -56,10 +56,13 @@ def test_only_undisturbed_runs_that_ended_count():
         run("policy", "gang", (4, 0, 99, "")),
         run("policy", "asp", (2, None, None, "killed")),
     ]
-    ((key, found),) = execution_times.estimates(records).items()
+    known = execution_times.Estimates()
+    assert known.fitted() == {}
+    known.add(records[:2])
+    known.add(records[2:])
+    ((key, found),) = known.fitted().items()
     assert key == execution_times.key({"pattern": "NEWS"})
     assert [found.on(p) for p in (1, 2, 4)] == pytest.approx([9, 5, 3], rel=1e-6)
-    assert execution_times.estimates([]) == {}
 
 
 @pytest.mark.parametrize("points", [[], [(0, 1.0)], [(1, 0.0)]])

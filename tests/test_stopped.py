@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
 
 import pytest
 from runs import Run, eventually, running, state
 
-from coordinator.host.stopped import Stopped, children, parent
+from coordinator.host.processes import children
+from coordinator.host.stopped import BEREFT_NS, Launchers, Stopped, parent
 
 pytestmark = pytest.mark.slow
 
@@ -47,6 +49,33 @@ def test_a_part_that_is_stopped_from_outside_is_told(what: str, told: str) -> No
         assert run.result()["failure"] == ""
 
 
+def test_a_launcher_whose_only_process_is_killed_at_once_fails_its_job() -> None:
+    """MPICH's waits for ever for one that has not yet said hello."""
+    with running(policy="none", jobs=1, timeout_s=100.0) as run:
+        mpiexec = eventually(lambda: run.part("mpiexec"))
+        os.kill(eventually(lambda: next(children(mpiexec), None)), signal.SIGKILL)
+        failure = run.result()["failure"]
+        assert failure and "timed out" not in failure
+        assert run.remains() == []
+
+
+def test_a_launcher_is_bereft_once_it_has_had_no_living_child_for_a_while() -> None:
+    script = "sleep 60 & read word; kill $!; read word"
+    with subprocess.Popen(["/bin/sh", "-c", script], stdin=subprocess.PIPE) as launcher:
+        assert launcher.stdin is not None
+        looking = Launchers(pytest.fail, wrapped=False)
+        assert eventually(lambda: list(children(launcher.pid)))
+        assert looking.look(0, {0: launcher}) == looking.look(2 * BEREFT_NS, {0: launcher}) == []
+        launcher.stdin.write(b"go\n")
+        launcher.stdin.flush()
+        assert eventually(lambda: all(state(pid) == "Z" for pid in children(launcher.pid)))
+        assert looking.look(4 * BEREFT_NS, {0: launcher}) == []
+        assert looking.look(5 * BEREFT_NS, {0: launcher}) == [0]
+        launcher.stdin.close()
+        launcher.wait()
+        assert looking.look(6 * BEREFT_NS, {0: launcher}) == []
+
+
 def test_it_is_told_once_for_each_time() -> None:
     child = os.fork()
     if not child:
@@ -65,4 +94,4 @@ def test_it_is_told_once_for_each_time() -> None:
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-    assert looking.look("it", child) == "" and parent(child) == 0 and not children(child)
+    assert looking.look("it", child) == "" and parent(child) == 0 and not list(children(child))

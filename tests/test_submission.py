@@ -20,7 +20,7 @@ from harness.predict import missing
 from harness.spec import experiment, submission
 from harness.store import database
 from slurm.command import SlurmError
-from slurm.states import Ending, State
+from slurm.states import Ending, JobState
 from workloads.validation import InputError
 
 FILE = """
@@ -122,9 +122,11 @@ def test_processors_are_shared_out_or_asked_for(lockstep: Lockstep) -> None:
     assert "cannot share out 2 processors evenly" in lockstep("submit", "x.toml", "--nodes=3", "--dry-run")[2]
     status, _, err = lockstep("submit", "x.toml", "--set", "processors=0", "--dry-run")
     assert status == 2 and "give --ntasks-per-node" in err
+    gang = ("--set", "schedulers.0.policy=gang")
+    large = ("--set", "program.processes=4", *gang)
     many = ("--ntasks-per-node=64", "--nodes=4", "--set", "program.processes=256")
     assert lockstep("submit", "x.toml", "--dry-run", *many)[0] == 0
-    assert "processors is 2" in lockstep("submit", "x.toml", "--dry-run", "--set", "program.processes=4")[2]
+    assert "processors is 2" in lockstep("submit", "x.toml", "--dry-run", *large)[2]
 
 
 def test_a_container_has_its_own_lockstep(lockstep: Lockstep) -> None:
@@ -244,11 +246,11 @@ def test_what_was_submitted_is_told_if_the_rest_is_refused(
 class Cluster:
     """Tells states from a list, one question after the other; its clock is what was slept."""
 
-    def __init__(self, *told: tuple[State, Ending | None] | Exception) -> None:
+    def __init__(self, *told: tuple[JobState, Ending | None] | Exception) -> None:
         self.told: Iterator[Any] = iter(told)
         self.now_s = 0.0
 
-    def ask(self, jobs: Any, folder: str) -> dict[str, tuple[State, Ending | None]]:
+    def ask(self, jobs: Any, folder: str) -> dict[str, tuple[JobState, Ending | None]]:
         answer = next(self.told)
         if isinstance(answer, Exception):
             raise answer
@@ -257,12 +259,12 @@ class Cluster:
     def pause(self, seconds: float) -> None:
         self.now_s += seconds
 
-    def wait(self, folder: Path) -> dict[str, tuple[State, Ending | None]]:
+    def wait(self, folder: Path) -> dict[str, tuple[JobState, Ending | None]]:
         return wait(["7"], folder, Quiet(), ask=self.ask, pause=self.pause, clock=lambda: self.now_s)
 
 
-PENDING, RUNNING = (State.PENDING, None), (State.RUNNING, None)
-UNKNOWN, COMPLETED = (State.UNKNOWN, None), (State.COMPLETED, Ending(0))
+PENDING, RUNNING = (JobState.PENDING, None), (JobState.RUNNING, None)
+UNKNOWN, COMPLETED = (JobState.UNKNOWN, None), (JobState.COMPLETED, Ending(0))
 
 
 def test_waiting_ends_with_the_job(tmp_path: Path) -> None:

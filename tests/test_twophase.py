@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.host.cleanup import remove_segments
-from coordinator.host.launch import find_launcher
+from coordinator.host.cleanup import remove_files
+from coordinator.host.launchers import find_launcher
 
 pytestmark = pytest.mark.slow
 
@@ -55,7 +55,7 @@ def test_a_program_says_the_same_and_its_waits_are_recorded(tmp_path: Path, rank
 def test_a_rank_that_fails_ends_all(tmp_path: Path) -> None:
     began_s = time.time()
     assert run(tmp_path, ["workloads.twophase"], 2, "fail").returncode != 0
-    remove_segments(began_s)  # of the ranks that were aborted
+    remove_files(began_s)  # of the ranks that were aborted
 
 
 def test_bad_usage_is_told(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ class Crowd:
                 if isinstance(message, protocol.Beat):
                     now_ns = time.monotonic_ns()
                     self.hub.send(node, TO_AGENT.encode(protocol.Echo(message.sent_ns, now_ns, now_ns)))
-                elif isinstance(message, protocol.Switched):
+                elif isinstance(message, protocol.SwitchReport):
                     self.switches += message.switches
         self.busy_ns += time.thread_time_ns() - begin_ns
 
@@ -106,7 +106,7 @@ def main() -> None:
             for job in range(2):
                 argv = [sys.executable, "-S", str(RANK), str(directory.socket), str(job), "0"]
                 crowd.start(directory, argv, **{JOB: str(job)})
-        crowd.wait_for(protocol.Ready, 2 * options.agents)
+        crowd.wait_for(protocol.Present, 2 * options.agents)
         start_ns = time.monotonic_ns() + 10**9
         lengths_ns = (options.slots_ms * 10**6,) * 2
         places = ((0, ((0, 0),)), (1, ((0, 0),)))

@@ -53,7 +53,7 @@ def main() -> None:
             for number in range(options.interrupts)
         ]
         + [
-            (("calibrate", "simulate")[number % 2], 20_000 + number, signal.SIGKILL)
+            (("calibrate", "simulate", "submit")[number % 3], 20_000 + number, signal.SIGKILL)
             for number in range(options.others)
         ]
     )

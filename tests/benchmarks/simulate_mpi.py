@@ -16,7 +16,7 @@ import statistics
 import subprocess
 import sys
 
-from coordinator.host.launch import find_launcher
+from coordinator.host.launchers import find_launcher
 
 SAID = re.compile(r"workers: ([\d.]+) s of processor time in ([\d.]+) s")
 
@@ -24,7 +24,7 @@ SAID = re.compile(r"workers: ([\d.]+) s of processor time in ([\d.]+) s")
 def simulated(workers: int, experiment: list[str]) -> tuple[float, float]:
     """Processor time and time passed, in seconds, of the simulations of an experiment."""
     launcher = find_launcher()
-    command = [sys.executable, "-m", "mpi4py.futures", "-m", "harness.cli", "simulate", *experiment, "--mpi"]
+    command = [sys.executable, "-P", "-m", "harness", "simulate", *experiment, "--mpi"]
     done = subprocess.run(
         launcher.argv(1 + workers, command),
         env=launcher.environment({}),

@@ -48,15 +48,22 @@ class DispatchTable:
         if processor.ticks_to_update:
             return
         processor.ticks_to_update = 100
-        # KNOWN: those that rise queue up in the order of their placing, whatever that of the queues.
+        # Solaris's list of threads is the same on all processors: the oldest job first.
         for process in processor.residents:
-            process.seconds += 1
-            row = self.rows[process.priority]
-            if process.state != "asleep" and process.seconds > row["maxwait"]:
-                process.priority, process.seconds = row["lwait"], 0
-                if process.state == "ready":
-                    processor.enqueue(process)
+            if not process.woken:  # "running with kernel mode priority"
+                process.seconds += 1
+                if process.seconds > self.rows[process.priority]["maxwait"]:
+                    self.help(process)
         processor.reconsider()
+
+    def help(self, process):
+        if process.state in ("running", "coming"):
+            self.move(process, self.rows[process.priority]["slpret"])  # at its next return from a trap
+        elif process.state == "ready":
+            rises_to, process.seconds = self.rows[process.priority]["lwait"], 0
+            if rises_to != process.priority:  # "otherwise it should just round-robin here"
+                self.move(process, rises_to)
+                process.processor.enqueue(process)
 
 
 class Eevdf:

@@ -110,7 +110,7 @@ class NaiveSimulation:
         for p, processes in sorted(newcomers.items()):
             # Section 3.3: processes that arrive together are queued in random order.
             queue = [processes[number] for number in self.random.permutation(list(processes))]
-            self.processors[p].residents += queue
+            self.processors[p].residents += processes.values()
             self.processors[p].queue += queue
         lengths = [slot.length_ns for slot in decision.slots]
         slot, begin = 0, self.now - decision.elapsed_ns

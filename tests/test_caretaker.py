@@ -1,0 +1,52 @@
+"""The caretaker removes the directory of a maker that was killed, and makes nothing itself."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+import pytest
+
+from coordinator.host.caretaker import Caretaker
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    path = tmp_path / "home" / "run"
+    path.mkdir(parents=True)
+    (path / "journal").write_text("{}\n")
+    return path
+
+
+def killed(caretaker: Caretaker) -> None:
+    """What the shell notices of the death of its maker: the pipe ends."""
+    os.close(caretaker._word)
+    caretaker._shell.wait(10)
+
+
+def test_directory_of_a_killed_maker_goes_and_its_parent_with_it(run):
+    killed(Caretaker(run))
+    assert not run.parent.exists()
+
+
+def test_a_dismissed_caretaker_removes_nothing(run):
+    Caretaker(run).dismiss()
+    assert (run / "journal").exists()
+
+
+def test_nothing_appears_where_the_parent_has_been_removed_meanwhile(run):
+    caretaker = Caretaker(run)
+    (run / "journal").unlink()
+    run.rmdir()
+    run.parent.rmdir()
+    killed(caretaker)
+    assert not run.parent.exists()
+
+
+def test_a_parent_that_another_run_has_locked_stays(run):
+    lock = os.open(run.parent, os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    killed(Caretaker(run))
+    os.close(lock)
+    assert run.parent.exists() and not run.exists()
