@@ -261,22 +261,60 @@ def test_without_compilation_the_result_is_the_same():
     assert end_ns(ROOT, NUMBA_DISABLE_JIT="1") == compiled.end_ns
 
 
-@needs_compiler
-@pytest.mark.slow
-def test_a_changed_waiting_rule_changes_the_simulation(tmp_path):
+KERNEL = """
+from harness.simulator.compiled import entry, step
+from workloads import blocking
+limit = step(blocking.read_limit)
+@entry
+def kernel(waiting):
+    return limit(waiting)
+waiting = blocking.waiting("fixed", switch_us=9, latency_us=0)
+print(kernel(waiting), sum(kernel.stats.cache_hits.values()))
+"""
+
+
+@pytest.fixture
+def copied(tmp_path):
+    """The project, copied, with a function that changes the copy's rule without changing its time."""
     for room in ("workloads", "coordinator", "harness"):
         shutil.copytree(ROOT / room, tmp_path / room, ignore=shutil.ignore_patterns("__pycache__"))
-    kept = {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "NUMBA_OPT": "0"}
-    before = end_ns(tmp_path, **kept)
-    rule = tmp_path / "workloads" / "blocking.py"
-    stamp = rule.stat()
-    text = rule.read_text()
-    changed = text.replace("        return waiting.fixed_ns\n", "        return waiting.fixed_ns // 9\n")
-    assert changed != text
-    rule.write_text(changed)
-    os.utime(rule, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
-    assert end_ns(tmp_path, **kept) != before
-    assert len(list((tmp_path / "cache").iterdir())) == 2
+
+    def change():
+        rule = tmp_path / "workloads" / "blocking.py"
+        stamp, text = rule.stat(), rule.read_text()
+        changed = text.replace("        return waiting.fixed_ns\n", "        return waiting.fixed_ns // 9\n")
+        assert changed != text
+        rule.write_text(changed)
+        os.utime(rule, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+
+    return tmp_path, change
+
+
+@needs_compiler
+@pytest.mark.slow
+def test_a_changed_waiting_rule_is_compiled_anew(copied):
+    root, change = copied
+    (root / "kernel.py").write_text(KERNEL)
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(root), "NUMBA_CACHE_DIR": str(root / "cache")}
+
+    def spin_ns_and_hits():
+        done = subprocess.run(
+            [sys.executable, "kernel.py"], cwd=root, env=environment, capture_output=True, text=True, check=True
+        )
+        return [int(word) for word in done.stdout.split()]
+
+    assert spin_ns_and_hits() == [18000, 0]
+    assert spin_ns_and_hits() == [18000, 1]
+    change()
+    assert spin_ns_and_hits() == [2000, 0]
+
+
+@pytest.mark.slow
+def test_a_changed_waiting_rule_changes_the_simulation(copied):
+    root, change = copied
+    before = end_ns(root, NUMBA_DISABLE_JIT="1")
+    change()
+    assert end_ns(root, NUMBA_DISABLE_JIT="1") != before
 
 
 def test_the_cache_goes_elsewhere_where_nothing_can_be_written(tmp_path, monkeypatch):
