@@ -46,7 +46,7 @@ def beginning(policy: str = "gang") -> Beginning:
         tuple(jobs), policies.create(policy, {}), (), nodes=(Node("a", 2), Node("b")), purpose="for us"
     )
     launcher = Launcher("mpich", "/bin/mpiexec", "5")
-    means = preflight.Means(None, "why", launcher, {1: launcher})
+    means = preflight.Means(None, "why", launcher, {1: launcher}, {2: {"LD_PRELOAD": "/a.so"}})
     join = protocol.Join("a", (0, 2), 77, "promptly")
     agents = ((Keys("p", "s"), join, 5), (Keys("q", "t"), join, 6))
     return Beginning(

@@ -16,7 +16,6 @@ REFUSED = [
     (lambda: Command(("a", "")), "argv"),
     (lambda: Command(("a",), 0), "processes"),
     (lambda: Command(("python3", "a.py"), waits="spin"), "waits"),
-    (lambda: Command(("./a",), waits="two-phase"), "waits"),
 ]
 
 

@@ -136,9 +136,9 @@ def test_a_rank_that_hands_in_no_record_fails_its_job_and_the_others_are_recorde
     usual = ranks.argv
     script = str(Path(__file__).with_name("lying_rank.py"))
 
-    def argv(workload: Any, job: ParallelJob, count: int, directory: Any) -> list[str]:
+    def argv(workload: Any, means: Any, job: ParallelJob, count: int, directory: Any) -> list[str]:
         if job.number >= len(LIES):
-            return usual(workload, job, count, directory)
+            return usual(workload, means, job, count, directory)
         line = LIES[job.number][0].replace('"job": 0', f'"job": {job.number}')
         return [sys.executable, script, str(directory.socket), str(job.number), line]
 
@@ -155,10 +155,10 @@ def test_a_rank_that_hands_in_no_record_fails_its_job_and_the_others_are_recorde
 def test_a_program_that_leaves_no_record_where_one_should_be_fails_its_job_alone() -> None:
     place = '"$LOCKSTEP_DIRECTORY"/records-"$LOCKSTEP_JOB"'
     left = ["echo '{' >", "echo '{\"cpu_ns\": 1e999}' >", "mkfifo", "echo '{}' >", "true"]
-    commands = [Command(("sh", "-c", f"mkdir {place}; {how} {place}/rank-0.json"), 1) for how in left]
+    commands = [Command(("sh", "-c", f"mkdir {place}; {how} {place}/rank-0-1.json"), 1) for how in left]
     jobs = tuple(ParallelJob(number, command) for number, command in enumerate(commands))
     result = run_workload(replace(workload(), jobs=jobs))
-    told = ["rank-0.json is no JSON object", "cpu_ns is inf", "rank-0.json is no JSON object", "", ""]
+    told = ["rank-0-1.json is no JSON object", "cpu_ns is inf", "rank-0-1.json is no JSON object", "", ""]
     assert [bool(text) for text in told] == [bool(job.failure) for job in result.jobs]
     assert all(text in job.failure for text, job in zip(told, result.jobs, strict=True))
     assert [rank["job"] for rank in result.ranks] == [3, 4]

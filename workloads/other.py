@@ -7,7 +7,6 @@ scheduling do to interactive jobs beside parallel ones.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import PurePath
 from typing import ClassVar
 
 from workloads.bounds import ALONE_S, within
@@ -65,8 +64,7 @@ class Command:
         processes: how many ranks there are.
         launcher: the mpiexec to start them with; empty for the one that starts everything.
         dedicated_s: about how long it takes alone; time-outs go by it.
-        waits: "mpi", as its MPI waits, or "two-phase": of an mpi4py program, which then waits
-            by the run's rule (``workloads.twophase``).
+        waits: "mpi", as its MPI waits, or "two-phase", by the run's rule (``workloads.native``).
     """
 
     argv: tuple[str, ...]
@@ -81,6 +79,3 @@ class Command:
         within("jobs.processes", self.processes)
         within("jobs.dedicated_s", self.dedicated_s)
         one_of("waits", self.waits, ("mpi", "two-phase"))
-        if self.waits == "two-phase" and not PurePath(self.argv[0]).name.startswith("python"):
-            rule = f"is for mpi4py programs, and the command is {self.argv[0]}"
-            raise InputError("waits", self.waits, rule, 'write ["{launcher}", "-n", "4", "python", "app.py"]')

@@ -16,7 +16,10 @@ PLACE = ("job", "rank", "host", "pid", "processor", "start_ns", "finish_ns")
 """Fields of every rank."""
 
 COUNTED = ("cpu_ns", "voluntary_switches", "involuntary_switches", "run_queue_ns", "waits", "rechecks")
-"""Fields that a foreign program may count itself (``workloads.twophase``)."""
+"""Fields of every rank that waits two-phase."""
+
+FOREIGN = (*COUNTED, "asleep_ns")
+"""Fields that ``workloads.native`` counts in the programs of others."""
 
 OURS = (
     *(PLACE + COUNTED),
@@ -108,7 +111,7 @@ def _timeline(value: Any) -> bool:
 _WHOLE = (_count, "a whole number of at least 0")
 
 FIELDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
-    **dict.fromkeys((key for key in OURS if key not in ("host", "waits")), _WHOLE),
+    **dict.fromkeys((key for key in (*OURS, *FOREIGN) if key not in ("host", "waits")), _WHOLE),
     "host": (_name, "the name of a host"),
     "waits": (_waits, "counts of waits"),
     "estimate_ns": (_estimate, "a whole number of at least -1"),

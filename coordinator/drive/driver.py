@@ -59,7 +59,7 @@ def run_workload(
         KeyboardInterrupt: on SIGINT, once everything is released.
         SystemExit: on SIGTERM and SIGHUP, once everything is released.
     """
-    means = preflight.means(workload, launcher)
+    means = preflight.means(workload, launcher, progress or (lambda text: None))
     opening = FreshStart(*preflight.session(workload))
     try:
         with Interrupt() as interrupt:

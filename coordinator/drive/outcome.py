@@ -98,7 +98,7 @@ def outcome(
                 arrival_ns=round(job.arrival_s * 1e9),
                 start_ns=min(record["start_ns"] for record in records) - origin_ns if whole else None,
                 finish_ns=max(record["finish_ns"] for record in records) - origin_ns if whole else None,
-                failure=part.failure or ("" if whole else failure),
+                failure=part.failure or ("" if whole else failure) or _without_waits(job, records),
                 output=part.output,
             )
         )
@@ -121,6 +121,21 @@ def outcome(
         failure=failure or "\n".join(failed),
         nodes=nodes,
         warnings=warnings,
+    )
+
+
+def _without_waits(job: ParallelJob, records: Sequence[Mapping[str, Any]]) -> str:
+    """Why a job has not waited as it was to; empty if it has.
+
+    What its launcher says goes before: a program that was killed leaves no counts either.
+    """
+    two_phase = isinstance(job.program, Command) and job.program.waits == "two-phase"
+    missing = [str(record["rank"]) for record in records if "waits" not in record]
+    if not two_phase or not missing:
+        return ""
+    return (
+        f"no waits were counted in rank {', '.join(missing)}, which was to wait two-phase: the program uses "
+        'another MPI than the launcher\'s, one linked statically, or none; waits = "mpi" runs it as it is'
     )
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from coordinator.decide.session import Session
 from coordinator.host import mechanisms
 from coordinator.host.launchers import Launcher, find_launcher, launcher_at, unchanged
 from coordinator.view import Job, Machine
 from coordinator.workload import Work, Workload
+from workloads import native
+from workloads.blocking import waiting
 from workloads.bounds import fits
 from workloads.other import Command
 from workloads.program import Program
@@ -26,20 +28,27 @@ class Means:
         reason: why that one.
         launcher: of the jobs that ask for no other.
         own: the launchers of those that do.
+        variables: what the programs of jobs with two-phase waits find in their environment.
     """
 
     mechanism: str | None
     reason: str
     launcher: Launcher
     own: Mapping[int, Launcher]
+    variables: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
 
 
-def means(workload: Workload, launcher: Launcher | None = None) -> Means:
+def means(
+    workload: Workload, launcher: Launcher | None = None, tell: Callable[[str], None] = lambda line: None
+) -> Means:
     """Find the means to run a workload here; without a ``launcher`` the usual one.
+
+    ``tell`` gets a line if something has to be compiled.
 
     Raises:
         InputError: if the workload asks for something that is not available.
         LaunchError: if ``launcher`` is not there any more.
+        NativeError: if a program is to wait two-phase, and the library for that cannot be made.
     """
     mechanism, reason = _mechanism(workload)
     hosts = [node.host for node in workload.nodes]
@@ -50,7 +59,28 @@ def means(workload: Workload, launcher: Launcher | None = None) -> Means:
         for number, program in programs.items()
         if isinstance(program, Command) and program.launcher
     }
-    return Means(mechanism, reason, launcher, own)
+    two_phase = {
+        number: own.get(number, launcher)
+        for number, program in programs.items()
+        if isinstance(program, Command) and program.waits == "two-phase"
+    }
+    waits = {launcher: _two_phase(workload, launcher, tell) for launcher in set(two_phase.values())}
+    variables = {number: waits[launcher] for number, launcher in two_phase.items()}
+    return Means(mechanism, reason, launcher, own, variables)
+
+
+def _two_phase(workload: Workload, launcher: Launcher, tell: Callable[[str], None]) -> dict[str, str]:
+    """What has the programs of this launcher's MPI wait by the run's rule."""
+    if workload.blocking == "oracle":
+        known = "nobody knows the imbalance of a command"
+        raise InputError("blocking", "oracle", known, "choose another rule for jobs with two-phase waits")
+    rule = waiting(
+        workload.blocking,
+        switch_us=workload.switch_us,
+        latency_us=workload.latency_us,
+        spin_switches=workload.spin_switches,
+    )
+    return native.library(native.wrapper([launcher.path]), tell).environment(rule)
 
 
 def _mechanism(workload: Workload) -> tuple[str | None, str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from coordinator.drive import preflight
@@ -37,7 +36,7 @@ def start(
     """
     number = job.number
     launcher = means.own.get(number, means.launcher)
-    words = launcher.argv(count, argv(workload, job, count, directory), hosts)
+    words = launcher.argv(count, argv(workload, means, job, count, directory), hosts)
     environment = launcher.environment({**directory.marks, JOB: str(number)}, hosts=hosts)
     out, err = (directory.log(f"job-{number}-{stream}") for stream in ("out", "err"))
     status = directory.status(number) if workload.nodes else None
@@ -53,14 +52,17 @@ def places(program: Work, placement: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(placement[rank % len(placement)] for rank in range(program.processes))
 
 
-def argv(workload: Workload, job: ParallelJob, count: int, directory: RunDirectory) -> list[str]:
+def argv(
+    workload: Workload, means: Means, job: ParallelJob, count: int, directory: RunDirectory
+) -> list[str]:
     """The command line of a rank of ``job`` on ``count`` processes."""
     program, number, socket = job.program, job.number, str(directory.socket)
     if isinstance(program, Command):
-        words = program.argv
-        if program.waits == "two-phase":
-            words = _two_phase(workload, program.argv, directory.records(number))
-        return [*PYTHON, "-S", "-m", "coordinator.node.exec_rank", socket, str(number), *words]
+        variables = dict(means.variables.get(number, {}))
+        if variables:
+            variables["LOCKSTEP_RECORD"] = str(directory.records(number))
+        become = [*PYTHON, "-S", "-m", "coordinator.node.exec_rank", socket, str(number)]
+        return [*become, json.dumps(variables), *program.argv]
     spec: dict[str, Any] = {"version": protocol.VERSION, "socket": socket, "job": number}
     if isinstance(program, Program):
         spec |= parallel(workload, number, program.on(count))
@@ -68,15 +70,6 @@ def argv(workload: Workload, job: ParallelJob, count: int, directory: RunDirecto
     kind = next(kind for kind, work in KINDS.items() if isinstance(program, work))
     spec |= {"kind": kind, "work": asdict(program)}
     return [*PYTHON, "-m", "workloads.single", json.dumps(spec)]
-
-
-def _two_phase(workload: Workload, argv: tuple[str, ...], records: Path) -> tuple[str, ...]:
-    """A Python program with the run's waiting rule, whose ranks leave their records in a directory."""
-    numbers = {"switch-us": workload.switch_us, "latency-us": workload.latency_us}
-    numbers["spin-switches"] = workload.spin_switches
-    options = [f"--{name}={number}" for name, number in numbers.items()]
-    module = ("-P", "-m", "workloads.twophase", f"--blocking={workload.blocking}", f"--record={records}")
-    return (argv[0], *module, *options, "--", *argv[1:])
 
 
 def parallel(workload: Workload, number: int, program: Program) -> dict[str, Any]:

@@ -171,7 +171,7 @@ class RunDirectory:
         return self.path / f"job-{job}.status"
 
     def records(self, job: int) -> Path:
-        """Where the program of a job that counts its waits itself leaves a record of each rank."""
+        """Where the library that waits in the programs of a job leaves a record of each rank."""
         return self.path / f"records-{job}"
 
     def note(self, **entry: Any) -> None:

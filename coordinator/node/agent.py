@@ -277,8 +277,7 @@ class Agent:
 
     def ended(self, peer: Peer) -> None:
         """Hand in the record of a program."""
-        path = self._directory.records(peer.job) / f"rank-{peer.rank}.json"
-        record = rank_record.of_program(peer, path, self._clock)
+        record = rank_record.of_program(peer, self._directory.records(peer.job), self._clock)
         self._switcher.drop(peer.job, peer.rank)
         self._finished(peer, record)
 

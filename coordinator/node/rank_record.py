@@ -13,7 +13,7 @@ from typing import Any
 from coordinator.host.clock import Clock
 from coordinator.node.roster import Peer
 from coordinator.wire.protocol import FLAW
-from workloads.record import COUNTED, flaw
+from workloads.record import FOREIGN, flaw
 
 OWN_BYTES = 1 << 20
 """No record that a program leaves in a file is as long."""
@@ -27,12 +27,12 @@ def in_run_time(record: Mapping[str, Any], clock: Clock) -> dict[str, Any]:
     return {**record, **{key: clock.run_ns(record[key]) for key in times}}
 
 
-def of_program(peer: Peer, path: Path, clock: Clock) -> dict[str, Any]:
+def of_program(peer: Peer, folder: Path, clock: Clock) -> dict[str, Any]:
     """The record of a rank that became a program: when and where it ran, and what it counted itself.
 
     Args:
         peer: the rank.
-        path: the file in which the program may have left its counts.
+        folder: where the library that waits for it may have left its counts.
         clock: of the run; the program has just ended.
     """
     assert peer.program is not None
@@ -46,17 +46,18 @@ def of_program(peer: Peer, path: Path, clock: Clock) -> dict[str, Any]:
         "finish_ns": clock.read_ns(),
     }
     try:
-        return in_run_time(_own(path) | record, clock)
+        return in_run_time(_own(folder, peer.rank) | record, clock)
     except ValueError as error:
         return {FLAW: str(error)}
 
 
-def _own(path: Path) -> dict[str, Any]:
-    """What a program has counted in a file; nothing without one.
+def _own(folder: Path, rank: int) -> dict[str, Any]:
+    """What has been counted of a rank, of several programs of it the last; nothing if nobody has.
 
     Raises:
         ValueError: if the file holds anything else.
     """
+    path = max(folder.glob(f"rank-{rank}-*.json"), key=lambda path: path.lstat().st_mtime_ns, default=folder)
     try:
         # It may be a pipe, whose writer nobody waits for.
         with FileIO(path, opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
@@ -67,4 +68,4 @@ def _own(path: Path) -> dict[str, Any]:
         own = None
     if not isinstance(own, dict):
         raise ValueError(f"{path.name} is no JSON object")
-    return {key: own[key] for key in COUNTED if key in own}
+    return {key: own[key] for key in FOREIGN if key in own}

@@ -154,7 +154,9 @@ def _slots(rows: Sequence[Row]) -> list[str]:
 
 
 def _wakeups(records: Sequence[RunRecord]) -> list[str]:
-    lost = sum(rank.get("rechecks", 0) for record in records for rank in record.ranks)
+    ranks = (rank for record in records for rank in record.ranks)
+    # In the programs of others MPI moves some messages on without ringing: naps there find what is not lost.
+    lost = sum(rank.get("rechecks", 0) for rank in ranks if "asleep_ns" not in rank)
     if not lost:
         return []
     return [f"{lost} sleeps ended by the safety time-out with a message there: wake-ups were lost"]

@@ -1,5 +1,5 @@
 /* What the parts of the library share that is made for one MPI. Its functions that begin with
-   lockstep_ take the place of MPI's; mpi.X is MPI's own X. */
+   lockstep_ take the place of MPI's, or those with timed_ if the rule is to spin; mpi.X is MPI's own X. */
 #ifndef LOCKSTEP_BACK_H
 #define LOCKSTEP_BACK_H
 
@@ -64,6 +64,12 @@ int wait_entered(MPI_Comm comm);
 
 /* From now on naps are short: others may need this rank's progress while it sleeps. */
 void nap_briefly(void);
+
+/* Note a wait in MPI's own call, which spins. */
+void wait_timed(enum kind kind, int64_t begin_ns);
+
+/* Whether MPI's own calls are to wait. */
+int wait_as_mpi(void);
 
 /* The rule, and whether several threads of the process may wait. */
 void wait_begin(int threads);

@@ -5,26 +5,33 @@
 
 struct own_mpi mpi;
 
-/* Take MPI's functions by `find`, and prepare everything. MPI_COMM_WORLD's ranks all call this right
-   after MPI's own initialization. Returns whether calls are to come here from now on. */
-__attribute__((visibility("default"))) int lockstep_begin(void *(*find)(const char *name))
+/* Take MPI's functions by `find`, and prepare everything. MPI_COMM_WORLD's ranks all call this right after
+   MPI's own initialization. Returns how the functions here begin to which calls are to come from now on, or NULL. */
+__attribute__((visibility("default"))) const char *lockstep_begin(void *(*find)(const char *name))
 {
     int rank, ranks, level;
 
     if (!find_own_mpi(&mpi, find))
-        return 0;
+        return NULL;
     PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
     PMPI_Comm_size(MPI_COMM_WORLD, &ranks);
     PMPI_Query_thread(&level);
     wait_begin(level == MPI_THREAD_MULTIPLE);
-    peers_begin();
+    if (!wait_as_mpi())
+        peers_begin();
     record_begin(rank, ranks);
-    return 1;
+    return wait_as_mpi() ? "timed_" : "lockstep_";
 }
 
 int lockstep_Finalize(void)
 {
     wait_entered(MPI_COMM_WORLD);
+    record_write();
+    return mpi.Finalize();
+}
+
+__attribute__((visibility("default"))) int timed_Finalize(void)
+{
     record_write();
     return mpi.Finalize();
 }

@@ -10,7 +10,10 @@ and ``MPI_Count`` in the form of the call that ends in ``_c``; DISPL likewise ``
 - exposing: the same; from then on sleepers nap briefly, since others may need their progress at any time
 - sending: a blocking send; becomes its nonblocking form and a two-phase wait
 - starting: MPI's own, after which the peer (``dest`` or ``source``) is woken if it waits for this rank
-- own: written in C, in ``receive.c`` (with its ``_c`` form) and ``complete.c``
+- waiting: written in C, in ``receive.h`` (with its ``_c`` form) and ``complete.c``
+- own: likewise, but nobody waits in it
+
+Under the rule ``spin`` the calls in which somebody waits stay MPI's own, and are timed.
 """
 
 from __future__ import annotations
@@ -71,16 +74,16 @@ starting Issend(const void *buf, COUNT count, MPI_Datatype datatype, int dest, i
 starting Irsend(const void *buf, COUNT count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request)
 starting Irecv(void *buf, COUNT count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Request *request)
 
-own Recv(void *buf, COUNT count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Status *status)
-own Mrecv(void *buf, COUNT count, MPI_Datatype datatype, MPI_Message *message, MPI_Status *status)
-own Sendrecv(const void *sendbuf, COUNT sendcount, MPI_Datatype sendtype, int dest, int sendtag, void *recvbuf, COUNT recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm, MPI_Status *status)
-own Sendrecv_replace(void *buf, COUNT count, MPI_Datatype datatype, int dest, int sendtag, int source, int recvtag, MPI_Comm comm, MPI_Status *status)
-own Probe(int source, int tag, MPI_Comm comm, MPI_Status *status)
-own Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status)
-own Wait(MPI_Request *request, MPI_Status *status)
-own Waitall(int count, MPI_Request requests[], MPI_Status statuses[])
-own Waitany(int count, MPI_Request requests[], int *index, MPI_Status *status)
-own Waitsome(int count, MPI_Request requests[], int *outcount, int indices[], MPI_Status statuses[])
+waiting Recv(void *buf, COUNT count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Status *status)
+waiting Mrecv(void *buf, COUNT count, MPI_Datatype datatype, MPI_Message *message, MPI_Status *status)
+waiting Sendrecv(const void *sendbuf, COUNT sendcount, MPI_Datatype sendtype, int dest, int sendtag, void *recvbuf, COUNT recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm, MPI_Status *status)
+waiting Sendrecv_replace(void *buf, COUNT count, MPI_Datatype datatype, int dest, int sendtag, int source, int recvtag, MPI_Comm comm, MPI_Status *status)
+waiting Probe(int source, int tag, MPI_Comm comm, MPI_Status *status)
+waiting Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status)
+waiting Wait(MPI_Request *request, MPI_Status *status)
+waiting Waitall(int count, MPI_Request requests[], MPI_Status statuses[])
+waiting Waitany(int count, MPI_Request requests[], int *index, MPI_Status *status)
+waiting Waitsome(int count, MPI_Request requests[], int *outcount, int indices[], MPI_Status statuses[])
 own Test(MPI_Request *request, int *flag, MPI_Status *status)
 own Testall(int count, MPI_Request requests[], int *flag, MPI_Status statuses[])
 own Testany(int count, MPI_Request requests[], int *index, int *flag, MPI_Status *status)
@@ -89,6 +92,10 @@ own Start(MPI_Request *request)
 own Startall(int count, MPI_Request requests[])
 own Finalize(void)
 """  # noqa: E501
+
+WAITS = {"collective": "COLLECTIVE", "entering": "COLLECTIVE", "exposing": "COLLECTIVE"}
+WAITS |= {"sending": "MESSAGE", "waiting": "MESSAGE"}
+"""What somebody waits for in a call of this kind."""
 
 ALSO = ("Iprobe", "Improbe", "Imrecv")
 """Further functions of MPI that the C text calls; nobody waits in them."""
@@ -158,7 +165,12 @@ def declarations(calls: Sequence[Call], declared: Set[str]) -> str:
     """``declared.h``: MPI's own functions, and those that take their places."""
     names = _own(calls, declared)
     members = [f"    __typeof__(PMPI_{name}) *{name};" for name in names]
-    prototypes = [f"int lockstep_{call.name}({', '.join(call.arguments) or 'void'});" for call in calls]
+    prototypes = [
+        f"int {prefix}_{call.name}({', '.join(call.arguments) or 'void'});"
+        for prefix in ("lockstep", "timed")
+        for call in calls
+        if prefix == "lockstep" or call.kind in WAITS
+    ]
     # To call one of these by its name would lead back to the entry.
     poisoned = " ".join(f"MPI_{name} PMPI_{name}" for name in names)
     lines = [
@@ -181,15 +193,33 @@ def definitions(calls: Sequence[Call], declared: Set[str]) -> str:
         *("{", *finds, "    return 1;", "}"),
     ]
     for call in calls:
-        if call.kind != "own":
-            prototype = f"int lockstep_{call.name}({', '.join(call.arguments)})"
-            lines += [prototype, "{", *(f"    {line}" for line in _body(call)), "}"]
+        if call.kind not in ("own", "waiting"):
+            lines += _function("lockstep", call, _body(call))
+        if call.kind in WAITS:
+            lines += _function("timed", call, _timed(call))
     return "\n".join([*lines, ""])
 
 
 def _own(calls: Sequence[Call], declared: Set[str]) -> list[str]:
     also = [form for name in ALSO for form in (name, f"{name}_c") if f"MPI_{form}" in declared]
     return sorted({name for call in calls for name in (call.name, call.needs)} | set(also))
+
+
+def _function(prefix: str, call: Call, body: Sequence[str]) -> list[str]:
+    return [
+        f"int {prefix}_{call.name}({', '.join(call.arguments)})",
+        *("{", *(f"    {line}" for line in body), "}"),
+    ]
+
+
+def _timed(call: Call) -> list[str]:
+    """MPI's own call, whose time is noted."""
+    return [
+        "int64_t begin_ns = now_ns();",
+        f"int error = mpi.{call.name}({', '.join(call.names)});",
+        f"wait_timed({WAITS[call.kind]}, begin_ns);",
+        "return error;",
+    ]
 
 
 def _body(call: Call) -> list[str]:

@@ -104,20 +104,24 @@ static void *ours_for(void *function)
 static void begin(void *initialize)
 {
     void *ours = ours_for(initialize);
-    int (*prepare)(void *(*)(const char *)) = NULL;
+    const char *(*prepare)(void *(*)(const char *)) = NULL, *prefix;
 
     if (ours != NULL)
-        prepare = (int (*)(void *(*)(const char *)))dlsym(ours, "lockstep_begin");
+        prepare = (const char *(*)(void *(*)(const char *)))dlsym(ours, "lockstep_begin");
     if (prepare == NULL) {
         if (getenv("LOCKSTEP_NATIVE") != NULL)
             dprintf(2, "lockstep: two-phase waits are not made for this program's MPI; it waits as it is\n");
         return;
     }
-    if (!prepare(find))
+    prefix = prepare(find);
+    if (prefix == NULL)
         return;
     for (int number = 0; number < ENTRIES; number++) {
-        char name[64] = "lockstep_";
-        void *found = dlsym(ours, strcat(name, names[number]));
+        char name[64];
+        void *found;
+
+        snprintf(name, sizeof name, "%s%s", prefix, names[number]);
+        found = dlsym(ours, name);
 
         if (found != NULL)
             __atomic_store_n(&targets[number], found, __ATOMIC_RELEASE);

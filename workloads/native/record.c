@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
@@ -97,6 +98,7 @@ static void write_file(const char *folder, const char *text)
     char name[4096], made[4200];
     FILE *file;
 
+    (void)mkdir(folder, 0700); /* each node of a run has one of its own */
     snprintf(name, sizeof name, "%s/rank-%d-%d.json", folder, rank, (int)process);
     snprintf(made, sizeof made, "%s.part", name);
     file = fopen(made, "w");

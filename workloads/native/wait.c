@@ -85,6 +85,16 @@ static void note(enum kind kind, int64_t waited_ns, int64_t blocks)
     }
 }
 
+void wait_timed(enum kind kind, int64_t begin_ns)
+{
+    note(kind, now_ns() - begin_ns, 0);
+}
+
+int wait_as_mpi(void)
+{
+    return waiting.rule == SPIN;
+}
+
 /* The local rule learns from each wait in a collective operation. By the global one, the first rank of
    the node learns from the longest wait of any rank since it did so last, and all go by its estimate. */
 static void learn_from(int64_t waited_ns)
