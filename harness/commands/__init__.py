@@ -20,6 +20,7 @@ COMMANDS = {
     "trace": "write the timeline of a run for Perfetto or Chrome",
     "calibrate": "measure the machine constants that waiting rules and simulator use",
     "exec": "run any command with two-phase waits in its MPI programs",
+    "waits": "measure which way of waiting suits an MPI program that shares the processors",
     "advise": "say which policy and waiting rule suit a program on this host",
     "policies": "list scheduling policies, waiting rules and mechanisms",
     "agent": "be the agent of a node (internal: started by run on every node)",

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import secrets
 import shlex
 import signal
-import socket
-import struct
 import subprocess
-import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from coordinator.host.processes import Process
 from harness.commands import SCHEMA, Answer
+from harness.measure.rank_listener import RankListener, summed
 from harness.measure.session import Watcher
 from workloads import native
 from workloads.blocking import RULES, waiting
@@ -30,25 +26,59 @@ PASSED_ON = (
 FROM_A_PROCESS = (0, -1, -6)
 """si_code of kill, sigqueue and tgkill. A terminal's signals reach the command by themselves."""
 
-LARGEST_RECORD_BYTES = 65536
-CREDENTIALS_BYTES = socket.CMSG_SPACE(struct.calcsize("3i"))
-
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
+    rule_arguments(parser)
+    parser.add_argument("--record", type=Path, metavar="DIR", help="write a record of each rank there")
+    parser.add_argument("program", nargs=argparse.REMAINDER, metavar="-- COMMAND ...", help="what to run")
+
+
+def rule_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that say how programs wait, and which MPI is theirs."""
     add = parser.add_argument
     rules = [name for name in RULES if name != "oracle"]
     add("--blocking", choices=rules, default="global-adaptive", help="the waiting rule")
     add("--spin-switches", type=float, default=2, metavar="N", help="spin of the fixed rule")
     add("--switch-us", type=float, default=10.0, metavar="US", help="cost of a context switch")
     add("--latency-us", type=float, default=2.0, metavar="US", help="one-way message latency")
-    add("--record", type=Path, metavar="DIR", help="write a record of each rank there")
     add(
         "--mpicc",
         metavar="WRAPPER",
         help="the compiler wrapper of the programs' MPI (default: the launcher's)",
     )
-    add("program", nargs=argparse.REMAINDER, metavar="-- COMMAND ...", help="what to run")
+
+
+def command_of(options: argparse.Namespace, name: str) -> list[str]:
+    """The words of COMMAND.
+
+    Raises:
+        InputError: if there are none.
+    """
+    command: list[str] = options.program[options.program[:1] == ["--"] :]
+    if not command:
+        raise InputError("COMMAND", "", "is missing", f"write: lockstep {name} -- mpiexec -n 4 ./app")
+    return command
+
+
+def preload(
+    options: argparse.Namespace, command: Sequence[str], watcher: Watcher
+) -> tuple[native.Library, dict[str, str]]:
+    """The library that waits for the MPI of a command, and what to set to wait by the rule.
+
+    Raises:
+        InputError: if a number of the rule is out of bounds.
+        NativeError: if the library cannot be made.
+    """
+    rule = waiting(
+        options.blocking,
+        switch_us=options.switch_us,
+        latency_us=options.latency_us,
+        spin_switches=options.spin_switches,
+    )
+    mpicc = Path(options.mpicc) if options.mpicc else native.wrapper(command)
+    made = native.library(mpicc, watcher.note)
+    return made, made.environment(rule)
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
@@ -58,24 +88,14 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         InputError: if there is no such command, or a number of the rule is out of bounds.
         NativeError: if the library that waits cannot be made.
     """
-    command = options.program[options.program[:1] == ["--"] :]
-    if not command:
-        raise InputError("COMMAND", "", "is missing", "write: lockstep exec -- mpiexec -n 4 ./app")
-    rule = waiting(
-        options.blocking,
-        switch_us=options.switch_us,
-        latency_us=options.latency_us,
-        spin_switches=options.spin_switches,
-    )
-    mpicc = Path(options.mpicc) if options.mpicc else native.wrapper(command)
-    made = native.library(mpicc, watcher.note)
-    variables = made.environment(rule)
+    command = command_of(options, "exec")
+    _, variables = preload(options, command, watcher)
     if options.record is not None:
         _make(options.record)
         variables["LOCKSTEP_RECORD"] = str(options.record.resolve())
-    with _Listener() as listener:
-        status = _run(command, {**os.environ, **variables, "LOCKSTEP_LISTENER": listener.name})
-    document = _summary(listener.records)
+    with RankListener() as listener:
+        status = _run(command, {**os.environ, **variables, **listener.variables})
+    document = {"schema": SCHEMA, **summed(listener.records)}
     return Answer(document, (), status=status, notes=(_line(document),))
 
 
@@ -109,59 +129,6 @@ def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return child.returncode if child.returncode >= 0 else 128 - child.returncode
-
-
-class _Listener:
-    """Takes the records that ranks on this host send when they end.
-
-    Its socket has no place in any file system, so that nothing of it can be left behind. Every user of the
-    host can find it and send to it: what does not come from a process of ours is ignored.
-    """
-
-    def __init__(self) -> None:
-        self.name = f"lockstep-{secrets.token_hex(16)}"
-        self.records: list[dict[str, Any]] = []
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-        self._socket.bind(f"\0{self.name}")
-        self._thread = threading.Thread(target=self._take, daemon=True)
-
-    def __enter__(self) -> _Listener:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *ignored: object) -> None:
-        """Take what has been sent by now, and no more."""
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as own:
-            own.sendto(b"", f"\0{self.name}")
-        self._thread.join()
-        self._socket.close()
-
-    def _take(self) -> None:
-        while True:
-            datagram, ancillary, _, _ = self._socket.recvmsg(LARGEST_RECORD_BYTES, CREDENTIALS_BYTES)
-            sender = [struct.unpack("3i", data) for *_, data in ancillary]
-            if not sender or sender[0][1] != os.getuid():
-                continue
-            if datagram:
-                self.records.append(json.loads(datagram))
-            elif sender[0][0] == os.getpid():
-                return
-
-
-def _summary(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What the ranks have recorded, summed up."""
-    kinds = [waits for record in records for waits in record["waits"].values()]
-    blocked = sum(waits["blocked"] for waits in kinds)
-    return {
-        "schema": SCHEMA,
-        "ranks": len(records),
-        "waits": blocked + sum(waits["spun"] for waits in kinds),
-        "blocked": blocked,
-        "rechecks": sum(record["rechecks"] for record in records),
-        "cpu_s": sum(record["cpu_ns"] for record in records) / 1e9,
-        "given_back_s": sum(record["asleep_ns"] for record in records) / 1e9,
-    }
 
 
 def _line(document: Mapping[str, Any]) -> str:

@@ -1,0 +1,132 @@
+"""``lockstep waits -- COMMAND...``: which way of waiting suits a program that shares its processors."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from harness.analyse.statistics import estimate
+from harness.analyse.wait_verdict import rows, verdict
+from harness.commands import SCHEMA, Answer
+from harness.commands.exec import command_of, preload, rule_arguments
+from harness.measure.guarded_copies import Spent, run_copies
+from harness.measure.rank_listener import RankListener
+from harness.measure.session import Watcher
+from harness.measure.wait_rounds import ALONE, AS_IT_IS, TWO_PHASE, Round, Runner, WaitChoice, measure
+from harness.report import wait_table
+from workloads.bounds import within
+from workloads.native.knobs import Knob, offered
+from workloads.validation import InputError, one_of
+
+DEFAULT_RULE = {"blocking": "global-adaptive", "spin_switches": 2, "switch_us": 10.0, "latency_us": 2.0}
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of this command."""
+    add = parser.add_argument
+    add("--jobs", type=int, default=3, metavar="K", help="copies of the command at a time (1: it alone)")
+    add("--rounds", type=int, default=5, metavar="N", help="how often everything is measured")
+    add(
+        "--give-up",
+        type=float,
+        default=10.0,
+        metavar="X",
+        help="stop after X times the sum of the times alone",
+    )
+    add(
+        "--only", action="append", metavar="CHOICE", help="measure only this beside as it is; may be repeated"
+    )
+    rule_arguments(parser)
+    help_text = "what to run; {copy} in it stands for the number of the copy"
+    parser.add_argument("program", nargs=argparse.REMAINDER, metavar="-- COMMAND ...", help=help_text)
+
+
+def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
+    """Measure the command with each choice, and name the best.
+
+    Raises:
+        InputError: if an option is out of bounds, the command cannot be run, or uses another MPI.
+        LaunchError: if a copy of the command fails.
+        NativeError: if the library that waits cannot be made.
+    """
+    for name in ("--jobs", "--rounds", "--give-up"):
+        within(name, getattr(options, name.strip("-").replace("-", "_")))
+    command = command_of(options, "waits")
+    made, variables = preload(options, command, watcher)
+    there, missing = offered(made.libraries)
+    choices = [
+        WaitChoice(AS_IT_IS),
+        WaitChoice(TWO_PHASE, variables, (_exec_line(options, command),)),
+        *(WaitChoice(knob.name, knob.variables, (knob.line(), f"or: {_on_line(knob)}")) for knob in there),
+    ]
+    for name in options.only or ():
+        one_of("--only", name, [choice.name for choice in choices])
+    kept = [one for one in choices if one.name in {AS_IT_IS, *(options.only or [one.name])}]
+    run = _runner(command)
+    run(choices[0], 1, None)  # what is first read from a disk shall count for nobody
+    rounds = measure(kept, options.jobs, options.rounds, options.give_up, run, watcher)
+    document = _document(options, command, kept, missing, rounds)
+    return Answer(document, wait_table.render(document), verbatim=True)
+
+
+def _exec_line(options: argparse.Namespace, command: Sequence[str]) -> str:
+    """The command line of two-phase waits by the same rule."""
+    words = [
+        word
+        for name, default in (*DEFAULT_RULE.items(), ("mpicc", None))
+        if (value := getattr(options, name)) != default
+        for word in (f"--{name.replace('_', '-')}", str(value))
+    ]
+    return shlex.join(["lockstep", "exec", *words, "--", *command])
+
+
+def _on_line(knob: Knob) -> str:
+    return f"{knob.words()} (after the launcher's name)"
+
+
+def _runner(command: Sequence[str]) -> Runner:
+    """Runs copies of the command, and sees to it that two-phase waits are what it says."""
+
+    def run(choice: WaitChoice, copies: int, limit_s: float | None) -> Spent:
+        if choice.name != TWO_PHASE:
+            return run_copies(command, copies, choice.variables, limit_s)
+        with RankListener() as listener:
+            spent = run_copies(command, copies, {**choice.variables, **listener.variables}, limit_s)
+        if spent.wall_s is not None and not listener.records:
+            rule = "no program of the MPI whose compiler wrapper was found has run on this host"
+            raise InputError("COMMAND", shlex.join(command), rule, "name its wrapper with --mpicc")
+        return spent
+
+    return run
+
+
+def _document(
+    options: argparse.Namespace,
+    command: Sequence[str],
+    choices: Sequence[WaitChoice],
+    missing: Sequence[Knob],
+    rounds: Sequence[Round],
+) -> dict[str, Any]:
+    found = rows([choice.name for choice in choices], options.jobs, rounds)
+    by_name = {choice.name: choice for choice in choices}
+    shown = [
+        asdict(row) | {"environment": dict(by_name[row.choice].variables), "lines": by_name[row.choice].lines}
+        for row in found
+    ]
+    decided = verdict(found)
+    alone_s = [known for one in rounds if (known := one[ALONE].wall_s)]
+    return {
+        "schema": SCHEMA,
+        "command": list(command),
+        "jobs": options.jobs,
+        "give_up": options.give_up,
+        "alone_s": asdict(estimate(alone_s)),
+        "choices": shown,
+        "unavailable": [{"name": knob.name, "mpi": knob.mpi, "versions": knob.versions} for knob in missing],
+        "best": decided.best,
+        "fastest": decided.fastest,
+        "as_good": list(decided.as_good),
+    }

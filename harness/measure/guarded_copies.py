@@ -1,0 +1,96 @@
+"""Several copies of a command at once, under a guardian: nothing of them remains, whatever happens to us."""
+
+from __future__ import annotations
+
+import os
+import resource
+import select
+import shlex
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+
+from coordinator.host import guardian, launch
+from coordinator.host.rundir import RunDirectory
+from workloads.validation import InputError
+
+COPY = "{copy}"
+"""Stands in a command for the number of the copy, so that each can write to files of its own."""
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What some copies of a command took together.
+
+    Attributes:
+        wall_s: until the last had ended; None if they were stopped before.
+        cpu_s: processor time of all their processes; None if they were stopped.
+    """
+
+    wall_s: float | None
+    cpu_s: float | None
+
+
+def run_copies(
+    command: Sequence[str], copies: int, variables: Mapping[str, str], limit_s: float | None
+) -> Spent:
+    """Run copies of a command at once in our environment with these variables, and wait for them.
+
+    They run in the current directory and read nothing. After ``limit_s`` they are stopped.
+
+    Raises:
+        LaunchError: if a copy fails; the message has its status and the end of its output.
+        InputError: if the command cannot be run.
+    """
+    with guardian.guarded() as directory:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        begin = time.monotonic()
+        started = [_start(command, copy, {**os.environ, **variables}, directory) for copy in range(copies)]
+        if not _ended(started, command, directory, None if limit_s is None else begin + limit_s):
+            return Spent(None, None)
+        wall_s = time.monotonic() - begin
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return Spent(wall_s, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+
+
+def _start(
+    command: Sequence[str], copy: int, environment: Mapping[str, str], directory: RunDirectory
+) -> subprocess.Popen[bytes]:
+    argv = [word.replace(COPY, str(copy)) for word in command]
+    out, err = directory.log(f"out-{copy}"), directory.log(f"err-{copy}")
+    try:
+        process = launch.start(argv, {**environment, **directory.marks}, out, err)
+    except OSError as error:
+        rule = f"cannot be run: {error.strerror}"
+        raise InputError("COMMAND", shlex.join(command), rule, "look at its name and path") from error
+    directory.note_process(process.pid)
+    return process
+
+
+def _ended(
+    started: Sequence[subprocess.Popen[bytes]],
+    command: Sequence[str],
+    directory: RunDirectory,
+    deadline: float | None,
+) -> bool:
+    """Wait until all have ended well; returns whether they have before the deadline."""
+    with ExitStack() as stack:
+        poll, left = select.poll(), {}
+        for copy, process in enumerate(started):
+            handle = stack.enter_context(closing(launch.handle(process)))
+            poll.register(handle, select.POLLIN)
+            left[handle.fileno()] = copy
+        while left:
+            wait_ms = None if deadline is None else max(0.0, deadline - time.monotonic()) * 1e3
+            ready = poll.poll(wait_ms)
+            if not ready:
+                return False
+            for descriptor, _ in ready:
+                poll.unregister(descriptor)
+                copy = left.pop(descriptor)
+                if status := started[copy].wait():
+                    logs = directory.log(f"err-{copy}"), directory.log(f"out-{copy}")
+                    raise launch.LaunchError(f"{shlex.join(command)} {launch.failed(status, *logs)}")
+    return True

@@ -1,0 +1,72 @@
+"""What the ranks of programs with two-phase waits say when they end."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import socket
+import struct
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+LARGEST_RECORD_BYTES = 65536
+CREDENTIALS_BYTES = socket.CMSG_SPACE(struct.calcsize("3i"))
+
+
+class RankListener:
+    """Takes the records that ranks on this host send when they end.
+
+    Its socket has no place in any file system, so that nothing of it can be left behind. Every user of the
+    host can find it and send to it: what does not come from a process of ours is ignored.
+    """
+
+    def __init__(self) -> None:
+        self.records: list[dict[str, Any]] = []
+        self._name = f"lockstep-{secrets.token_hex(16)}"
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        self._socket.bind(f"\0{self._name}")
+        self._thread = threading.Thread(target=self._take, daemon=True)
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """What to set so that ranks find it."""
+        return {"LOCKSTEP_LISTENER": self._name}
+
+    def __enter__(self) -> RankListener:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *ignored: object) -> None:
+        """Take what has been sent by now, and no more."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as own:
+            own.sendto(b"", f"\0{self._name}")
+        self._thread.join()
+        self._socket.close()
+
+    def _take(self) -> None:
+        while True:
+            datagram, ancillary, _, _ = self._socket.recvmsg(LARGEST_RECORD_BYTES, CREDENTIALS_BYTES)
+            sender = [struct.unpack("3i", data) for *_, data in ancillary]
+            if not sender or sender[0][1] != os.getuid():
+                continue
+            if datagram:
+                self.records.append(json.loads(datagram))
+            elif sender[0][0] == os.getpid():
+                return
+
+
+def summed(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The records of ranks, summed up: ranks, waits, and processor time."""
+    kinds = [waits for record in records for waits in record["waits"].values()]
+    blocked = sum(waits["blocked"] for waits in kinds)
+    return {
+        "ranks": len(records),
+        "waits": blocked + sum(waits["spun"] for waits in kinds),
+        "blocked": blocked,
+        "rechecks": sum(record["rechecks"] for record in records),
+        "cpu_s": sum(record["cpu_ns"] for record in records) / 1e9,
+        "given_back_s": sum(record["asleep_ns"] for record in records) / 1e9,
+    }
