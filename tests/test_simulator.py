@@ -295,11 +295,20 @@ def copied(tmp_path):
 def test_a_changed_waiting_rule_is_compiled_anew(copied):
     root, change = copied
     (root / "kernel.py").write_text(KERNEL)
-    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(root), "NUMBA_CACHE_DIR": str(root / "cache")}
+    environment = {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": str(root),
+        "NUMBA_CACHE_DIR": str(root / "cache"),
+    }
 
     def spin_ns_and_hits():
         done = subprocess.run(
-            [sys.executable, "kernel.py"], cwd=root, env=environment, capture_output=True, text=True, check=True
+            [sys.executable, "kernel.py"],
+            cwd=root,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
         )
         return [int(word) for word in done.stdout.split()]
 
