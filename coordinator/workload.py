@@ -58,6 +58,8 @@ class Workload:
         latency_us: one-way message latency that the waiting rules go by.
         local: "other" or "rr", the local scheduler's class of the ranks.
         mechanism: "signals", "freezer", "realtime", or "auto".
+        bind: whether each rank is kept on the processor that the policy gives it; else it may be on all of
+            its node's.
         seed: seed of the experiment.
         repeat: number of the repetition; seed, repeat and job number fix the compute times.
         unit_ns: calibrated cost of a step through the working set, 0 without one.
@@ -79,6 +81,7 @@ class Workload:
     latency_us: float = 2.0
     local: str = "other"
     mechanism: str = "auto"
+    bind: bool = True
     seed: int = 0
     repeat: int = 0
     unit_ns: float = 0.0

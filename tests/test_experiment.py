@@ -64,6 +64,7 @@ def test_defaults_are_filled_in(write):
         "spin_switches": 2,
         "local": "other",
         "mechanism": "auto",
+        "bind": True,
     }
     assert implicit.blocking == "global-adaptive"
 
@@ -269,6 +270,14 @@ def test_a_binary_file_is_refused(tmp_path):
 def test_a_quick_table_is_checked(write):
     error = refused(write(SMALL + "[quick]\nrepeats = 0\n"), quick=True)
     assert "[quick] repeats = 0" in str(error)
+
+
+def test_the_digest_of_an_experiment_is_what_it_was_before_schedulers_could_leave_processes_unbound():
+    settings = ["processors=2"]
+    digest = "6be36b6272947dc4568de2cb94af17cbc2c28cfb89bd85da3407c23793e13fa4"
+    assert load("three-jobs", settings=settings).digest == digest
+    assert load("three-jobs", settings=[*settings, "schedulers.0.bind=true"]).digest == digest
+    assert load("three-jobs", settings=[*settings, "schedulers.0.bind=false"]).digest != digest
 
 
 def test_the_digest_ignores_notation_name_and_repeats_and_nothing_else(write):

@@ -7,7 +7,7 @@ from coordinator import policies
 from harness.predict.process_level import machine_like
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.processes.simulate import simulate
-from harness.spec.experiment import scheduler_of
+from harness.spec.scheduler import scheduler_of
 from workloads.program import Program
 from workloads.validation import InputError
 

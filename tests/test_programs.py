@@ -118,6 +118,18 @@ def test_without_a_compiler_nothing_is_started_and_the_remedy_is_told(
         run([ParallelJob(0, Command(("true",), 2, waits="two-phase"))], "none")
 
 
+@pytest.mark.parametrize("bind", [True, False])
+def test_ranks_are_bound_or_stay_where_the_kernel_puts_them(bind: bool) -> None:
+    text = "import os; print(*sorted(os.sched_getaffinity(0)))"
+    jobs = [job(number, text, 1) for number in range(2)]
+    asked = Workload(tuple(jobs), policies.create("none", {}), workload().processors, bind=bind, timeout_s=60)
+    result = run_workload(asked)
+    assert result.failure == ""
+    both = " ".join(map(str, asked.processors))
+    meant = [rank["processor"] for rank in result.ranks]
+    assert [one.output for one in result.jobs] == [f"{core if bind else both}\n" for core in meant]
+
+
 def test_children_of_a_program_are_held_with_it() -> None:
     """Two programs that fork share each processor in turn, and no child runs out of its turn."""
     result = run([job(0, CHILDREN, 1), job(1, CHILDREN, 1)], "gang", quantum_ms=20)

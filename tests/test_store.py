@@ -54,6 +54,15 @@ def test_what_is_stored_comes_back(records, tmp_path):
         ]
 
 
+def test_runs_stored_before_a_key_was_there_have_its_default(records, tmp_path):
+    table = {key: value for key, value in records[0].scheduler.items() if key != "bind"}
+    with Store(tmp_path / "results") as opened:
+        number = opened.add_run(dataclasses.replace(records[0], scheduler=table))
+        assert "bind" in records[0].scheduler and "bind" not in table
+        assert opened.run(number).scheduler == records[0].scheduler
+        assert opened.frames().runs.scheduler.iloc[-1] == records[0].scheduler
+
+
 def test_runs_are_found_by_digest_and_number(records, tmp_path):
     with Store(tmp_path / "results") as opened:
         assert opened.runs("another") == []

@@ -19,6 +19,10 @@ AGENT_S = 30.0
 """How long to wait for the agent of this node to come up."""
 
 
+ANYWHERE = -1
+"""A core: where the rank is."""
+
+
 class AgentLine:
     """One JSON object a line, both ways.
 
@@ -37,7 +41,7 @@ class AgentLine:
         self._socket.sendall(json.dumps({"type": kind, **values}).encode() + b"\n")
 
     def begin(self) -> int | None:
-        """Say that all is ready, sleep until the start, and begin on its core; returns the core.
+        """Say that all is ready, sleep until the start, and begin on its cores; returns the one meant for it.
 
         None if the workload is over and this job has not begun.
         """
@@ -46,7 +50,7 @@ class AgentLine:
         if message["type"] == "leave":
             return None
         core: int = message["processor"]
-        os.sched_setaffinity(0, {core})
+        os.sched_setaffinity(0, message["cores"])
         time.sleep(max(0.0, (message["at_ns"] - time.monotonic_ns()) / 1e9))
         return core
 

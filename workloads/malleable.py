@@ -15,6 +15,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from workloads.agent import ANYWHERE
 from workloads.blocking import FIXED, Waiting
 from workloads.execute import Execution
 from workloads.messaging import ROOT, Messenger, members
@@ -23,9 +24,6 @@ from workloads.recorder import Recorder
 
 SLEEPING = Waiting(FIXED, 0, 0, 0, 0)
 """Parked ranks block at once."""
-
-ANYWHERE = -1
-"""For a core: where the rank is."""
 
 Wish = Callable[[], Sequence[int] | None]
 """The cores that the agent wants the job to have, one for each active rank, if that has changed."""

@@ -92,6 +92,7 @@ class Nodes:
                 keys=node.keys,
                 mechanism=mechanism,
                 local=workload.local,
+                bind=workload.bind,
                 same_clock=not self._remote,
                 lease_s=workload.lease_s,
             )

@@ -37,6 +37,7 @@ from coordinator.wire.agent_config import Setup
 from coordinator.wire.line_format import LineError
 from coordinator.wire.protocol import TO_AGENT, TO_DRIVER
 from coordinator.wire.zmq_transport import Line
+from workloads.agent import ANYWHERE
 
 REPORT_SWITCHES = 256
 """Switches per report: reporting each would wake the driver in the middle of the slots."""
@@ -57,6 +58,7 @@ class Agent:
         self._told: list[protocol.Present | protocol.Finished | protocol.Gone] = []
         self._dropped = 0
         self._claim: ProcessorClaim | None = None
+        self._cores: tuple[int, ...] = ()
         self._over = False
         self._linger_s = 1.0
         self._stopped, self._looks = Stopped(), 0
@@ -201,7 +203,8 @@ class Agent:
                 self._start(message)
             case protocol.Resize(job, cores):
                 if root := self._roster.find(job, 0):
-                    self._roster.send(root, protocol.RankResize(cores))
+                    stays = (ANYWHERE,) * len(cores)
+                    self._roster.send(root, protocol.RankResize(cores if self._setup.bind else stays))
             case protocol.ClaimCores(cores):
                 self._on_claim(cores)
             case protocol.Discard(job):
@@ -223,6 +226,7 @@ class Agent:
             self._roster.send(peer, protocol.RankLeave())
 
     def _on_claim(self, cores: tuple[int, ...]) -> None:
+        self._cores = cores
         if self._claim is None:
             self._claim = ProcessorClaim(self._directory.run, cores)
             self._tell_of_others()
@@ -246,7 +250,8 @@ class Agent:
             if self._setup.local == "rr":
                 mechanisms.set_class(peer.process, "rr")
             at_ns = self._clock.local_ns(start.at_ns)
-            self._roster.send(peer, protocol.RankStart(at_ns, core))
+            cores = (core,) if self._setup.bind else self._cores
+            self._roster.send(peer, protocol.RankStart(at_ns, core, cores))
 
     # The guardian.
 

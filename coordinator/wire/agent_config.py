@@ -38,6 +38,7 @@ class Setup:
         keys: the node's own.
         mechanism: its name; None if the policy stops nothing.
         local: "other" or "rr", the class of the ranks under the local scheduler.
+        bind: whether each rank is kept on one core; else it may be on all that the run has here.
         same_clock: whether the node is the driver's own, so that their clocks are one.
         lease_s: how long the agent goes on without the driver.
         driver: descriptor of a handle on the driver (a pidfd), inherited from it; None on other hosts.
@@ -49,6 +50,7 @@ class Setup:
     keys: Keys
     mechanism: str | None
     local: str = "other"
+    bind: bool = True
     same_clock: bool = True
     lease_s: float = LEASE_S
     driver: int | None = None

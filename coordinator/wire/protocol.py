@@ -247,15 +247,16 @@ class RankBecoming:
 
 @dataclass(frozen=True)
 class RankStart:
-    """Bind to core ``processor`` and begin at ``at_ns``."""
+    """Bind to ``cores``, of which the policy means ``processor``, and begin at ``at_ns``."""
 
     at_ns: int
     processor: int
+    cores: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class RankResize:
-    """To rank 0 of a malleable job: go on with one active rank on each of ``cores``."""
+    """To rank 0 of a malleable job: go on with one active rank on each of ``cores``, or ANYWHERE."""
 
     cores: tuple[int, ...]
 

@@ -13,8 +13,9 @@ from harness.analyse import summary
 from harness.analyse.rows import Row
 from harness.measure.calibrate import Constants
 from harness.predict.pool import Progress
-from harness.spec.experiment import Cell, Experiment, scheduler_of
+from harness.spec.experiment import Cell, Experiment
 from harness.spec.jobs import JobGroup
+from harness.spec.scheduler import scheduler_of
 from workloads.bounds import fits
 from workloads.program import Program
 from workloads.validation import InputError

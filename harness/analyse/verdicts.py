@@ -37,11 +37,8 @@ def verdict(row: Row, records: Sequence[RunRecord], tolerance: float) -> Verdict
     if difference := _difference(row, records):
         field, one, other = difference
         return Verdict(NOT_COMPARABLE, f"{field}: {one!r} and {other!r}")
-    if row.scheduler.get("policy") == "slurm-gang":
-        return Verdict(NOT_COMPARABLE, "simulated: what Slurm takes to start and to switch jobs is not known")
-    for job in row.jobs:
-        if row.simulated is None and not simulable(rebuilt(job.program)):
-            return Verdict(NOT_COMPARABLE, f"simulated: {program_name(job.program)} is not simulated")
+    if why := _unknown(row):
+        return Verdict(NOT_COMPARABLE, f"simulated: {why}")
     for side in ("measured", "simulated"):
         if row.median(side) is None:
             return Verdict(NOT_COMPARABLE, f"{side}: no run succeeded")
@@ -49,6 +46,18 @@ def verdict(row: Row, records: Sequence[RunRecord], tolerance: float) -> Verdict
     if row.measured.workload_slowdown.ci95 is None:
         return Verdict(NOT_SIGNIFICANT, "one repeat has no interval: 1 more repeat at least", more_repeats=1)
     return _judged(row.measured.workload_slowdown, row.simulated.workload_slowdown, tolerance)
+
+
+def _unknown(row: Row) -> str:
+    """Why the simulator cannot carry out a row; empty if it can."""
+    if row.scheduler.get("policy") == "slurm-gang":
+        return "what Slurm takes to start and to switch jobs is not known"
+    if not row.scheduler.get("bind", True):
+        return "processes that are not bound are not simulated"
+    for job in row.jobs if row.simulated is None else ():
+        if not simulable(rebuilt(job.program)):
+            return f"{program_name(job.program)} is not simulated"
+    return ""
 
 
 def judged(found: ResultsDocument, records: Sequence[RunRecord], tolerance: float) -> ResultsDocument:

@@ -118,6 +118,7 @@ class Measured:
             latency_us=self.constants.latency_us,
             local=scheduler.local,
             mechanism=scheduler.mechanism,
+            bind=scheduler.bind,
             seed=experiment.seed,
             repeat=task.repeat,
             unit_ns=self.constants.unit_ns(jobs.working_sets(task.jobs)),

@@ -15,8 +15,9 @@ from typing import Any, Protocol
 
 from coordinator.policies import create
 from coordinator.workload import ParallelJob
-from harness.spec.experiment import Cell, Experiment, Scheduler
+from harness.spec.experiment import Cell, Experiment
 from harness.spec.naming import scheduler_name
+from harness.spec.scheduler import Scheduler
 from harness.store import records
 from harness.store.records import COUNTERPARTS, DEDICATED, POLICY, SIMULATED, SIMULATED_DEDICATED, RunRecord
 from workloads.validation import InputError

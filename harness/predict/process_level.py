@@ -25,8 +25,9 @@ from harness.simulator.processes.machine import SimulatedMachine
 from harness.simulator.processes.model import SWITCHING
 from harness.simulator.processes.outcome import JobOutcome, Outcome, WaitCounts
 from harness.simulator.processes.simulate import simulate
-from harness.spec.experiment import Experiment, Scheduler
+from harness.spec.experiment import Experiment
 from harness.spec.jobs import alone_s, described
+from harness.spec.scheduler import Scheduler
 from harness.store.records import JobRecord, RunRecord
 from workloads import timeline as timelines
 from workloads.validation import InputError
@@ -153,7 +154,10 @@ class Simulated:
     timeline: bool = False
 
     def refusal(self, task: Task) -> InputError | None:
-        """Commands and malleable programs are not simulated."""
+        """Commands, malleable programs and processes that are not bound are not simulated."""
+        if not task.scheduler.bind:
+            rule = "the simulator keeps every process on its processor"
+            return InputError("schedulers.bind", False, rule, "leave bind out, or use lockstep run")
         try:
             self.host(task).machine(task.scheduler)
             for job in task.jobs:

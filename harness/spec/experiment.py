@@ -19,71 +19,21 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from coordinator import policies
-from coordinator.host import mechanisms
-from coordinator.policies import Policy
-from coordinator.policies.slurm_gang import SlurmGang
 from coordinator.workload import LEASE_S, Node, ParallelJob
 from harness.spec import experiment_source, hosts, overrides, submission
 from harness.spec.experiment_source import Document
 from harness.spec.jobs import JobGroup, job_group
 from harness.spec.machine import machine_values
-from harness.spec.table_checks import as_table, each, field_names, known_keys, tables
-from workloads import blocking
+from harness.spec.scheduler import Scheduler, schedulers_of
+from harness.spec.table_checks import as_table, field_names, known_keys, tables
 from workloads.bounds import ALONE_S, CELLS, JOBS, RANKS, RUNS, fits, within
 from workloads.machine import KEYS as MACHINE_KEYS
 from workloads.program import Program
-from workloads.validation import LONGEST, InputError, one_of
+from workloads.validation import LONGEST, InputError
 
-SHARED = ("blocking", "spin_switches", "local", "mechanism")
-"""Keys of every [[schedulers]] table, whatever its policy."""
-
-LOCAL_CLASSES = ("other", "rr")
 QUICK_REPEATS = 2
 QUICK_SHARE = 0.25
 """The most repeats under --quick, and its share of dedicated_s, where the file has no [quick] table."""
-
-
-@dataclass(frozen=True)
-class Scheduler:
-    """A policy with its waiting rule and its local scheduler.
-
-    Attributes:
-        name: of the policy.
-        policy: with its parameters.
-        blocking: the waiting rule of all ranks.
-        spin_switches: spin of the fixed rule, in context switches.
-        local: class of the local scheduler, "other" or "rr".
-        mechanism: the way to stop and continue processes, if the policy needs one.
-    """
-
-    name: str
-    policy: Policy
-    blocking: str = "spin"
-    spin_switches: float = 2
-    local: str = "other"
-    mechanism: str = "auto"
-
-    def __post_init__(self) -> None:
-        one_of("blocking", self.blocking, blocking.RULES)
-        within("schedulers.spin_switches", self.spin_switches)
-        one_of("local", self.local, LOCAL_CLASSES)
-        one_of("mechanism", self.mechanism, ("auto", *mechanisms.known()))
-        if self.mechanism == "realtime" and self.local == "rr":
-            rule = "the realtime mechanism sets the scheduling class itself"
-            raise InputError("local", self.local, rule, "leave local out, or choose another mechanism")
-
-    @property
-    def of_slurm(self) -> bool:
-        """Whether Slurm's controller does the scheduling."""
-        return isinstance(self.policy, SlurmGang)
-
-    @property
-    def table(self) -> dict[str, Any]:
-        """The keys of the [[schedulers]] table with every default filled in."""
-        options = {key: getattr(self.policy, key) for key in policies.parameters(self.name)}
-        shared = {key: getattr(self, key) for key in SHARED}
-        return {"policy": self.name} | options | shared
 
 
 @dataclass(frozen=True)
@@ -143,7 +93,7 @@ class Experiment:
         content = {
             "processors": self.processors,
             "seed": self.seed,
-            "schedulers": [scheduler.table for scheduler in self.schedulers],
+            "schedulers": [scheduler.identity for scheduler in self.schedulers],
             "cells": [
                 [[dataclasses.asdict(group) for group in cell.groups], cell.machine] for cell in self.cells
             ],
@@ -230,7 +180,7 @@ def _experiment(data: Mapping[str, Any], file: Path, here: bool) -> Experiment:
     cells = _cells(data, file.parent)
     nodes = hosts.parse(data.get("hosts", []))
     processors = _processors(data.get("processors", 0), here, nodes)
-    schedulers = _schedulers(data.get("schedulers", []), here)
+    schedulers = schedulers_of(data.get("schedulers", []), here)
     for cell in cells:
         _check_sizes(cell, processors, schedulers)
     runs = data.get("repeats", 5) * len(cells) * len(schedulers)
@@ -287,52 +237,6 @@ def _check_sizes(cell: Cell, processors: int, schedulers: Sequence[Scheduler]) -
             fits(f"jobs[{index}].{what}", group.program.processes, processors, under=strict[0])
         except InputError as error:
             raise _swept(error, cell.settings) from None
-
-
-def _schedulers(tables: Any, here: bool) -> tuple[Scheduler, ...]:
-    made = each(tables, "schedulers", 'policy = "gang"', _here if here else scheduler_of)
-    for index, scheduler in enumerate(made):
-        if (first := made.index(scheduler)) < index:
-            rule = f"is the same as schedulers[{first}]"
-            remedy = "remove one; repeats = N measures more often"
-            raise InputError(f"schedulers[{index}]", tables[index], rule, remedy)
-    return made
-
-
-def _here(table: Mapping[str, Any]) -> Scheduler:
-    """The scheduler of a table, if this host has its mechanism and its scheduling class."""
-    scheduler = scheduler_of(table)
-    mechanisms.check_local(scheduler.local)
-    if scheduler.policy.needs_mechanism:
-        mechanisms.choose(scheduler.mechanism)
-    return scheduler
-
-
-def scheduler_of(table: Mapping[str, Any]) -> Scheduler:
-    """The scheduler that a [[schedulers]] table describes.
-
-    Raises:
-        InputError: for unknown keys and values that do not fit.
-    """
-    policy = policy_of(table, SHARED)
-    values = {key: table[key] for key in SHARED if key in table}
-    if table["policy"] == "implicit":
-        values.setdefault("blocking", "global-adaptive")
-    return Scheduler(table["policy"], policy, **values)
-
-
-def policy_of(table: Mapping[str, Any], others: Sequence[str] = ()) -> Policy:
-    """The policy of a [[schedulers]] table, whose keys are its parameters and ``others``.
-
-    Raises:
-        InputError: for unknown keys and values that do not fit.
-    """
-    if "policy" not in table:
-        remedy = "give one of " + ", ".join(policies.known())
-        raise InputError("policy", None, "every [[schedulers]] table needs a policy", remedy)
-    name = table["policy"]
-    known_keys(table, ("policy", *others, *policies.parameters(name)), "")
-    return policies.create(name, {key: table[key] for key in table if key not in ("policy", *others)})
 
 
 def _cells(data: Mapping[str, Any], folder: Path) -> tuple[Cell, ...]:

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from coordinator.policies import Policy
-from harness.spec.experiment import experiment_name, policy_of
+from harness.spec.experiment import experiment_name
 from harness.spec.experiment_source import Document
+from harness.spec.scheduler import policy_of
 from harness.spec.table_checks import as_table, build, each, known_keys
 from workloads.bounds import within
 from workloads.machine import ARRIVALS, TAU_S

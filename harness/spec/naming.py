@@ -13,7 +13,7 @@ def scheduler_name(table: Mapping[str, Any]) -> str:
 
 
 def policy_name(table: Mapping[str, Any]) -> str:
-    """The policy of a [[schedulers]] table, with its quantum and its local class."""
+    """The policy of a [[schedulers]] table, with its quantum, its local class, and whether it binds."""
     name = str(table["policy"])
     if "quantum_ms" in table:
         name += f" {table['quantum_ms']:g} ms"
@@ -21,7 +21,9 @@ def policy_name(table: Mapping[str, Any]) -> str:
         name += ", srun waits"
     if table["mechanism"] != "auto":
         name += f" {table['mechanism']}"
-    return name if table["local"] == "other" else f"{name}, {table['local']}"
+    if table["local"] != "other":
+        name += f", {table['local']}"
+    return name if table.get("bind", True) else f"{name}, unbound"
 
 
 def waiting_name(table: Mapping[str, Any]) -> str:

@@ -6,8 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harness.spec.experiment import Cell, Experiment, scheduler_of
+from harness.spec.experiment import Cell, Experiment
 from harness.spec.jobs import JobGroup, rebuilt
+from harness.spec.scheduler import scheduler_of
 from harness.store.records import POLICY, SIMULATED, RunRecord
 from workloads.blocking import RULES
 from workloads.validation import InputError

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from coordinator.workload import Switch
+from harness.spec.scheduler import ADDED
 from harness.store.records import JobRecord, RunRecord
 from harness.store.schema import JSON_COLUMNS, TABLES
 from workloads.validation import InputError, LockstepError
@@ -99,6 +100,10 @@ def decoded(table: str, row: sqlite3.Row) -> dict[str, Any]:
             raise ValueError(f"{table}.{name} holds {_short(value)}")
         if name in JSON_COLUMNS:
             values[name] = _parsed(table, name, value)
+    if table == "runs":
+        values["scheduler"] = values["scheduler"] | {
+            key: default for key, default in ADDED.items() if key not in values["scheduler"]
+        }
     return values
 
 

@@ -1,0 +1,128 @@
+"""The [[schedulers]] tables of an experiment: a policy each, with its waiting rule and local scheduler."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from coordinator import policies
+from coordinator.host import mechanisms
+from coordinator.policies import Policy
+from coordinator.policies.slurm_gang import SlurmGang
+from harness.spec.table_checks import each, known_keys
+from workloads import blocking
+from workloads.bounds import within
+from workloads.validation import InputError, flag, one_of
+
+SHARED = ("blocking", "spin_switches", "local", "mechanism", "bind")
+"""Keys of every [[schedulers]] table, whatever its policy."""
+
+ADDED = {"bind": True}
+"""Shared keys that came after records had been stored without them, and the values that those stand for."""
+
+LOCAL_CLASSES = ("other", "rr")
+
+
+@dataclass(frozen=True)
+class Scheduler:
+    """A policy with its waiting rule and its local scheduler.
+
+    Attributes:
+        name: of the policy.
+        policy: with its parameters.
+        blocking: the waiting rule of all ranks.
+        spin_switches: spin of the fixed rule, in context switches.
+        local: class of the local scheduler, "other" or "rr".
+        mechanism: the way to stop and continue processes, if the policy needs one.
+        bind: whether each process is kept on the processor that the policy gives it; else it stays where the
+            kernel puts it, among the processors of the experiment.
+    """
+
+    name: str
+    policy: Policy
+    blocking: str = "spin"
+    spin_switches: float = 2
+    local: str = "other"
+    mechanism: str = "auto"
+    bind: bool = True
+
+    def __post_init__(self) -> None:
+        one_of("blocking", self.blocking, blocking.RULES)
+        within("schedulers.spin_switches", self.spin_switches)
+        one_of("local", self.local, LOCAL_CLASSES)
+        one_of("mechanism", self.mechanism, ("auto", *mechanisms.known()))
+        if self.mechanism == "realtime" and self.local == "rr":
+            rule = "the realtime mechanism sets the scheduling class itself"
+            raise InputError("local", self.local, rule, "leave local out, or choose another mechanism")
+        flag("bind", self.bind)
+        if self.of_slurm and not self.bind:
+            raise InputError("bind", self.bind, "jobs of Slurm's bind their processes", "leave bind out")
+
+    @property
+    def of_slurm(self) -> bool:
+        """Whether Slurm's controller does the scheduling."""
+        return isinstance(self.policy, SlurmGang)
+
+    @property
+    def table(self) -> dict[str, Any]:
+        """The keys of the [[schedulers]] table with every default filled in."""
+        options = {key: getattr(self.policy, key) for key in policies.parameters(self.name)}
+        shared = {key: getattr(self, key) for key in SHARED}
+        return {"policy": self.name} | options | shared
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What tells it from others: its table without the keys of ADDED that have their defaults."""
+        return {key: value for key, value in self.table.items() if (key, value) not in ADDED.items()}
+
+
+def schedulers_of(tables: Any, here: bool) -> tuple[Scheduler, ...]:
+    """The schedulers that the [[schedulers]] tables describe, no two alike.
+
+    Raises:
+        InputError: below ``schedulers``, for whatever is wrong; ``here``: for what this host lacks, too.
+    """
+    made = each(tables, "schedulers", 'policy = "gang"', _here if here else scheduler_of)
+    for index, scheduler in enumerate(made):
+        if (first := made.index(scheduler)) < index:
+            rule = f"is the same as schedulers[{first}]"
+            remedy = "remove one; repeats = N measures more often"
+            raise InputError(f"schedulers[{index}]", tables[index], rule, remedy)
+    return made
+
+
+def _here(table: Mapping[str, Any]) -> Scheduler:
+    """The scheduler of a table, if this host has its mechanism and its scheduling class."""
+    scheduler = scheduler_of(table)
+    mechanisms.check_local(scheduler.local)
+    if scheduler.policy.needs_mechanism:
+        mechanisms.choose(scheduler.mechanism)
+    return scheduler
+
+
+def scheduler_of(table: Mapping[str, Any]) -> Scheduler:
+    """The scheduler that a [[schedulers]] table describes.
+
+    Raises:
+        InputError: for unknown keys and values that do not fit.
+    """
+    policy = policy_of(table, SHARED)
+    values = {key: table[key] for key in SHARED if key in table}
+    if table["policy"] == "implicit":
+        values.setdefault("blocking", "global-adaptive")
+    return Scheduler(table["policy"], policy, **values)
+
+
+def policy_of(table: Mapping[str, Any], others: Sequence[str] = ()) -> Policy:
+    """The policy of a [[schedulers]] table, whose keys are its parameters and ``others``.
+
+    Raises:
+        InputError: for unknown keys and values that do not fit.
+    """
+    if "policy" not in table:
+        remedy = "give one of " + ", ".join(policies.known())
+        raise InputError("policy", None, "every [[schedulers]] table needs a policy", remedy)
+    name = table["policy"]
+    known_keys(table, ("policy", *others, *policies.parameters(name)), "")
+    return policies.create(name, {key: table[key] for key in table if key not in ("policy", *others)})
