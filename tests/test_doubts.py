@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.analyse.caveats import of_calibration
+from harness.analyse.caveats import of_calibration, of_waits
 from harness.store.conditions import Moment
 from harness.store.records import Calibration
 
@@ -44,3 +44,11 @@ def test_nothing_is_said_of_a_calm_host():
 def test_each_disturbance_is_told_with_its_number(before, after, more, said):
     (doubt,) = of_calibration(before, after, [*STEADY, *more])
     assert said in doubt
+
+
+def test_programs_of_others_are_told_where_our_own_time_is_known():
+    ours = moment(LATER, own_s=7.8)
+    assert of_waits(CALM, ours, complete=True) == []
+    (doubt,) = of_waits(CALM, LATER, complete=True)
+    assert "other programs took 80% of" in doubt
+    assert of_waits(CALM, LATER, complete=False) == []

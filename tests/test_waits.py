@@ -17,6 +17,7 @@ from runs import eventually, running
 from test_preload import PROGRAMS, launcher
 
 from coordinator.host.launch import LaunchError
+from coordinator.host.processes import children
 from harness import cli
 from harness.analyse import wait_verdict
 from harness.commands import waits
@@ -244,6 +245,7 @@ def program(tmp_path):
 def test_copies_run_at_once_each_with_its_number_and_without_leftovers(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     monkeypatch.chdir(tmp_path)
+    before = set(children(os.getpid()))
     os.mkfifo("meet")
     meet = "case {copy} in 0) echo > meet;; 1) read x < meet;; esac; env > {copy}"
     spent = run_copies(["sh", "-c", meet], 2, {"KNOB": "1"}, None)
@@ -252,6 +254,7 @@ def test_copies_run_at_once_each_with_its_number_and_without_leftovers(tmp_path,
     with pytest.raises(LaunchError, match=r"(?s)status 7.*for a reason"):
         run_copies(["sh", "-c", "echo for a reason >&2; test {copy} = 0 || exit 7; sleep 1000"], 2, {}, None)
     assert run_copies(["sleep", "1000"], 2, {}, 0.01) == Spent(None, None)
+    assert set(children(os.getpid())) <= before, "not all have been waited for"
     assert not list(tmp_path.glob("lockstep-*"))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from harness.analyse.rows import Row
 from harness.analyse.statistics import estimate
-from harness.store.conditions import Moment
+from harness.store.conditions import Moment, of_run
 from harness.store.records import DEDICATED, Calibration, RunRecord, quantile
 
 STEAL = 0.01
@@ -31,12 +31,7 @@ def doubts(rows: Sequence[Row], records: Sequence[RunRecord]) -> list[str]:
 
 def of_calibration(before: Moment, after: Moment, found: Iterable[Calibration]) -> list[str]:
     """Disturbances of a calibration made between two moments, with remedies."""
-    said = []
-    steal = (after.steal_s - before.steal_s) / max(after.total_s - before.total_s, 1e-9)
-    if steal > STEAL:
-        said.append(f"the hypervisor took {steal:.1%} of the processors' time: repeat on a quieter host")
-    if before.load > LOAD:
-        said.append(f"other load at the start: a load average of {before.load:.1f}; repeat on an idle host")
+    said = _host(before, after)
     samples: dict[str, list[float]] = {}
     for one in found:
         samples.setdefault(one.quantity, []).extend(one.samples)
@@ -54,6 +49,26 @@ def of_calibration(before: Moment, after: Moment, found: Iterable[Calibration]) 
             f"a tenth of the samples is {SPREAD} times the median or more: {', '.join(unsteady)}; "
             "the medians stand, on an idle host the tails will be shorter"
         )
+    return said
+
+
+def of_waits(before: Moment, after: Moment, *, complete: bool) -> list[str]:
+    """Disturbances of programs that ran between two moments, with remedies.
+
+    Unless all of them ran to their end (``complete``), their processor time is not known from that of others.
+    """
+    others = (of_run({}, before, after)["others"] or 0.0) if complete else 0.0
+    took = f"other programs took {others:.0%} of the processors' time: end them, and repeat"
+    return [*_host(before, after), *([took] if others > OTHERS else [])]
+
+
+def _host(before: Moment, after: Moment) -> list[str]:
+    said = []
+    steal = (after.steal_s - before.steal_s) / max(after.total_s - before.total_s, 1e-9)
+    if steal > STEAL:
+        said.append(f"the hypervisor took {steal:.1%} of the processors' time: repeat on a quieter host")
+    if before.load > LOAD:
+        said.append(f"other load at the start: a load average of {before.load:.1f}; repeat on an idle host")
     first_mhz, last_mhz = before.frequency_mhz, after.frequency_mhz
     if first_mhz and last_mhz and max(first_mhz, last_mhz) > (1 + FREQUENCY) * min(first_mhz, last_mhz):
         said.append(

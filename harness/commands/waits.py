@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from harness.analyse.caveats import of_waits
 from harness.analyse.statistics import estimate
 from harness.analyse.wait_verdict import rows, verdict
 from harness.commands import SCHEMA, Answer
@@ -17,6 +18,8 @@ from harness.measure.rank_listener import RankListener
 from harness.measure.session import Watcher
 from harness.measure.wait_rounds import ALONE, AS_IT_IS, TWO_PHASE, Round, Runner, WaitChoice, measure
 from harness.report import wait_table
+from harness.spec.experiment import usable_processors
+from harness.store.conditions import Moment
 from workloads.bounds import within
 from workloads.native.knobs import Knob, offered
 from workloads.validation import InputError, one_of
@@ -67,8 +70,11 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     kept = [one for one in choices if one.name in {AS_IT_IS, *(options.only or [one.name])}]
     run = _runner(command)
     run(choices[0], 1, None)  # what is first read from a disk shall count for nobody
+    before = Moment.now(usable_processors())
     rounds = measure(kept, options.jobs, options.rounds, options.give_up, run, watcher)
-    document = _document(options, command, kept, missing, rounds)
+    complete = all(spent.wall_s is not None for one in rounds for spent in one.values())
+    doubts = of_waits(before, Moment.now(usable_processors()), complete=complete)
+    document = _document(options, command, kept, missing, rounds) | {"doubts": doubts}
     return Answer(document, wait_table.render(document), verbatim=True)
 
 

@@ -13,6 +13,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
 from coordinator.host import guardian, launch
+from coordinator.host.processes import STUBBORN_S
 from coordinator.host.rundir import RunDirectory
 from workloads.validation import InputError
 
@@ -44,15 +45,23 @@ def run_copies(
         LaunchError: if a copy fails; the message has its status and the end of its output.
         InputError: if the command cannot be run.
     """
-    with guardian.guarded() as directory:
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        begin = time.monotonic()
-        started = [_start(command, copy, {**os.environ, **variables}, directory) for copy in range(copies)]
-        if not _ended(started, command, directory, None if limit_s is None else begin + limit_s):
-            return Spent(None, None)
-        wall_s = time.monotonic() - begin
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return Spent(wall_s, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    started: list[subprocess.Popen[bytes]] = []
+    try:
+        with guardian.guarded() as directory:
+            cpu_s, begin = _children_s(), time.monotonic()
+            for copy in range(copies):
+                started.append(_start(command, copy, {**os.environ, **variables}, directory))
+            if not _ended(started, command, directory, None if limit_s is None else begin + limit_s):
+                return Spent(None, None)
+            return Spent(time.monotonic() - begin, _children_s() - cpu_s)
+    finally:
+        launch.reap(started, STUBBORN_S)  # else a stopped copy's time would count in a later run
+
+
+def _children_s() -> float:
+    """Processor time of all processes below us that have ended and been waited for."""
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return spent.ru_utime + spent.ru_stime
 
 
 def _start(

@@ -20,6 +20,7 @@ def render(document: Mapping[str, Any]) -> Iterator[RenderableType]:
     yield _table(document)
     for knob in document["unavailable"]:
         yield Text(f"This MPI has no {knob['name']} ({knob['mpi']} {knob['versions']}).")
+    yield from (Text(f"Doubt: {doubt}.") for doubt in document["doubts"])
     fastest, as_good = document["fastest"], ", ".join(document["as_good"])
     if document["best"]:
         yield Text(f"Best: {fastest}.", style="bold")
