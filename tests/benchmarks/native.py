@@ -1,168 +1,194 @@
-"""What two-phase waits give MPI programs in C and Fortran that share processors: three jobs on two cores.
+"""What two-phase waits give MPI programs that are not ours and share processors: three jobs on two cores.
 
-    python -P tests/benchmarks/native.py [--launcher mpiexec --launcher mpirun.openmpi] [--skip-as-it-is]
+    python -P tests/benchmarks/native.py --program c
+    python -P tests/benchmarks/native.py --program c --launcher mpirun.openmpi
+    python -P tests/benchmarks/native.py --program fortran-use-mpi
+    python -P tests/benchmarks/native.py --program fortran-f08
+    python -P tests/benchmarks/native.py --program lammps
+    python -P tests/benchmarks/native.py --program hpcc
+    python -P tests/benchmarks/native.py --program ping-pong [--launcher mpirun.openmpi]
 
-Prints a row for each MPI and program: the makespan of the jobs together over the sum of their times alone
-as they are, with the jobs as they are, and with two-phase waits; then what these cost alone, and in an
-MPI ping-pong. A round measures all of them one after the other; medians over the rounds. Ratios, not
-times, are what to look at, and only on a machine that does nothing else.
+A row for each program and loop: the makespan of the jobs together over the sum of their times alone as they
+are. Columns: the jobs as they are, with each setting of their MPI, and two-phase (``lockstep waits``); under
+gang scheduling while they spin (``lockstep run``); one job alone with two-phase waits. Medians over rounds
+with their 95 % intervals. Look at ratios, not times, and only on a machine that does nothing else.
+
+lammps and hpcc are Debian's packages, linked with its Open MPI. ``--jobs 1 --ranks 4`` is one job larger than
+the machine; ``--only two-phase`` leaves the settings of the MPI out.
 """
 
 import argparse
+import json
 import os
+import shutil
 import statistics
 import subprocess
+import sys
 import tempfile
-import time
-from dataclasses import dataclass
 from pathlib import Path
 
+from coordinator.host.launchers import launcher_at
 from workloads import native
 from workloads.blocking import waiting
 
 PROGRAMS = Path(__file__).resolve().parents[1] / "native"
-PATIENCE_S = 40
-OPTIONS = {
-    "openmpi": ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none"],
-    "mpich": ["-bind-to", "none"],
+ROOT = PROGRAMS.parents[1]
+LOCKSTEP = [sys.executable, "-P", "-m", "harness"]
+LOOPS = {
+    "c": ("bsp.c", "mpicc", []),
+    "fortran-use-mpi": ("bsp.f90", "mpifort", ["-cpp", "-ffree-line-length-none"]),
+    "fortran-f08": ("bsp.f90", "mpifort", ["-cpp", "-ffree-line-length-none", "-DF08"]),
+}
+"""Source, compiler wrapper and flags."""
+
+QUANTA_MS = (10, 100)
+DEBIAN = "mpirun.openmpi"
+ENVIRONMENT = {
+    **os.environ,
+    "PYTHONPATH": str(ROOT),
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
 }
 
 
-@dataclass
-class Mpi:
-    """An MPI: how its programs are compiled, started, and made to wait two-phase."""
-
-    launcher: str
-    mpicc: Path
-    two_phase: dict[str, str]
-
-    def argv(self, ranks, program):
-        version = subprocess.run(
-            [self.launcher, "--version"], capture_output=True, text=True, check=False
-        ).stdout
-        kind = "openmpi" if "Open" in version or "OpenRTE" in version or "prte" in version else "mpich"
-        return [self.launcher, *OPTIONS[kind], "-n", str(ranks), *program]
-
-    def compiled(self, source, folder):
-        made = folder / f"{source.stem}-{self.mpicc.name}-{abs(hash(self.mpicc))}"
-        if source.suffix == ".f90":
-            compiler = self.mpicc.with_name(self.mpicc.name.replace("mpicc", "mpifort"))
-        else:
-            compiler = self.mpicc
-        subprocess.run(
-            [compiler, "-O2", "-o", made, source, *(["-cpp"] if source.suffix == ".f90" else [])],
-            check=True,
-            cwd=folder,
-        )
-        return str(made)
+def launched(launcher, ranks, program):
+    """The command line of ranks that are bound to no core, however many there are."""
+    openmpi = launcher_at(launcher).kind == "openmpi"
+    return [
+        launcher,
+        *(["--oversubscribe", "--bind-to", "none"] if openmpi else ["-bind-to", "none"]),
+        *["-n", str(ranks), *program],
+    ]
 
 
-def together(argvs, variables):
-    """Seconds until the last of several commands has ended; None if that takes too long."""
-    environment = {
-        **os.environ,
-        "OMPI_ALLOW_RUN_AS_ROOT": "1",
-        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-        **variables,
+def compiled(launcher, source, wrapper, flags, folder):
+    """A program made by the wrapper of the launcher's MPI."""
+    mpicc = native.wrapper([launcher])
+    compiler = mpicc.with_name(mpicc.name.replace("mpicc", wrapper))
+    made = folder / Path(source).stem
+    subprocess.run([compiler, "-O2", *flags, "-o", made, PROGRAMS / source], check=True, cwd=folder)
+    return str(made)
+
+
+def commands(options, folder):
+    """The programs to measure, each with a label."""
+    if options.program == "lammps":
+        words = ["lmp", "-in", str(PROGRAMS / "melt.in"), "-var", "steps", str(options.steps), "-log", "none"]
+        return [(f"lammps, {options.steps} steps", words)]
+    if options.program == "hpcc":
+        shutil.copy(PROGRAMS / "hpccinf.txt", folder)
+        return [("hpcc", ["hpcc"])]
+    made = compiled(options.launcher, *LOOPS[options.program], folder)
+    found = []
+    for loop in options.loops:
+        g_us, imbalance = loop.split(":")
+        words = [made, g_us, imbalance, str(int(options.seconds * 1e6 / float(g_us)))]
+        found.append((f"{options.program}, g = {g_us} us, v = {imbalance} g", words))
+    return found
+
+
+def answer(folder, *words):
+    """The document that a command of Lockstep prints; its progress is ours."""
+    done = subprocess.run(
+        [*LOCKSTEP, *words], cwd=folder, env=ENVIRONMENT, stdout=subprocess.PIPE, text=True, check=True
+    )
+    return json.loads(done.stdout)
+
+
+def waits(options, program, folder):
+    """Cells by heading: alone in seconds, each choice together, and two-phase waits alone."""
+    only = [word for name in options.only for word in ("--only", name)]
+    limits = ["--jobs", str(options.jobs), "--rounds", str(options.rounds), "--give-up", str(options.give_up)]
+    argv = launched(options.launcher, options.ranks, program)
+    found = answer(folder, "waits", "--json", *limits, *only, "--", *argv)
+    cells = {"alone, s": f"{found['alone_s']['median']:.2f}"}
+    for row in found["choices"]:
+        cells[row["choice"]] = f"> {options.give_up:g}" if row["stopped"] else shown(row["together"])
+        if row["choice"] == "two-phase":
+            cells["two-phase alone"] = shown(row["alone"])
+    cells["best"] = found["best"] or f"none ({found['fastest']})"
+    return cells
+
+
+def gangs(options, program, folder, alone_s):
+    """Cells by heading, of the same jobs in slots of several lengths, spinning."""
+    argv = [options.launcher, "-n", str(options.ranks), *program]
+    tables = "".join(f'[[schedulers]]\npolicy = "gang"\nquantum_ms = {length}\n' for length in QUANTA_MS)
+    job = f"[[jobs]]\ncount = {options.jobs}\ncommand = {json.dumps(argv)}\ndedicated_s = {alone_s}\n"
+    (folder / "gang.toml").write_text(
+        f"repeats = {options.rounds}\nprocessors = {options.ranks}\n{job}{tables}"
+    )
+    found = answer(folder, "run", "gang.toml", "--json", "--no-simulate", "--results", "gang")
+    return {
+        f"gang {row['scheduler']['quantum_ms']:g} ms": shown(row["measured"]["workload_slowdown"])
+        for row in found["rows"]
     }
-    begin = time.monotonic()
-    jobs = [subprocess.Popen(argv, env=environment, stdout=subprocess.DEVNULL) for argv in argvs]
-    try:
-        for job in jobs:
-            job.wait(max(0.1, begin + PATIENCE_S - time.monotonic()))
-    except subprocess.TimeoutExpired:
-        for job in jobs:
-            job.terminate()
-        for job in jobs:
-            job.wait()
-        return None
-    assert not any(job.returncode for job in jobs)
-    return time.monotonic() - begin
 
 
-def measured(mpi, program, options):
-    """Medians over rounds: as they are, two-phase, and two-phase alone, each over the times alone."""
-    argv = mpi.argv(options.ranks, program)
-    found = {"alone": [], "as it is": [], "two-phase": [], "two-phase alone": []}
-    as_it_is = not options.skip_as_it_is
-    for _ in range(options.rounds):
-        alone = together([argv], {})
-        found["alone"].append(alone)
-        found["two-phase alone"].append(together([argv], mpi.two_phase) / alone)
-        found["two-phase"].append(together([argv] * options.jobs, mpi.two_phase) / (options.jobs * alone))
-        if as_it_is:
-            spent = together([argv] * options.jobs, {})
-            found["as it is"].append(spent / (options.jobs * alone) if spent else float("inf"))
-            as_it_is = spent is not None
-    return {name: statistics.median(values) if values else float("nan") for name, values in found.items()}
+def shown(estimate):
+    """A median with its interval."""
+    if estimate["median"] is None:
+        return "-"
+    ends = " ({:.2f}-{:.2f})".format(*estimate["ci95"]) if estimate["ci95"] else ""
+    return f"{estimate['median']:.2f}{ends}"
 
 
-def ping_pong(mpi, program, options):
-    """The time of a ping-pong with two-phase waits over that without; a median over rounds."""
+def ping_pong(options, folder):
+    """The time of a ping-pong of 8 bytes with two-phase waits over that without, in each round."""
+    program = compiled(options.launcher, "pingpong.c", "mpicc", [], folder)
+    argv = launched(options.launcher, 2, [program, "20000"])
+    library = native.library(native.wrapper([options.launcher]))
+    two_phase = library.environment(waiting("global-adaptive", switch_us=10, latency_us=2))
     ratios = []
     for _ in range(options.rounds):
-        spent = []
-        for variables in ({}, mpi.two_phase):
-            environment = {
-                **os.environ,
-                "OMPI_ALLOW_RUN_AS_ROOT": "1",
-                "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-                **variables,
-            }
-            argv = mpi.argv(2, [program, "20000"])
-            spent.append(
-                float(
-                    subprocess.run(argv, env=environment, capture_output=True, text=True, check=True).stdout
-                )
+        plain, ours = (
+            float(
+                subprocess.run(
+                    argv, env=ENVIRONMENT | more, capture_output=True, text=True, check=True
+                ).stdout
             )
-        ratios.append(spent[1] / spent[0])
-    return statistics.median(ratios)
+            for more in ({}, two_phase)
+        )
+        ratios.append(ours / plain)
+    return {"program": "ping-pong", "two-phase alone": f"{statistics.median(ratios):.2f}"}
 
 
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--launcher", action="append", help="of an MPI to measure; may be repeated")
-    parser.add_argument(
-        "--program", action="append", help="bsp.c, bsp.f90 or a command in quotes; may be repeated"
-    )
-    parser.add_argument("--seconds", type=float, default=1.6, help="of work of each job of the loop")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--ranks", type=int, default=2)
-    parser.add_argument("--jobs", type=int, default=3)
-    parser.add_argument("--skip-as-it-is", action="store_true", help="not the slow one")
-    parser.add_argument(
-        "--loops", nargs="*", default=["100:.25", "1000:1.5"], help="US:IMBALANCE of the loop"
-    )
-    parser.add_argument("--blocking", default="global-adaptive")
+    add = parser.add_argument
+    add("--program", choices=[*LOOPS, "lammps", "hpcc", "ping-pong"], default="c")
+    add("--launcher", help="of the MPI (default: mpiexec for c and ping-pong, Debian's Open MPI for others)")
+    add("--seconds", type=float, default=1.6, help="of work of each job of the loop")
+    add("--loops", nargs="*", default=["100:.25", "1000:1.5"], help="US:IMBALANCE of the loop")
+    add("--steps", type=int, default=400, help="of lammps")
+    add("--rounds", type=int, default=5)
+    add("--ranks", type=int, default=2)
+    add("--jobs", type=int, default=3)
+    add("--give-up", type=float, default=10)
+    add("--only", action="append", default=[], help="a choice of lockstep waits; may be repeated")
+    add("--no-gang", action="store_true", help="not under gang scheduling")
     options = parser.parse_args()
-    rule = waiting(options.blocking, switch_us=10, latency_us=2)
-    print("| MPI | program | alone | as it is | two-phase | two-phase alone |\n|---|---|---|---|---|---|")
+    if options.launcher is None:
+        options.launcher = "mpiexec" if options.program in ("c", "ping-pong") else DEBIAN
     with tempfile.TemporaryDirectory() as name:
-        for launcher in options.launcher or ["mpiexec"]:
-            mpicc = native.wrapper([launcher])
-            mpi = Mpi(launcher, mpicc, native.library(mpicc).environment(rule))
-            for program in options.program or ["bsp.c"]:
-                for argv in commands(mpi, program, options, Path(name)):
-                    row = measured(mpi, argv, options)
-                    label = " ".join([Path(argv[0]).name.split("-")[0], *argv[1:]])[:40]
-                    ratios = " | ".join(
-                        f"{row[kind]:.2f}" for kind in ("as it is", "two-phase", "two-phase alone")
-                    )
-                    print(f"| {launcher} | {label} | {row['alone']:.2f} s | {ratios} |", flush=True)
-            ratio = ping_pong(mpi, mpi.compiled(PROGRAMS / "pingpong.c", Path(name)), options)
-            print(f"| {launcher} | ping-pong of 8 bytes | | | | {ratio:.2f} |", flush=True)
+        folder = Path(name)
+        if options.program == "ping-pong":
+            return show([ping_pong(options, folder)])
+        table = []
+        for label, words in commands(options, folder):
+            cells = {"program": label, **waits(options, words, folder)}
+            if not options.no_gang and options.jobs > 1:
+                cells |= gangs(options, words, folder, cells["alone, s"])
+            table.append(cells)
+        return show(table)
 
 
-def commands(mpi, program, options, folder):
-    """The command lines of a program: the loop at each of its granularities, or a command as it is."""
-    source = PROGRAMS / program
-    if not source.is_file():
-        return [program.split()]
-    made = mpi.compiled(source, folder)
-    loops = [loop.split(":") for loop in options.loops]
-    return [[made, g, v, str(int(options.seconds * 1e6 / float(g)))] for g, v in loops]
+def show(table):
+    """Print rows of one set of headings."""
+    for line in (table[0], ["---"] * len(table[0]), *(row.values() for row in table)):
+        print("| " + " | ".join(line) + " |", flush=True)
 
 
 if __name__ == "__main__":
