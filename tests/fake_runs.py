@@ -35,23 +35,26 @@ ORIGIN_NS = 1_000_000
 def imitate(workload: Workload, progress: Callable[[str], None] | None = None) -> Result:
     """All jobs share the processors evenly and end together, late by the policy's slowdown."""
     alone_ns = round(sum(alone_s(job.program) * 1e9 for job in workload.jobs))
+    folded = any(job.program.processes > len(workload.processors) for job in workload.jobs)
+    if folded and workload.blocking == "spin":
+        alone_ns *= 10
     policy = type(workload.policy).__name__.lower()
     factor = SLOWDOWN.get({"uncoordinated": "none"}.get(policy, policy), 1.0)
     makespan_ns = round(alone_ns * factor * (1 + 0.01 * workload.repeat))
     jobs, ranks = [], []
     for job in workload.jobs:
         arrival_ns = round(job.arrival_s * 1e9)
-        placement = tuple(range(job.program.processes))
+        placement = tuple(rank % len(workload.processors) for rank in range(job.program.processes))
         finish_ns = arrival_ns + makespan_ns
         jobs.append(
             JobResult(job.number, job.program.processes, placement, arrival_ns, arrival_ns, finish_ns)
         )
         ranks += [
             rank_record(
-                job.number, rank, workload.processors[rank], alone_ns // len(workload.jobs), finish_ns
+                job.number, rank, workload.processors[place], alone_ns // len(workload.jobs), finish_ns
             )
             | (timeline(job.number, rank) if workload.timeline else {})
-            for rank in placement
+            for rank, place in enumerate(placement)
         ]
     switches = (
         [Switch(n % 3, n * 10**7, 50_000 + n, 10_000 + n) for n in range(20)] if policy == "gang" else []

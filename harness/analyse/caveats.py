@@ -114,11 +114,12 @@ def _machine(records: Sequence[RunRecord]) -> list[str]:
 
 def _dedicated(records: Sequence[RunRecord]) -> list[str]:
     """The same work alone on the same processors should always take the same time."""
-    times: dict[tuple[int, int], list[int]] = {}
+    times: dict[tuple[int, int, str], list[int]] = {}
     for record in records:
         if record.kind == DEDICATED and record.makespan_ns is not None:
-            times.setdefault((record.cell, record.jobs[0].job), []).append(record.makespan_ns)
-    spread = max((max(alike) / min(alike) - 1 for alike in times.values()), default=0.0)
+            alike = record.cell, record.jobs[0].job, record.scheduler["blocking"]
+            times.setdefault(alike, []).append(record.makespan_ns)
+    spread = max((max(series) / min(series) - 1 for series in times.values()), default=0.0)
     if spread <= UNSTEADY:
         return []
     return [

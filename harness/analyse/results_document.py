@@ -104,8 +104,10 @@ def row_document(row: Row) -> dict[str, Any]:
 
 
 def summary_document(known: Summary) -> dict[str, Any]:
-    """One side of a row as plain values, without the values of several nodes where there is one."""
+    """One side of a row as plain values, without those that only some experiments and machines have."""
     values = asdict(known)
+    if known.against_spinning is None:
+        del values["against_spinning"]
     if switches := values["switches"]:
         values["switches"] = {key: value for key, value in switches.items() if value is not None}
     return values

@@ -77,6 +77,19 @@ class Responses:
 
 
 @dataclass(frozen=True)
+class AgainstSpinning:
+    """The yardstick that an experiment has not asked for: all jobs alone, spinning.
+
+    Attributes:
+        dedicated_s: median of the sum of the dedicated times, spinning.
+        workload_slowdown: makespan over that sum.
+    """
+
+    dedicated_s: float
+    workload_slowdown: Estimate
+
+
+@dataclass(frozen=True)
 class Summary:
     """The repeats of a scheduler, either measured or simulated; None where nothing is known.
 
@@ -89,6 +102,7 @@ class Summary:
         waits: of all jobs, "barrier" and "read".
         responses: None without interactive jobs.
         failures: how many runs failed.
+        against_spinning: where dedicated times are of two-phase waits, and of the same jobs spinning known.
     """
 
     workload_slowdown: Estimate
@@ -100,6 +114,7 @@ class Summary:
     waits: Mapping[str, WaitMeans] | None = None
     responses: Responses | None = None
     failures: int = 0
+    against_spinning: AgainstSpinning | None = None
 
 
 @dataclass(frozen=True)

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from coordinator.workload import ParallelJob
 from harness.analyse import breakdown
 from harness.analyse.breakdown import Breakdown
-from harness.analyse.rows import JobRow, Percentiles, Responses, Row, Slowdowns, Summary, Switches, WaitMeans
+from harness.analyse.rows import (
+    AgainstSpinning,
+    JobRow,
+    Percentiles,
+    Responses,
+    Row,
+    Slowdowns,
+    Summary,
+    Switches,
+    WaitMeans,
+)
 from harness.analyse.statistics import bounded_slowdown, estimate
 from harness.spec.experiment import Cell, Experiment
 from harness.spec.jobs import described
@@ -21,6 +31,7 @@ from harness.store.records import (
     SIMULATED,
     SIMULATED_DEDICATED,
     RunRecord,
+    alone_two_phase,
     between_nodes_ns,
     quantile,
 )
@@ -31,12 +42,16 @@ TAU_S = 1.0
 
 @dataclass(frozen=True)
 class _Repeat:
-    """One successful run under a policy with the dedicated times of the same repeat, ns."""
+    """One successful run under a policy with the dedicated times of the same repeat, ns.
+
+    ``spinning_ns`` are those of spinning jobs where the others are not; empty if not all are known.
+    """
 
     run: RunRecord
     makespan_ns: int
     responses_ns: tuple[int, ...]
     dedicated_ns: tuple[int, ...]
+    spinning_ns: tuple[int, ...] = ()
 
     @property
     def workload_slowdown(self) -> float:
@@ -108,22 +123,45 @@ def _side(
 def _repeats(
     jobs: Sequence[ParallelJob], dedicated: Sequence[RunRecord], ours: Sequence[RunRecord]
 ) -> list[_Repeat]:
-    """The successful runs for which every job's dedicated time of the same repeat is known."""
-    alone = {
-        (record.repeat, _name(record.jobs[0].program)): record.makespan_ns
-        for record in dedicated
-        if record.makespan_ns is not None
-    }
+    """The successful runs for which every job's dedicated time of the same repeat is known.
+
+    A program that was to run alone with two-phase waits, too, has the time of that run.
+    """
+    names = [_name(described(job.program)) for job in jobs]
+    two_phase = [record for record in dedicated if alone_two_phase(record)]
+    spinning = _times(record for record in dedicated if not alone_two_phase(record))
+    honest = _times(two_phase)
+    concerned = {_name(record.jobs[0].program) for record in two_phase}
     found = []
     for repeat, record in {
         record.repeat: record for record in ours if record.makespan_ns is not None
     }.items():
-        times = [alone.get((repeat, _name(described(job.program)))) for job in jobs]
-        known = tuple(time for time in times if time is not None)
-        responses = tuple(job.response_ns for job in record.jobs if job.response_ns is not None)
-        if len(known) == len(responses) == len(jobs) and record.makespan_ns is not None:
-            found.append(_Repeat(record, record.makespan_ns, responses, known))
+        spun = [spinning.get((repeat, name)) for name in names]
+        known = _all_known(
+            honest.get((repeat, name)) if name in concerned else time
+            for name, time in zip(names, spun, strict=True)
+        )
+        responses = _all_known(job.response_ns for job in record.jobs)
+        if known and responses and record.makespan_ns is not None:
+            other = _all_known(spun) if concerned else ()
+            found.append(_Repeat(record, record.makespan_ns, responses, known, other))
     return found
+
+
+def _times(dedicated: Iterable[RunRecord]) -> dict[tuple[int, tuple[Any, ...]], int]:
+    """The times of successful dedicated runs by repeat and program."""
+    return {
+        (record.repeat, _name(record.jobs[0].program)): record.makespan_ns
+        for record in dedicated
+        if record.makespan_ns is not None
+    }
+
+
+def _all_known(times: Iterable[int | None]) -> tuple[int, ...]:
+    """The times, if all are known; else nothing."""
+    found = tuple(times)
+    known = tuple(time for time in found if time is not None)
+    return known if len(known) == len(found) else ()
 
 
 def _name(program: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -151,6 +189,18 @@ def _summary(repeats: Sequence[_Repeat], tau_s: float, failures: int) -> Summary
         waits={kind: _waits(runs, kind) for kind in ("barrier", "read")},
         responses=_responses(runs),
         failures=failures,
+        against_spinning=_against_spinning(repeats),
+    )
+
+
+def _against_spinning(repeats: Sequence[_Repeat]) -> AgainstSpinning | None:
+    """How the same runs compare with the jobs alone and spinning, in the repeats in which that is known."""
+    sums = [(one.makespan_ns, sum(one.spinning_ns)) for one in repeats if one.spinning_ns]
+    if not sums:
+        return None
+    return AgainstSpinning(
+        dedicated_s=statistics.median(alone_ns for _, alone_ns in sums) / 1e9,
+        workload_slowdown=estimate([makespan_ns / alone_ns for makespan_ns, alone_ns in sums]),
     )
 
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from coordinator.policies import create
 from coordinator.workload import ParallelJob
-from harness.spec.experiment import Cell, Experiment
+from harness.spec.experiment import SPINNING, Cell, Experiment
 from harness.spec.naming import scheduler_name
 from harness.spec.scheduler import Scheduler
 from harness.store import records
@@ -27,6 +27,9 @@ Key = tuple[int, int, str, str, int]
 
 ALONE, FOLDED = Scheduler("batch", create("batch", {})), Scheduler("none", create("none", {}))
 """What a job runs under alone, and one that has more processes than there are processors."""
+
+FOLDED_TWO_PHASE = Scheduler("implicit", create("implicit", {}), blocking="global-adaptive")
+"""What such a job runs under alone as well, if the experiment asks for it."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,9 @@ class BackEnd(Protocol):
 
 def label(kind: str, scheduler: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
     """A run in a few words: its scheduler and its point of the sweep."""
-    what = kind if kind in (DEDICATED, SIMULATED_DEDICATED) else scheduler_name(scheduler)
+    what = scheduler_name(scheduler)
+    if kind in (DEDICATED, SIMULATED_DEDICATED):
+        what = kind if scheduler["blocking"] == "spin" else f"{kind} two-phase"
     if kind == SIMULATED:
         what = f"simulated {what}"
     where = ", ".join(f"{key.split('.')[-1]} {value}" for key, value in settings.items())
@@ -115,7 +120,11 @@ def _shuffled(experiment: Experiment, cell: Cell, repeat: int) -> list[Task]:
     everything = cell.jobs()
     first = {job.program: job for job in reversed(everything)}
     alone = [ParallelJob(job.number, job.program) for job in reversed(first.values())]
-    tasks = [Task(experiment, cell, repeat, DEDICATED, _dedicated(job, experiment), (job,)) for job in alone]
+    tasks = [
+        Task(experiment, cell, repeat, DEDICATED, scheduler, (job,))
+        for job in alone
+        for scheduler in _dedicated(job, experiment)
+    ]
     tasks += [
         Task(experiment, cell, repeat, POLICY, scheduler, everything) for scheduler in experiment.schedulers
     ]
@@ -123,8 +132,10 @@ def _shuffled(experiment: Experiment, cell: Cell, repeat: int) -> list[Task]:
     return tasks
 
 
-def _dedicated(job: ParallelJob, experiment: Experiment) -> Scheduler:
-    return ALONE if job.program.processes <= experiment.processors else FOLDED
+def _dedicated(job: ParallelJob, experiment: Experiment) -> tuple[Scheduler, ...]:
+    if job.program.processes <= experiment.processors:
+        return (ALONE,)
+    return (FOLDED,) if experiment.dedicated == SPINNING else (FOLDED, FOLDED_TWO_PHASE)
 
 
 def recorded(done: Iterable[RunRecord]) -> dict[Key, RunRecord]:

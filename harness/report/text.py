@@ -21,9 +21,11 @@ ENDLESS = 10_000
 Headings = tuple[str, ...]
 _SIMULATED: Headings = ("simu-\nlated", "error\n%")
 _SLOTS: Headings = ("late\nus", "skew\nus")
+_SPINNING: Headings = ("against\nspinning",)
 _RESPONSES: Headings = ("burst\nms",)
 _SIMULATED_RESPONSES: Headings = ("burst ms\nsimulated",)
 LEGEND_RESPONSES = "Burst: mean/99th percentile of the response times of interactive jobs' bursts."
+LEGEND_SPINNING = "Against spinning: makespan / sum of the times of the jobs alone, spinning."
 LEGEND = (
     "Workload slowdown: makespan / sum of dedicated times; job: response time / dedicated time. "
     "Late, skew: median/99th percentile of slot switches."
@@ -39,6 +41,8 @@ def render(found: ResultsDocument) -> Iterator[RenderableType]:
     yield Text(LEGEND, style="dim")
     if any(row.measured and row.measured.responses for row in found.rows):
         yield Text(LEGEND_RESPONSES, style="dim")
+    if any(side.against_spinning for row in found.rows for side in row.sides.values()):
+        yield Text(LEGEND_SPINNING, style="dim")
     if found.agreement:
         yield Text(agreement.sentence(found.agreement))
     for doubt in found.doubts:
@@ -53,9 +57,11 @@ class _Block:
         measured = [row.measured for row in rows if row.measured]
         simulated = [row.simulated for row in rows if row.simulated]
         self._slots = _SLOTS if any(side.switches for side in measured) else ()
-        self._responses: Headings = _RESPONSES if any(side.responses for side in measured) else ()
+        self._others: Headings = _RESPONSES if any(side.responses for side in measured) else ()
         if any(side.responses for side in simulated):
-            self._responses += _SIMULATED_RESPONSES
+            self._others += _SIMULATED_RESPONSES
+        if any(side.against_spinning for side in (*measured, *simulated)):
+            self._others = (*_SPINNING, *self._others)
         self._slowdowns: Headings = SLOWDOWNS
         if simulated:
             self._slowdowns = (*SLOWDOWNS[:2], *_SIMULATED, *SLOWDOWNS[2:])
@@ -69,12 +75,12 @@ class _Block:
             yield self._table((), SHARES, ())
 
     def _table(self, slowdowns: Headings, shares: Headings, slots: Headings) -> Table:
-        responses = self._responses if slowdowns else ()
-        made = table(["policy", "waiting"], [*slowdowns, *responses, *shares, *slots], wrap=False)
+        others = self._others if slowdowns else ()
+        made = table(["policy", "waiting"], [*slowdowns, *others, *shares, *slots], wrap=False)
         for row in self._rows:
             cells = [policy_name(row.scheduler), waiting_name(row.scheduler)]
             cells += _slowdowns(row, slowdowns) if slowdowns else ()
-            cells += _responses(row, responses)
+            cells += _others(row, others)
             cells += share_cells(row.measured) if shares else ()
             cells += _slots(row) if slots else ()
             made.add_row(*cells)
@@ -86,6 +92,8 @@ def _title(name: str, row: Row) -> str:
     jobs = f"{len(row.jobs)} job{'s' if len(row.jobs) > 1 else ''}"
     alone_s = row.measured and row.measured.dedicated_s
     alone = f"; alone, one after the other: {alone_s:.2f} s" if alone_s else ""
+    if row.measured and row.measured.against_spinning:
+        alone += f", spinning: {row.measured.against_spinning.dedicated_s:.2f} s"
     n = max(row.measured.workload_slowdown.n if row.measured else 0, 1)
     return f"{name}: {jobs} of {described}{alone}; {n} repeat{'s' if n > 1 else ''}"
 
@@ -98,7 +106,11 @@ def _slowdowns(row: Row, headings: Headings) -> list[str]:
     return cells
 
 
-def _responses(row: Row, headings: Headings) -> Iterator[str]:
+def _others(row: Row, headings: Headings) -> Iterator[str]:
+    if _SPINNING[0] in headings:
+        side = row.measured or row.simulated
+        other = side and side.against_spinning
+        yield fixed(other.workload_slowdown.median if other else None)
     for (heading,), side in (_RESPONSES, row.measured), (_SIMULATED_RESPONSES, row.simulated):
         if heading in headings:
             found = side and side.responses

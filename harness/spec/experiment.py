@@ -28,8 +28,12 @@ from harness.spec.scheduler import Scheduler, schedulers_of
 from harness.spec.table_checks import as_table, field_names, known_keys, tables
 from workloads.bounds import ALONE_S, CELLS, JOBS, RANKS, RUNS, fits, within
 from workloads.machine import KEYS as MACHINE_KEYS
+from workloads.other import Command
 from workloads.program import Program
-from workloads.validation import LONGEST, InputError
+from workloads.validation import LONGEST, InputError, one_of
+
+SPINNING, TWO_PHASE = "spinning", "two-phase"
+"""How jobs that are larger than the machine wait when they run alone."""
 
 QUICK_REPEATS = 2
 QUICK_SHARE = 0.25
@@ -64,6 +68,8 @@ class Experiment:
         cells: the points of the sweep, the last key varying fastest; one without a sweep.
         nodes: the hosts to run on; empty for this one.
         lease_s: how long the agents go on without the driver.
+        dedicated: SPINNING, or TWO_PHASE: jobs with more processes than there are processors also run
+            alone with two-phase waits, and slowdowns go by those times.
     """
 
     name: str
@@ -74,6 +80,7 @@ class Experiment:
     cells: tuple[Cell, ...] = field(repr=False)
     nodes: tuple[Node, ...] = ()
     lease_s: float = LEASE_S
+    dedicated: str = SPINNING
 
     @property
     def measured_cells(self) -> tuple[Cell, ...]:
@@ -90,7 +97,7 @@ class Experiment:
         It leaves out the name, the lease and the number of repeats, so that a longer series
         continues a shorter one. A number is the same however it is written (100, 100.0).
         """
-        content = {
+        content: dict[str, Any] = {
             "processors": self.processors,
             "seed": self.seed,
             "schedulers": [scheduler.identity for scheduler in self.schedulers],
@@ -98,6 +105,8 @@ class Experiment:
                 [[dataclasses.asdict(group) for group in cell.groups], cell.machine] for cell in self.cells
             ],
         }
+        if self.dedicated != SPINNING:  # which older experiments do not name
+            content["dedicated"] = self.dedicated
         text = json.dumps(_plain(content), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -171,7 +180,8 @@ def _scales(seconds: Any) -> TypeGuard[float]:
 
 def _experiment(data: Mapping[str, Any], file: Path, here: bool) -> Experiment:
     known = ("name", "processors", "hosts", "lease_s", "repeats", "seed", "machine", "jobs", "schedulers")
-    known_keys(data, (*known, "sweep", "quick", "slurm"), "")
+    known_keys(data, (*known, "dedicated", "sweep", "quick", "slurm"), "")
+    one_of("dedicated", data.get("dedicated", SPINNING), (SPINNING, TWO_PHASE))
     within("repeats", data.get("repeats", 5))
     within("lease_s", data.get("lease_s", LEASE_S))
     within("seed", data.get("seed", 1))
@@ -183,6 +193,8 @@ def _experiment(data: Mapping[str, Any], file: Path, here: bool) -> Experiment:
     schedulers = schedulers_of(data.get("schedulers", []), here)
     for cell in cells:
         _check_sizes(cell, processors, schedulers)
+        if data.get("dedicated") == TWO_PHASE:
+            _check_waits(cell, processors)
     runs = data.get("repeats", 5) * len(cells) * len(schedulers)
     if runs > RUNS:
         rule = f"makes {runs} runs with the sweep and the schedulers, and {RUNS} are the most"
@@ -196,6 +208,7 @@ def _experiment(data: Mapping[str, Any], file: Path, here: bool) -> Experiment:
         cells=cells,
         nodes=nodes,
         lease_s=data.get("lease_s", LEASE_S),
+        dedicated=data.get("dedicated", SPINNING),
     )
 
 
@@ -237,6 +250,14 @@ def _check_sizes(cell: Cell, processors: int, schedulers: Sequence[Scheduler]) -
             fits(f"jobs[{index}].{what}", group.program.processes, processors, under=strict[0])
         except InputError as error:
             raise _swept(error, cell.settings) from None
+
+
+def _check_waits(cell: Cell, processors: int) -> None:
+    for index, group in enumerate(cell.groups):
+        program = group.program
+        if isinstance(program, Command) and program.waits == "mpi" and program.processes > processors:
+            rule = f"the command of jobs[{index}] has {program.processes} processes and waits as its MPI does"
+            raise InputError("dedicated", TWO_PHASE, rule, 'give that job waits = "two-phase"')
 
 
 def _cells(data: Mapping[str, Any], folder: Path) -> tuple[Cell, ...]:

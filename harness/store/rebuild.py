@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harness.spec.experiment import Cell, Experiment
+from harness.spec.experiment import SPINNING, TWO_PHASE, Cell, Experiment
 from harness.spec.jobs import JobGroup, rebuilt
 from harness.spec.scheduler import scheduler_of
-from harness.store.records import POLICY, SIMULATED, RunRecord
+from harness.store.records import POLICY, SIMULATED, RunRecord, alone_two_phase
 from workloads.blocking import RULES
 from workloads.validation import InputError
 
@@ -41,6 +41,7 @@ def experiment_of(records: Sequence[RunRecord]) -> Experiment:
         seed=last.seed,
         schedulers=tuple(scheduler_of(table) for table in sorted(tables.values(), key=_rank)),
         cells=tuple(_cell(cells[index]) for index in sorted(cells)),
+        dedicated=TWO_PHASE if any(map(alone_two_phase, records)) else SPINNING,
     )
 
 

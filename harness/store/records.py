@@ -157,6 +157,12 @@ class ScheduleRecord:
     conditions: Mapping[str, Any]
 
 
+def alone_two_phase(record: RunRecord) -> bool:
+    """Whether it is a run of a job alone with two-phase waits; other dedicated runs spin."""
+    alone = record.kind in (DEDICATED, SIMULATED_DEDICATED)
+    return alone and record.scheduler.get("blocking", "spin") != "spin"
+
+
 def switch_summary(switches: Sequence[Switch]) -> dict[str, float]:
     """Their number, and medians and 99th percentiles of lateness and skew; empty for none."""
     summary: dict[str, float] = {"count": len(switches)} if switches else {}
