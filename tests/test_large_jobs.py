@@ -80,7 +80,7 @@ def test_slowdowns_go_by_two_phase_times_and_those_by_spinning_are_shown_as_well
     experiment, records = measured
     found = results_document.results(experiment, records, 1.0)
     none, implicit = (row["measured"] for row in found.document()["rows"])
-    # The imitation: 1.1 times as long under implicit, 2.8 under none, and large jobs that spin 10 times as long.
+    # The imitation: 1.1 times as long under implicit, 2.8 under none; large jobs that spin, 10 times more.
     assert none["dedicated_s"] == pytest.approx((2 * 1.1 + 1) * 0.5, rel=0.02)
     assert none["against_spinning"]["dedicated_s"] == pytest.approx((2 * 10 * 2.8 + 1) * 0.5, rel=0.02)
     for side in (none, implicit):
