@@ -13,7 +13,6 @@ from coordinator.host.launchers import find_launcher
 from harness.measure.calibrate import mpi_probe
 
 PLANTED = ("socket", "json", "signal", "struct", "zmq", "numpy", "mpi4py", "coordinator", "workloads")
-TWO_PHASE = "import beside, workloads; print('done', workloads.__file__)"
 
 
 @pytest.fixture
@@ -41,17 +40,4 @@ def test_a_run_executes_none_of_them(planted: Path, options: dict[str, Any]) -> 
 @pytest.mark.slow
 def test_the_calibration_executes_none_of_them(planted: Path) -> None:
     assert mpi_probe(find_launcher())(two_processors(), 0)
-    assert not (planted / "executed").exists()
-
-
-@pytest.mark.slow
-def test_a_program_with_two_phase_waits_imports_from_its_own_directory_and_ours(
-    planted: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    folder = tmp_path_factory.mktemp("program")
-    (folder / "beside.py").write_text("")
-    (folder / "app.py").write_text("import beside, workloads.program\n")
-    command = [sys.executable, str(folder / "app.py")]
-    with running(phases=20, jobs=1, command=command, waits="two-phase") as run:
-        assert run.result()["failure"] == ""
     assert not (planted / "executed").exists()
