@@ -91,7 +91,7 @@ def test_the_page_is_whole_and_needs_nothing_else(page):
 def test_the_page_shows_everything_that_there_is(page):
     headings = Outline(page).headings
     for heading in (
-        "What was run, and where",
+        "Experiment and host",
         "Slowdown of each policy",
         "Where the time went",
         "Over granularity and imbalance",

@@ -242,7 +242,7 @@ def test_doubts_are_told_in_numbers(place):
 
     assert "2 of 18 runs, up to 3.1%" in told(stolen)
     assert "load average of 1.4" in told(loaded)
-    assert "8 rows rest on one repeat" in told(single)
+    assert "8 rows have one repeat" in told(single)
 
     def slower(kind, policy):
         """The records, in the second repeat of which such runs took twice as long."""
@@ -251,7 +251,7 @@ def test_doubts_are_told_in_numbers(place):
             late = [dataclasses.replace(job, finish_ns=(1 + hit) * job.finish_ns) for job in r.jobs]
             yield dataclasses.replace(r, jobs=tuple(late))
 
-    assert "wider than 20% of the median: none (" in told(list(slower("policy", "none")))
+    assert "are wider than 20% of the median: none (" in told(list(slower("policy", "none")))
     assert "differ by up to 102% between repeats" in told(list(slower("dedicated", "batch")))
 
 

@@ -1,7 +1,7 @@
 """Run-to-completion space sharing: jobs get processors when they start and keep them.
 
-The policies differ in how many a job gets and in which order jobs start; both steps are the
-leaf functions of :mod:`coordinator.policies.allocation`.
+The policies differ in the number of processors for each job and in the order in which jobs start; both
+are leaf functions of :mod:`coordinator.policies.allocation`.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from workloads.bounds import within
 
 PAPER = "Anastasiadis and Sevcik 1997"
 UNKNOWN = ExecutionTime(work_s=1.0)
-"""What differential allocation takes for granted where nothing is known."""
+"""What differential allocation assumes for a job without an estimate."""
 
 
 class RunToCompletion(Policy):
-    """Jobs start in the order of a queue and run on their processors to their ends.
+    """Jobs start in the order of a queue and keep their processors to the end.
 
-    ``rule`` is one of :mod:`coordinator.policies.allocation`; order 0 queues jobs as
-    they arrive, 1 by their demand T(1), the smallest first, and 2 moreover divides the
-    processors among the jobs that start together where it saves most time. Jobs whose
-    demand is unknown come last.
+    ``rule`` is a rule of :mod:`coordinator.policies.allocation`. Order 0 queues jobs as they
+    arrive, order 1 by their demand T(1), the smallest first. Order 2 also divides the
+    processors of the jobs that start together by differential allocation. Jobs with unknown
+    demand come last.
     """
 
     rule: ClassVar[int]
@@ -37,15 +37,15 @@ class RunToCompletion(Policy):
         return self.fixed_order
 
     def least(self, job: Job) -> int:
-        """The fewest processors that ``job`` is started with."""
+        """The fewest processors with which ``job`` starts."""
         return job.least
 
     def limit(self, processors: int) -> int:
-        """The most processors that the rule FIXED gives to a job that can do with fewer."""
+        """The most processors that the rule FIXED gives to a job that can run on fewer."""
         return processors
 
     def processes(self, job: Job, view: View) -> int | None:
-        """What a rigid job asks for; of others only their start tells."""
+        """The size of a rigid job; None for others, whose size is known only when they start."""
         return job.processes if self.least(job) == job.processes else None
 
     def decide(self, view: View, why: Reason) -> Decision:
@@ -82,23 +82,23 @@ def _demand_s(job: Job) -> float:
 @register("fcfs")
 @dataclass(frozen=True)
 class FirstCome(RunToCompletion):
-    """First come, first served: jobs start in order of arrival, each with all it asks for."""
+    """First come, first served: jobs start in order of arrival, each with all processors that it requests."""
 
     rule: ClassVar[int] = allocation.FIXED
     source: ClassVar[str] = "FCFS with variable partitions"
 
     def least(self, job: Job) -> int:
-        """As many as the job asks for."""
+        """As many as the job requests."""
         return job.processes
 
 
 @dataclass(frozen=True)
 class _Ordered(RunToCompletion):
-    """The order of the queue is a parameter.
+    """A policy whose queue order is a parameter.
 
     Attributes:
-        order: 0 first come first served, 1 shortest demand first, 2 that and differential
-            allocation.
+        order: 0 first come first served, 1 shortest demand first, 2 shortest demand first with
+            differential allocation.
     """
 
     order: int = 0
@@ -114,7 +114,7 @@ class _Ordered(RunToCompletion):
 @register("asp")
 @dataclass(frozen=True)
 class AdaptiveStatic(_Ordered):
-    """Adaptive static partitioning: free processors divided equally among the waiting jobs."""
+    """Adaptive static partitioning: the waiting jobs share the free processors equally."""
 
     rule: ClassVar[int] = allocation.SHARE_FREE
     source: ClassVar[str] = f"Setia and Tripathi 1993; {PAPER}, sections 3.2 to 3.4"
@@ -151,7 +151,7 @@ class RunToCompletionShortest(RunToCompletion):
 @register("sdf")
 @dataclass(frozen=True)
 class ShortestDemand(RunToCompletion):
-    """Shortest demand first: each job gets all it can use of the free processors."""
+    """Shortest demand first: each job gets all free processors that it can use."""
 
     rule: ClassVar[int] = allocation.FIXED
     fixed_order: ClassVar[int] = 1
@@ -161,7 +161,7 @@ class ShortestDemand(RunToCompletion):
 @register("sdf-max")
 @dataclass(frozen=True)
 class ShortestDemandLimited(RunToCompletion):
-    """Shortest demand first with a fixed limit to the processors of a job.
+    """Shortest demand first with a fixed limit on the processors of a job.
 
     Attributes:
         maximum: the limit, in processors.
@@ -186,7 +186,7 @@ class Equipartition(RunToCompletion):
     """Static equipartition: a fixed number of equal parts, first come, first served.
 
     Attributes:
-        parts: how many.
+        parts: number of parts.
     """
 
     parts: int = 4

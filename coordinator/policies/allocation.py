@@ -1,9 +1,9 @@
-"""How many processors each waiting job is started with: the inner steps of space sharing.
+"""The inner steps of space sharing: how many processors each waiting job gets when it starts.
 
 Leaf functions over numbers and arrays: policies call them plain, the job-level simulator
-compiles the same text, so they call no others. ``queue[first], queue[first + 1], ...`` are the
-waiting jobs in the order in which they start; ``least``, ``most`` and the others are indexed by
-job. ``grants[i]`` is the answer for ``queue[first + i]``.
+compiles the same text, so they call no other functions. ``queue[first], queue[first + 1], ...`` are the
+waiting jobs in the order in which they start; ``least``, ``most`` and the other arrays are indexed by
+job. ``grants[i]`` is the number of processors for ``queue[first + i]``.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ def grant(
     most: Any,
     grants: Any,
 ) -> int:
-    """How many of the waiting jobs start now; ``grants`` is modified in place.
+    """The number of waiting jobs that start now; ``grants`` is modified in place.
 
-    Nobody overtakes: the first job that does not fit ends it. A job gets at least what it
-    must have, at most what it can use, and within that:
+    No job overtakes another: jobs behind the first one that does not fit wait. A job gets
+    between ``least`` and ``most`` processors, and within these bounds:
 
     * FIXED: up to ``limit`` processors (SDF, SDF-Max, static equipartition, FCFS);
     * SHARE_FREE: the free processors divided as equally as possible (ASP);
@@ -74,10 +74,11 @@ def grant(
 def differ(
     started: int, queue: Any, first: int, least: Any, most: Any, work_s: Any, beta_s: Any, grants: Any
 ) -> None:
-    """Divide what ``grants`` adds up to among the same jobs anew, where it saves most time.
+    """Divide the sum of ``grants`` again among the same jobs, where it saves most time.
 
-    One processor at a time goes to the job whose execution time T(p) - T(p + 1) falls most,
-    the first of equals, and to none if none falls; ``work_s`` is phi W. Alpha does not matter.
+    Each job starts with ``least``. One processor at a time goes to the job that saves most,
+    T(p) - T(p + 1), the first of equals, and to none if none saves time; ``work_s`` is phi W.
+    Alpha does not matter. ``grants`` is modified in place.
     Source: differential allocation, Anastasiadis and Sevcik 1997, section 3.4.
     """
     free = 0
@@ -104,8 +105,8 @@ def differ(
 def share(processors: int, jobs: int, most: Any, parts: Any) -> None:
     """Divide ``processors`` among ``jobs`` as equally as possible; ``parts`` is modified in place.
 
-    None gets more than ``most``; what does not come out even goes to the first ones. If
-    there are more jobs than processors, the last ones get none.
+    No job gets more than ``most``; the first jobs get the remainder. If there are more jobs than
+    processors, the last jobs get none.
     Source: dynamic equipartition, Anastasiadis and Sevcik 1997, section 3.1.
     """
     for i in range(jobs):

@@ -1,6 +1,6 @@
-"""EASY backfilling's inner step, a leaf function over arrays that the simulator compiles as well.
+"""The inner step of EASY backfilling: a leaf function over arrays that the simulator compiles, too.
 
-It is one long function because a compiled leaf cannot call a plain one.
+It is one long function because a compiled leaf cannot call a plain function.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ def easy(
     held: Any,
     starts: Any,
 ) -> int:
-    """Which waiting jobs start now; returns how many, ``starts`` holds their places in the queue.
+    """Choose the waiting jobs that start now; return their number, their places in the queue in ``starts``.
 
-    Jobs start in order while they fit. The first that does not gets a reservation at the
-    earliest time at which, by the estimates, enough processors will be free; any later one
-    that fits now starts if it ends before that time or needs only processors that the
+    Jobs start in order while they fit. The first job that does not fit gets a reservation at the
+    earliest time at which, by the estimates, enough processors are free. A later job
+    that fits now starts if it ends before that time, or needs only processors that the
     reservation leaves over. ``ends_ns`` are the estimated ends of the ``running`` jobs in
-    ascending order, ``held`` their processors; an end that has passed is taken for now.
+    ascending order, ``held`` their numbers of processors; an end in the past counts as now.
     Source: Lifka 1995, "The ANL/IBM SP scheduling system"; Mu'alem and Feitelson 2001.
     """
     count = 0
@@ -39,8 +39,8 @@ def easy(
     if head >= waiting or free == 0:
         return count
     needed = sizes[queue[first + head]]
-    # Jobs that start now are not in ends_ns: an insertion here and there is dearer than
-    # looking for the smallest end among the few of them each time.
+    # Jobs that start now are not in ends_ns: inserting them costs more than
+    # searching these few for the smallest end each time.
     shadow_ns = now_ns
     spare = free
     passed = 0
@@ -57,7 +57,7 @@ def easy(
                 soonest_ns = end_ns
         ours = passed < running and (soonest < 0 or ends_ns[passed] <= soonest_ns)
         end_ns = max(now_ns, ends_ns[passed]) if ours else soonest_ns
-        # What else ends at the time of the reservation is left over, too.
+        # Processors of other jobs that end at the time of the reservation are left over, too.
         if (not ours and soonest < 0) or (spare >= needed and end_ns > shadow_ns):
             break
         shadow_ns = end_ns

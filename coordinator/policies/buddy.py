@@ -1,8 +1,8 @@
 """The binary buddy system over processors: leaf functions over arrays.
 
-A machine whose size is a power of two is a tree of blocks in heap order: block 1 is all of
-it, blocks 2b and 2b + 1 are the halves of block b. ``free[b]`` is 1 for a block that can be
-given away whole; ``counts[d]`` says how many of depth d there are.
+A machine whose size is a power of two is a tree of blocks in heap order: block 1 is the whole
+machine, blocks 2b and 2b + 1 are the halves of block b. ``free[b]`` is 1 for a block that is
+free as a whole; ``counts[d]`` is the number of these at depth d.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Any
 
 
 def take(free: Any, counts: Any, depth: int) -> int:
-    """Take a block of ``depth`` and return it, 0 if there is none; arrays are modified in place.
+    """Take a block of ``depth`` and return it; 0 if there is none. Arrays are modified in place.
 
-    The smallest free block that is large enough is halved as often as need be; of equals
-    the one with the lowest processors is taken.
+    It comes from the smallest free block that is large enough, of equals the one with the
+    lowest processors, by repeated halving.
     """
     found = depth
     while found >= 0 and counts[found] == 0:
@@ -35,7 +35,7 @@ def take(free: Any, counts: Any, depth: int) -> int:
 
 
 def give(free: Any, counts: Any, block: int) -> None:
-    """Give a block back; free halves are joined. Arrays are modified in place."""
+    """Return a block and join free halves. Arrays are modified in place."""
     depth = 0
     while (block >> depth) > 1:
         depth += 1

@@ -26,7 +26,7 @@ class TreeState:
     done: list[int]
     load: list[int]
     left: set[int] = field(default_factory=set)
-    """Nodes whose running task has left in the middle of this quantum."""
+    """Nodes whose running task has left during this quantum."""
 
     @classmethod
     def empty(cls, nodes: int, fair: bool) -> TreeState:
@@ -35,7 +35,7 @@ class TreeState:
         return cls(fair, {}, {}, count, tasks, position, done, load)
 
     def copy(self) -> TreeState:
-        """One that can be changed without changing this one."""
+        """An independent copy."""
         return TreeState(
             fair=self.fair,
             queues={node: list(queue) for node, queue in self.queues.items()},
@@ -57,7 +57,7 @@ class TreeState:
         return found
 
     def advance(self) -> bool:
-        """Go on by one quantum; returns whether a new round of the whole tree begins."""
+        """Advance by one quantum; return whether a new round of the whole tree begins."""
         self.left.clear()
         arrays = (self.count, self.tasks, self.position, self.done)
         queued, below = self._reached()
@@ -117,7 +117,7 @@ class _TreeMemory:
     tree: TreeState
     """At the beginning of the table."""
     ending: TreeState | None
-    """If a quantum ended when the table was made: the tree before the front moved on."""
+    """If a quantum ended when the table was made: the tree before the front advanced."""
     since_ns: int
     """When the table was made."""
     places: partitions.Placements
@@ -139,9 +139,9 @@ class _QueueTree(Policy):
         within("schedulers.quantum_ms", self.quantum_ms)
 
     def decide(self, view: View, why: Reason) -> Decision:
-        """A table up to the end of the round, then whole rounds until something changes.
+        """A table up to the end of the round, then whole rounds until an event.
 
-        Jobs that leave exactly at the end of a quantum leave before the front moves on. The
+        Jobs that leave exactly at the end of a quantum leave before the front advances. The
         memory holds the tree at the beginning of the table. A lone job is never interrupted.
         """
         memory: _TreeMemory | None = view.previous.memory if view.previous else None
@@ -159,7 +159,7 @@ class _QueueTree(Policy):
     def _tree(
         self, memory: _TreeMemory | None, view: View, why: Reason
     ) -> tuple[TreeState, TreeState | None, bool]:
-        """The tree now, the tree of a quantum that ends now, and whether a round of the whole tree begins."""
+        """The tree now, the tree before a quantum that ends now, and whether a new round begins."""
         if memory is None:
             return TreeState.empty(2 * width(view.machine.processors), self.fair), None, False
         here = {job.number for job in view.jobs}
@@ -174,7 +174,7 @@ class _QueueTree(Policy):
         return tree, ending, tree.advance() and not gone
 
     def _table(self, memory: _TreeMemory, fresh: bool, view: View) -> Decision:
-        """The slots up to the end of the round; they repeat if the round begins with them."""
+        """The slots up to the end of the round; they repeat if they are a whole round."""
         tree, placed = memory.tree, memory.places
         quantum_ns = round(self.quantum_ms * 1e6)
         ahead = tree.copy()
@@ -193,9 +193,9 @@ class _QueueTree(Policy):
 
 
 def _at(memory: _TreeMemory, view: View, why: Reason) -> tuple[TreeState, TreeState | None]:
-    """The tree now and, if a quantum has just ended, a copy before the front moved on.
+    """The tree now and, if a quantum has just ended, the tree before the front advanced.
 
-    A tree that follows from the copy is not given: then jobs leave first.
+    In the latter case jobs must leave the second tree before it advances.
     """
     assert view.previous is not None
     slots = view.previous.slots
@@ -215,7 +215,7 @@ def _at(memory: _TreeMemory, view: View, why: Reason) -> tuple[TreeState, TreeSt
 
 
 def _range(node: int, view: View) -> list[int]:
-    """The processors of a node that are there."""
+    """The processors of a node that exist and are not lost."""
     leaves = width(view.machine.processors)
     size = leaves >> (node.bit_length() - 1)
     first = node * size - leaves
@@ -224,12 +224,12 @@ def _range(node: int, view: View) -> list[int]:
 
 
 def _size(node: int, view: View) -> int:
-    """Virtual processors that one task of the node costs."""
+    """The virtual processors that one task of the node uses."""
     return width(view.machine.processors) >> (node.bit_length() - 1)
 
 
 def _node(tree: TreeState, job: Job, view: View) -> int:
-    """Where a new job goes: down the lighter branch to the smallest node that holds it."""
+    """The node for a new job: the smallest that holds it, down the lighter branches."""
     node = 1
     while node < width(view.machine.processors):
         halves = [h for h in (2 * node, 2 * node + 1) if len(_range(h, view)) >= job.processes]
@@ -246,7 +246,7 @@ def _place(node: int, job: Job, view: View) -> tuple[int, ...]:
 @register("dqt")
 @dataclass(frozen=True)
 class QueueTree(_QueueTree):
-    """Distributed queue tree: partitions time-shared in rounds; a lighter branch repeats its own."""
+    """Distributed queue tree: jobs share partitions in rounds; a lighter branch repeats its own rounds."""
 
     fair: ClassVar[bool] = False
     source: ClassVar[str] = "Hori et al. 1996, section 3"
@@ -255,7 +255,7 @@ class QueueTree(_QueueTree):
 @register("fair-dqt")
 @dataclass(frozen=True)
 class FairQueueTree(_QueueTree):
-    """Distributed queue tree in which every job runs exactly once a round."""
+    """Distributed queue tree in which every job runs exactly once in each round."""
 
     fair: ClassVar[bool] = True
     source: ClassVar[str] = "Hori et al. 1996, section 3.1"

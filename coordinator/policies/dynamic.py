@@ -13,24 +13,23 @@ from coordinator.view import Decision, Job, Reason, View
 @register("dyn-equi")
 @dataclass(frozen=True)
 class DynamicEquipartition(Policy):
-    """Processors are divided anew, as equally as possible, at every arrival and departure.
+    """Dynamic equipartition: every arrival and departure divides the processors again, in equal parts.
 
-    Only malleable jobs gain and lose processors while they run; others keep what they
-    started with.
+    Only malleable jobs gain and lose processors while they run; others keep theirs.
     """
 
     source: ClassVar[str] = "Tucker and Gupta 1989; Anastasiadis and Sevcik 1997, section 3.1"
 
     def processes(self, job: Job, view: View) -> int | None:
-        """What a rigid job asks for; of others only their admission tells."""
+        """The size of a rigid job; None for others, whose size is known only when they start."""
         return job.processes if job.least == job.processes else None
 
     def decide(self, view: View, why: Reason) -> Decision:
         """Equal parts for all jobs, the larger ones to earlier arrivals.
 
-        Jobs are admitted in order of arrival as long as each can have a processor (a rigid
-        one all of its own); a malleable job keeps as many of its processors as it can, and
-        once begun never loses the last one.
+        Jobs start in order of arrival as long as each can have a processor (a rigid job: as many as
+        it requests). A malleable job keeps as many of its processors as possible, and always at
+        least one.
         """
         before = partitions.still_running(view)
         placements = {job.number: before[job.number] for job in view.jobs if _keeps(job, before)}

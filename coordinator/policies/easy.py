@@ -1,4 +1,4 @@
-"""EASY backfilling: what most clusters run today."""
+"""EASY backfilling, which most clusters use today."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Easy(Policy):
     source: ClassVar[str] = "Lifka 1995; Mu'alem and Feitelson 2001"
 
     def decide(self, view: View, why: Reason) -> Decision:
-        """Start what fits in order, reserve for the first that does not, and backfill.
+        """Start the jobs that fit in order, reserve for the first that does not, and backfill.
 
         The memory holds the estimated end of each running job.
         """

@@ -30,12 +30,11 @@ class Gang(Policy):
 
     Attributes:
         quantum_ms: length of a slot.
-        packing: how jobs find their place: "matrix", "continuous", "undivided" or "buddy",
+        packing: how jobs get their seats: "matrix", "continuous", "undivided" or "buddy",
             see :mod:`coordinator.policies.packing`.
-        fill: who uses processors that a slot leaves idle (alternate selection): "none",
-            whole other "jobs" that find all their processors idle, or single "processes"
-            as well.
-        unify: whether rows whose jobs use different processors are joined when jobs leave
+        fill: what runs on processors that a slot leaves idle (alternate selection): "none",
+            other "jobs" all of whose processors are idle, or single "processes" as well.
+        unify: whether a departure joins rows whose jobs use different processors
             (slot unification; packings "matrix" and "buddy").
     """
 
@@ -44,7 +43,7 @@ class Gang(Policy):
     fill: str = "none"
     unify: bool = False
     source: ClassVar[str] = (
-        "Ousterhout 1982 (as told in the survey); Feitelson and Rudolph 1990 (buddy); "
+        "Ousterhout 1982 (as described in the survey); Feitelson and Rudolph 1990 (buddy); "
         "Dusseau et al. 1996, section 3.4"
     )
     needs_mechanism: ClassVar[bool] = True
@@ -56,11 +55,11 @@ class Gang(Policy):
         flag("unify", self.unify)
 
     def decide(self, view: View, why: Reason) -> Decision:
-        """One slot of a quantum per window, in turn; a lone window is never interrupted.
+        """A slot of a quantum for each window, in turn; a lone window is never interrupted.
 
-        Jobs keep their processors until they leave, or those are lost. The rotation goes on in the middle of
-        the slot that the event interrupted, or with the next one if that one is empty now,
-        so that a busy stream of arrivals favours nobody; newcomers wait for their turn.
+        Jobs keep their processors until they leave or a processor is lost. The rotation continues in
+        the middle of the slot that the event interrupted, or with the next slot if that one is empty
+        now, so that many arrivals favour no job; newcomers wait for their turn.
         """
         seats, current, goes_on = _kept(view)
         if self.unify and self.packing not in LINEAR and why is Reason.DEPARTURE:
@@ -70,7 +69,7 @@ class Gang(Policy):
         return self._decision(seats, windows, view, goes_on and windows[:1] == (current,))
 
     def _rotation(self, seats: Mapping[int, Seats], current: int, view: View) -> tuple[int, ...]:
-        """The windows in the order of their turns, the ``current`` one first if it is still there."""
+        """The windows in the order of their turns, the ``current`` one first if it still exists."""
         windows = packing.windows(seats, view.machine.processors, self.packing in LINEAR)
         before: _SeatMemory | None = view.previous.memory if view.previous else None
         if self.packing in LINEAR or before is None:
@@ -103,7 +102,7 @@ class Gang(Policy):
     def _runs(
         self, seats: Mapping[int, Seats], placements: partitions.Placements, start: int, processors: int
     ) -> tuple[tuple[int, ...], ...]:
-        """Who runs in the window at ``start``: its gangs, then whoever may fill what is idle."""
+        """Who runs in the window at ``start``: its gangs, then the jobs that may fill idle processors."""
         gangs = packing.whole(seats, start, processors)
         owner = {p: n for n in gangs for p in placements[n]}
         if self.fill != "none":
@@ -118,7 +117,7 @@ class Gang(Policy):
 
 
 def _kept(view: View) -> tuple[dict[int, Seats], int, bool]:
-    """The seats that jobs keep, the window in force, and whether a gang of it goes on."""
+    """The seats that jobs keep, the current window, and whether a gang of that window continues."""
     before: _SeatMemory | None = view.previous.memory if view.previous else None
     if before is None or not before.windows:
         return {}, 0, False

@@ -1,8 +1,8 @@
-"""Where a new gang finds its place, and which gangs then run together.
+"""The seats of a new gang, and the gangs that run together.
 
-All packings share one picture, Ousterhout's linear array of process slots: slot n is the
-one of processor n mod P in row n div P, and a gang's *seats* are the slots of its
-processes. A *window* is P neighbouring slots, one of each processor: what runs at a time.
+All packings use Ousterhout's linear array of process slots: slot n belongs to
+processor n mod P in row n div P, and a gang's *seats* are the slots of its
+processes. A *window* is P neighbouring slots, one of each processor, which run at the same time.
 In the matrix packings windows are rows; in the linear ones they begin anywhere.
 """
 
@@ -30,8 +30,8 @@ def matrix(taken: set[int], size: int, processors: int) -> Seats:
 def buddy(taken: set[int], size: int, processors: int) -> Seats:
     """The first row with room in the least loaded block of the right size.
 
-    A binary tree of controllers has a controller for every block of the buddy system; the
-    load of one is how many processes its processors have (Feitelson and Rudolph 1990).
+    A binary tree has a controller for every block of the buddy system; its load is the
+    number of processes on its processors (Feitelson and Rudolph 1990).
     """
     block = min(width(size), processors)
     starts = [s for s in range(0, processors, block) if min(s + block, processors) - s >= size]
@@ -46,7 +46,7 @@ def buddy(taken: set[int], size: int, processors: int) -> Seats:
 
 
 def continuous(taken: set[int], size: int, processors: int) -> Seats:
-    """The first empty slots of the first window that holds enough (survey, Continuous Algorithm).
+    """The first empty slots of the first window that has enough (survey, Continuous Algorithm).
 
     The window begins at an empty slot.
     """
@@ -77,12 +77,12 @@ LINEAR = ("continuous", "undivided")
 
 
 def seat(packing: str, taken: set[int], size: int, processors: int, lost: Iterable[int] = ()) -> Seats:
-    """Where a gang of ``size`` sits in the named packing, not on processors that are ``lost``.
+    """The seats of a gang of ``size`` in the named packing, none on ``lost`` processors.
 
-    A gang that does not fit in what is left is seated as if nothing were lost.
+    A gang that does not fit on the remaining processors gets seats as if none were lost.
     """
     lost = frozenset(lost)
-    # Beyond the last row in use three rows are enough for what fits at all, across their ends too.
+    # Three rows beyond the last used one are enough for any gang that fits, also across row ends.
     rows = max(taken, default=0) // processors + 4
     place = PACKINGS[packing](
         taken | {row * processors + p for row in range(rows) for p in lost}, size, processors
@@ -93,9 +93,9 @@ def seat(packing: str, taken: set[int], size: int, processors: int, lost: Iterab
 
 
 def windows(seats: Mapping[int, Seats], processors: int, linear: bool) -> list[int]:
-    """Where the windows begin that run every gang whole at least once, in turn.
+    """The first slots of windows that together run every gang whole at least once.
 
-    Linear: each begins at the leftmost slot of a gang that none of those before ran whole.
+    Linear: each window begins at the leftmost slot of a gang that no window before it runs whole.
     """
     starts = sorted({place[0] for place in seats.values()})
     if not linear:
@@ -116,7 +116,7 @@ def whole(seats: Mapping[int, Seats], start: int, processors: int) -> set[int]:
 
 
 def unify(seats: Mapping[int, Seats], processors: int) -> dict[int, Seats]:
-    """Rows whose gangs use different processors joined, each with the first row that it fits in."""
+    """The seats after joining rows that use different processors, each with the first row that it fits in."""
     rows: dict[int, dict[int, Seats]] = {}
     for number, place in sorted(seats.items(), key=lambda item: item[1]):
         rows.setdefault(place[0] // processors, {})[number] = place

@@ -1,4 +1,4 @@
-"""What policies that give each job processors of its own have in common."""
+"""Steps that space-sharing policies have in common."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ def still_running(view: View) -> Placements:
 
 
 def waiting(view: View, placements: Mapping[int, tuple[int, ...]]) -> list[Job]:
-    """The jobs without a place, in order of arrival."""
+    """The jobs without processors, in order of arrival."""
     return [job for job in view.jobs if job.number not in placements]
 
 
 def free(view: View, placements: Mapping[int, tuple[int, ...]]) -> list[int]:
-    """The processors that nobody has, ascending."""
+    """The processors that no job has, ascending, without the lost ones."""
     taken = {p for processors in placements.values() for p in processors} | view.lost
     return [p for p in range(view.machine.processors) if p not in taken]
 
 
 def runs(placements: Mapping[int, Sequence[int]], processors: int) -> tuple[tuple[int, ...], ...]:
-    """The slot in which all these jobs run; no two have a processor in common."""
+    """The jobs of each processor in a slot in which all these jobs run; no two share a processor."""
     owner = {p: number for number, place in placements.items() for p in place}
     return tuple((owner[p],) if p in owner else () for p in range(processors))
 
 
 def for_good(view: View, placements: Placements) -> Decision:
-    """All placed jobs run, until something happens."""
+    """All placed jobs run until the next event."""
     return Decision(placements, (Slot(runs(placements, view.machine.processors)),))

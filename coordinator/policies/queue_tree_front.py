@@ -3,9 +3,9 @@
 Node 1 is the root, nodes 2n and 2n + 1 the halves of node n. ``count[n]`` is the length of
 the run queue of node n, ``tasks[n]`` that and the same of all nodes below. The front is
 where the tree runs: a node that is reached is either *in its queue* (``position[n] <
-count[n]``: the place in the queue of the task that runs, -1 if that task has just left) or
+count[n]``: the place of the running task in the queue, -1 if that task has just left) or
 *below*, and then its halves are reached. ``done[n]`` is 1 for a half whose round is over
-while that of the other is not.
+while the round of the other half is not.
 Source: Hori et al. 1996, section 3.1.
 """
 
@@ -32,10 +32,10 @@ def begin(node: int, count: Any, tasks: Any, position: Any, done: Any, stack: An
 def reached(
     count: Any, tasks: Any, position: Any, done: Any, fair: bool, stack: Any, queued: Any, below: Any
 ) -> tuple[int, int]:
-    """How many nodes in their queues and below them the front has reached.
+    """The numbers of nodes that the front has reached: in their queues, and below.
 
-    ``queued`` and ``below`` hold them, the latter each before its halves. Under the fair rule
-    a half that is done rests until the other half is done as well.
+    ``queued`` and ``below`` receive these nodes, in ``below`` each before its halves. Under the
+    fair rule a half that is done rests until the other half is done, too.
     """
     stack[0] = 1
     height = 1 if tasks[1] > 0 else 0
@@ -58,9 +58,10 @@ def reached(
 
 
 def over(node: int, count: Any, tasks: Any, position: Any, done: Any) -> int:
-    """One quantum has passed at ``node``: 1 if its round is over, 2 if its halves are to begin, else 0.
+    """End a quantum at ``node``: 1 if its round is over, 2 if its halves must begin, else 0.
 
-    Its halves, if they are reached, have been asked before. Arrays are modified in place.
+    The caller has ended the quantum at its halves before, if they are reached. Arrays are
+    modified in place.
     """
     if tasks[node] == 0:
         return 1
@@ -81,9 +82,9 @@ def lighter(node: int, load: Any) -> int:
 
 
 def enter(node: int, fair: bool, count: Any, tasks: Any, position: Any, done: Any) -> int:
-    """Enter a task at the end of the queue of ``node``; returns the node that is to begin, 0 if none.
+    """Add a task at the end of the queue of ``node``; return the node that must begin, 0 for none.
 
-    A branch that was empty begins at once if the front has reached its place; a queue that
+    An empty branch begins at once if the front has reached it; a queue that
     the front has passed runs its newcomer in the next round. Arrays are modified in place.
     """
     first = 0

@@ -1,7 +1,7 @@
 """Gang scheduling with a service queue and a waiting queue: the two-queue systems.
 
-One job has the whole machine at a time, rank r on processor r. Which job is next is the
-pointer's move in the registration office (:mod:`coordinator.policies.registration_office`).
+One job at a time has the whole machine, rank r on processor r. The pointer of the registration
+office (:mod:`coordinator.policies.registration_office`) chooses the next job.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class _RoundMemory:
     order: tuple[int, ...] = ()
     """The jobs of the table's slots."""
     taken: Mapping[int, int | None] = field(default_factory=dict)
-    """The jobs that the round has taken, in this order: see ``registration_office.one_round``."""
+    """The jobs that the round has taken, in order: see ``registration_office.one_round``."""
     round_ns: int = 0
     """When the round began."""
     placed: partitions.Placements = field(default_factory=dict)
@@ -37,27 +37,27 @@ class _RoundMemory:
 
 
 class _Queueing(Policy):
-    """Slots of one job each; a table is what is left of a round."""
+    """Each slot has one job; a table is the rest of a round."""
 
     needs_mechanism: ClassVar[bool] = True
     insert: bool = False
 
     @abstractmethod
     def rules(self) -> Rules:
-        """How the pointer moves."""
+        """The rules by which the pointer moves."""
 
     @abstractmethod
     def quantum_ns(self, level: int) -> int:
         """Length of a slot for a job at ``level``."""
 
     def decide(self, view: View, why: Reason) -> Decision:
-        """The rest of the round, or a new one if that is over or has only just begun.
+        """The rest of the round, or a new one if the round is over or has just begun.
 
-        A job that leaves in the middle of its slot gives up the rest of it. While the round
-        has room, jobs join it at its end in the order in which the pointer comes to them: a
-        waiting one takes a freed place before a newcomer. With ``insert`` new jobs get the
-        slots that come next, outside the round's count. The memory holds the registration
-        office as it was at the beginning of the table.
+        A job that leaves during its slot gives up the rest of it. While the round
+        has room, jobs join it at its end in the order of the pointer: a waiting job takes a free
+        place before a newcomer. With ``insert`` new jobs get the next
+        slots, outside the round's count. The memory holds the registration
+        office at the beginning of the table.
         """
         memory = view.previous.memory if view.previous else _RoundMemory()
         here = {job.number: job for job in view.jobs}
@@ -86,7 +86,7 @@ class _Queueing(Policy):
     def _order(
         self, office: Office, taken: Mapping[int, int | None], now: tuple[int, ...], rest: tuple[int, ...]
     ) -> tuple[tuple[int, ...], Mapping[int, int | None]]:
-        """The slots from ``now`` on, with those inserted and those who join; and all that are taken."""
+        """The slots from ``now`` on, with inserted and joining jobs, and all jobs of the round."""
         unserved = (node.job for node in office if not node.level and not node.received)
         new = [job for job in unserved if self.insert and job not in now]
         taken = {**taken, **dict.fromkeys(new)}
@@ -114,9 +114,9 @@ class _Queueing(Policy):
 def _still_taken(
     taken: Mapping[int, int | None], here: Mapping[int, Job], to_come: Sequence[int]
 ) -> dict[int, int | None]:
-    """Without the jobs that have left unserved, and those that have left before any that is still here.
+    """``taken`` without the jobs that left unserved, and those that left before the first that is still here.
 
-    A slot counts for the round while somebody waits who was served before it, or in it.
+    A slot counts for the round while a job waits that was served before it, or in it.
     """
     left = {job: level for job, level in taken.items() if job in here or job not in to_come}
     return dict(dropwhile(lambda item: item[0] not in here, left.items()))
@@ -128,8 +128,7 @@ class TwoQueue(_Queueing):
     """A service queue of N jobs in round robin; the others wait for a place in it.
 
     Attributes:
-        service: places in the service queue (N); 0 for any number, which is round robin; 1
-            is batch.
+        service: places in the service queue (N); 0 for any number (round robin); 1 is batch.
         quantum_ms: length of a slot.
     """
 
@@ -142,11 +141,11 @@ class TwoQueue(_Queueing):
         within("schedulers.quantum_ms", self.quantum_ms)
 
     def rules(self) -> Rules:
-        """One level for ever."""
+        """One level only."""
         return Rules(self.service, (0,))
 
     def quantum_ns(self, level: int) -> int:
-        """The same for all."""
+        """The same for all levels."""
         return round(self.quantum_ms * 1e6)
 
 
@@ -182,22 +181,22 @@ class ModifiedTwoQueue(_Queueing):
         return Rules(self.service, (self.slots, 0))
 
     def quantum_ns(self, level: int) -> int:
-        """Of a new job, or of a long one."""
+        """The slot of a new job, or of a long one."""
         return round((self.long_quantum_ms if level else self.quantum_ms) * 1e6)
 
 
 @register("multilevel-two-queue")
 @dataclass(frozen=True)
 class MultilevelTwoQueue(_Queueing):
-    """A two-queue system whose waiting queue has levels: the longer a job, the fewer, longer its slots.
+    """A two-queue system whose waiting queue has levels: a longer job gets fewer but longer slots.
 
     Attributes:
         service: places in the service queue (N), 0 for any number.
         slots: slots that a job gets at each level (f_l) before it goes to the next one, 0
             for any number; the last entry holds for all further levels.
-        quanta_ms: length of a slot at each level (q_l), likewise.
-        limits: most jobs of each level in the service queue, 0 for any number, likewise
-            (the adaptive service queue).
+        quanta_ms: length of a slot at each level (q_l), with the same rule for further levels.
+        limits: most jobs of each level in the service queue, 0 for any number, with the same
+            rule (the adaptive service queue).
         insert: whether a new job gets the next slot instead of waiting for the next round.
     """
 
@@ -220,11 +219,11 @@ class MultilevelTwoQueue(_Queueing):
         flag("insert", self.insert)
 
     def rules(self) -> Rules:
-        """As the parameters say."""
+        """The parameters as rules."""
         return Rules(self.service, self.slots, self.limits)
 
     def quantum_ns(self, level: int) -> int:
-        """Of a job at ``level``."""
+        """The entry for ``level``; the last one holds for all further levels."""
         return round(self.quanta_ms[min(level, len(self.quanta_ms) - 1)] * 1e6)
 
 

@@ -1,10 +1,10 @@
 """The registration office: a linked list of jobs and the rule that moves its pointer.
 
-Every node carries its level l and the slots f that its job has received since it came to
-that level. From left to right both are in nonincreasing order: on the left the jobs with
-most service, newcomers on the right. The pointer visits levels from 0 (new jobs) down and
-each level from left to right; a job that has had its f_l slots begins again, with f = 0, at
-level l + 1, where it then is the rightmost: nothing ever moves in the list.
+Every node has its level l and the number f of slots that its job has received at
+that level. From left to right both are nonincreasing: the jobs with
+most service are on the left, newcomers on the right. The pointer visits levels from 0 (new jobs) down and
+each level from left to right. A job that has received its f_l slots goes to
+level l + 1 with f = 0; it is then the rightmost there, so no node ever moves in the list.
 Source: Zhou, Brent, Qu 1997, sections 2, 4 and 5.
 """
 
@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class Registration:
-    """A registered job. ``received`` is f: slots received since it came to ``level``."""
+    """A registered job. ``received`` is f: slots that it has received at ``level``."""
 
     job: int
     level: int = 0
@@ -26,7 +26,7 @@ class Registration:
 
 @dataclass(frozen=True)
 class Rules:
-    """How the pointer moves.
+    """The rules by which the pointer moves.
 
     Attributes:
         service: jobs that a round serves (N), 0 for all.
@@ -50,18 +50,18 @@ def at(values: tuple[int, ...], level: int) -> int:
 
 
 def register(office: Office, jobs: Iterable[int]) -> Office:
-    """New jobs come to the right end, at level 0."""
+    """The office with new jobs at the right end, at level 0."""
     return office + tuple(Registration(job) for job in jobs)
 
 
 def check_out(office: Office, here: Iterable[int]) -> Office:
-    """Only the jobs that are ``here`` stay."""
+    """The office with only the jobs that are ``here``."""
     stay = set(here)
     return tuple(node for node in office if node.job in stay)
 
 
 def visited(office: Office, job: int, rules: Rules) -> Office:
-    """``job`` has received one slot more."""
+    """The office after ``job`` has received one more slot."""
     return tuple(_served(node, rules) if node.job == job else node for node in office)
 
 
@@ -73,10 +73,10 @@ def _served(node: Registration, rules: Rules) -> Registration:
 
 
 def one_round(office: Office, rules: Rules, taken: Mapping[int, int | None] | None = None) -> tuple[int, ...]:
-    """The jobs that the pointer has still to visit in a round, in this order.
+    """The jobs that the pointer must still visit in a round, in order.
 
-    ``taken`` are the jobs that the round has visited or is about to, each with the level at
-    which it was then, or None if it does not count; nobody is visited twice.
+    ``taken`` holds the jobs that the round has visited or will visit, each with its level at that
+    time, or None if it does not count. The pointer visits no job twice.
     """
     levels = [level for level in (taken or {}).values() if level is not None]
     counts = Counter(levels)

@@ -1,4 +1,4 @@
-"""The register of policies, and their base class."""
+"""The registry of policies, and their base class."""
 
 from __future__ import annotations
 
@@ -20,24 +20,23 @@ class Policy(ABC):
     """
 
     source: ClassVar[str]
-    """The paper and section, or the system, that the policy is taken from."""
+    """The paper and section, or the system, that defines the policy."""
     needs_mechanism: ClassVar[bool] = False
-    """Whether slots exclude arrived jobs, so that something must hold their processes."""
+    """Whether slots exclude arrived jobs, so that a mechanism must stop their processes."""
     folds: ClassVar[bool] = False
     """Whether a job may have more processes than there are processors."""
 
     def processes(self, job: Job, view: View) -> int | None:
-        """Processes that ``job`` will be started with; None if only its admission tells.
+        """The number of processes with which ``job`` will start; None if unknown before it starts.
 
-        By default as many as the job asks for. ``view.jobs`` holds every job of the workload
-        here: it is asked before the start, so that programs can be launched, and wait at their
-        first line, ahead of time.
+        By default as many as the job requests. The driver asks before the run begins, with every job
+        of the workload in ``view.jobs``, so that it can launch programs ahead of time.
         """
         return job.processes
 
     @abstractmethod
     def decide(self, view: View, why: Reason) -> Decision:
-        """Who may run where from now on."""
+        """Who may run where, from now to the next decision."""
 
 
 _known: dict[str, type[Any]] = {}
@@ -75,8 +74,8 @@ def create(name: str, options: Mapping[str, Any]) -> Policy:
     """The policy ``name`` with ``options`` over its defaults.
 
     Raises:
-        InputError: for an unknown name, a parameter it does not have (with the nearest one
-            named) or a value that its rules forbid.
+        InputError: for an unknown name, an unknown parameter (the message names the nearest
+            one), or a value that the policy forbids.
     """
     allowed = parameters(name)
     for key, value in options.items():

@@ -1,7 +1,7 @@
 """Batch policies over buddy blocks: ``fcfs-bb``, ``scan-up`` and ``scan-down``.
 
-Sizes are rounded up to powers of two. A job for which no block is large enough, because
-the machine's size is no power of two, has the machine to itself.
+Block sizes are powers of two. If no block is large enough for a job, because
+the machine's size is no power of two, the job runs alone on the machine.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ def width(processors: int) -> int:
 @dataclass(frozen=True)
 class _BlockMemory:
     blocks: Mapping[int, tuple[int, ...]]
-    """The processors that are taken for each job, more than it has if its size is no power of two."""
+    """The processors of each job's block; more than the job uses if its size is no power of two."""
     current: int = 0
-    """The queue that is served, by its size as a power of two."""
+    """Binary logarithm of the block size of the current queue."""
 
 
 class _Blocks:
@@ -48,7 +48,7 @@ class _Blocks:
                 self._counts[block.bit_length() - 1] += 1
 
     def take(self, job: Job) -> tuple[int, ...]:
-        """The processors for a job, the first ones of a new block; none if there is no block."""
+        """The processors for a job, the first ones of a new block; empty if there is no block."""
         depth = (self._width // width(job.processes)).bit_length() - 1
         block = buddy.take(self._free, self._counts, depth)
         if block:
@@ -63,7 +63,7 @@ class _Blocks:
 
 class _OnBlocks(Policy):
     def _start(self, view: View) -> tuple[partitions.Placements, _Blocks, int]:
-        """What is running, the blocks, and the current queue."""
+        """The placements of running jobs, the blocks, and the current queue."""
         placements = partitions.still_running(view)
         memory = view.previous.memory if view.previous else _BlockMemory({})
         taken = {number: memory.blocks[number] for number in placements}
@@ -93,12 +93,12 @@ class FirstComeBuddy(_OnBlocks):
 
 
 class _Scan(_OnBlocks):
-    """One queue for each size of block; the current one is served until it is empty."""
+    """One queue for each block size; jobs of the current queue start until it is empty."""
 
     step: ClassVar[int]
 
     def decide(self, view: View, why: Reason) -> Decision:
-        """Admit jobs of the current queue; when it is empty, the next one in turn is current."""
+        """Admit jobs of the current queue; when it is empty, the next queue becomes current."""
         placements, blocks, current = self._start(view)
         sizes = width(view.machine.processors).bit_length()
         if view.previous is None and self.step < 0:
@@ -121,7 +121,7 @@ class _Scan(_OnBlocks):
 @register("scan-up")
 @dataclass(frozen=True)
 class ScanUp(_Scan):
-    """One queue a size, served until empty, then the next larger one."""
+    """One queue for each block size: serve it until it is empty, then the next larger one."""
 
     step: ClassVar[int] = 1
     source: ClassVar[str] = "Krueger, Lai, Radiya 1991; Hori et al. 1996, section 2.1"
@@ -130,7 +130,7 @@ class ScanUp(_Scan):
 @register("scan-down")
 @dataclass(frozen=True)
 class ScanDown(_Scan):
-    """One queue a size, served until empty, then the next smaller one."""
+    """One queue for each block size: serve it until it is empty, then the next smaller one."""
 
     step: ClassVar[int] = -1
     source: ClassVar[str] = "Krueger, Lai, Radiya 1991; Hori et al. 1996, section 2.1"

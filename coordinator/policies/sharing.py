@@ -1,8 +1,8 @@
 """Time sharing by the local schedulers alone: ``none`` and ``implicit``.
 
-Nothing is stopped: every processor runs whatever process of any job its own scheduler
-picks. The two differ in how processes wait, which the experiment's ``blocking`` says: with
-two-phase waits the waiting itself coordinates the jobs.
+Lockstep stops nothing: on every processor the local scheduler picks a process of any job.
+The two policies differ only in the experiment's ``blocking``: two-phase waits
+coordinate the jobs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from coordinator.view import Decision, Reason, Slot, View
 
 
 def folded(processes: int, processors: int) -> tuple[int, ...]:
-    """Rank r on processor r modulo their number: all jobs start at processor 0, larger ones go round."""
+    """The processors of the ranks: rank r runs on processor r modulo ``processors``."""
     return tuple(rank % processors for rank in range(processes))
 
 
@@ -40,6 +40,6 @@ class Uncoordinated(Policy):
 @register("implicit")
 @dataclass(frozen=True)
 class Implicit(Uncoordinated):
-    """Implicit scheduling: no decision either; two-phase blocking does the coordinating."""
+    """Implicit scheduling: as ``none``; two-phase waits coordinate the jobs."""
 
     source: ClassVar[str] = "Dusseau, Arpaci, Culler 1996, sections 5 and 6"

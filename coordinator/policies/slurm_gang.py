@@ -1,4 +1,4 @@
-"""Slurm's own gang scheduling, to be measured beside ours."""
+"""Slurm's own gang scheduling, for comparison."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ LEAST_MS = 5000.0
 @register("slurm-gang")
 @dataclass(frozen=True)
 class SlurmGang(Policy):
-    """Gang scheduling by Slurm: each job is one of Slurm's, whose controller suspends and resumes it.
+    """Gang scheduling by Slurm: each job is a Slurm job, which Slurm's controller suspends and resumes.
 
-    For the simulator, this class decides as the controller means to; real jobs are left
-    to the controller.
+    The simulator uses the decisions of this class, which models the controller; the controller
+    itself decides about real jobs.
 
     Attributes:
         quantum_ms: length of a slot, the cluster's SchedulerTimeSlice, at least 5 s.
-        retry: whether a job's script asks again at once where Slurm refuses to start the ranks
-            because the job is suspended, instead of leaving that to srun, which asks ever more rarely.
+        retry: whether a job's script retries at once if Slurm refuses to start ranks
+            because the job is suspended; otherwise srun retries, less and less often.
     """
 
     quantum_ms: float = 30_000.0
@@ -38,5 +38,5 @@ class SlurmGang(Policy):
         flag("retry", self.retry)
 
     def decide(self, view: View, why: Reason) -> Decision:
-        """As ``gang`` with slots as long."""
+        """The decision of ``gang`` with the same quantum."""
         return Gang(self.quantum_ms).decide(view, why)

@@ -16,11 +16,11 @@ ALLOCATIONS = ("equipartition",)
 @register("partitioned")
 @dataclass(frozen=True)
 class Partitioned(Policy):
-    """Disjoint sets of processors; a job runs to completion on its own.
+    """Disjoint sets of processors; a job runs to completion on its own set.
 
     Attributes:
-        allocation: "equipartition": the processors are divided evenly among the jobs of
-            the workload; moldable jobs are started with as many processes as their part
+        allocation: "equipartition" divides the processors evenly among the jobs of
+            the workload; a moldable job starts with as many processes as its part
             has processors.
     """
 
@@ -31,14 +31,14 @@ class Partitioned(Policy):
         one_of("allocation", self.allocation, ALLOCATIONS)
 
     def processes(self, job: Job, view: View) -> int | None:
-        """The size of its part, but never more than it can use; all it asks for if rigid."""
+        """The size of the job's part, at most what it can use; for a rigid job its size."""
         if not job.moldable:
             return job.processes
         parts = min(view.workload_jobs, view.machine.processors)
         return min(job.most, view.machine.processors // parts)
 
     def decide(self, view: View, why: Reason) -> Decision:
-        """First come, first served: admit jobs while the first waiting one finds room."""
+        """First come, first served: admit jobs while the first waiting one fits."""
         placements = partitions.still_running(view)
         free = partitions.free(view, placements)
         for job in partitions.waiting(view, placements):
@@ -54,12 +54,12 @@ class Partitioned(Policy):
 @register("batch")
 @dataclass(frozen=True)
 class Batch(Policy):
-    """One job at a time, first come, first served: what a queue without sharing does."""
+    """One job at a time, first come, first served: a queue without sharing."""
 
     source: ClassVar[str] = "FCFS batch"
 
     def decide(self, view: View, why: Reason) -> Decision:
-        """The running job goes on; if there is none, the first in the queue starts."""
+        """The running job continues; if there is none, the first in the queue starts."""
         placements = partitions.still_running(view)
         if not placements and view.jobs:
             first = view.jobs[0]

@@ -1,4 +1,4 @@
-"""Advice by simulation: the best policy and waiting rule for jobs of a program on a host."""
+"""Advice by simulation: the best policy and waiting rule for some jobs of a program on this host."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ CANDIDATES: tuple[Mapping[str, Any], ...] = (
     {"policy": "gang", "quantum_ms": 100},
     {"policy": "partitioned"},
 )
-"""The choices. Batch is none of them: it is never slower than 1, and makes jobs wait."""
+"""The schedulers to choose from. ``batch`` is not among them: its slowdown is 1, but jobs wait."""
 
 GRID_US = (50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000)
-"""Granularities at which the answer is looked for besides the asked one."""
+"""Granularities to simulate besides the requested one."""
 
 LEAST_S = 0.3
 LEAST_PHASES = 40
-"""Every simulated job has at least so much to do."""
+"""Least dedicated time and number of phases of a simulated job."""
 
 AS_GOOD = 0.02
-"""Schedulers whose slowdowns differ by less are as good as each other."""
+"""Schedulers whose slowdowns differ by a smaller share count as equally good."""
 
 REPEATS = 3
 
 
 @dataclass(frozen=True)
 class Range:
-    """Granularities over which one scheduler is the best, or as good as it."""
+    """A range of granularities in which one scheduler is the best, or as good as the best."""
 
     from_us: float
     to_us: float
@@ -58,7 +58,7 @@ def experiment(program: Program, jobs: int, processors: int) -> Experiment:
     """The experiment to simulate: ``jobs`` jobs of ``program`` at its granularity and at GRID_US.
 
     Raises:
-        InputError: for a program larger than the machine.
+        InputError: if the program has more processes than the machine has processors.
     """
     fits("--processes", program.processes, processors)
     grid = sorted({*map(float, GRID_US), float(program.granularity_us)})
@@ -75,23 +75,23 @@ def _at(program: Program, granularity_us: float) -> Program:
 
 
 def predict(wanted: Experiment, constants: Constants, progress: Progress) -> list[Row]:
-    """A row per granularity and scheduler, as ``lockstep simulate`` makes them, on this host's likeness."""
+    """A row for each granularity and scheduler, simulated with this host's constants."""
     from harness.predict import process_level  # noqa: PLC0415 - numba is slow to load
 
     return summary.rows(wanted, process_level.predict(wanted, constants, progress), cells=wanted.cells)
 
 
 def slowdown(row: Row) -> float:
-    """The predicted workload slowdown of a row; infinite if the simulation did not finish."""
+    """The simulated workload slowdown of a row; infinite if the simulation did not finish."""
     median = row.median("simulated")
     return float("inf") if median is None else median
 
 
 def ranges(rows: Sequence[Row]) -> list[Range]:
-    """Where the answer changes: granularities in ascending order, each in one range.
+    """The ranges of granularities with the same best scheduler, in ascending order.
 
-    A range goes on as long as some scheduler is within AS_GOOD of the best at each of its
-    granularities; of several, the one with the least mean slowdown stands for it.
+    In a range, at least one scheduler is within AS_GOOD of the best at every granularity; of
+    several, the range names the one with the least mean slowdown.
     """
     found = []
     for block in _blocks(rows):
@@ -103,7 +103,7 @@ def ranges(rows: Sequence[Row]) -> list[Range]:
 
 
 Point = tuple[float, dict[int, Row]]
-"""A granularity, and the rows there by the number of the candidate."""
+"""A granularity, and its rows by the index of the candidate."""
 
 
 def _blocks(rows: Sequence[Row]) -> Iterator[list[Point]]:
@@ -126,15 +126,15 @@ def _good(at: Mapping[int, Row]) -> list[int]:
 
 
 def like(jobs: Sequence[ParallelJob]) -> tuple[Program, int]:
-    """The program of measured ``jobs`` and how many there are.
+    """The program of measured ``jobs`` and their number.
 
     Raises:
-        InputError: unless all run the same synthetic program.
+        InputError: unless all jobs run the same synthetic program.
     """
     program = jobs[0].program
     if not isinstance(program, Program) or any(job.program != program for job in jobs):
         rule = "its jobs do not all run the same synthetic program"
         raise InputError(
-            "--like", len(jobs), rule, "describe the program by --pattern, --granularity-us, ..."
+            "--like", len(jobs), rule, "describe one program with --pattern, --granularity-us, ..."
         )
     return program, len(jobs)

@@ -1,4 +1,4 @@
-"""How well the simulator agrees with the machine over all rows of an experiment."""
+"""The agreement of simulated with measured slowdowns over all rows of an experiment."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.store.records import quantile
 
 @dataclass(frozen=True)
 class Errors:
-    """Errors of simulated workload slowdowns; the first two of their absolute values."""
+    """Errors of simulated workload slowdowns: ``median_error`` and ``p90_error`` of absolute values."""
 
     rows: int
     median_error: float
@@ -23,7 +23,7 @@ class Errors:
 
     @classmethod
     def of(cls, errors: Sequence[float]) -> Errors:
-        """The errors of at least one row."""
+        """The summary of ``errors``, at least one."""
         absolute = sorted(map(abs, errors))
         median = statistics.median(absolute)
         return cls(len(errors), median, quantile(absolute, 0.9), statistics.median(errors))
@@ -31,11 +31,11 @@ class Errors:
 
 @dataclass(frozen=True)
 class Agreement:
-    """Errors over all rows and for each scheduler, and whether schedulers rank alike.
+    """Errors over all rows and for each scheduler, and the rank correlation of schedulers.
 
-    ``kendall_tau`` goes over ``pairs`` of schedulers of one point of the sweep whose measured
-    intervals do not overlap: the share that the simulator has in the same order, minus that in
-    the opposite one; None without such a pair. Source: Kendall 1938, "A New Measure of Rank
+    ``kendall_tau`` covers ``pairs`` of schedulers at one point of the sweep whose measured
+    intervals do not overlap: the share of pairs that the simulator orders like the measurement, minus
+    the share in the opposite order; None without such a pair. Source: Kendall 1938, "A New Measure of Rank
     Correlation".
     """
 
@@ -46,7 +46,7 @@ class Agreement:
 
 
 def agreement(rows: Sequence[Row]) -> Agreement | None:
-    """The agreement over all rows that have both sides; None if none has."""
+    """The agreement over all rows that have both sides; None without such a row."""
     by_scheduler: dict[str, list[float]] = {}
     for row in rows:
         if row.error is not None:
@@ -63,7 +63,7 @@ def agreement(rows: Sequence[Row]) -> Agreement | None:
 
 
 def _orders(rows: Sequence[Row]) -> Iterator[float]:
-    """1 for every pair of schedulers that is simulated in its measured order, -1 in the other, 0 if equal."""
+    """For every pair of schedulers: 1 if simulated in the measured order, -1 in the other, 0 if equal."""
     for _, block in groupby(rows, key=lambda row: row.settings):
         for one, other in combinations(block, 2):
             if one.error is None or other.error is None or not _apart(one, other):
@@ -83,7 +83,7 @@ def _apart(one: Row, other: Row) -> bool:
 
 
 def sentence(found: Agreement) -> str:
-    """An agreement in words."""
+    """An agreement as a sentence."""
     errors = found.errors
     said = (
         f"Simulated against measured, {errors.rows} rows: error {errors.median_error:.1%} in the median, "

@@ -1,6 +1,6 @@
-"""Each processor's time split in five: where the window of a run went.
+"""The breakdown: each processor's time during a run, split in five parts.
 
-Source of the five parts: Dusseau, Arpaci, Culler 1996, figures 3 and 5.
+Source: Dusseau, Arpaci, Culler 1996, figures 3 and 5.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ GRAIN = 2.0**40
 
 @dataclass(frozen=True)
 class Breakdown:
-    """Shares of a processor's time, none negative, in sum exactly 1 in any order.
+    """Shares of a processor's time, none negative, whose sum is exactly 1 in any order.
 
     ``communicating`` is processor time in waits of reads, ``synchronizing`` in waits of
     barriers, ``switching`` the cost of context switches; ``idle`` is the rest.
@@ -44,13 +44,13 @@ class Breakdown:
 def of_run(
     ranks: Iterable[Mapping[str, Any]], processors: Sequence[int], makespan_ns: int, switch_ns: float
 ) -> Breakdown | None:
-    """The breakdown of a run, averaged over its processors; None if a rank has recorded nothing.
+    """The breakdown of a run, averaged over its processors; None if a rank has no recorded activities.
 
     The window of each processor lasts from the first arrival to the last finish. The ranks
-    placed there give the CPU time of their activities. A context switch costs the
-    calibrated ``switch_ns``. The kernel charges a voluntary switch to the wait that makes it, so the
-    cost moves from there; it charges an involuntary one to nobody, so the cost comes out of the
-    unaccounted time, as far as there is any. Simulated ranks know the cost (``switching_ns``).
+    on the processor recorded the CPU time of their activities. A context switch costs the
+    calibrated ``switch_ns``. The kernel charges a voluntary switch to the wait that causes it, so its
+    cost moves from the wait to ``switching``. It charges an involuntary switch to nobody, so its cost
+    comes out of the unaccounted time, up to all of it. Simulated ranks record the cost (``switching_ns``).
     """
     placed: dict[int, list[Mapping[str, Any]]] = {processor: [] for processor in processors}
     for rank in ranks:

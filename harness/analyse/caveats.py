@@ -1,4 +1,4 @@
-"""Doubts in numbers: weaknesses of the conditions and the results, with remedies."""
+"""Doubts: weaknesses of conditions and results, in numbers, with remedies."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ DETOURS = 0.02
 SPREAD = 3
 FREQUENCY = 0.05
 MESSAGES = ("latency_ns", "switch_ns", "handoff_ns", "wakeup_ns", "send_ns", "receive_ns")
-"""Quantities whose samples should be alike."""
+"""Quantities whose samples should be similar."""
 
 
 def doubts(rows: Sequence[Row], records: Sequence[RunRecord]) -> list[str]:
-    """Sentences, the gravest first; an empty list if there is nothing to say."""
+    """The doubts as sentences, the gravest first."""
     return [*_machine(records), *_dedicated(records), *_intervals(rows), *_slots(rows), *_wakeups(records)]
 
 
 def of_calibration(before: Moment, after: Moment, found: Iterable[Calibration]) -> list[str]:
-    """Disturbances of a calibration made between two moments, with remedies."""
+    """Disturbances of a calibration between two moments, as sentences with remedies."""
     said = _host(before, after)
     samples: dict[str, list[float]] = {}
     for one in found:
@@ -46,8 +46,8 @@ def of_calibration(before: Moment, after: Moment, found: Iterable[Calibration]) 
     ]
     if unsteady:
         said.append(
-            f"a tenth of the samples is {SPREAD} times the median or more: {', '.join(unsteady)}; "
-            "the medians stand, on an idle host the tails will be shorter"
+            f"a tenth of the samples is at least {SPREAD} times the median: {', '.join(unsteady)}; "
+            "the medians are valid, but on an idle host the tails are shorter"
         )
     return said
 
@@ -55,7 +55,7 @@ def of_calibration(before: Moment, after: Moment, found: Iterable[Calibration]) 
 def of_waits(before: Moment, after: Moment, *, complete: bool) -> list[str]:
     """Disturbances of programs that ran between two moments, with remedies.
 
-    Unless all of them ran to their end (``complete``), their processor time is not known from that of others.
+    Unless all ran to their end (``complete``), their processor time cannot be told from other programs' time.
     """
     others = (of_run({}, before, after)["others"] or 0.0) if complete else 0.0
     took = f"other programs took {others:.0%} of the processors' time: end them, and repeat"
@@ -68,18 +68,18 @@ def _host(before: Moment, after: Moment) -> list[str]:
     if steal > STEAL:
         said.append(f"the hypervisor took {steal:.1%} of the processors' time: repeat on a quieter host")
     if before.load > LOAD:
-        said.append(f"other load at the start: a load average of {before.load:.1f}; repeat on an idle host")
+        said.append(f"a load average of {before.load:.1f} at the start: repeat on an idle host")
     first_mhz, last_mhz = before.frequency_mhz, after.frequency_mhz
     if first_mhz and last_mhz and max(first_mhz, last_mhz) > (1 + FREQUENCY) * min(first_mhz, last_mhz):
         said.append(
-            f"the processors' frequency went from {first_mhz:.0f} to {last_mhz:.0f} MHz: "
+            f"the processors' frequency changed from {first_mhz:.0f} to {last_mhz:.0f} MHz: "
             "fix it (cpupower frequency-set -g performance), and repeat"
         )
     return said
 
 
 def _spread(samples: Sequence[float]) -> float:
-    """The 90th percentile by the median."""
+    """The 90th percentile over the median."""
     if not samples:
         return 1.0
     ordered = sorted(samples)
@@ -102,18 +102,18 @@ def _machine(records: Sequence[RunRecord]) -> list[str]:
         )
     warned = [r.conditions["warnings"][0] for r in records if r.conditions.get("warnings")]
     if warned:
-        found.append(f"{len(warned)} of {len(records)} runs warned, the first: {warned[0]}")
+        found.append(f"{len(warned)} of {len(records)} runs have warnings; the first: {warned[0]}")
     first: dict[str, RunRecord] = {}
     for record in records:
         first.setdefault(record.session, record)
     load = max((record.conditions.get("load_before", 0.0) for record in first.values()), default=0.0)
     if load > LOAD:
-        found.append(f"other load at the start: a load average of {load:.1f}; repeat on an idle host")
+        found.append(f"a load average of {load:.1f} at the start: repeat on an idle host")
     return found
 
 
 def _dedicated(records: Sequence[RunRecord]) -> list[str]:
-    """The same work alone on the same processors should always take the same time."""
+    """Dedicated runs of one program on the same processors should always take the same time."""
     times: dict[tuple[int, int, str], list[int]] = {}
     for record in records:
         if record.kind == DEDICATED and record.makespan_ns is not None:
@@ -141,10 +141,10 @@ def _intervals(rows: Sequence[Row]) -> list[str]:
                 wide[row.name] = max(width, wide.get(row.name, 0.0))
     found = []
     if single:
-        found.append(f"{single} rows rest on one repeat and have no interval: set repeats = 3 or more")
+        found.append(f"{single} rows have one repeat and therefore no interval: set repeats = 3 or more")
     if wide:
         names = ", ".join(f"{name} ({width:.0%})" for name, width in wide.items())
-        found.append(f"intervals wider than {WIDE:.0%} of the median: {names}; more repeats with --resume")
+        found.append(f"intervals are wider than {WIDE:.0%} of the median: {names}; add repeats with --resume")
     return found
 
 
@@ -157,14 +157,14 @@ def _slots(rows: Sequence[Row]) -> list[str]:
         per_run = switches.n / row.measured.workload_slowdown.n
         if per_run < FEW_SLOTS:
             found.append(
-                f"{row.name}: {per_run:.0f} slots a run are few; longer programs (dedicated_s) average better"
+                f"{row.name}: only {per_run:.0f} slots in each run; use longer programs (dedicated_s)"
             )
         quantum_us = row.scheduler.get("quantum_ms", 0.0) * 1e3
         late_us = switches.lateness_us.p99
         if quantum_us and late_us > LATE * quantum_us:
             found.append(
-                f"{row.name}: one slot in a hundred began {late_us / 1e3:.1f} ms late or later, "
-                f"over {LATE:.0%} of its length"
+                f"{row.name}: one slot in a hundred began at least {late_us / 1e3:.1f} ms late, "
+                f"more than {LATE:.0%} of its length"
             )
     return found
 
@@ -175,4 +175,4 @@ def _wakeups(records: Sequence[RunRecord]) -> list[str]:
     lost = sum(rank.get("rechecks", 0) for rank in ranks if "asleep_ns" not in rank)
     if not lost:
         return []
-    return [f"{lost} sleeps ended by the safety time-out with a message there: wake-ups were lost"]
+    return [f"wake-ups were lost: {lost} sleeps ended by the safety time-out although a message was there"]

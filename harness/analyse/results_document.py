@@ -1,7 +1,4 @@
-"""The results of an experiment from its records, and the one place that writes them as JSON.
-
-The format is in docs/formats.md.
-"""
+"""The results of an experiment from its records, and their JSON format (docs/formats.md)."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ from harness.spec.experiment import Experiment
 from harness.store.records import MEASURED_KINDS, RunRecord
 
 SCHEMA = 1
-"""Of the document."""
+"""Version of the document's format."""
 
 MACHINE = ("host", "kernel", "cpu_model", "cores", "processors", "launcher")
 
@@ -31,12 +28,12 @@ class ResultsDocument:
 
     Attributes:
         experiment: its name.
-        digest: under which its runs are stored.
-        session: the invocation of Lockstep whose failures are listed.
-        machine: where it was measured, with the constants calibrated there.
-        rows: one per point of the sweep and scheduler.
-        agreement: of simulated with measured; None without a simulation.
-        failures: runs of the session that failed, in words.
+        digest: key of its runs in the store.
+        session: invocation of Lockstep to which ``failures`` belong.
+        machine: host of the measurement, with its calibrated constants.
+        rows: one for each point of the sweep and scheduler.
+        agreement: between simulated and measured; None without a simulation.
+        failures: failed runs of the session, in words.
         doubts: weaknesses of the results, in numbers, with remedies.
     """
 
@@ -50,7 +47,7 @@ class ResultsDocument:
     doubts: Sequence[str]
 
     def document(self) -> dict[str, Any]:
-        """All of it as plain values."""
+        """The document as plain values for JSON."""
         return {
             "schema": SCHEMA,
             "experiment": self.experiment,
@@ -67,7 +64,7 @@ class ResultsDocument:
 def results(
     experiment: Experiment, records: Sequence[RunRecord], tau_s: float, session: str | None = None
 ) -> ResultsDocument:
-    """The results in at least one record; ``session`` is by default the last record's."""
+    """The results of at least one record; by default ``session`` is the last record's."""
     rows = summary.rows(experiment, records, tau_s)
     measured = [record for record in records if record.kind in MEASURED_KINDS]
     last = (measured or records)[-1]
@@ -92,7 +89,7 @@ def _failures(records: Sequence[RunRecord], session: str) -> list[str]:
 
 
 def row_document(row: Row) -> dict[str, Any]:
-    """A row as plain values; it lists its jobs only if they run different programs."""
+    """A row as plain values, with its jobs only if they run different programs."""
     values: dict[str, Any] = {"program": row.program, "settings": row.settings}
     values |= {"scheduler": row.scheduler, "count": len(row.jobs)}
     if any(job.program != row.program for job in row.jobs):
@@ -104,7 +101,7 @@ def row_document(row: Row) -> dict[str, Any]:
 
 
 def summary_document(known: Summary) -> dict[str, Any]:
-    """One side of a row as plain values, without those that only some experiments and machines have."""
+    """One side of a row as plain values, without values that only some experiments and machines have."""
     values = asdict(known)
     if known.against_spinning is None:
         del values["against_spinning"]

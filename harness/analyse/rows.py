@@ -1,4 +1,4 @@
-"""Rows: the effect of a scheduler on the jobs of a point of the sweep, measured and simulated.
+"""Rows: the effect of a scheduler on the jobs at a point of the sweep, measured and simulated.
 
 ``summary`` makes them from records, ``results_document`` writes them as JSON (docs/formats.md).
 """
@@ -16,9 +16,9 @@ from harness.spec.naming import scheduler_name
 
 @dataclass(frozen=True)
 class Slowdowns:
-    """Response times over dedicated times, over the jobs, as medians over the repeats.
+    """Response time over dedicated time: mean and maximum over the jobs, medians over the repeats.
 
-    In the bounded ones no time is taken for shorter than ``tau_s``.
+    In bounded slowdowns, times shorter than ``tau_s`` count as ``tau_s``.
     """
 
     mean: float
@@ -38,15 +38,15 @@ class Percentiles:
 
 @dataclass(frozen=True)
 class Switches:
-    """The changes of slot of all repeats together; the last two are of several nodes only.
+    """The slot switches of all repeats together; the last two attributes are None on one node.
 
     Attributes:
-        n: how many.
-        mechanism: by which processes were stopped and continued.
-        lateness_us: how much later than due they were done.
+        n: number of switches.
+        mechanism: the mechanism that stopped and continued processes.
+        lateness_us: from the due time to the end of the switch.
         skew_us: from the first to the last processor.
         between_nodes_us: from the first to the last node, by the run's clock.
-        clock_uncertainty_us: by how much any node's clock may have been wrong.
+        clock_uncertainty_us: largest error that any node's clock may have had.
     """
 
     n: int
@@ -59,7 +59,7 @@ class Switches:
 
 @dataclass(frozen=True)
 class WaitMeans:
-    """Waits that ended while spinning and after blocking, and their mean times."""
+    """Numbers of waits that ended while spinning and after blocking, and their mean lengths."""
 
     spun: int
     blocked: int
@@ -95,14 +95,16 @@ class Summary:
 
     Attributes:
         workload_slowdown: makespan over the sum of the jobs' dedicated times.
-        slowdown: of the jobs.
+        slowdown: slowdowns of the jobs.
         breakdown: shares of the processors' time.
-        makespan_s, dedicated_s: medians; the latter of the sums of the dedicated times.
-        switches: None if the policy holds nothing.
-        waits: of all jobs, "barrier" and "read".
-        responses: None without interactive jobs.
-        failures: how many runs failed.
-        against_spinning: where dedicated times are of two-phase waits, and of the same jobs spinning known.
+        makespan_s: median makespan.
+        dedicated_s: median of the sums of the dedicated times.
+        switches: slot switches; None if the policy stops nothing.
+        waits: waits of all jobs by kind, "barrier" and "read".
+        responses: response times of bursts; None without interactive jobs.
+        failures: number of failed runs.
+        against_spinning: makespan over the sum of the spinning jobs' dedicated times; None unless the
+            dedicated runs wait two-phase and the spinning times are known, too.
     """
 
     workload_slowdown: Estimate
@@ -119,15 +121,15 @@ class Summary:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether the simulator is right about one row.
+    """A judgement on the simulation of one row.
 
     Attributes:
-        verdict: one of ``verdicts.VERDICTS``.
-        reason: the field and its two values where rows are not comparable, the repeats that a verdict
-            needs where the difference is not significant; else empty.
-        interval: of the error, 95 %; None where it is not known.
-        more_repeats: how many more repeats are needed for a verdict if they scatter as
-            those before; None where none are, or more than ``verdicts.MOST_REPEATS``.
+        verdict: one of the four of ``harness.analyse.verdicts``.
+        reason: for a row that is not comparable the field and its two values, for one that is not
+            significant the repeats that a verdict needs; else empty.
+        interval: 95 % interval of the error; None if unknown.
+        more_repeats: repeats that a verdict needs, if they scatter as before; None if it needs none,
+            or more than ``verdicts.MOST_REPEATS``.
     """
 
     verdict: str
@@ -138,7 +140,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class JobRow:
-    """The arrival of a job and its program (``harness.spec.jobs.described``)."""
+    """The arrival of a job, and its program as plain values (``harness.spec.jobs.described``)."""
 
     arrival_s: float
     program: Mapping[str, Any]
@@ -150,10 +152,11 @@ class Row:
 
     Attributes:
         jobs: at least one.
-        settings: of the sweep.
+        settings: values of the sweep's keys at this point.
         scheduler: the [[schedulers]] table with its defaults filled in.
-        measured, simulated: None if not asked for.
-        verdict: on the simulation, where one is asked for.
+        measured: None if not requested.
+        simulated: None if not requested.
+        verdict: judgement on the simulation, if requested.
     """
 
     jobs: tuple[JobRow, ...]
@@ -170,17 +173,17 @@ class Row:
 
     @property
     def name(self) -> str:
-        """The scheduler in words."""
+        """The scheduler's name."""
         return scheduler_name(self.scheduler)
 
     @property
     def sides(self) -> Mapping[str, Summary]:
-        """Those of measured and simulated that there are."""
+        """The summaries that exist, by "measured" and "simulated"."""
         both = {"measured": self.measured, "simulated": self.simulated}
         return {side: summary for side, summary in both.items() if summary is not None}
 
     def median(self, side: str) -> float | None:
-        """The measured or simulated workload slowdown; None if it is not known."""
+        """The median workload slowdown of one side; None if unknown."""
         return self.sides[side].workload_slowdown.median if side in self.sides else None
 
     @property

@@ -1,4 +1,4 @@
-"""Slowdowns, and how much to believe them."""
+"""Medians, intervals and bounded slowdowns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Estimate:
-    """A median with a 95 % interval; both None where there is too little to tell."""
+    """A median with a 95 % interval; None where there are too few values."""
 
     median: float | None
     ci95: tuple[float, float] | None
@@ -21,10 +21,10 @@ class Estimate:
 
 
 def estimate(ratios: Sequence[float]) -> Estimate:
-    """The median of positive ratios, and Student's t interval of their logarithms.
+    """The median of positive ratios, and the 95 % interval of their geometric mean.
 
-    Ratios vary by factors, so the interval is symmetric on the logarithmic scale; it is
-    the one of the geometric mean. It takes two values to have one.
+    Ratios vary by factors, so the interval is Student's t interval of their logarithms. It
+    needs two values.
     """
     n = len(ratios)
     if n == 0:
@@ -46,9 +46,9 @@ def half_width(values: Sequence[float]) -> float | None:
 
 
 def median_interval(ascending: Sequence[float]) -> tuple[float, float] | None:
-    """The 95 % interval of the median of sorted samples, whatever their distribution; None for fewer than 6.
+    """The 95 % interval of the median of sorted samples of any distribution; None for fewer than 6.
 
-    Order statistics: as many samples lie below the median as heads fall in fair tosses.
+    The number of samples below the median is binomial with p = 1/2.
     """
     n = len(ascending)
     below, share = -1, 0.0
@@ -59,9 +59,9 @@ def median_interval(ascending: Sequence[float]) -> tuple[float, float] | None:
 
 
 def bounded_slowdown(response_s: float, dedicated_s: float, tau_s: float) -> float:
-    """Response time over dedicated time, in which neither is taken for shorter than ``tau_s``.
+    """Response time over dedicated time; times shorter than ``tau_s`` count as ``tau_s``.
 
-    It keeps very short jobs from ruling a mean. Source: Feitelson, Rudolph, Schwiegelshohn,
+    So very short jobs do not dominate a mean. Source: Feitelson, Rudolph, Schwiegelshohn,
     Sevcik, Wong 1997, "Theory and practice in parallel job scheduling", section 3.
     """
     return max(1.0, response_s / max(dedicated_s, tau_s))
@@ -71,8 +71,8 @@ def bounded_slowdown(response_s: float, dedicated_s: float, tau_s: float) -> flo
 def student_quantile(share: float, degrees: int) -> float:
     """The value below which Student's t falls with probability ``share`` (0.5 to 1).
 
-    Exact for whole degrees of freedom up to rounding: bisection of the finite series for
-    the distribution. Source: Abramowitz and Stegun 1964, 26.7.3 and 26.7.4.
+    Bisection of the distribution's finite series, exact up to rounding for whole degrees of
+    freedom. Source: Abramowitz and Stegun 1964, 26.7.3 and 26.7.4.
     """
     low, high = 0.0, 1.0
     while _student_share(high, degrees) < share:

@@ -1,4 +1,4 @@
-"""From records to rows: the effect of each scheduler on the jobs, over all repeats."""
+"""From records to rows: summaries over all repeats."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ TAU_S = 1.0
 
 @dataclass(frozen=True)
 class _Repeat:
-    """One successful run under a policy with the dedicated times of the same repeat, ns.
+    """A successful run under a policy, with the dedicated times of the same repeat in nanoseconds.
 
-    ``spinning_ns`` are those of spinning jobs where the others are not; empty if not all are known.
+    ``spinning_ns`` are the dedicated times of spinning jobs, if the others wait two-phase; empty if one is unknown.
     """
 
     run: RunRecord
@@ -60,12 +60,12 @@ class _Repeat:
 
     @property
     def slowdowns(self) -> list[float]:
-        """Response time over dedicated time, of each job."""
+        """Response time over dedicated time for each job."""
         pairs = zip(self.responses_ns, self.dedicated_ns, strict=True)
         return [response / alone for response, alone in pairs]
 
     def bounded(self, tau_s: float) -> list[float]:
-        """Bounded slowdown of each job."""
+        """The bounded slowdown of each job."""
         pairs = zip(self.responses_ns, self.dedicated_ns, strict=True)
         return [bounded_slowdown(response / 1e9, alone / 1e9, tau_s) for response, alone in pairs]
 
@@ -76,10 +76,10 @@ def rows(
     tau_s: float = TAU_S,
     cells: Sequence[Cell] | None = None,
 ) -> list[Row]:
-    """One row per cell and scheduler, in the experiment's order (docs/formats.md).
+    """A row for each cell and scheduler, in the experiment's order (docs/formats.md).
 
-    ``cells`` are by default those that are measured. Of several records of the same run the last
-    that did not fail counts.
+    By default ``cells`` are the measured ones. Of several records of the same run, the last
+    successful one counts.
     """
     of_cell: dict[int, list[RunRecord]] = defaultdict(list)
     for record in records:
@@ -111,7 +111,7 @@ def _side(
     kinds: tuple[str, str],
     tau_s: float,
 ) -> Summary | None:
-    """The summary of the runs of two kinds, dedicated and under a policy; None without any."""
+    """The summary of the runs of two kinds, dedicated and under a policy; None without the latter."""
     ours = [record for record in records if record.kind == kinds[1] and record.scheduler == table]
     if not ours:
         return None
@@ -123,9 +123,9 @@ def _side(
 def _repeats(
     jobs: Sequence[ParallelJob], dedicated: Sequence[RunRecord], ours: Sequence[RunRecord]
 ) -> list[_Repeat]:
-    """The successful runs for which every job's dedicated time of the same repeat is known.
+    """The successful runs whose jobs all have a dedicated time in the same repeat.
 
-    A program that was to run alone with two-phase waits, too, has the time of that run.
+    If the dedicated run of a program waits two-phase, its time counts, not that of the spinning run.
     """
     names = [_name(described(job.program)) for job in jobs]
     two_phase = [record for record in dedicated if alone_two_phase(record)]
@@ -205,7 +205,7 @@ def _against_spinning(repeats: Sequence[_Repeat]) -> AgainstSpinning | None:
 
 
 def _breakdown(repeats: Sequence[_Repeat]) -> Breakdown | None:
-    """The mean over the repeats; None where some program has recorded nothing."""
+    """The mean over the repeats; None if a program has recorded no activities."""
     parts = [
         breakdown.of_run(
             one.run.ranks, one.run.processors, one.makespan_ns, one.run.constants.get("handoff_us", 0.0) * 1e3
@@ -217,7 +217,7 @@ def _breakdown(repeats: Sequence[_Repeat]) -> Breakdown | None:
 
 
 def _responses(runs: Sequence[RunRecord]) -> Responses | None:
-    """Response times of the bursts of interactive jobs in all repeats; None without any."""
+    """Response times of the bursts of interactive jobs in all repeats; None without bursts."""
     ranks = [rank for run in runs for rank in run.ranks]
     times_ns = sorted(time_ns for rank in ranks for time_ns in rank.get("responses_ns", ()))
     if not times_ns:
@@ -226,7 +226,7 @@ def _responses(runs: Sequence[RunRecord]) -> Responses | None:
 
 
 def _switches(runs: Sequence[RunRecord]) -> Switches | None:
-    """Lateness and skew of the changes of slot of all repeats together; None without any."""
+    """Lateness and skew of the slot switches of all repeats together; None without switches."""
     switches = [switch for run in runs for switch in run.switches]
     if not switches:
         return None

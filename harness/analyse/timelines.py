@@ -1,4 +1,4 @@
-"""The states of each rank over time, from the timelines of a run, measured or simulated."""
+"""The states of each rank over time, from the timelines of a measured or simulated run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Lanes:
-    """Who had each processor when, in a measured run and in its simulated counterpart."""
+    """The spans on each processor, in a measured run and in its simulated counterpart."""
 
     name: str
     sides: Mapping[str, Mapping[int, Sequence[Span]]]
@@ -41,7 +41,7 @@ class Lanes:
 
 @dataclass(frozen=True)
 class Message:
-    """One end of a message: ``count`` numbers those from ``sender`` to ``receiver``."""
+    """One end of a message: ``count`` numbers the messages from ``sender`` to ``receiver``."""
 
     sender: int
     receiver: int
@@ -52,9 +52,9 @@ class Message:
 
 
 def spans(record: Mapping[str, Any], packed: bytes) -> Iterator[Span]:
-    """The states of a rank, in order of time, without gaps where it was measured.
+    """The states of a rank in order of time; a measured rank has no gaps.
 
-    ``record`` is its rank record. A timeline may have lost its beginning.
+    ``record`` is its rank record, ``packed`` its timeline, which may lack its beginning.
     """
     rows = unpack(packed)
     rows = rows[rows[:, 0] < SENT]
@@ -71,7 +71,7 @@ def spans(record: Mapping[str, Any], packed: bytes) -> Iterator[Span]:
 
 
 def messages(record: Mapping[str, Any], packed: bytes) -> Iterator[Message]:
-    """The ends of messages that a rank noted."""
+    """The ends of messages that a rank recorded."""
     rows = unpack(packed)
     me, origin_ns = record["rank"], record["start_ns"]
     for code, at, count, peer in rows[rows[:, 0] >= SENT].tolist():
@@ -82,7 +82,7 @@ def messages(record: Mapping[str, Any], packed: bytes) -> Iterator[Message]:
 
 
 def _states(rows: Ints, first: int, last: int) -> tuple[list[int], list[str]]:
-    """The states from ``first`` to ``last`` and the times between which each holds."""
+    """The states from ``first`` to ``last``, and the times at which they begin and end."""
     edges = np.unique(np.clip(np.concatenate([rows[:, 1], rows[:, 2], [first, last]]), first, last))
     middles = (edges[:-1] + edges[1:]) // 2
     state = np.zeros(len(middles), dtype=np.int64)
@@ -94,7 +94,7 @@ def _states(rows: Ints, first: int, last: int) -> tuple[list[int], list[str]]:
 
 
 def _inside(intervals: Ints, times: Ints) -> NDArray[np.bool_]:
-    """Which of the ascending ``times`` lie in any of the intervals, which do not overlap."""
+    """Whether each of the ascending ``times`` lies in an interval; intervals do not overlap."""
     if not len(intervals):
         return np.zeros(len(times), dtype=np.bool_)
     intervals = intervals[np.argsort(intervals[:, 1], kind="stable")]
@@ -105,11 +105,10 @@ def _inside(intervals: Ints, times: Ints) -> NDArray[np.bool_]:
 
 
 def occupancy(spans: Sequence[Span]) -> dict[int, list[Span]]:
-    """Who had each processor when: the spans of RUNNING states, one after the other.
+    """The spans of RUNNING states on each processor, in order of time and without overlap.
 
-    Neighbours of one rank are joined, with the state of the first. A processor runs one
-    process at a time; where measured spans overlap by a few microseconds, the later begins
-    when the earlier ends.
+    Consecutive spans of one rank become one, with the state of the first. Where measured spans
+    overlap by a few microseconds, the later one begins when the earlier one ends.
     """
     found: dict[int, list[Span]] = {}
     for span in sorted((one for one in spans if one.state in RUNNING), key=lambda one: one.begin_ns):

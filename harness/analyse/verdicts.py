@@ -1,4 +1,4 @@
-"""Measured against simulated, with a verdict, or the number of repeats that a verdict needs."""
+"""Verdicts on simulated against measured slowdowns, or the number of repeats that a verdict needs."""
 
 from __future__ import annotations
 
@@ -21,18 +21,17 @@ WITHIN = "within"
 OUTSIDE = "outside"
 NOT_SIGNIFICANT = "not significant"
 NOT_COMPARABLE = "not comparable"
-VERDICTS = (WITHIN, OUTSIDE, NOT_SIGNIFICANT, NOT_COMPARABLE)
 
 MOST_REPEATS = 1000
-"""More than this many repeats are as good as none to be had."""
+"""If a verdict needs more repeats than this, it needs too many."""
 
 
 def verdict(row: Row, records: Sequence[RunRecord], tolerance: float) -> Verdict:
-    """The verdict on a row of ``summary.rows`` that rests on ``records``.
+    """The verdict on a row of ``summary.rows`` made from ``records``.
 
-    The error of the simulated workload slowdown is within ``tolerance`` if its 95 % interval
-    lies between -tolerance and +tolerance, outside if it does not touch that, and else not
-    significant.
+    The error of the simulated workload slowdown is *within* if its 95 % interval
+    lies between -tolerance and +tolerance, *outside* if it lies beyond, and else *not
+    significant*.
     """
     if difference := _difference(row, records):
         field, one, other = difference
@@ -44,14 +43,15 @@ def verdict(row: Row, records: Sequence[RunRecord], tolerance: float) -> Verdict
             return Verdict(NOT_COMPARABLE, f"{side}: no run succeeded")
     assert row.measured is not None and row.simulated is not None
     if row.measured.workload_slowdown.ci95 is None:
-        return Verdict(NOT_SIGNIFICANT, "one repeat has no interval: 1 more repeat at least", more_repeats=1)
+        reason = "one repeat has no interval: at least 1 more repeat"
+        return Verdict(NOT_SIGNIFICANT, reason, more_repeats=1)
     return _judged(row.measured.workload_slowdown, row.simulated.workload_slowdown, tolerance)
 
 
 def _unknown(row: Row) -> str:
     """Why the simulator cannot carry out a row; empty if it can."""
     if row.scheduler.get("policy") == "slurm-gang":
-        return "what Slurm takes to start and to switch jobs is not known"
+        return "the times that Slurm needs to start and to switch jobs are unknown"
     if not row.scheduler.get("bind", True):
         return "processes that are not bound are not simulated"
     for job in row.jobs if row.simulated is None else ():
@@ -61,7 +61,7 @@ def _unknown(row: Row) -> str:
 
 
 def judged(found: ResultsDocument, records: Sequence[RunRecord], tolerance: float) -> ResultsDocument:
-    """``found``, which rests on ``records``, with a verdict on every row."""
+    """``found``, made from ``records``, with a verdict on every row."""
     rows = [replace(row, verdict=verdict(row, records, tolerance)) for row in found.rows]
     return replace(found, rows=rows)
 
@@ -91,7 +91,7 @@ def _half(ci95: Sequence[float] | None) -> float:
 
 
 def _more_repeats(n: int, half: float, room: float) -> int | None:
-    """Repeats beyond ``n`` until the interval's half width, now ``half``, is less than ``room``."""
+    """Repeats beyond ``n`` until the interval's half-width, now ``half``, is below ``room``; None if too many."""
 
     def scale(repeats: int) -> float:
         return student_quantile(0.5 + CONFIDENCE / 2, repeats - 1) / math.sqrt(repeats)
@@ -107,7 +107,7 @@ def _more_repeats(n: int, half: float, room: float) -> int | None:
 
 
 def _difference(row: Row, records: Sequence[RunRecord]) -> tuple[str, Any, Any] | None:
-    """The first field in which the runs behind a row differ, with both values."""
+    """The first field in which the runs of a row differ, with both values; None if there is none."""
     ours = [
         record
         for record in records

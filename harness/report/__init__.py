@@ -1,1 +1,1 @@
-"""Reports from records only."""
+"""Reports: tables, pictures, pages and traces, from records only."""

@@ -1,4 +1,4 @@
-"""Tables for a terminal, and numbers of rows as their cells."""
+"""Tables for a terminal, and their cells."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SHARES = ("comp\n%", "comm\n%", "sync\n%", "switch\n%", "idle\n%")
 
 
 def table(words: Iterable[str], numbers: Iterable[str] = (), *, wrap: bool = True) -> Table:
-    """A table without lines between its rows: columns of words, which may ``wrap``, then of numbers."""
+    """A table without lines between rows: columns of words, which may ``wrap``, then columns of numbers."""
     made = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for heading in words:
         made.add_column(heading, no_wrap=not wrap, overflow="fold")
@@ -30,17 +30,17 @@ def table(words: Iterable[str], numbers: Iterable[str] = (), *, wrap: bool = Tru
 
 
 def fixed(value: float | None, digits: int = 2) -> str:
-    """A number, if it is known."""
+    """A number with ``digits`` decimals; UNKNOWN for None."""
     return UNKNOWN if value is None else f"{value:.{digits}f}"
 
 
 def interval(ends: Sequence[float] | None) -> str:
-    """The ends of an interval, if they are known."""
+    """The ends of an interval; UNKNOWN for None."""
     return "{:.2f}-{:.2f}".format(*ends) if ends else UNKNOWN
 
 
 def slowdown_cells(known: Summary | None) -> list[str]:
-    """The slowdowns of one side of a row."""
+    """The cells under SLOWDOWNS for one side of a row."""
     if known is None:
         return [UNKNOWN] * len(SLOWDOWNS)
     workload, jobs = known.workload_slowdown, known.slowdown
@@ -49,7 +49,7 @@ def slowdown_cells(known: Summary | None) -> list[str]:
 
 
 def share_cells(known: Summary | None) -> list[str]:
-    """The breakdown of one side of a row, in percent."""
+    """The cells under SHARES for one side of a row, in percent."""
     if known is None or known.breakdown is None:
         return [UNKNOWN] * len(PARTS)
     return [fixed(100 * share, 1) for share in vars(known.breakdown).values()]

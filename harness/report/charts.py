@@ -1,4 +1,4 @@
-"""The pictures of a report that are drawn from rows: slowdowns, breakdowns, maps, agreement."""
+"""Pictures of rows: slowdowns, breakdowns, maps, agreement."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SIDES = ("measured", "simulated")
 MARKERS = {"measured": "o", "simulated": "D"}
 HEAT = LinearSegmentedColormap.from_list("slowdown", ["#f4f8fc", "#9cc3e6", "#3f83c3", "#173e70"])
 FAR = 1.6
-"""An interval that reaches further than this factor runs out of its panel."""
+"""The axes reach at most this factor beyond a median; longer intervals leave the panel."""
 
 DOTS = "oDsv^PX*<>"
 
@@ -57,7 +57,7 @@ def slowdowns(rows: Sequence[Row], width: int) -> Figure:
 
 
 def breakdowns(rows: Sequence[Row], width: int) -> Figure:
-    """Where the processors' time went: above measured, below, paler, simulated."""
+    """The breakdown of the processors' time: measured, and below it, paler, simulated."""
     found = blocks(rows)
     names = schedulers(rows)
     made = panels(width, len(found), lines=len(names), line=28, top=34 if width >= WIDE else 74)
@@ -93,7 +93,7 @@ def _stack(axes: Axes, parts: Breakdown, at: float, height: float, alpha: float)
 def maps(rows: Sequence[Row], width: int) -> Figure | None:
     """Slowdown over granularity and imbalance for each scheduler, measured beside simulated.
 
-    None unless a sweep varies both. With other swept keys, the median over those.
+    None unless a sweep varies both. If the sweep varies other keys, too, the median over these.
     """
     keys = ("granularity_us", "imbalance")
     across, up = (sorted({row.program[key] for row in rows if key in row.program}) for key in keys)
@@ -122,7 +122,7 @@ def maps(rows: Sequence[Row], width: int) -> Figure | None:
 
 
 def _field(rows: Sequence[Row], side: str, across: Sequence[float], up: Sequence[float]) -> Any:
-    """Medians of the slowdown by imbalance and granularity; shape (up, across)."""
+    """Medians of the slowdown, shape (up, across); NaN where nothing is known."""
     field = np.full((len(up), len(across)), np.nan)
     for i, v in enumerate(up):
         for k, g in enumerate(across):
@@ -146,7 +146,7 @@ def _cells(axes: Axes, field: Any, top: float) -> None:
 
 
 def agreement(rows: Sequence[Row], width: int, tolerance: float) -> Figure | None:
-    """Simulated against measured slowdowns with the line where they are equal; None if nothing has both."""
+    """Simulated over measured slowdowns, with the line where they are equal; None if no row has both."""
     pairs = [(row, row.median("measured"), row.median("simulated")) for row in rows]
     points = [(row, x, y) for row, x, y in pairs if x and y]
     if not points:
@@ -185,7 +185,7 @@ def agreement(rows: Sequence[Row], width: int, tolerance: float) -> Figure | Non
 
 
 def _slowdown_axis(set_scale: Callable[[str], None], axis: Any, values: Sequence[float]) -> None:
-    """A logarithmic axis with plain numbers where slowdowns differ by factors."""
+    """Make the axis logarithmic, with plain numbers, if slowdowns differ by more than a factor of 4."""
     low, high = _limits(values)
     if high / low > 4:
         set_scale("log")
@@ -204,7 +204,7 @@ def _limits(values: Sequence[float]) -> tuple[float, float]:
 
 
 def _values(row: Row) -> list[float]:
-    """Medians, and the ends of the interval as far as they are not absurdly far away."""
+    """Medians and the ends of their intervals, these at most FAR times away."""
     values = []
     for side in row.sides.values():
         median, ci95 = side.workload_slowdown.median, side.workload_slowdown.ci95

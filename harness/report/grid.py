@@ -1,4 +1,4 @@
-"""Small multiples: a panel per point of the sweep, the same axes in all."""
+"""Small multiples: a panel for each point of the sweep, all with the same axes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from harness.spec.naming import program_name
 LABELS = 172
 """Room for the schedulers' names, in pixels."""
 WIDE = 640
+"""Narrower figures, in pixels, have one column of panels."""
 
 
 @dataclass(frozen=True)
 class Panels:
-    """A figure with an axes per block of rows, in reading order."""
+    """A figure with axes for each block of rows, in reading order."""
 
     figure: Figure
     axes: tuple[Axes, ...]
@@ -28,13 +29,13 @@ class Panels:
 
 
 def blocks(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
-    """The rows of each point of the sweep with a name for it."""
+    """Title and rows of each point of the sweep."""
     found = [list(block) for _, block in groupby(rows, key=lambda row: row.settings)]
     return [(title(block[0], alone=len(found) == 1), block) for block in found]
 
 
 def title(row: Row, *, alone: bool) -> str:
-    """A point of the sweep in a few words: the settings of the sweep, or the whole program."""
+    """A short name for a point of the sweep: its settings, or the whole program."""
     if alone or not row.settings:
         return program_name(row.program)
     return ", ".join(_setting(key, value) for key, value in row.settings.items())
@@ -50,23 +51,23 @@ def _setting(key: str, value: Any) -> str:
 
 
 def schedulers(rows: Iterable[Row]) -> list[str]:
-    """The schedulers' names in the order in which they come."""
+    """The schedulers' names, in order of appearance."""
     return list(dict.fromkeys(row.name for row in rows))
 
 
 def panels(
     width: int, count: int, *, lines: int, line: int, most: int = 4, top: int = 34, labels: int = LABELS
 ) -> Panels:
-    """``count`` panels of ``lines`` lines of ``line`` pixels each, named at the left of each row.
+    """A figure of ``count`` panels.
 
     Args:
-        width: of the figure, in pixels; on a narrow one the panels stand below each other.
-        count: how many.
-        lines: of each panel.
-        line: height of each.
-        most: panels beside each other.
-        top: room above all of them, for a legend.
-        labels: room for the names of the lines.
+        width: of the figure, in pixels; below WIDE it has one column of panels.
+        count: number of panels.
+        lines: number of lines in each panel.
+        line: height of a line, in pixels.
+        most: most panels side by side.
+        top: room for a legend above the panels, in pixels.
+        labels: room for the names of the lines at the left, in pixels.
     """
     columns = 1 if width < WIDE else _columns(count, most)
     rows = -(-count // columns)
@@ -88,7 +89,7 @@ def panels(
 
 
 def _columns(count: int, most: int) -> int:
-    """At most ``most`` columns; so many that the last row is full, where that is possible."""
+    """At most ``most`` columns, if possible a number that fills the last row."""
     even = [columns for columns in range(2, most + 1) if count % columns == 0]
     return max(even, default=min(most, count))
 

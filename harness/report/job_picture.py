@@ -1,4 +1,4 @@
-"""One picture of an experiment of the job level: times of the jobs, and use of the machine."""
+"""A picture of an experiment of the job level: times of the jobs, and utilisation of the machine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BARS = (
 
 
 def draw(name: str, rows: Sequence[Schedule]) -> Figure:
-    """Bars of three means for each scheduler and, for a trace, utilisation over time."""
+    """Bars with three means of each scheduler and, for a trace, its utilisation over time."""
     kept = [row for row in rows if row.metrics]
     timed = [row for row in kept if row.outcome is not None]
     picture = Figure(figsize=(12, 1.5 + 0.3 * len(kept) + (3.5 if timed else 0)), layout="constrained")

@@ -1,4 +1,4 @@
-"""Experiments of the job level as a table for a terminal."""
+"""An experiment of the job level as a table for a terminal."""
 
 from __future__ import annotations
 

@@ -10,29 +10,29 @@ from rich.table import Table
 from rich.text import Text
 
 MEANING = {
-    "switch": "context switch: a blocked process woken on a busy processor",
-    "handoff": "a switch between two processes of one processor",
+    "switch": "context switch: additional cost of a message that wakes a process on a busy processor",
+    "handoff": "switch between two processes of one processor",
     "latency": "one-way message, both ends spinning",
-    "wakeup": "a blocked process woken on an idle processor",
+    "wakeup": "wake-up of a blocked process on an idle processor",
     "send": "processor time to send a message",
-    "receive": "processor time to take a message in",
+    "receive": "processor time to receive a message",
     "serve": "processor time to answer a read, beyond receiving and sending",
-    "poll": "a look for messages when there is none",
+    "poll": "poll that finds no message",
     "detour": "length of the operating system's detours",
-    "detour_gap": "time from one detour to the next, a sample a processor",
-    "slot_cost": "what a processor loses by a change of slot",
-    "lateness": "how late slots change",
-    "skew": "time between the first and the last processor at a change of slot",
+    "detour_gap": "time from one detour to the next, one sample for each processor",
+    "slot_cost": "time that a processor loses by a slot switch",
+    "lateness": "lateness of slot switches",
+    "skew": "time between the first and the last processor in a slot switch",
     "tick": "the kernel's clock tick",
     "slice": "the slice of the default scheduling class",
     "rr_interval": "the turn of SCHED_RR",
-    "reload": "a walk through the working set after another process's, beyond one without",
+    "reload": "additional time of a walk through the working set after another process's walk",
     "unit": "one step through the working set",
 }
 
 
 def constants(document: Mapping[str, Any]) -> Iterator[RenderableType]:
-    """The constants that ``commands.calibrate`` has measured, and doubts about them."""
+    """The constants of ``commands.calibrate``, and doubts about them."""
     table = Table("constant", "meaning")
     for heading in ("median us", "95 % interval", "p10 us", "p90 us", "samples"):
         table.add_column(heading, justify="right")
@@ -60,6 +60,6 @@ def policies(document: Mapping[str, Any]) -> Iterator[RenderableType]:
     for heading in ("mechanism", "privilege", "here", "worst harm"):
         table.add_column(heading)
     for row in document["mechanisms"]:
-        here = row["unavailable"] or "can be used"
+        here = row["unavailable"] or "available"
         table.add_row(row["mechanism"], row["privilege"] or "none", here, row["worst_harm"])
     yield table

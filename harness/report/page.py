@@ -1,4 +1,4 @@
-"""The report as one HTML page that needs nothing else: no network, no scripts, light and dark."""
+"""The report as one self-contained HTML page: no network, no scripts, light and dark."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from harness.store.records import MEASURED_KINDS, RunRecord
 from workloads.validation import InputError, one_of
 
 WIDE, NARROW = 900, 358
-"""Widths in pixels for which every picture is drawn: a window and a telephone."""
+"""Every picture is drawn in these widths, in pixels: for a window and for a telephone."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Content:
     tolerance: float
 
     def pictures(self) -> Iterator[tuple[str, str, str, Callable[[int], Figure | None]]]:
-        """Name, heading, explanation and drawing of each picture; some may have nothing to show."""
+        """Name, heading, explanation and drawing of each picture; a drawing without data returns None."""
         rows, records, names = self.results.rows, self.records, schedulers(self.results.rows)
         yield "slowdowns", "Slowdown of each policy", SLOWDOWNS, lambda width: charts.slowdowns(rows, width)
         yield "breakdowns", "Where the time went", BREAKDOWNS, lambda width: charts.breakdowns(rows, width)
@@ -51,7 +51,7 @@ class Content:
         yield (
             "agreement",
             "Simulated against measured",
-            f"Every dot is a row of the table below; in the band the error is at most {self.tolerance:.0%}.",
+            f"Each dot is a row of the table below; in the band the error is at most {self.tolerance:.0%}.",
             lambda width: charts.agreement(rows, width, self.tolerance),
         )
         yield "gantt", "Who ran where", GANTT, lambda width: traces.gantt(self.lanes, width)
@@ -65,19 +65,20 @@ class Content:
 
 
 SLOWDOWNS = (
-    "Makespan over the sum of the jobs' dedicated times: 1 is what running them one after the other takes. "
-    "The bars are 95 % intervals of the measured slowdown."
+    "Makespan over the sum of the jobs' dedicated times: 1 means as fast as one job after the other. "
+    "Bars are 95 % intervals of the measured slowdown."
 )
 BREAKDOWNS = (
     "Shares of the processors' time from the first arrival to the last finish. "
     "The thick bar is measured, the pale one below it simulated."
 )
-MAPS = "Workload slowdown, measured and beside it simulated; the median of what else the sweep varies."
-GANTT = "Which job had each processor in the first moments of a run, measured above simulated."
+MAPS = "Workload slowdown, measured and beside it simulated: the median over all other keys of the sweep."
+GANTT = "The job on each processor in the first moments of a run, measured above simulated."
 WAITS = (
-    "Share of the waits by their length, all barriers and reads of all repeats; each bar is a factor of two."
+    "Share of the waits by their length, over all barriers and reads of all repeats; "
+    "each bar covers a factor of two."
 )
-LATENESS = "Share of the changes of slot that came at most so much later than they were due."
+LATENESS = "Share of the slot switches that were at most this late."
 
 
 def html(content: Content) -> str:
@@ -108,30 +109,30 @@ def html(content: Content) -> str:
 
 
 def picture(content: Content, name: str) -> Figure:
-    """One of the pictures by its name, as wide as on the page.
+    """The picture of this name, as wide as on the page.
 
     Raises:
-        InputError: for an unknown name, or one that has nothing to show here.
+        InputError: for an unknown name, or if the records have no data for the picture.
     """
     with rc_context(SETTINGS):
         drawings = {known: draw for known, _, _, draw in content.pictures()}
         one_of("--picture", name, tuple(drawings))
         figure = drawings[name](WIDE)
     if figure is None:
-        rule = "these records have nothing for it"
-        raise InputError("--picture", name, rule, "record more (run --timeline), or choose another")
+        rule = "the records have no data for this picture"
+        raise InputError("--picture", name, rule, "record more (run --timeline), or choose another picture")
     return figure
 
 
 def _drawn(draw: Callable[[int], Figure | None], name: str, heading: str) -> dict[str, Markup]:
-    """The picture for either width; empty if it has nothing to show."""
+    """The picture in both widths; empty if it has no data."""
     figures = {"wide": draw(WIDE), "narrow": draw(NARROW)}
     known = {width: figure for width, figure in figures.items() if figure}
     return {width: Markup(inline(figure, f"{name}-{width}", heading)) for width, figure in known.items()}
 
 
 def _facts(content: Content) -> Iterator[tuple[str, str]]:
-    """The key figures: a number and its meaning."""
+    """The key figures: numbers and their meaning."""
     rows = content.results.rows
     groups: dict[str, list[float]] = {}
     for row in rows:

@@ -38,7 +38,7 @@ STATES = {
 
 @dataclass(frozen=True)
 class Side:
-    """One side of the trace: the spans and messages of a run, and its changes of slot."""
+    """One side of the trace: the spans, messages and slot switches of a run."""
 
     pid: int
     name: str
@@ -50,8 +50,8 @@ class Side:
 def document(sides: Iterable[Side]) -> dict[str, Any]:
     """The whole trace: {"traceEvents": [...], "displayTimeUnit": "ns"}, times in microseconds.
 
-    Each side is a process whose threads are its processors, showing who had them, its slots,
-    and its ranks, showing what each was doing; messages are flows between ranks. Both sides
+    Each side is a process of the trace. Its threads are its processors (with the job on each), its
+    slots, and its ranks (with the state of each); messages are flows between ranks. Both sides
     begin at 0.
     """
     events = [event for side in sides for event in _events(side)]
@@ -99,7 +99,7 @@ def _slots(side: Side, start_ns: int) -> Iterator[Event]:
 
 
 def _flows(side: Side, threads: Mapping[tuple[int, int], int], start_ns: int) -> Iterator[Event]:
-    """A flow for each message with two known ends."""
+    """A flow for each message both of whose ends are known."""
     sent = {(job, m.sender, m.receiver, m.count): m for job, m in side.messages if m.sent}
     kinds = ("arrival", "completion", "request", "response")
     for job, message in side.messages:

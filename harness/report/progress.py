@@ -1,4 +1,4 @@
-"""Progress on stderr: a bar on a terminal, a plain line now and then elsewhere."""
+"""Progress on stderr: a bar on a terminal, elsewhere plain lines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PLAIN_EVERY_S = 10.0
 
 
 class PlainWatcher(AbstractContextManager["PlainWatcher"]):
-    """Lines for a log: the first run, then one line every PLAIN_EVERY_S, and all warnings."""
+    """Lines for a log: one line for the first run, then one every PLAIN_EVERY_S, and all warnings."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -26,26 +26,26 @@ class PlainWatcher(AbstractContextManager["PlainWatcher"]):
         return None
 
     def progress(self, progress: session.Progress) -> None:
-        """Say where it stands, unless that was said a moment ago."""
+        """Print the progress, unless PLAIN_EVERY_S have not passed."""
         if time.monotonic() - self._said_s >= PLAIN_EVERY_S or progress.done == progress.total:
             self._said_s = time.monotonic()
             left = f"; {duration(progress.left_s)} left" if progress.left_s else ""
             self._say(f"{progress.done}/{progress.total} {progress.label}{left}")
 
     def note(self, text: str) -> None:
-        """Too much for a log."""
+        """Print nothing: notes are too many for a log."""
 
     def warn(self, text: str) -> None:
-        """Say it."""
+        """Print a warning."""
         self._say(f"warning: {text}")
 
     def _say(self, line: str) -> None:
-        with suppress(OSError):  # nobody reads it: no reason to end
+        with suppress(OSError):  # stderr may be closed: no reason to end
             self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 class BarWatcher(AbstractContextManager["BarWatcher"]):
-    """A bar with the present run and the time that all runs will take."""
+    """A bar with the current run and the time left for all runs."""
 
     def __init__(self, console: Console) -> None:
         self._bar = Progress(
@@ -67,11 +67,11 @@ class BarWatcher(AbstractContextManager["BarWatcher"]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with suppress(OSError):  # of a terminal that has been closed
+        with suppress(OSError):  # the terminal may be closed
             self._bar.stop()
 
     def progress(self, progress: session.Progress) -> None:
-        """Move the bar to the share of time that has passed."""
+        """Move the bar to the elapsed share of the expected time."""
         self._bar.update(
             self._task,
             description=progress.label,
@@ -83,17 +83,17 @@ class BarWatcher(AbstractContextManager["BarWatcher"]):
         )
 
     def note(self, text: str) -> None:
-        """Show it beside the bar until the next."""
+        """Show a note beside the bar until the next one."""
         self._bar.update(self._task, detail=text)
 
     def warn(self, text: str) -> None:
-        """Print it above the bar."""
+        """Print a warning above the bar."""
         with suppress(OSError):
             self._bar.console.print(f"warning: {text}", markup=False, highlight=False, soft_wrap=True)
 
 
 class _Left(ProgressColumn):
-    """Time left, counted down between reports."""
+    """The time left, counted down between reports."""
 
     def render(self, task: Task) -> Text:
         until_s = task.fields["until_s"]
@@ -103,6 +103,6 @@ class _Left(ProgressColumn):
 
 
 def duration(seconds: float) -> str:
-    """A duration for people: "42 s", "3 min 20 s"."""
+    """A duration as text: "42 s", "3 min 20 s"."""
     whole = round(seconds)
     return f"{whole} s" if whole < 60 else f"{whole // 60} min {whole % 60} s"

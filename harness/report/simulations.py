@@ -17,7 +17,7 @@ from harness.spec.naming import policy_name, program_name, waiting_name
 
 
 def experiment(name: str, rows: Sequence[Row]) -> Iterator[RenderableType]:
-    """A table per point of the sweep, for the rows of ``lockstep simulate``."""
+    """The rows of ``lockstep simulate``: a table for each point of the sweep."""
     for settings, group in groupby(rows, key=lambda row: row.settings):
         block = list(group)
         described = "; ".join(dict.fromkeys(program_name(job.program) for job in block[0].jobs))
@@ -35,7 +35,7 @@ def _rows(rows: Iterable[Row]) -> Table:
 
 
 def reproduction(document: Mapping[str, Any], pictures: Sequence[Path]) -> Iterator[RenderableType]:
-    """Cells with a published value beside it, claims with their verdicts, and where the pictures are."""
+    """Cells beside their published values, claims with their verdicts, and the paths of the pictures."""
     yield Text(document["title"], style="bold")
     published = [cell for cell in document["cells"] if cell.get("paper") is not None]
     if published:
@@ -53,7 +53,7 @@ def reproduction(document: Mapping[str, Any], pictures: Sequence[Path]) -> Itera
 
 
 def _published(cells: Sequence[Mapping[str, Any]]) -> Table:
-    """One row for each cell: the values that differ between cells, the simulated and the published value."""
+    """A row for each cell: the keys that differ between cells, the simulated and the published value."""
     keys = [key for key in cells[0] if _tells(cells, key)]
     made = table([], [*keys, "simulated", "paper"])
     for cell in cells:

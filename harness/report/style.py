@@ -1,7 +1,7 @@
-"""Colours and type of all pictures, and how a picture becomes part of a page.
+"""Colours and type of all pictures, and their conversion to SVG and PNG.
 
 Every colour has a name. On a page the names are CSS variables, so that one picture serves
-light and dark; in a file of its own it is the light palette.
+light and dark; a picture file has the light palette.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ DARK = {name: dark for name, (_, dark) in PALETTE.items()}
 JOBS = 6
 
 SETTINGS: dict[Any, Any] = {
-    "text.parse_math": False,  # what a command holds between two dollar signs is no formula
+    "text.parse_math": False,  # text between two dollar signs of a command is no formula
     "svg.fonttype": "none",
     "svg.hashsalt": "lockstep",
     "font.family": "DejaVu Sans",
@@ -80,12 +80,12 @@ _COLOUR = re.compile("|".join(LIGHT.values()))
 
 
 def inline(figure: Figure, name: str, title: str) -> str:
-    """The picture as an <svg> element for a page: named for those who cannot see it, no ids shared.
+    """The picture as an <svg> element for a page.
 
     Args:
-        figure: 72 units of it are an inch and 1 is a pixel of the page.
-        name: prefix of all ids in it.
-        title: a description, for those who cannot see it.
+        figure: at 72 units an inch; a unit becomes a pixel of the page.
+        name: prefix of all ids in it, unique on the page.
+        title: its accessible name.
     """
     text = svg(figure)
     text = text[text.index("<svg") :]
@@ -101,7 +101,7 @@ def inline(figure: Figure, name: str, title: str) -> str:
 
 
 def svg(figure: Figure) -> str:
-    """The picture as a file of its own; the same figure, the same text."""
+    """The picture as an SVG file; equal figures give equal text."""
     with rc_context(SETTINGS):
         text = io.StringIO()
         figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})

@@ -1,4 +1,4 @@
-"""The rows of a report as text: Markdown and comma-separated values."""
+"""The rows of a report as Markdown and as comma-separated values."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from harness.spec.naming import program_name
 SIDES = ("measured", "simulated")
 
 MARKUP = "|<\\`"
-"""Characters that would begin something else than text in Markdown."""
+"""Characters that have a meaning in Markdown."""
 
 
 def comma_separated(found: ResultsDocument) -> str:
-    """One line per row, with full precision; empty where nothing is known."""
+    """A heading and a line for each row, with full precision; unknown values are empty."""
     text = io.StringIO()
     lines = [_cells(row) | _shares(row) for row in found.rows]
     writer = csv.DictWriter(text, lines[0], lineterminator="\n")

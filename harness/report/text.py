@@ -24,8 +24,8 @@ _SLOTS: Headings = ("late\nus", "skew\nus")
 _SPINNING: Headings = ("against\nspinning",)
 _RESPONSES: Headings = ("burst\nms",)
 _SIMULATED_RESPONSES: Headings = ("burst ms\nsimulated",)
-LEGEND_RESPONSES = "Burst: mean/99th percentile of the response times of interactive jobs' bursts."
-LEGEND_SPINNING = "Against spinning: makespan / sum of the times of the jobs alone, spinning."
+LEGEND_RESPONSES = "Burst: mean/99th percentile of the response times of the bursts of interactive jobs."
+LEGEND_SPINNING = "Against spinning: makespan / sum of the dedicated times of spinning jobs."
 LEGEND = (
     "Workload slowdown: makespan / sum of dedicated times; job: response time / dedicated time. "
     "Late, skew: median/99th percentile of slot switches."
@@ -33,7 +33,7 @@ LEGEND = (
 
 
 def render(found: ResultsDocument) -> Iterator[RenderableType]:
-    """A table for each point of the sweep, then the doubts."""
+    """A table for each point of the sweep, then agreement and doubts."""
     for _, rows in groupby(found.rows, key=lambda row: row.settings):
         block = list(rows)
         yield Text(_title(found.experiment, block[0]), style="bold")
@@ -50,7 +50,7 @@ def render(found: ResultsDocument) -> Iterator[RenderableType]:
 
 
 class _Block:
-    """The rows of one point of the sweep: one table, or two on a terminal too narrow for it."""
+    """The rows of one point of the sweep: one table, or two if the terminal is too narrow for one."""
 
     def __init__(self, rows: Sequence[Row]) -> None:
         self._rows = rows

@@ -1,4 +1,4 @@
-"""The pictures of a report that are drawn from runs: waits, lateness of slots, who ran where."""
+"""Pictures of runs: lengths of waits, lateness of slot switches, and the jobs on each processor."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from harness.spec.naming import scheduler_name
 from harness.store.records import POLICY, RunRecord
 
 MOST_SPANS = 160
-"""Spans that a lane of a Gantt chart shows at most: its window ends with them."""
+"""Most spans in a lane of a Gantt chart; its window ends with them."""
 
 LONGEST_NS = 2_000_000_000
+"""Longest window of a Gantt chart."""
 KINDS = {"spun": "computing", "blocked": "communicating"}
 
 
 def waits(records: Sequence[RunRecord], names: Sequence[str], width: int) -> Figure | None:
-    """Lengths of the waits under each scheduler, for spinning and for blocked waits."""
+    """Histograms of the lengths of waits under each scheduler, spun and blocked; None without waits."""
     found = {name: _histograms(records, name) for name in names}
     found = {name: counts for name, counts in found.items() if sum(map(np.sum, counts.values()))}
     if not found:
@@ -67,7 +68,7 @@ def _histograms(records: Sequence[RunRecord], name: str) -> dict[str, Any]:
 
 
 def lateness(records: Sequence[RunRecord], names: Sequence[str], width: int) -> Figure | None:
-    """Share of the changes of slot that were at most so late, for each scheduler that has slots."""
+    """Cumulative share of slot switches over their lateness, for each scheduler; None without slots."""
     found = {}
     for name in names:
         ours = [r for r in records if r.kind == POLICY and scheduler_name(r.scheduler) == name]
@@ -81,7 +82,7 @@ def lateness(records: Sequence[RunRecord], names: Sequence[str], width: int) -> 
     for number, (name, late_us) in enumerate(found.items()):
         share = np.arange(1, len(late_us) + 1) / len(late_us)
         axes.step(late_us, share, where="post", color=LIGHT[f"job{number % JOBS}"], linewidth=2, label=name)
-    axes.set(xscale="log", ylim=(0, 1.02), xlabel="lateness of a change of slot, us")
+    axes.set(xscale="log", ylim=(0, 1.02), xlabel="lateness of a slot switch, us")
     axes.xaxis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0)))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.xaxis.set_tick_params(which="minor", length=0, labelbottom=False)
@@ -93,7 +94,7 @@ def lateness(records: Sequence[RunRecord], names: Sequence[str], width: int) -> 
 
 
 def gantt(runs: Sequence[Lanes], width: int) -> Figure | None:
-    """Who ran where in the first moments of a run, measured above simulated."""
+    """The job on each processor at the beginning of each run, measured above simulated; None without runs."""
     if not runs:
         return None
     jobs = sorted(
@@ -126,7 +127,7 @@ def gantt(runs: Sequence[Lanes], width: int) -> Figure | None:
 
 
 def _window_ns(lanes: Sequence[tuple[Sequence[Span], int]]) -> int:
-    """A round time by which no lane has shown more than MOST_SPANS."""
+    """A round length of the window in which no lane has more than MOST_SPANS spans."""
     end_ns = min(lane[min(MOST_SPANS, len(lane)) - 1].end_ns - start for lane, start in lanes)
     end_ns = min(end_ns, LONGEST_NS)
     digit = int("1" + "0" * (len(str(end_ns)) - 1))

@@ -19,7 +19,7 @@ HEADINGS = ("measured", "95 %\ninterval", "simu-\nlated", "error\n%", "95 %\nint
 
 
 def render(experiments: Sequence[ResultsDocument], tolerance: float) -> Iterator[RenderableType]:
-    """A table per experiment, and how many rows have which verdict."""
+    """A table for each experiment, and the number of rows with each verdict."""
     for found in experiments:
         yield Text(f"{found.experiment} ({found.digest[:8]})", style="bold")
         yield _table(found.rows)
