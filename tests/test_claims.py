@@ -35,7 +35,7 @@ def test_who_uses_the_same_processors_is_told_until_they_are_let_go() -> None:
         ProcessorClaim(C, [7]),
     )
     (told,) = told_of(B, ours)
-    assert f"of user {os.getuid()} uses processors 1-2 as well" in told
+    assert f"of user {os.getuid()} also uses processors 1-2" in told
     assert told_of(A, theirs) and not told_of(A, elsewhere) and not told_of(A, ours)
     theirs.close()
     assert not told_of(B, ours)
@@ -92,6 +92,6 @@ def test_two_runs_on_the_same_processors_both_say_so(monkeypatch: pytest.MonkeyP
         second = run_workload(workload(jobs=1, phases=100))
         told = first.result()
     assert any(f"run {run} " in warning for warning in second.warnings), second.warnings
-    assert any("as well" in warning for warning in told["warnings"]), told["warnings"]
+    assert any("also uses" in warning for warning in told["warnings"]), told["warnings"]
     later = run_workload(workload(jobs=1, phases=100))
     assert not any(f"run {run} " in warning for warning in later.warnings)

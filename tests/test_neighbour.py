@@ -403,7 +403,7 @@ def test_without_room_for_a_run_directory_that_is_told_and_nothing_remains(
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", full)
-        with pytest.raises(InputError, match=r"no place for runs: .*No space left"):
+        with pytest.raises(InputError, match=r"cannot hold run directories: .*No space left"):
             RunDirectory.create()
     assert not any(shared.iterdir())
 

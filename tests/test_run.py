@@ -242,7 +242,7 @@ def test_doubts_are_told_in_numbers(place):
 
     assert "2 of 18 runs, up to 3.1%" in told(stolen)
     assert "load average of 1.4" in told(loaded)
-    assert "8 rows have one repeat" in told(single)
+    assert "8 of 8 rows have no interval" in told(single)
 
     def slower(kind, policy):
         """The records, in the second repeat of which such runs took twice as long."""

@@ -26,7 +26,9 @@ def test_the_directory_of_another_host_is_not_used(
     here = rundir.this_host()
     for other in (f"other {here.split()[1]}", f"{here.split()[0]} after-its-restart"):
         monkeypatch.setattr(rundir, "this_host", lambda other=other: other)
-        with pytest.raises(OtherHostError, match="set XDG_RUNTIME_DIR or TMPDIR to one that each host has"):
+        with pytest.raises(
+            OtherHostError, match="set XDG_RUNTIME_DIR or TMPDIR to a directory that is local"
+        ):
             RunDirectory.adopt(directory.path)
 
 
@@ -37,7 +39,7 @@ def test_an_agent_there_says_so_and_leaves_everything_as_it_is(directory: RunDir
     (directory.path / "journal").write_text(journal)
     host = Host(directory, None)
     (trouble,) = host.hear(protocol.Trouble)
-    assert trouble.fatal and "is a directory of frontend as well" in trouble.text
+    assert trouble.fatal and "frontend shares the directory" in trouble.text
     assert host.agent.wait(10) == 0
     host.hub.close()
     assert (directory.path / "journal").read_text() == journal

@@ -41,7 +41,7 @@ def test_a_part_that_is_stopped_from_outside_is_told(what: str, told: str) -> No
             line = run.driver.stderr.readline()
         pid = eventually(lambda: victim(run, what))
         os.kill(pid, signal.SIGSTOP)
-        while "has been stopped" not in line:
+        while "has stopped" not in line:
             line = run.driver.stderr.readline()
             assert line, run.result()
         assert told in line and f"kill -CONT {pid}" in line

@@ -1,1 +1,1 @@
-"""What touches the host: processes, mechanisms, launchers, run directories, release."""
+"""Everything that touches the host: processes, mechanisms, launchers, run directories, release."""

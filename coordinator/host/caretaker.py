@@ -1,6 +1,6 @@
-"""The caretaker of a directory: removes it if whoever makes it is killed before anybody else answers for it.
+"""The caretaker of a run directory: removes it if its maker is killed before another process takes over.
 
-A shell that waits for a word; it is there before the directory is, and starts within a millisecond.
+A shell that waits for a word. It starts before the directory exists, within a millisecond.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from pathlib import Path
 _SCRIPT = """read -r word && exit
 exec 9< "$1" && rm -rf -- "$0" && flock -n 9 && [ "$1" -ef /dev/fd/9 ] && rmdir -- "$1"
 """
-# A run that begins now holds the lock of its parent directory. flock gets it as a descriptor: by name it
-# would make a file there if the directory had gone meanwhile.
+# A run that begins now holds the lock of the parent directory. flock gets the parent as a descriptor: given
+# a name, flock would make a file if the directory had vanished meanwhile.
 
 
 class Caretaker:
-    """Waits until it is dismissed; without that it removes the directory once this process has ended.
+    """Removes the directory if this process ends before it calls ``dismiss``.
 
     Raises:
         OSError: if it cannot be started.
@@ -43,8 +43,8 @@ class Caretaker:
             os.close(heard)
 
     def dismiss(self) -> None:
-        """From now on another process answers for the directory, or it is gone."""
-        with suppress(BrokenPipeError):  # somebody has ended it
+        """End the caretaker: another process takes over the directory, or it is gone."""
+        with suppress(BrokenPipeError):  # somebody has killed it
             os.write(self._word, b"go\n")
         os.close(self._word)
         self._shell.wait()

@@ -1,8 +1,8 @@
 """Releasing a run: its processes, cgroups, shared memory and directory.
 
-One function releases one run, whoever calls it: the guardian at the end of every run, the
-driver to make sure, the agent when both are gone, and a person by ``lockstep clean``. It may be
-repeated, and interrupted at any point.
+``release`` serves all callers: the guardian at the end of every run, the
+driver to make sure, the agent when both are gone, and ``lockstep clean``. A caller may
+repeat it, and interrupt it at any point.
 """
 
 from __future__ import annotations
@@ -21,28 +21,27 @@ from coordinator.host.rundir import RunDirectory
 
 SHARED_MEMORY = Path("/dev/shm")
 SEGMENT = re.compile(r"mpich_sh|sm_segment\.|vader_segment\.|psm2_shm\.|ucx_shm_")
-"""How the MPI libraries name the segments that they make in SHARED_MEMORY."""
+"""Names of the segments that MPI libraries make in SHARED_MEMORY."""
 
 TEMPORARY = Path("/tmp")
 TOPOLOGY = re.compile("hydra_hwloc_xmlfile_")
-"""How Hydra's proxies name what they make in TEMPORARY, whatever TMPDIR says, when a first rank asks for it:
-a description of the host, which they have open until they end, and leave behind if they are killed or a
-rank aborts. A rank that does not find it looks at the host itself."""
+"""Names of the descriptions of the host that Hydra's proxies make in TEMPORARY, whatever TMPDIR says, when a
+first rank asks. A proxy has its file open to its end, and leaves it behind if it is killed or a rank aborts.
+A rank that does not find the file inspects the host itself."""
 
 PATIENCE_S = 0.25
 """How long to wait for files that dying processes or other programs still use."""
 
-
 FILE_TIMES_S = 0.01
-"""File times lag the clock by up to a tick of the kernel."""
+"""File times lag behind the clock by up to a tick of the kernel."""
 
 
 def release(directory: RunDirectory, spare: Collection[int] = ()) -> list[str]:
-    """End everything of a run and remove what it made; returns what was done, in sentences.
+    """End the processes of a run and remove all that it made; return what was done, in sentences.
 
     Args:
         directory: of the run; it may be gone already.
-        spare: pids that may live on: the caller's.
+        spare: pids not to end: the caller's.
     """
     notes = directory.notes()
     groups = [Path(note["cgroup"]) for note in notes if _is_group_of(directory.run, note.get("cgroup"))]
@@ -60,7 +59,7 @@ def release(directory: RunDirectory, spare: Collection[int] = ()) -> list[str]:
     ]
     did = []
     for step in steps:
-        # A failed step must not keep the following ones from being done; nobody else will do them.
+        # The next steps must follow a failed one; nobody else will do them.
         try:
             did += list(step())
         except Exception as error:
@@ -75,20 +74,20 @@ def _thaw(groups: Iterable[Path]) -> list[str]:
 
 
 def _add_groups_of(run: str, groups: list[Path]) -> list[Path]:
-    """``groups`` and those that there are although no journal names them."""
+    """Add the existing groups of the run that no journal names to ``groups``."""
     groups += [group for group in mechanisms.cgroups_of_runs() if group.name == f"lockstep-{run}"]
     return groups
 
 
 def _add_earliest(run: str, times_s: list[float]) -> list[str]:
-    """Without a time from the journal, go by the start of the oldest process of the run."""
+    """Without a time from the journal, add the start of the oldest process of the run."""
     if not times_s and (starts := processes.starts_s(run)):
         times_s.append(min(starts) - FILE_TIMES_S)
     return []
 
 
 def _is_group_of(run: str, name: object) -> bool:
-    """Whether this, from a journal, can be the control group of a run."""
+    """Whether ``name``, from a journal, can be the control group of the run."""
     if not isinstance(name, str) or Path(name).name != f"lockstep-{run}":
         return False
     try:
@@ -102,7 +101,7 @@ def _end(run: str, spare: Collection[int], evidence: Evidence) -> Iterator[str]:
     if ended:
         yield f"ended {_count(ended, 'process', 'processes')}"
     if left:
-        yield f"{_count(left, 'process', 'processes')} did not end; try again later"
+        yield f"{_count(left, 'process', 'processes')} did not end; run lockstep clean later"
 
 
 def _remove_cgroups(groups: Iterable[Path]) -> Iterator[str]:
@@ -119,31 +118,30 @@ def _remove_files(times_s: Iterable[float], launchers: Iterable[tuple[int, int]]
 
 
 def _printable(text: str) -> str:
-    """``text``, in which a name may not be UTF-8."""
+    """``text`` with escapes for names that are not UTF-8."""
     return text.encode(errors="backslashreplace").decode()
 
 
 def clean(everything: bool = False) -> list[str]:
-    """Find what runs have left behind and release it; returns what was done, in sentences.
+    """Release the leftovers of runs; return what was done, in sentences.
 
-    A run whose driver is alive, or may be, is left alone unless ``everything`` is true. Only
+    Unless ``everything`` is true, it leaves alone a run whose driver is or may be alive. Only
     processes and directories of this user count, whatever the environment of a process says.
     """
     with leftovers(everything) as (found, unknown):
         did = [line for directory in found for line in release(directory, spare={os.getpid()})] + unknown
     for group in mechanisms.cgroups_of_runs():
-        # A group with a process in it belongs to a run that was left alone above.
+        # A group with a process belongs to a run that was left alone above.
         if not mechanisms.populated(group) and mechanisms.remove_cgroups(group, patience_s=0):
             did.append(f"removed empty cgroup {group}")
     return did
 
 
 def remove_files(since_s: float, spare: Collection[int] = (), patience_s: float = PATIENCE_S) -> list[Path]:
-    """Remove what MPI has made for this user since then and no process maps or has open.
+    """Remove files that MPI has made for this user since then, unless a process maps them or has them open.
 
-    Pids in ``spare`` do not count: of launchers that only this run was started by.
-
-    A process that is being killed holds it for a moment longer than it shows its mark.
+    Pids in ``spare`` do not count: launchers that serve only this run. The wait of up to
+    ``patience_s`` is for dying processes, which hold files a moment longer than they show their mark.
     """
     deadline = time.monotonic() + patience_s
     removed: list[Path] = []
@@ -160,7 +158,7 @@ def remove_files(since_s: float, spare: Collection[int] = (), patience_s: float 
 
 
 def _files(folder: Path, names: re.Pattern[str], since_s: float) -> dict[Path, tuple[int, int]]:
-    """Files of this user made in a folder since then, with device and inode of each."""
+    """Files of this user made in a folder since then, with their device and inode."""
     found = {}
     for path in folder.iterdir() if folder.is_dir() else ():
         if not names.match(path.name):
@@ -177,7 +175,7 @@ def _files(folder: Path, names: re.Pattern[str], since_s: float) -> dict[Path, t
 def _used(spare: Collection[int]) -> set[tuple[int, int]]:
     """Device and inode of every such file that a process maps or has open.
 
-    Names would say little: in a mount namespace anybody can have a file of the same name.
+    Names do not identify files: another mount namespace can have a file of the same name.
     """
     used: set[tuple[int, int]] = set()
     for pid in identity.pids():
@@ -192,7 +190,7 @@ def _used(spare: Collection[int]) -> set[tuple[int, int]]:
                     used.add((os.makedev(major, minor), int(inode)))
             for link in (process / "fd").iterdir():
                 with suppress(OSError):
-                    # Only there: to look at a file of a server that is gone takes for ever.
+                    # Only in these folders: stat on a file of a dead server never returns.
                     if link.readlink().parent in (SHARED_MEMORY, TEMPORARY):
                         status = link.stat()
                         used.add((status.st_dev, status.st_ino))

@@ -1,8 +1,8 @@
-"""The run's clock: the driver's CLOCK_MONOTONIC as it is known on another node.
+"""The run's clock: an estimate of the driver's CLOCK_MONOTONIC on another node.
 
-Each exchange of a beat and its echo tells the offset between the two clocks to within half
-of its round trip, however the trip was divided. The exchange with the shortest trip counts
-most; older ones are trusted less, by as much as clocks may drift apart.
+Each exchange of a beat and its echo gives the offset between the two clocks to within half
+of its round trip, however the trip is divided. The exchange with the shortest trip counts
+most; the uncertainty of older ones grows by as much as clocks may drift apart.
 Source: Mills, RFC 5905, section 8 (offset and delay) and section 10 (the shortest of eight).
 """
 
@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from time import monotonic_ns
 
 DRIFT_BOUND = 100e-6
-"""By how much two clocks may run apart, at worst; ordinary oscillators keep within half of it."""
+"""Largest relative drift of two clocks; ordinary oscillators keep within half of it."""
 
 WINDOW = 32
-"""Exchanges that the offset is taken from."""
+"""Number of exchanges from which the offset is estimated."""
 
 ANCHOR_NS = 8_000_000_000
-"""The drift is measured between the best exchanges of spans of this length."""
+"""The drift is estimated from the best exchanges of spans of this length."""
 
 ANCHORS = 32
 
@@ -35,20 +35,20 @@ class Sample:
 
     @classmethod
     def of(cls, sent_ns: int, received_ns: int, replied_ns: int, arrived_ns: int) -> Sample:
-        """The sample of a beat sent and an echo that arrived here; the middle times are the other's."""
+        """The sample of a beat and its echo; ``received_ns`` and ``replied_ns`` are on the other clock."""
         offset_ns = ((received_ns - sent_ns) + (replied_ns - arrived_ns)) // 2
         trip_ns = max(0, (arrived_ns - sent_ns) - (replied_ns - received_ns))
         return cls((sent_ns + arrived_ns) // 2, offset_ns, trip_ns)
 
 
 class Clock:
-    """Reads the run's clock and converts between it and this node's.
+    """Reads the run's clock and converts between it and this node's clock.
 
-    Without any exchange it is this node's own: right where both are the same.
+    Before the first exchange, the two clocks are taken for equal.
 
     Attributes:
-        drift: by how much faster the run's clock goes, as a fraction; 0 until it can be told.
-        steps: how often one of the clocks has jumped.
+        drift: relative speed of the run's clock, minus 1; 0 while unknown.
+        steps: number of jumps of either clock.
 
     Args:
         read: this node's clock, in nanoseconds.
@@ -63,39 +63,39 @@ class Clock:
         self.steps = 0
 
     def read_ns(self) -> int:
-        """This node's clock now."""
+        """The current time of this node's clock."""
         return self._read()
 
     def now_ns(self) -> int:
-        """The run's clock now."""
+        """The current time of the run's clock."""
         return self.run_ns(self._read())
 
     def run_ns(self, local_ns: int) -> int:
-        """What the run's clock says when this node's says ``local_ns``."""
+        """The time of the run's clock when this node's clock shows ``local_ns``."""
         return local_ns + self.offset_ns(local_ns)
 
     def local_ns(self, run_ns: int) -> int:
-        """What this node's clock says when the run's says ``run_ns``."""
+        """The time of this node's clock when the run's clock shows ``run_ns``."""
         best = self._best
         if not best:
             return run_ns
         return best.at_ns + round((run_ns - best.at_ns - best.offset_ns) / (1 + self.drift))
 
     def offset_ns(self, local_ns: int) -> int:
-        """Run's clock less this node's."""
+        """The run's clock minus this node's clock."""
         best = self._best
         return best.offset_ns + round(self.drift * (local_ns - best.at_ns)) if best else 0
 
     def uncertainty_ns(self) -> int:
-        """By how much the offset may be wrong now."""
+        """The largest error that the offset may have now."""
         return self._doubt_ns(self._best, self._read()) if self._best else 0
 
     def learn(self, sample: Sample) -> None:
-        """Take an exchange into account."""
+        """Add an exchange."""
         if self._best is not None:
             surprise_ns = abs(sample.offset_ns - self.offset_ns(sample.at_ns))
             if surprise_ns > self._doubt_ns(self._best, sample.at_ns) + sample.trip_ns / 2:
-                # No division of the trip explains this: a clock has jumped, and old samples mean nothing.
+                # No division of the trip explains this: a clock has jumped; old samples are worthless.
                 self._samples.clear()
                 self._anchors.clear()
                 self.drift = 0.0
@@ -117,6 +117,6 @@ class Clock:
         first, last = anchors[0], anchors[-1]
         moved_ns = last.offset_ns - first.offset_ns
         span_ns = last.at_ns - first.at_ns
-        # Less than the two exchanges can be wrong by is no drift that can be told.
+        # A smaller change may be an error of the two exchanges.
         if span_ns >= ANCHOR_NS and abs(moved_ns) > (first.trip_ns + last.trip_ns) // 2:
             self.drift = max(-DRIFT_BOUND, min(DRIFT_BOUND, moved_ns / span_ns))

@@ -1,4 +1,4 @@
-"""Ending the processes of single jobs while the run goes on."""
+"""Ending the processes of single jobs while the run continues."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from coordinator.host.rundir import RunDirectory
 class Discards:
     """Ends jobs' processes on this host in steps that never wait.
 
-    The kernel may take seconds to end a process. If the driver waited so long, its agents would
-    take it for dead.
+    The kernel may take seconds to end a process. A driver that waited so long would exceed its
+    agents' lease.
 
     Args:
         directory: of the run.
-        warn: hears of processes that do not end.
+        warn: called with a message about processes that do not end.
     """
 
     def __init__(self, directory: RunDirectory, warn: Callable[[str], None]) -> None:
@@ -29,7 +29,7 @@ class Discards:
         self._then: dict[int, Callable[[], None]] = {}
 
     def begin(self, job: int, now_ns: int) -> None:
-        """Send SIGKILL to all processes of a job, and go on until none is left."""
+        """Send SIGKILL to all processes of a job, and repeat until none is left."""
         if job not in self._steps:
             evidence = Evidence.of(self._directory.notes())
             self._steps[job] = processes.ending(self._directory.run, job, grace_s=0, evidence=evidence)
@@ -37,18 +37,18 @@ class Discards:
         self.go_on(now_ns)
 
     def then(self, job: int, do: Callable[[], None]) -> None:
-        """Do something once nothing of the job is being ended: it would take new processes as well."""
+        """Call ``do`` when all processes of the job have ended; new ones would be killed until then."""
         if job in self._steps:
             self._then[job] = do
         else:
             do()
 
     def dues_ns(self) -> Collection[int]:
-        """When ``go_on`` must be called."""
+        """The times at which ``go_on`` must be called."""
         return self._dues_ns.values()
 
     def go_on(self, now_ns: int) -> None:
-        """Take the steps that are due."""
+        """Do the steps that are due."""
         for job in [job for job, due_ns in self._dues_ns.items() if due_ns <= now_ns]:
             try:
                 _, wait_s = next(self._steps[job])
@@ -60,5 +60,5 @@ class Discards:
     def _done(self, job: int, left: int) -> None:
         del self._steps[job], self._dues_ns[job]
         if left:
-            self._warn(f"job {job}: {left} of its processes do not end")
+            self._warn(f"job {job}: the kernel does not end {left} of its processes")
         self._then.pop(job, lambda: None)()

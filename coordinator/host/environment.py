@@ -1,7 +1,7 @@
-"""The environment of the processes of a run: known variables only, not all that are there.
+"""The environment of the processes of a run: an allow-list of variables.
 
-A forgotten variable of a shell changes a measurement, and those of an MPI job around us
-would tell our own launchers that they are part of it.
+A forgotten variable of a shell can change a measurement, and the variables of an MPI job around
+us would make our launchers part of that job.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 import workloads
 
 PYTHON = (sys.executable, "-P")
-"""How our own processes are started: no module of the current directory takes the place of another one."""
+"""Starts our own processes: no module in the current directory replaces another one."""
 
 NAMES = frozenset(
     (
@@ -33,13 +33,13 @@ INSIDE = (
     "HYDRA_PROXY",
     "HYDRA_LAUNCHER_EXTRA",
 )
-"""Set by a launcher for its ranks: true of the job around us, not of the jobs we start."""
+"""Variables that a launcher sets for its ranks: they describe the job around us, not the jobs we start."""
 
 
 def passed_on(extra: Mapping[str, str], source: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The allowed part of ``source`` (default: our own environment) with ``extra`` over it.
+    """The allowed part of ``source`` (default: our own environment), overridden by ``extra``.
 
-    PYTHONPATH begins with where our packages lie, so that ranks import the same ones in an
+    PYTHONPATH begins with the directory of our packages, so that ranks import the same ones in an
     editable installation and in a plain checkout. Numeric libraries get one thread.
     """
     source = os.environ if source is None else source

@@ -1,9 +1,9 @@
 """Evidence that a process belongs to a run, besides the mark that it carries.
 
-A mark cannot always be read: a program that may only be executed hides its environment, and
-one that gives itself a title overwrites it. So the journal names every process that the run has
-started or taken over. To the run belong also their descendants; their sessions, which only
-descendants of the leader can join; and all processes in the run's control group.
+Some marks are unreadable: an execute-only program hides its environment, and
+a program that sets its title overwrites it. So the journal names every process that the run has
+started or taken over. Their descendants belong to the run, too; so do their sessions, which only
+descendants of the leader can join, and all processes in the run's control group.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from coordinator.host.identity import Stat
 
 
 class JournaledProcess(NamedTuple):
-    """A process that the journal names, and its job, if it is of one."""
+    """A process that the journal names; ``job`` is None for one outside jobs."""
 
     pid: int
     start: int
@@ -29,14 +29,14 @@ class JournaledProcess(NamedTuple):
 
 @dataclass(frozen=True)
 class Evidence:
-    """Processes that a journal names, and control groups that were made for processes of the run alone."""
+    """Processes that a journal names, and control groups that contain processes of the run only."""
 
     known: tuple[JournaledProcess, ...] = ()
     groups: tuple[Path, ...] = ()
 
     @classmethod
     def of(cls, notes: Iterable[Mapping[str, Any]], groups: Iterable[Path] = ()) -> Evidence:
-        """What the notes of a journal say; a journal may say anything."""
+        """The evidence in the notes of a journal, whose content may be anything."""
         known = []
         for note in notes:
             if process := identity.meant(note.get("process")):
@@ -47,13 +47,13 @@ class Evidence:
     def belonging(
         self, table: Mapping[int, Stat], marked: Collection[int], others: Collection[int], job: int | None
     ) -> set[int]:
-        """The pids of all in ``table`` that belong to the run, or to one of its jobs.
+        """The pids in ``table`` that belong to the run, or to one of its jobs.
 
         Args:
             table: all processes.
-            marked: those that carry the mark.
-            others: those that certainly do not belong to it.
-            job: which one; None for the run.
+            marked: pids with the mark.
+            others: pids that certainly do not belong.
+            job: number of the job; None for the run.
         """
         known = [one for one in self.known if job in (None, one.job)]
         found = set(marked) | self._grouped(job)
@@ -63,7 +63,7 @@ class Evidence:
             children[process.parent].append(pid)
             sessions[process.session].append(pid)
         for one in known:
-            # The kernel gives the pid of a session's leader to nobody else as long as there is the session.
+            # The kernel does not reuse the pid of a session's leader as long as the session exists.
             if one.pid not in table:
                 found |= {pid for pid in sessions[one.pid] if table[pid].start >= one.start}
         coming = found & table.keys() - set(others)
@@ -75,7 +75,7 @@ class Evidence:
         return found
 
     def _grouped(self, job: int | None) -> set[int]:
-        """What is in the control groups of the run, or of one of its jobs."""
+        """The pids in the control groups of the run, or of one of its jobs."""
         pattern = "**/cgroup.procs" if job is None else f"job-{job}-rank-*/cgroup.procs"
         found: set[int] = set()
         for group in self.groups:

@@ -1,7 +1,7 @@
-"""``python -P -m coordinator.host.guarded_program COMMAND...`` runs it under a guardian on its own host.
+"""``python -P -m coordinator.host.guarded_program COMMAND...`` runs a command under a guardian on its host.
 
-For a rank that a launcher starts where nobody of ours is: on another host, or for a user who has called
-the launcher. Whoever is killed, the guardian ends the program and removes what its MPI has left.
+It serves ranks that no agent watches: on another host, or under a launcher that the user has started.
+Whichever process is killed, the guardian ends the program and removes the files of its MPI.
 """
 
 from __future__ import annotations
@@ -21,23 +21,22 @@ COMMAND = (*PYTHON, "-m", "coordinator.host.guarded_program")
 
 
 def run(command: Sequence[str]) -> int:
-    """Run a program with our descriptors until it ends, or whoever has started us does.
+    """Run a program with our descriptors until the program, or our parent, ends.
 
-    Returns its exit status, negative for a signal; 1 if it was ended because of that.
+    Returns the program's exit status, negative for a signal; 1 if the parent ended first.
 
     Raises:
-        OSError: if there is no guardian to be had, or no such program.
+        OSError: if the guardian cannot start, or there is no such program.
     """
-    launcher = os.getppid()  # if that has ended before, MPI does not start
+    launcher = os.getppid()  # if the launcher has ended before, MPI does not start
     with guardian.guarded() as directory:
         directory.note_launcher(launcher)
-        # PMI, by which ranks talk to their launcher, is among the descriptors.
+        # Ranks talk to their launcher (PMI) through one of the descriptors.
         program = subprocess.Popen(command, env={**os.environ, **directory.marks}, close_fds=False)
         directory.note_process(program.pid)
         try:
-            watched = [
-                Process(pid) for pid in (program.pid, launcher) if pid
-            ]  # 0 is outside of our namespace
+            # Pid 0 stands for a process outside our namespace.
+            watched = [Process(pid) for pid in (program.pid, launcher) if pid]
         except ProcessLookupError:  # the launcher has ended already
             return 1
         select.select(watched, (), ())
@@ -46,9 +45,9 @@ def run(command: Sequence[str]) -> int:
 
 
 def main() -> int:
-    """Do it for the words of our command line; end by the signal that the program has ended by.
+    """Run the command of our command line; end by the same signal if a signal ends it.
 
-    A launcher ends the other ranks for that, and might wait for them after a mere status.
+    Then the launcher ends the other ranks; after a mere status it might wait for them.
     """
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     status = run(sys.argv[1:])

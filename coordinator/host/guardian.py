@@ -1,8 +1,8 @@
-"""The guardian: outlives the agent, and releases the run when the agent is gone.
+"""The guardian: outlives the agent (or driver), and releases the run when that is gone.
 
-``python -P -m coordinator.host.guardian DIRECTORY FD TIMES`` waits until its end of a socket pair
-closes, however the agent ended, and releases the run. Every run ends in this way, so the way that
-matters after a crash is exercised every time. A stopped agent does not close its end: with a
+``python -P -m coordinator.host.guardian DIRECTORY FD TIMES`` waits until the other end of a socket pair
+closes, however its owner ended, and releases the run. Every run ends in this way, so every run
+tests the release after a crash. A stopped agent does not close its end: with a
 lease, the guardian also releases the run if it hears nothing for that long.
 """
 
@@ -28,26 +28,26 @@ from coordinator.host.rundir import RunDirectory
 COMMAND = (*PYTHON, "-m", "coordinator.host.guardian")
 
 START_S = 30.0
-"""How long a guardian may take to come up on a busy host."""
+"""How long a guardian may take to start on a busy host."""
 
 RELEASE_S = 2 * (GRACE_S + STUBBORN_S)
-"""A release takes no longer than this unless something is wrong with its guardian."""
+"""A release that takes longer has failed."""
 
 
 def start(
     directory: RunDirectory, lease_s: float | None = None, patience_s: float = 0.0
 ) -> tuple[subprocess.Popen[bytes], socket.socket]:
-    """Start a guardian in a session of its own; returns it and the socket that holds it back.
+    """Start a guardian in its own session; return it and the socket that holds it back.
 
-    The guardian releases the run when the socket is closed here, or by the kernel, and with
-    a lease also when nothing is sent on it for so long. Its own end shows as the end of
-    file on that socket. It has begun to watch when this returns.
+    The guardian releases the run when we or the kernel close the socket, and with
+    a lease also when we send nothing for so long. If the guardian ends, the socket shows
+    end of file. The guardian watches when this function returns.
 
-    A driver's guardian has patience: if the driver has left its history, another one may take
-    the run over for so long, and has a guardian of its own.
+    With ``patience_s``, it waits that long before the release if the driver has left its history:
+    another driver, with a guardian of its own, may take over the run.
 
     Raises:
-        OSError: if it cannot be started, or does not come up; then there is none.
+        OSError: if the guardian does not start; then none is running.
     """
     ours, its = socket.socketpair()
     with its, directory.log("guardian").open("ab") as log:
@@ -65,7 +65,7 @@ def start(
     try:
         if not ours.recv(1):
             said = directory.log("guardian").read_text(errors="replace").strip()
-            raise ChildProcessError(f"the guardian of the run has ended at once\n{said}".strip())
+            raise ChildProcessError(f"the guardian of the run ended at its start\n{said}".strip())
     except OSError:
         ours.close()
         guardian.kill()
@@ -77,10 +77,10 @@ def start(
 
 @contextmanager
 def guarded() -> Iterator[RunDirectory]:
-    """A new run directory under a guardian; at the end everything of the run is gone.
+    """A new run directory under a guardian; on exit everything of the run is released.
 
     Raises:
-        OSError: if there is no place for it, or no guardian; nothing is begun without one.
+        OSError: if the directory cannot be made, or the guardian does not start.
     """
     directory = RunDirectory.create()
     try:
@@ -92,7 +92,7 @@ def guarded() -> Iterator[RunDirectory]:
             with suppress(subprocess.TimeoutExpired):
                 guardian.wait(RELEASE_S)
     finally:
-        # Again, in case the guardian was killed.
+        # The guardian may have been killed.
         cleanup.release(directory)
         directory.unlock()
 
@@ -107,7 +107,7 @@ def main(path: str, descriptor: str, times: str) -> None:
     with prompt(), socket.socket(fileno=int(descriptor)) as watched:
         lease_s, patience_s = json.loads(times)
         watched.settimeout(lease_s)
-        with suppress(OSError):  # also when the lease is over, or the agent has ended already
+        with suppress(OSError):  # the lease is over, or the agent has ended already
             watched.send(b"\n")
             while watched.recv(64):
                 pass

@@ -1,7 +1,7 @@
-"""The kernel's view of a process, and names that tell it from any later one with the same pid.
+"""The kernel's view of a process, and names that distinguish it from a later one with the same pid.
 
-A pid means something only beside the start of the process, on one boot, in one namespace of pids;
-the start is told in the clock of a namespace of time.
+A pid identifies a process only together with its start, on one boot, in one pid namespace;
+the start is a time of one time namespace.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ NAME = re.compile(r"([^/]{1,100})/([0-9]{1,10})/([0-9]{1,20})")
 
 
 class Stat(NamedTuple):
-    """What /proc/PID/stat says of a process.
+    """Fields of /proc/PID/stat.
 
     Attributes:
         state: a letter.
-        parent: its pid.
-        session: the pid of the process that leads it.
+        parent: pid of the parent.
+        session: pid of the session's leader.
         start: in clock ticks since the boot.
-        beginning: whether it is becoming another program, whose environment cannot be read yet; false
-            for a process that we may not look into.
+        beginning: whether the process is executing a new program whose environment cannot be read yet;
+            false for a process that we may not inspect.
     """
 
     state: str
@@ -36,7 +36,7 @@ class Stat(NamedTuple):
 
 
 def stat(pid: int) -> Stat | None:
-    """What the kernel says of a process, which anybody may read; None if there is none."""
+    """The fields of a process, which anybody may read; None if there is no such process."""
     try:
         # The name of the process, in brackets, may contain anything.
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
@@ -48,30 +48,30 @@ def stat(pid: int) -> Stat | None:
 
 
 def start_s(process: Stat) -> float:
-    """When a process has started, as ``time.time`` tells it."""
+    """The start of a process in seconds of ``time.time``."""
     boot_s = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
     return boot_s + process.start / os.sysconf("SC_CLK_TCK")
 
 
 def pids() -> list[int]:
-    """All processes that we can see."""
+    """The pids of all visible processes."""
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208 - a third of the time
 
 
 def name(pid: int) -> str:
-    """The name of a process; empty if there is none."""
+    """The name of a process; empty if there is no such process."""
     found = stat(pid)
     return f"{_here()}/{pid}/{found.start}" if found else ""
 
 
 def meant(name: object) -> tuple[int, int] | None:
-    """Pid and start of the process that has this name; None if it is no name, or means nothing here."""
+    """Pid and start of the process with this name; None if it is no name of this boot and namespace."""
     found = NAME.fullmatch(name) if isinstance(name, str) else None
     return (int(found[2]), int(found[3])) if found and found[1] == _here() else None
 
 
 def lives(name: str) -> bool | None:
-    """Whether the process of that name lives; None if that cannot be known from here."""
+    """Whether the process of that name lives; None if it cannot be known from here."""
     process = meant(name)
     if process is None:
         return None
@@ -81,18 +81,18 @@ def lives(name: str) -> bool | None:
 
 
 def boot() -> str:
-    """What tells the time since this host was started from any other."""
+    """The id of the current boot of this host."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 @functools.cache
 def _here() -> str:
-    """What pids and times are true of: a boot, and two namespaces."""
+    """The scope of pids and starts: the boot and two namespaces."""
     return ",".join([boot(), *map(_space, ("pid", "time"))])
 
 
 def _space(kind: str) -> str:
-    """Which namespace of a kind we are in; the kernel may have no such kind."""
+    """Our namespace of a kind; empty if the kernel does not have that kind."""
     try:
         return str(Path("/proc/self/ns", kind).stat().st_ino)
     except OSError:

@@ -1,4 +1,4 @@
-"""Signals from the user and the terminal that wait until it is safe to follow them."""
+"""Deferred handling of signals from the user and the terminal."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ SUSPENDING = signal.SIGTSTP
 
 
 class Interrupt:
-    """While entered, signals that end or suspend us are only noted; they take effect on leaving.
+    """A context that notes signals that end or suspend us; they take effect on exit.
 
-    Leaving restores the former handlers. It then raises KeyboardInterrupt for SIGINT and
+    On exit it restores the former handlers. Then it raises KeyboardInterrupt for SIGINT and
     SystemExit(128 + its number) for SIGTERM and SIGHUP; for SIGTSTP (Ctrl-Z) it stops this
-    process and returns once it is continued. Signals that were ignored stay so. A descriptor
-    turns readable when a signal comes, so a selector notices it. Off the main thread, where
+    process and returns once the process continues. Ignored signals stay ignored. A descriptor
+    turns readable when a signal comes, so that a selector notices it. Outside the main thread, where
     Python handles no signals, it does nothing.
     """
 
@@ -32,9 +32,9 @@ class Interrupt:
 
     @property
     def why(self) -> str:
-        """What has been caught, in words; empty for nothing."""
+        """The caught signal in words; empty without one."""
         if self.caught == SUSPENDING:
-            return "suspended from the terminal (SIGTSTP), which ends the run that is in progress"
+            return "suspended from the terminal (SIGTSTP), which ends the run in progress"
         return "interrupted" if self.caught else ""
 
     def __enter__(self) -> Interrupt:
@@ -66,7 +66,7 @@ class Interrupt:
         return self._ours.fileno()
 
     def acknowledge(self) -> None:
-        """Take note; ``caught`` tells which signal it was."""
+        """Make the descriptor unreadable again; ``caught`` holds the signal."""
         with suppress(BlockingIOError):
             self._ours.recv(4096)
 

@@ -1,6 +1,6 @@
 """The journal of a run: a line of JSON for each thing to undo, written before the thing is done.
 
-Only its user can write to it; readers check every line all the same.
+Only its user can write to it; readers check every line nevertheless.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from pathlib import Path
 from typing import Any
 
 MOST_BYTES = 1 << 24
-"""Readers stop here; the largest run writes a fraction of it."""
+"""Readers stop here; the largest run writes a fraction of this."""
 
 
 class Journal:
-    """The journal at a path, which may not exist yet, or not any more."""
+    """The journal at a path; the file need not exist."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._kept: int | None = None
 
     def add(self, entry: Mapping[str, Any]) -> None:
-        """Add a line. One write, so that a reader sees all of it or nothing.
+        """Add a line in one write, so that a reader sees all of it or nothing.
 
         Raises:
             OSError: if there is no room for all of it.
@@ -51,16 +51,16 @@ class Journal:
         return [entry for entry in found if isinstance(entry, dict)]
 
     def keep(self) -> None:
-        """Hold on to it: from now on it can be read and written even if its path vanishes.
+        """Keep the file open, so that it can be read and written even if its path vanishes.
 
         Raises:
-            OSError: if there is none.
+            OSError: if there is no journal.
         """
         if self._kept is None:
             self._kept = self._open(os.O_RDWR)
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the kept file."""
         if self._kept is not None:
             os.close(self._kept)
             self._kept = None
@@ -77,5 +77,5 @@ class Journal:
             os.close(descriptor)
 
     def _open(self, flags: int) -> int:
-        # What is there may be something else that only has the name.
+        # A link or a pipe may have this name.
         return os.open(self._path, flags | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)

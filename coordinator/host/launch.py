@@ -1,4 +1,4 @@
-"""Starting programs, each in a session of its own, and following them to their end."""
+"""Starting programs, each in its own session, and following them to their end."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from coordinator.host.processes import RUN, Process, environment_of
 from workloads.validation import LockstepError
 
 HEAD_BYTES = 1 << 20
-"""So much of the beginning of an output file is its output."""
+"""Length of the beginning of an output file that is kept and read."""
 
 TAIL_BYTES = 1 << 16
-"""So much of the end of an output file is looked at for its last lines."""
+"""Length of the end of an output file that is kept and read."""
 
 SHARED_MEMORY = Path("/dev/shm")
 
 BUS_ERRORS = (-signal.SIGBUS, 128 + signal.SIGBUS)
-"""Exit statuses of a program that has met one, and of a shell or launcher that says so."""
+"""Exit statuses after a bus error: of the program itself, and of a shell or launcher around it."""
 
 BUS_ERROR_SIGNS = ("Bus error", "signal 7", "EXIT CODE: 7\n")
-"""How launchers tell of a rank that has; the last is MPICH's, of the first rank that failed."""
+"""Signs of a bus error in a launcher's output; the last is MPICH's, for the first rank that failed."""
 
 KEEPING_STATUS = ("/bin/sh", "-c", '"$@"; status=$?; echo $status > "$0"; exit $status')
-"""Runs a program and leaves its exit status in a file, for those who are not its parent."""
+"""Runs a program and leaves its exit status in a file, for a process that is not its parent."""
 
 
 class LaunchError(LockstepError):
-    """A program did not start, failed, or took too long; the message says which and shows its output."""
+    """A program did not start, failed, or took too long; the message names it and shows its output."""
 
 
 def start(
@@ -45,11 +45,14 @@ def start(
     inherited: Sequence[int] = (),
     given: str = "",
 ) -> subprocess.Popen[bytes]:
-    """Start a program in a session of its own, its output and, if asked for, its exit status going to files.
+    """Start a program in its own session, with its output and, on request, its exit status in files.
 
-    It has the ``inherited`` ones of our descriptors, and finds the text ``given``, of at most a page,
-    on its standard input: all of it, or it is not started.
-    Files, not pipes: nobody has to wake up and read while a measurement runs.
+    It inherits our descriptors ``inherited``, and finds the text ``given``, at most a page,
+    on its standard input. Output goes to files, because a reader of pipes would wake up during
+    measurements.
+
+    Raises:
+        OSError: if it cannot be started, or cannot get all of ``given``.
     """
     if status is not None:
         argv = [*KEEPING_STATUS, str(status), *argv]
@@ -69,7 +72,7 @@ def start(
 
 @contextmanager
 def _holding(text: str) -> Iterator[int]:
-    """A descriptor from which this can be read, and then its end."""
+    """A descriptor with this text and then end of file."""
     if not text:
         yield subprocess.DEVNULL
         return
@@ -83,12 +86,12 @@ def _holding(text: str) -> Iterator[int]:
 
 
 class Adopted:
-    """A program that another driver started for a run; it may have ended, or not be there any more.
+    """A program that another driver started for a run; it may have ended meanwhile.
 
     Args:
         pid: its pid.
         run: id of the run.
-        status: where its exit status is left; without one it counts as killed.
+        status: the file for its exit status; without such a file it counts as killed.
     """
 
     def __init__(self, pid: int, run: str, status: Path | None = None) -> None:
@@ -101,18 +104,18 @@ class Adopted:
             self._process.close()
         except ProcessLookupError:
             pass
-        self._process = Process(pid, os.eventfd(1))  # readable like that of a process that has ended
+        self._process = Process(pid, os.eventfd(1))  # readable, as for a process that has ended
 
     def handle(self) -> Process:
-        """Another handle on it, to watch for its end."""
+        """Another handle on the program, to watch for its end."""
         return Process(self.pid, os.dup(self._process.fileno()))
 
     def poll(self) -> int | None:
-        """Its exit status; None while it runs."""
+        """Its exit status; None while the program runs."""
         return self.wait() if self._process.wait(0) else None
 
     def wait(self) -> int:
-        """Its exit status, once it has ended."""
+        """Wait for its end; return its exit status."""
         self._process.wait(None)
         try:
             return int(self._status.read_text()) if self._status else -signal.SIGKILL
@@ -120,13 +123,13 @@ class Adopted:
             return -signal.SIGKILL
 
     def kill(self) -> None:
-        """Send it SIGKILL if it runs."""
+        """Send SIGKILL if the program runs."""
         if self.poll() is None:
             self._process.send(signal.SIGKILL)
 
 
 Started = subprocess.Popen[bytes] | Adopted
-"""A program that was started by us, or by a driver before us."""
+"""A program that we started, or a driver before us."""
 
 
 def handle(program: Started) -> Process:
@@ -135,9 +138,9 @@ def handle(program: Started) -> Process:
 
 
 def reap(programs: Iterable[Started | None], timeout_s: float) -> bool:
-    """Wait for programs that have been told to end, so long for all of them; returns whether all have ended.
+    """Wait at most so long for the end of programs; return whether all have ended.
 
-    The kernel may take long to end one, for example while it waits for a file system that is gone.
+    The kernel may take long to end a program, for example while it waits for a dead file server.
     """
     deadline = time.monotonic() + timeout_s
     waited = [program for program in programs if program is not None]
@@ -151,10 +154,10 @@ def reap(programs: Iterable[Started | None], timeout_s: float) -> bool:
 def run_session(argv: Sequence[str], environment: Mapping[str, str], timeout_s: float) -> str:
     """Run a short program under a guardian and return its standard output.
 
-    Whatever happens, also to us, nothing of the program remains.
+    Nothing of the program remains, even if we are killed.
 
     Raises:
-        LaunchError: if it cannot be started, exits with another status than 0, or takes longer
+        LaunchError: if the program does not start, exits with a status other than 0, or takes longer
             than ``timeout_s``.
     """
     try:
@@ -179,28 +182,28 @@ def describe(status: int) -> str:
 
 
 def failed(status: int, *logs: Path) -> str:
-    """How a program has failed: its exit status, its last words in the first log with any, and a cause."""
+    """The failure of a program in words: exit status, last lines of the first nonempty log, likely cause."""
     said = next(filter(None, map(tail, logs)), "")
     bus_error = status in BUS_ERRORS or any(sign in said for sign in BUS_ERROR_SIGNS)
     return "\n".join(filter(None, [describe(status), said, _shared_memory() if bus_error else ""]))
 
 
 def _shared_memory() -> str:
-    """The usual cause of a bus error, with the free space at this moment."""
+    """The usual cause of a bus error, with the current free space."""
     try:
         found = os.statvfs(SHARED_MEMORY)
     except OSError:
         return ""
     free, total = (blocks * found.f_frsize / (1 << 20) for blocks in (found.f_bavail, found.f_blocks))
     return (
-        f"Signal 7 is a bus error, mostly because {SHARED_MEMORY}, where ranks share memory, is full: "
-        f"{free:.1f} of {total:.1f} MiB are free now. Remove what fills it (ls -l {SHARED_MEMORY}, lockstep "
+        f"Signal 7 is a bus error. Its usual cause is that {SHARED_MEMORY}, where ranks share memory, is "
+        f"full: {free:.1f} of {total:.1f} MiB are free now. Remove files (ls -l {SHARED_MEMORY}, lockstep "
         f"clean), or enlarge it (mount -o remount,size=1G {SHARED_MEMORY}; docker run --shm-size=1g)"
     )
 
 
 def head(path: Path) -> str:
-    """The beginning of an output file."""
+    """The first HEAD_BYTES of an output file; empty if it cannot be read."""
     try:
         with path.open("rb") as file:
             return file.read(HEAD_BYTES).decode(errors="replace")
@@ -209,7 +212,7 @@ def head(path: Path) -> str:
 
 
 def tail(path: Path, lines: int = 12) -> str:
-    """The last lines of an output file; only its end is read, however long it is."""
+    """The last lines of an output file, from its last TAIL_BYTES; empty if it cannot be read."""
     try:
         with path.open("rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL_BYTES))

@@ -18,19 +18,19 @@ from coordinator.host.launch import LaunchError, run_session
 from workloads.validation import InputError, one_of
 
 KINDS = {"mpich": ("HYDRA",), "openmpi": ("Open MPI", "OpenRTE")}
-"""Kinds of launchers, and words that the first lines of their ``--version`` contain in every version."""
+"""Kinds of launchers, and words in the first lines of their ``--version``, in every version."""
 
 SRUN = "srun"
-"""The kind that starts ranks as a step of the allocation of Slurm around us."""
+"""The kind that starts ranks as a step of our Slurm allocation."""
 
 SRUN_OPTIONS = ("--overlap", "--overcommit", "--cpu-bind=none", "--mem=0", "--kill-on-bad-exit=1", "--quiet")
-"""Several steps share all that the job has on a node, and ranks bind themselves."""
+"""Several steps share all resources of the job on a node, and ranks bind themselves."""
 
 SRUN_NEEDS = ("SLURM_CONF", "SLURM_JOB_ID")
-"""Variables that say which allocation; others would only be options that nobody gave."""
+"""Variables that identify the allocation; others would act as options that the user never set."""
 
 PLUGINS = ("pmi2", "pmix")
-"""Of Slurm, in the order in which they are tried: for MPICH and its kin, for Open MPI."""
+"""Slurm's plugins in the order of trial: for MPICH and its derivatives, for Open MPI."""
 
 TRIAL_S = 60.0
 
@@ -43,9 +43,9 @@ class Launcher:
 
     Attributes:
         kind: a key of KINDS, or SRUN.
-        path: of the program.
-        version: of it.
-        plugin: by which of Slurm's plugins srun and MPI understand each other.
+        path: path of the program.
+        version: its version.
+        plugin: Slurm's plugin through which srun and MPI communicate; empty for other kinds.
     """
 
     kind: str
@@ -58,14 +58,14 @@ class Launcher:
         return f"{self.kind}{plugin} {self.version} ({self.path})"
 
     def argv(self, processes: int, command: Sequence[str], hosts: Sequence[str] = ()) -> list[str]:
-        """The command line that runs ``command`` in so many processes, bound to no core.
+        """The command line that runs ``command`` in ``processes`` processes, bound to no core.
 
         Ranks bind themselves; several jobs share the cores, so Open MPI must not count slots.
 
         Args:
-            processes: how many.
-            command: what to run.
-            hosts: the host of each rank; empty for all on this one.
+            processes: number of ranks.
+            command: command of each rank.
+            hosts: host of each rank; empty if all run on this host.
         """
         if self.kind == SRUN:
             hosts = hosts or [os.environ.get("SLURMD_NODENAME", socket.gethostname())] * processes
@@ -79,7 +79,7 @@ class Launcher:
         argv = [self.path, "--bind-to", "none", "--oversubscribe"]
         if not runs:
             return [*argv, "-n", str(processes), *command]
-        # A context for each stretch of ranks: in one list of hosts Open MPI would reorder them.
+        # A context for each group of ranks on one host: Open MPI would reorder a single list of hosts.
         parts = [["--host", f"{host}:{count}", "-n", str(count), *command] for host, count in runs]
         return argv + [word for part in parts for word in (":", *part)][1:]
 
@@ -91,9 +91,9 @@ class Launcher:
         hosts: Sequence[str] = (),
         root: bool | None = None,
     ) -> dict[str, str]:
-        """The environment to launch in: ``coordinator.host.environment.passed_on`` and what the kind needs.
+        """The environment for the launcher: ``environment.passed_on`` and the variables that its kind needs.
 
-        ``hosts`` as for ``argv``. A launcher sees Slurm's allocation only if it shall use it.
+        ``hosts`` is as in ``argv``. Only a launcher that must use Slurm's allocation sees it.
         """
         source = os.environ if source is None else source
         inside = "SLURM_JOB_ID" in source
@@ -102,14 +102,14 @@ class Launcher:
             kept = SRUN_NEEDS if self.kind == SRUN else ()
             source = {name: v for name, v in source.items() if name in kept or not name.startswith("SLURM_")}
         elif inside:
-            needed["SLURM_OVERLAP"] = "1"  # else the launches would wait for each other
+            needed["SLURM_OVERLAP"] = "1"  # otherwise launches wait for each other
         if self.kind == "mpich":
-            # Without a topology file from us hydra writes one to /tmp, wherever TMPDIR is, and
-            # leaves it there when it is killed or a rank aborts. From an empty one hwloc
-            # falls back to looking for itself.
+            # Without a topology file from us, Hydra writes one to /tmp, whatever TMPDIR says, and
+            # leaves it there when it is killed or a rank aborts. With an empty file, hwloc
+            # inspects the host itself.
             needed["HWLOC_XMLFILE"] = os.devnull
         if self.kind == "openmpi":
-            # On more ranks than cores Open MPI would yield in its polling: no spinning at all.
+            # With more ranks than cores Open MPI would yield while it polls: no spinning at all.
             needed["OMPI_MCA_mpi_yield_when_idle"] = "0"
             if os.getuid() == 0 if root is None else root:
                 needed |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
@@ -119,15 +119,15 @@ class Launcher:
 def find_launcher(name: str | None = None, hosts: Sequence[str] = ()) -> Launcher:
     """The launcher to use: the one beside our Python before those on PATH.
 
-    On several hosts of an allocation of Slurm it is the first of srun and these that has been seen
-    to start ranks there.
+    On several hosts of a Slurm allocation, it is the first of srun and these that starts ranks
+    there in a trial.
 
     Args:
-        name: the kind to look for; None for any.
-        hosts: where ranks will run; empty for this host alone.
+        name: kind of launcher; None for any.
+        hosts: hosts of the ranks; empty for this host alone.
 
     Raises:
-        InputError: if there is none.
+        InputError: if there is no such launcher.
     """
     if name is not None:
         one_of("launcher", name, KINDS)
@@ -140,16 +140,16 @@ def find_launcher(name: str | None = None, hosts: Sequence[str] = ()) -> Launche
             return found
         seen.append(path)
     wanted = name or " or ".join(KINDS)
-    where = f"none of {', '.join(seen)} is one" if seen else "there is no mpiexec beside Python or on PATH"
-    raise InputError("launcher", name, f"needs an mpiexec of {wanted}, and {where}", REMEDY)
+    where = f"{', '.join(seen)} is none" if seen else "there is none beside Python or on PATH"
+    raise InputError("launcher", name, f"Lockstep needs an mpiexec of {wanted}; {where}", REMEDY)
 
 
 @functools.cache
 def _tried(hosts: tuple[str, ...]) -> Launcher:
-    """The first launcher that starts ranks on these hosts of the allocation, where one says hello.
+    """The first launcher that starts ranks that know each other on these hosts of the allocation.
 
     Raises:
-        InputError: if none does, with what each said.
+        InputError: if none does; the message holds the output of each.
     """
     srun = shutil.which("srun")
     steps = [Launcher(SRUN, srun, "of Slurm", plugin) for plugin in PLUGINS] if srun else []
@@ -173,14 +173,14 @@ def launcher_at(name: str) -> Launcher:
     """The launcher at a path, or the first of that name on PATH.
 
     Raises:
-        InputError: if there is none, or it is of no known kind.
+        InputError: if there is none, or its kind is unknown.
     """
     path = shutil.which(name)
     found = _identify(path) if path else None
     if found is None:
-        what = f"{path} is none of those" if path else "there is no such program"
-        rule = f"must be an mpiexec of {' or '.join(KINDS)}, and {what}"
-        raise InputError("launcher", name, rule, 'check the path, or write "{launcher}" for the usual one')
+        what = f"{path} is none" if path else "there is no such program"
+        rule = f"must be an mpiexec of {' or '.join(KINDS)}; {what}"
+        raise InputError("launcher", name, rule, 'check the path, or write "{launcher}" for the default one')
     return found
 
 
@@ -202,7 +202,7 @@ def _identify(path: str) -> Launcher | None:
 
 
 def unchanged(launcher: Launcher) -> Launcher:
-    """The same launcher, which is still there: a series of runs is measured with one MPI.
+    """``launcher``, if it is still there unchanged: one MPI serves a series of runs.
 
     Raises:
         LaunchError: if it has gone, or another one is in its place.
@@ -212,16 +212,16 @@ def unchanged(launcher: Launcher) -> Launcher:
     else:
         found = _identify(launcher.path)
     if found != launcher:
-        what = f"now it is {found}" if found else "it has gone, or does not answer"
+        what = f"it is {found} now" if found else "it has gone, or does not answer"
         raise LaunchError(
-            f"this series of runs began with the launcher {launcher}, and {what}; "
-            "no other takes its place: bring it back and go on with --resume, or choose another --results"
+            f"this series of runs began with the launcher {launcher}, but {what}: "
+            "restore the launcher and continue with --resume, or choose another --results"
         )
     return launcher
 
 
 def recognize(path: str, answer: str) -> Launcher | None:
-    """The launcher that gives this answer to ``--version``; None for an unknown one."""
+    """The launcher with this answer to ``--version``; None for an unknown one."""
     lines = answer.splitlines()
     for kind, signs in KINDS.items():
         if any(sign in line for line in lines[:2] for sign in signs):

@@ -1,8 +1,8 @@
-"""Finding runs that are left behind: their driver has ended, and does not only look so from here.
+"""Finding leftovers: runs whose driver has certainly ended.
 
-The lock of a run's directory tells whether its driver lives. The directory may lie in another mount
-namespace, as in a container or a job with a /tmp of its own; then we look at it through the run's
-processes. Where the directory is gone, the keeper that the processes name tells.
+The lock of a run's directory shows whether its driver lives. If the directory lies in another mount
+namespace, as in a container or a job with its own /tmp, we look at it through the run's
+processes. If the directory is gone, the processes name the run's keeper.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from coordinator.host.rundir import RUN_ID, RunDirectory
 from coordinator.host.runs_home import home, locked_home
 
 UNSEEN = (
-    "of its processes, since neither its directory can be seen from here nor whether its driver lives; "
-    "clean where it runs, or with --all"
+    "of its processes, because neither its directory nor its driver is visible from here; "
+    "run lockstep clean where the run is, or with --all"
 )
 
 
 @dataclass
 class _FoundRun:
-    """What there is of a run: its directory, and for each process the keeper that it names."""
+    """A run: its directory, if known, and the keeper that each of its processes names."""
 
     directory: RunDirectory | None = None
     keepers: list[str] = field(default_factory=list)
 
     @property
     def in_use(self) -> bool | None:
-        """Whether its driver is alive; None if that cannot be known."""
+        """Whether its driver is alive; None if it cannot be known."""
         if self.directory is not None:
             return self.directory.in_use()
         verdicts = {identity.lives(name) for name in self.keepers}
@@ -40,9 +40,9 @@ class _FoundRun:
 
 @contextmanager
 def leftovers(everything: bool) -> Iterator[tuple[list[RunDirectory], list[str]]]:
-    """The directories of runs to release, and sentences on runs left alone because too little is known.
+    """The directories of runs to release, and sentences about runs of which too little is known.
 
-    ``everything`` asks for all runs, also those in progress.
+    With ``everything``, all runs, also those in progress.
 
     Raises:
         InputError: if the directory of all runs is not ours alone.
@@ -69,7 +69,7 @@ def _runs(parent: Path, stack: ExitStack) -> dict[str, _FoundRun]:
             continue
         run = runs.setdefault(name, _FoundRun())
         run.keepers.append(variables.get(processes.KEEPER, ""))
-        # The path that a process carries tells of runs made under another runtime directory.
+        # A process names its directory, which may lie under another runtime directory.
         named = RunDirectory(Path(variables.get(processes.DIRECTORY, "")))
         if run.directory is None and named.run == name:
             with suppress(OSError):

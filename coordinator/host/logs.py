@@ -1,4 +1,4 @@
-"""Keeping the output files of a run from filling the disk."""
+"""Limiting the output files of a run, so that they do not fill the disk."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LOG_BYTES = 1 << 26
 """A longer file loses its middle."""
 
 PERIOD_NS = 250_000_000
-"""From one look at the sizes to the next, if somebody is awake."""
+"""Least time from one check of the sizes to the next."""
 
 
 class Logs:
@@ -22,7 +22,7 @@ class Logs:
 
     Args:
         directory: of the run.
-        warn: hears once of each file that does not hold everything.
+        warn: called once for each file that has lost output.
     """
 
     def __init__(self, directory: RunDirectory, warn: Callable[[str], None]) -> None:
@@ -32,7 +32,7 @@ class Logs:
         self._due_ns = 0
 
     def bound(self, now_ns: int) -> None:
-        """Shorten those that have grown too long. Call it whenever awake: nobody wakes up for it."""
+        """Shorten files that have grown too long. Call it whenever awake: nothing wakes up for it."""
         if now_ns < self._due_ns:
             return
         self._due_ns = now_ns + PERIOD_NS
@@ -40,14 +40,17 @@ class Logs:
             for path in self._directory.path.glob("*.log"):
                 if shorten(path) and path.name not in self._shortened:
                     self._shortened.add(path.name)
-                    self._warn(f"{path.stem} is longer than {LOG_BYTES >> 20} MiB: not all of it is kept")
+                    self._warn(
+                        f"the output of {path.stem} exceeds {LOG_BYTES >> 20} MiB: "
+                        "only its beginning and end are kept"
+                    )
 
 
 def shorten(path: Path) -> bool:
-    """Free the middle of a file if the file takes too much room; returns whether it did.
+    """Free the middle of a file that uses more than LOG_BYTES; return whether it did.
 
-    Whoever writes to it goes on at the same offset, so a hole takes the place of the middle. What is
-    written in the microseconds of the cut may be lost.
+    Writers continue at the same offset, so the middle becomes a hole. Output written in the
+    microseconds of the cut may be lost.
     """
     if path.stat().st_blocks * 512 <= LOG_BYTES:
         return False

@@ -1,4 +1,4 @@
-"""Waiting for files and for a time at once, and calling back."""
+"""An event loop over files and one alarm."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class _Callbacks(NamedTuple):
 
 
 class Loop:
-    """Calls back for every watched file that can be read from, or written to."""
+    """Calls back for every watched file that is readable, or writable."""
 
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
@@ -23,26 +23,26 @@ class Loop:
         self.watch(self._alarm, self._alarm.acknowledge)
 
     def watch(self, file: Any, on_input: Callable[[], None] = lambda: None) -> None:
-        """Call back whenever ``file`` turns readable; without a callback only wake up."""
+        """Call back whenever ``file`` is readable; without a callback only wake up."""
         self._selector.register(file, selectors.EVENT_READ, _Callbacks(on_input, None))
 
     def watch_room(self, file: Any, on_room: Callable[[], None] | None) -> None:
-        """Call back as well whenever there is room to write to a watched file; None: no more."""
+        """Also call back whenever a watched file is writable; None: no longer."""
         mask = selectors.EVENT_READ | (selectors.EVENT_WRITE if on_room else 0)
         known: _Callbacks = self._selector.get_key(file).data
         self._selector.modify(file, mask, known._replace(on_room=on_room))
 
     def unwatch(self, file: Any) -> None:
-        """Watch a file no more."""
+        """Stop watching a file."""
         self._selector.unregister(file)
 
     def wait(self, until_ns: int) -> None:
-        """Sleep until a callback is due, or until this time of CLOCK_MONOTONIC, and do what is due."""
+        """Sleep until a callback is due or until this time of CLOCK_MONOTONIC; run due callbacks."""
         self._alarm.set(until_ns)
         self._call_back(None)
 
     def catch_up(self) -> None:
-        """Do what is due, without sleeping."""
+        """Run due callbacks without sleeping."""
         self._call_back(0.0)
 
     def _call_back(self, timeout_s: float | None) -> None:
@@ -53,6 +53,6 @@ class Loop:
                 key.data.on_input()
 
     def close(self) -> None:
-        """Give all descriptors of its own back."""
+        """Close the loop's own descriptors."""
         self._selector.close()
         self._alarm.close()

@@ -1,7 +1,7 @@
-"""How a process is kept from running and let run again: signals, freezer, realtime.
+"""Mechanisms that hold processes and let them run: signals, freezer, realtime.
 
-This is the only code that stops or continues the processes of a run. Each mechanism says
-which privilege it needs, whether it can be used here, and the worst harm it can do.
+This is the only code that stops or continues the processes of a run. Each mechanism states
+which privilege it needs, whether it is available here, and its worst harm.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ from workloads.validation import InputError, one_of
 
 
 class Mechanism(Protocol):
-    """Holds and runs adopted processes. All methods bear with a process that has ended."""
+    """Holds and runs adopted processes. All methods tolerate a process that has ended."""
 
     privilege: ClassVar[str]
-    """What the user must be allowed to do; empty for nothing."""
+    """The privilege that the user needs; empty for none."""
     harm: ClassVar[str]
-    """The worst that can happen, and the way out."""
+    """The worst harm, and the remedy."""
 
     def __init__(self, directory: RunDirectory) -> None: ...
 
     @staticmethod
     def unavailable() -> str:
-        """Why it cannot be used here; empty if it can."""
+        """Why the mechanism cannot be used here; empty if it can."""
         ...
 
     def adopt(self, process: Process, job: int, rank: int) -> None:
-        """Take over a process; it goes on running."""
+        """Take over a process, which continues to run."""
         ...
 
     def hold(self, process: Process) -> None:
-        """Keep the process from running."""
+        """Prevent the process from running."""
         ...
 
     def run(self, process: Process) -> None:
-        """Let the process run as the one that its processor is for."""
+        """Let the process run as the one to which the slot gives its processor."""
         ...
 
     def free(self, process: Process) -> None:
@@ -73,16 +73,16 @@ def known() -> dict[str, type[Mechanism]]:
 
 
 def choose(name: str) -> tuple[str, str]:
-    """The mechanism to use when ``name`` is asked for, and why it is this one.
+    """The mechanism for ``name`` ("auto" or a mechanism), and the reason for it.
 
     Raises:
-        InputError: for an unknown name or a mechanism that cannot be used here.
+        InputError: for an unknown name, or a mechanism that cannot be used here.
     """
     one_of("mechanism", name, ["auto", *_known])
     if name == "auto":
         name, why = "signals", "auto: signals need no privilege and work on every kernel that has pidfds"
     else:
-        why = "asked for"
+        why = "requested"
     reason = _known[name].unavailable()
     if reason:
         raise InputError("mechanism", name, reason, 'choose another one, or "auto" to leave it to Lockstep')
@@ -103,7 +103,7 @@ class Signals:
 
     @staticmethod
     def unavailable() -> str:
-        """A kernel without pidfds could only signal a pid, which may be another process by then."""
+        """Without pidfds a signal could hit another process that has reused the pid."""
         try:
             Process(os.getpid()).close()
         except OSError as error:
@@ -150,17 +150,17 @@ class Freezer:
 
     @staticmethod
     def unavailable() -> str:
-        """Tries it: makes a group and removes it."""
+        """Try it: make a group and remove it."""
         base = cgroup_base()
         if base is None:
-            return "this host has no cgroup v2 hierarchy mounted that holds this process"
+            return "no cgroup v2 hierarchy that holds this process is mounted"
         trial = base / f"lockstep-trial-{os.getpid()}"
         try:
             trial.mkdir()
             there = (trial / "cgroup.freeze").exists()
             trial.rmdir()
         except OSError as error:
-            return f"cannot make a cgroup in {base} ({error.strerror}): it needs {Freezer.privilege}"
+            return f"cannot make a cgroup in {base} ({error.strerror}): needs {Freezer.privilege}"
         return "" if there else "this kernel has no cgroup.freeze, which needs Linux 5.2"
 
     def adopt(self, process: Process, job: int, rank: int) -> None:
@@ -169,7 +169,7 @@ class Freezer:
         group.mkdir()
         with suppress(ProcessLookupError):
             (group / "cgroup.procs").write_text(str(process.pid))
-        # Kept open: a write to an open file is most of a switch, opening it would double that.
+        # Kept open: writing to the open file is most of a switch, and opening it would double that.
         self._switches[process] = os.open(group / "cgroup.freeze", os.O_WRONLY)
 
     def hold(self, process: Process) -> None:
@@ -187,7 +187,7 @@ class Freezer:
 class Realtime:
     """SCHED_RR for the running gang above SCHED_OTHER for the rest.
 
-    The held processes are not stopped: they get what the gang leaves idle, and the few
+    Held processes are not stopped: they get the time that the gang leaves idle, and the few
     per cent that the kernel reserves for ordinary processes.
     """
 
@@ -202,18 +202,18 @@ class Realtime:
 
     @staticmethod
     def unavailable() -> str:
-        """Ranks must be below the agent, which would starve otherwise."""
-        return "" if levels() else f"it needs {Realtime.privilege}"
+        """Ranks need a lower priority than the agent, which would starve otherwise."""
+        return "" if levels() else f"needs {Realtime.privilege}"
 
     def adopt(self, process: Process, job: int, rank: int) -> None:
         """Nothing to prepare."""
 
     def hold(self, process: Process) -> None:
-        """Back to SCHED_OTHER."""
+        """Put the process into SCHED_OTHER."""
         set_class(process, "other")
 
     def run(self, process: Process) -> None:
-        """Into SCHED_RR."""
+        """Put the process into SCHED_RR."""
         set_class(process, "rr")
 
     free = hold
@@ -222,8 +222,7 @@ class Realtime:
 def set_class(process: Process, local: str) -> None:
     """Put a process under SCHED_RR ("rr") or SCHED_OTHER ("other").
 
-    The kernel takes a pid here, so the handle is asked just before whether it still means
-    our process.
+    The kernel takes a pid here, so the handle checks just before that our process still lives.
     """
     if process.wait(0):
         return
@@ -240,7 +239,7 @@ def set_class(process: Process, local: str) -> None:
 
 
 def check_local(local: str) -> None:
-    """Accept a local scheduling class that can be used here.
+    """Check that a local scheduling class can be used here.
 
     Raises:
         InputError: for an unknown class, or "rr" without the privilege it needs.
@@ -248,15 +247,12 @@ def check_local(local: str) -> None:
     one_of("local", local, ["other", "rr"])
     if local == "rr" and not levels():
         raise InputError(
-            "local", "rr", f"it needs {Realtime.privilege}", 'raise the limit, or choose local = "other"'
+            "local", "rr", f"needs {Realtime.privilege}", 'raise the limit, or choose local = "other"'
         )
 
 
 def cgroup_base() -> Path | None:
-    """The cgroup of this process in the version 2 hierarchy; None without one.
-
-    Also where version 2 is mounted beside version 1 (the hybrid layout).
-    """
+    """The cgroup of this process in the version 2 hierarchy, also in the hybrid layout; None without one."""
     try:
         mounts = Path("/proc/self/mountinfo").read_bytes()
         groups = Path("/proc/self/cgroup").read_bytes()
@@ -266,7 +262,7 @@ def cgroup_base() -> Path | None:
 
 
 def base_among(mounts: bytes, groups: bytes) -> Path | None:
-    """As ``cgroup_base``, from what the kernel says in mountinfo and cgroup: bytes of any encoding."""
+    """As ``cgroup_base``, from the content of /proc/self/mountinfo and cgroup, in any encoding."""
     points = [line.split()[4] for line in mounts.splitlines() if b" - cgroup2 " in line]
     paths = [line[3:] for line in groups.splitlines() if line.startswith(b"0::")]
     if not points or not paths:
@@ -277,13 +273,13 @@ def base_among(mounts: bytes, groups: bytes) -> Path | None:
 
 
 def cgroups_of_runs() -> list[Path]:
-    """The groups that runs (or trials) have made in our base and not removed."""
+    """The existing groups of runs (and trials) in our base."""
     base = cgroup_base()
     return sorted(base.glob("lockstep-*")) if base else []
 
 
 def populated(group: Path) -> bool:
-    """Whether a process is in ``group`` or below it; not so once it is gone."""
+    """Whether a process is in ``group`` or below it; false if the group is gone."""
     try:
         return "populated 1" in (group / "cgroup.events").read_text()
     except OSError:
@@ -291,17 +287,16 @@ def populated(group: Path) -> bool:
 
 
 def thaw(parent: Path) -> None:
-    """Thaw every group below ``parent``, and ``parent``."""
+    """Thaw ``parent`` and every group below it."""
     for group in _groups(parent):
         with suppress(OSError):
             (group / "cgroup.freeze").write_text("0")
 
 
 def remove_cgroups(parent: Path, patience_s: float = 2.0) -> bool:
-    """Remove ``parent`` and the groups in it; returns whether there was something to remove.
+    """Remove ``parent`` and the groups in it; return whether there was a group.
 
-    A group can be removed once its last process has left it, which the kernel finishes a
-    moment after the process has gone.
+    The kernel frees a group a moment after its last process has gone, hence ``patience_s``.
     """
     if not parent.is_dir():
         return False
@@ -318,5 +313,5 @@ def remove_cgroups(parent: Path, patience_s: float = 2.0) -> bool:
 
 
 def _groups(parent: Path) -> list[Path]:
-    """``parent`` and the groups below it, the inner ones first, bearing that others remove them meanwhile."""
+    """``parent`` and the groups below it, inner ones first; others may remove groups meanwhile."""
     return [Path(top) for top, _, _ in os.walk(parent, topdown=False)]

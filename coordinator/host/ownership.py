@@ -1,7 +1,7 @@
-"""Who else could change what lies at a path: nobody, or it is not used.
+"""Checks that no other user can change a path.
 
-A directory for temporary files is shared, and whoever is first there can take any name. So before
-anything is read or locked, each directory on the way is looked at, as ssh does for its keys.
+All users share the directory for temporary files, and whoever comes first can take any name. So before
+we read or lock anything, we check each directory on the path, as ssh does for its keys.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from pathlib import Path
 
 
 def check_way(path: Path) -> None:
-    """See to it that nobody but root and we can put anything else in the place of ``path``.
+    """Check that only root and we can replace ``path``.
 
-    Symbolic links are followed, and every directory that they lead through is checked as well.
+    It follows symbolic links and checks every directory that they lead through.
 
     Raises:
-        OSError: if somebody can, or there is no such path; the message says where and why.
+        OSError: if somebody else can, or there is no such path; the message says where and why.
     """
     place, names, links = Path("/"), list(reversed(path.absolute().parts[1:])), 0
-    # Who owns the root directory need not ask; where root is not mapped that is how it shows.
+    # The owner of the root directory can replace anything; in a namespace without root it has another id.
     trusted = {0, os.getuid(), place.stat().st_uid}
     while True:
         found = place.lstat()
@@ -42,7 +42,7 @@ def check_way(path: Path) -> None:
 
 
 def check_own(path: Path) -> None:
-    """See to it that ``path`` is a directory of ours, and open to nobody else.
+    """Check that ``path`` is a directory that belongs to us and is closed to others.
 
     Raises:
         OSError: if it is not; the message says why.

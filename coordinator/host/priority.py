@@ -1,8 +1,8 @@
-"""Getting a processor promptly in the midst of spinning ranks.
+"""Priorities with which our processes get a processor promptly among spinning ranks.
 
-The driver, the agent and the guardian run for microseconds at a time, but must do so on
-time: above realtime ranks if the user may, with a short slice otherwise. Who may have
-realtime classes up to a limit only (RLIMIT_RTPRIO) gets all of them below it, in the same order.
+The driver, the agent and the guardian run for microseconds at a time, but must be on
+time: above realtime ranks if the user has that privilege, otherwise with a short slice. Under
+a limit (RLIMIT_RTPRIO), all priorities are below it, in the same order.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from typing import NamedTuple
 
 
 class Levels(NamedTuple):
-    """Realtime priorities: each is above the next, but that the first two may be the same.
+    """Realtime priorities in descending order; the first two may be equal.
 
     Attributes:
-        transport: of the thread that sends and receives messages (SCHED_FIFO).
-        control: of driver, agent and guardian (SCHED_FIFO).
-        ranks: of realtime ranks (SCHED_RR).
+        transport: for the thread that sends and receives messages (SCHED_FIFO).
+        control: for driver, agent and guardian (SCHED_FIFO).
+        ranks: for realtime ranks (SCHED_RR).
     """
 
     transport: int
@@ -34,10 +34,10 @@ class Levels(NamedTuple):
 
 WANTED = Levels(51, 50, 10)
 LEAST = 2
-"""The lowest limit (``ulimit -r``) with which ranks can be below what controls them."""
+"""The lowest limit (``ulimit -r``) that leaves a priority for ranks below ``control``."""
 
 SLICE_NS = 100_000
-"""The smallest slice that EEVDF grants; the request of a task with a short one comes first."""
+"""The smallest slice that EEVDF grants; a task with a short slice runs earlier."""
 
 _RESET_ON_FORK = 1
 _SCHED_SETATTR = {"x86_64": 314, "aarch64": 274}.get(platform.machine())
@@ -61,7 +61,7 @@ class _Attributes(ctypes.Structure):
 
 @cache
 def levels() -> Levels | None:
-    """The priorities that this user may have here; None if they are too few for realtime ranks."""
+    """The priorities that the kernel grants this user; None if too few for realtime ranks."""
     if _granted(WANTED.transport):
         return WANTED
     _, limit = resource.getrlimit(resource.RLIMIT_RTPRIO)
@@ -90,7 +90,7 @@ def _granted(priority: int) -> bool:
 
 @contextmanager
 def prompt() -> Iterator[str]:
-    """Let this thread be scheduled promptly; yields in words how, and restores it at the end.
+    """Give this thread a prompt priority until exit; yields the priority in words.
 
     Processes started meanwhile do not inherit it.
     """
@@ -109,12 +109,12 @@ def prompt() -> Iterator[str]:
         try:
             os.sched_setscheduler(0, policy, parameters)
         except PermissionError:
-            # With a limit instead of the capability the flag, once set, must stay.
+            # Without the capability, a process cannot clear the flag once it is set.
             os.sched_setscheduler(0, policy | os.SCHED_RESET_ON_FORK, parameters)
 
 
 def _request_slice(slice_ns: int) -> bool:
-    """Ask for a slice of this length, 0 for the default; returns whether the kernel took it."""
+    """Request a slice of this length, 0 for the default; return whether the kernel accepted it."""
     if _SCHED_SETATTR is None or os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK != os.SCHED_OTHER:
         return False
     attributes = _Attributes(
@@ -128,7 +128,7 @@ def _request_slice(slice_ns: int) -> bool:
 
 
 def own_slice_ns() -> int:
-    """The slice that EEVDF gives this thread, 0 if the kernel does not say (before Linux 6.12)."""
+    """The slice that EEVDF gives this thread; 0 if the kernel does not report it (before Linux 6.12)."""
     attributes = _Attributes(size=ctypes.sizeof(_Attributes))
     if _SCHED_GETATTR is None:
         return 0

@@ -1,9 +1,9 @@
-"""The processes of a run: finding them, holding them by a safe handle, ending them.
+"""The processes of a run: finding them, safe handles on them, ending them.
 
-Everything that Lockstep starts carries LOCKSTEP_RUN in its environment. Launchers move
-their proxies and ranks to sessions and groups of their own, so the mark in
-/proc/PID/environ is what finds nearly all of them, whoever started them and whoever is gone;
-``coordinator.host.evidence`` says what finds the rest.
+Every process that Lockstep starts has LOCKSTEP_RUN in its environment. Launchers move
+their proxies and ranks to other sessions and groups, but this mark in /proc/PID/environ
+finds nearly all of them, even after their parents have gone;
+``coordinator.host.evidence`` finds the rest.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ RUN = "LOCKSTEP_RUN"
 JOB = "LOCKSTEP_JOB"
 DIRECTORY = "LOCKSTEP_DIRECTORY"
 KEEPER = "LOCKSTEP_KEEPER"
-"""Variables of every process of a run; the keeper is the process that holds the run's lock, by its name."""
+"""Variables of every process of a run; the keeper is the name of the process that holds the run's lock."""
 
 PROXIES = (b"hydra_pmi_proxy", b"prted", b"orted")
 """The kernel's names of the launchers' proxies, which start the ranks on each node."""
 
 GRACE_S = 2.0
-"""How long a process may take to follow SIGTERM before SIGKILL."""
+"""Time from SIGTERM to SIGKILL."""
 
 STUBBORN_S = 5.0
 """How long to wait for the kernel to carry out SIGKILL."""
 
-
 BEGINNING_S = 0.25
-"""How long to wait for the environment of a process that is just becoming another program."""
+"""How long to wait for the environment of a process that is just executing a new program."""
 
 
 class Process:
-    """A handle on one process, which a reused pid cannot turn to another one; it may be at hand already.
+    """A handle on one process, which never refers to another one that reuses its pid.
 
-    ``family`` says that what is done to it shall be done to its descendants as well.
+    ``descriptor`` is an open pidfd, if there is one. With ``family``, mechanisms treat the
+    descendants like the process.
 
     Raises:
         ProcessLookupError: if there is no such process.
@@ -58,7 +58,7 @@ class Process:
         return self._fd
 
     def send(self, signum: signal.Signals) -> bool:
-        """Send a signal; returns whether there was still a process to receive it."""
+        """Send a signal; return whether the process still existed."""
         try:
             signal.pidfd_send_signal(self._fd, signum)
         except ProcessLookupError:
@@ -66,21 +66,21 @@ class Process:
         return True
 
     def wait(self, timeout_s: float | None) -> bool:
-        """Wait until the process has ended, at most so long; returns whether it has."""
+        """Wait at most so long for the end of the process; return whether it has ended."""
         poll = select.poll()
         poll.register(self._fd, select.POLLIN)
         return bool(poll.poll(None if timeout_s is None else max(0.0, timeout_s) * 1e3))
 
     def close(self) -> None:
-        """Give the handle back; the process goes on."""
+        """Close the handle; the process continues."""
         os.close(self._fd)
 
 
 def descendants(pid: int) -> Iterator[Process]:
-    """Handles on the children of ``pid``, whichever of its threads has made them, and on theirs.
+    """Handles on the descendants of ``pid``, children of all its threads, parents first.
 
-    Parents come first; each handle is closed after use. While ``pid`` is stopped it makes no more
-    of them. A daemon that gave up its parent is none.
+    Each handle closes when the next one is requested. A stopped ``pid`` makes no more children. A
+    daemon that has left its parent is not a descendant.
     """
     for child in children(pid):
         try:
@@ -96,21 +96,21 @@ def children(pid: int) -> Iterator[int]:
     """The pids of the children of ``pid``."""
     tasks = f"/proc/{pid}/task"
     with suppress(OSError):
-        for thread in os.listdir(tasks):  # noqa: PTH208 - in the midst of a change of slot
+        for thread in os.listdir(tasks):  # noqa: PTH208 - speed matters in a slot switch
             with suppress(OSError):
                 yield from map(int, Path(f"{tasks}/{thread}/children").read_bytes().split())
 
 
 def environment_of(pid: int) -> dict[str, str]:
-    """The environment that ``pid`` was started with; empty if it is gone or not ours to read.
+    """The environment with which ``pid`` started; empty if the process is gone or not readable.
 
-    A process that is just becoming another program is waited for, in moments.
+    Waits up to BEGINNING_S for a process that is just executing a new program.
     """
     file, deadline = Path(f"/proc/{pid}/environ"), time.monotonic() + BEGINNING_S
     try:
         data = file.read_bytes()
         while not data and (known := identity.stat(pid)):
-            data = file.read_bytes()  # after the look at its state, so that it is not missed in between
+            data = file.read_bytes()  # after reading its state, so as not to miss a change in between
             if data or not known.beginning or time.monotonic() > deadline:
                 break
             time.sleep(0.0005)
@@ -121,13 +121,13 @@ def environment_of(pid: int) -> dict[str, str]:
 
 
 def marked() -> dict[int, dict[str, str]]:
-    """Pid and environment of every living process of this user that carries the mark of some run."""
+    """Pid and environment of every living process of this user with the mark of a run."""
     found = {pid: environment_of(pid) for pid in identity.pids()}
     return {pid: variables for pid, variables in found.items() if RUN in variables and _is_ours(pid)}
 
 
 def _is_ours(pid: int) -> bool:
-    """Whether all user ids of a process are ours; a set-uid program keeps the environment of another user."""
+    """Whether all user ids of a process are ours; a set-uid program has another user's environment."""
     try:
         lines = Path(f"/proc/{pid}/status").read_bytes().splitlines()
     except OSError:
@@ -138,13 +138,12 @@ def _is_ours(pid: int) -> bool:
 def find(
     run: str, job: int | None = None, spare: Collection[int] = (), evidence: Evidence = NOTHING
 ) -> list[Process]:
-    """Handles on the processes of a run, or of one of its jobs.
+    """Handles on the processes of a run, or of one of its jobs, except those in ``spare``.
 
-    These are the ones that carry its mark, those for which there is other evidence, and what is
-    below them or in their sessions, unless it carries the mark of another run. Those in ``spare``
-    are left out.
+    These are the processes with its mark, those with other evidence, and their descendants
+    and members of their sessions, unless they carry the mark of another run.
     """
-    # Before the marks are read: a pid that is reused meanwhile has another start.
+    # Before reading the marks: a pid that is reused meanwhile has another start.
     table = {pid: known for pid in identity.pids() if (known := identity.stat(pid))}
     marks = marked()
     meant = {pid for pid, variables in marks.items() if _is_of(run, job, variables)}
@@ -153,7 +152,7 @@ def find(
     for pid in sorted(evidence.belonging(table, meant, others, job)):
         try:
             process = Process(pid)
-        except OSError:  # it has ended, or there are too many to hold at a time
+        except OSError:  # it has ended, or there are too many to hold at once
             continue
         now = identity.stat(pid)
         if now and now.start == table[pid].start and not process.wait(0):
@@ -164,7 +163,7 @@ def find(
 
 
 def starts_s(run: str) -> list[float]:
-    """When the processes that carry the mark of a run have started, as ``time.time`` tells it."""
+    """The starts of the processes with the mark of a run, in seconds of ``time.time``."""
     pids = [pid for pid, variables in marked().items() if variables[RUN] == run]
     return [identity.start_s(found) for pid in pids if (found := identity.stat(pid))]
 
@@ -180,7 +179,7 @@ def end(
     grace_s: float = GRACE_S,
     evidence: Evidence = NOTHING,
 ) -> tuple[int, int]:
-    """End the processes of a run or job, as ``ending`` does, and wait for it."""
+    """End the processes of a run or job; waits between the steps of ``ending`` and returns its result."""
     steps = ending(run, job, spare, grace_s, evidence)
     while True:
         try:
@@ -198,14 +197,14 @@ def ending(
     grace_s: float = GRACE_S,
     evidence: Evidence = NOTHING,
 ) -> Generator[tuple[Process, float], None, tuple[int, int]]:
-    """End the processes of a run or job: SIGTERM, grace, SIGKILL; also the stopped ones.
+    """End the processes of a run or job, also stopped ones: SIGTERM, grace, SIGKILL.
 
-    It ends also their parents, if those are a launcher's proxies, which would wait for ever for a
-    launcher that is gone. It holds each process that it has found until that has ended, since the
-    evidence that it belongs to the run may vanish before.
+    It also ends parents that are a launcher's proxies, because a proxy without its
+    launcher waits for ever. It keeps a handle on each process that it has found until the process has
+    ended, since the evidence for it may vanish earlier.
 
-    Yields a process for whose end to wait, and for how many seconds at most, before the next step.
-    Returns how many were ended and how many would not end even so.
+    Yields before the next step a process to wait for, and for how many seconds at most.
+    Returns the numbers of processes that ended and of those that survived SIGKILL.
     """
     begin = time.monotonic()
     held: dict[int, Process] = {}
@@ -233,7 +232,7 @@ def ending(
 
 
 def _hold(held: dict[int, Process], found: Iterable[Process]) -> None:
-    """Take hold of those that are found and not held, and of the proxies that are their parents."""
+    """Add newly found processes to ``held``, and the proxies that are their parents."""
     for process in found:
         if process.pid in held:
             process.close()
@@ -248,13 +247,13 @@ def _hold(held: dict[int, Process], found: Iterable[Process]) -> None:
 
 
 def _ask(process: Process, signals: Sequence[signal.Signals]) -> None:
-    """Send signals, even if one cannot be sent.
+    """Send signals and then SIGCONT, even if one of them fails.
 
-    SIGCONT comes last in any case: continued after the others are pending, a stopped process ends
+    SIGCONT comes last: a stopped process that continues with the other signals pending ends
     before it executes anything.
     """
     for signum in (*signals, signal.SIGCONT):
-        with suppress(OSError):  # it has become another user's
+        with suppress(OSError):  # it belongs to another user now
             process.send(signum)
 
 

@@ -1,9 +1,9 @@
-"""Which processors of a host runs use, told to everybody there for as long as they last.
+"""Claims: public notices of the processors that runs use on a host.
 
-A claim is a socket in the abstract namespace that nobody connects to: its name says everything, and
-/proc/net/unix shows the names of all users. The kernel removes it with the process that holds it, so
-nothing stays behind or blocks after a kill. Anybody can make such a name, so it is good for a warning and
-for nothing else; who is in another network namespace is not seen.
+A claim is a socket in the abstract namespace that nobody connects to: its name holds the claim, and
+/proc/net/unix shows the names of all users' sockets. The kernel removes the socket with its process, so
+a kill leaves nothing behind. Anybody can make such a name, so a claim only justifies a warning. Claims in
+other network namespaces are invisible.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ NAME = re.compile(rb"@lockstep-processors/(\d{1,10})/([0-9a-f]{1,16})/([0-9,-]{1
 """User, run, and some of the processors, in ranges."""
 
 RANGES = 8
-"""In one name: five digits each, and it has room for 107 bytes."""
+"""Most ranges in one name, which has room for 107 bytes."""
 
 HIGHEST = 1 << 16
 
 
 class ProcessorClaim:
-    """Says that a run uses these processors, until it is closed or its process ends."""
+    """A claim of a run on processors, until it is closed or its process ends."""
 
     def __init__(self, run: str, processors: Iterable[int]) -> None:
         self._run = run
@@ -38,7 +38,7 @@ class ProcessorClaim:
             part = ",".join(ranges[first : first + RANGES])
             holder = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
             self._sockets.append(holder)
-            with suppress(OSError):  # then others do not know, which costs a warning
+            with suppress(OSError):  # others then miss a warning
                 holder.bind(f"\0lockstep-processors/{os.getuid()}/{run}/{part}")
 
     def others(self) -> list[str]:
@@ -48,13 +48,13 @@ class ProcessorClaim:
             if run != self._run and (shared := self._processors & processors):
                 found.setdefault((user, run), set()).update(shared)
         return [
-            f"run {run} of user {user} uses processors {','.join(_ranges(sorted(shared)))} as well: "
-            "both measure each other; wait for its end, or use other processors"
+            f"run {run} of user {user} also uses processors {','.join(_ranges(sorted(shared)))}, so the "
+            "runs disturb each other: wait for its end, or use other processors"
             for (user, run), shared in sorted(found.items())
         ]
 
     def close(self) -> None:
-        """It uses them no more."""
+        """Give up the claim."""
         for holder in self._sockets:
             holder.close()
 
@@ -84,7 +84,7 @@ def _ranges(ascending: Iterable[int]) -> Iterator[str]:
 
 
 def _numbers(ranges: str) -> Iterator[int]:
-    """The inverse, of whatever somebody wrote."""
+    """The numbers in ranges; the text may be anything."""
     for part in ranges.split(","):
         first, _, last = part.partition("-")
         with suppress(ValueError):

@@ -1,8 +1,8 @@
-"""The run directory: where one run keeps its socket, its journal and its temporary files.
+"""The run directory: sockets, journal and temporary files of one run.
 
 ``<runtime directory>/lockstep-<uid>/<run id>/``, readable by its user alone. The driver holds
-a lock on it for as long as it lives, which tells a run in progress from a leftover without
-trusting a pid. The journal is written ahead: what has to be undone is noted before it is done.
+a lock on it to its end, which distinguishes a run in progress from a leftover without
+trusting a pid. The journal is written ahead: a note precedes every act that must be undone.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ HEAD_START_S = 30.0
 """How much earlier than the agent of their node ranks may start."""
 
 RUN_ID = re.compile("[0-9a-f]{8}")
-"""How runs are named."""
+"""The ids of runs."""
 
 SOCKET_PATH_BYTES = 107
-"""The longest path of a UNIX socket (sun_path less its final zero)."""
+"""The longest path of a UNIX socket (sun_path without its final zero)."""
 
 
 def this_host() -> str:
-    """Its name, and the id of its boot, which tells it from others of that name."""
+    """The host's name and boot id, which distinguishes it from others of that name."""
     return f"{socket.gethostname()} {identity.boot()}"
 
 
 class OtherHostError(OSError):
-    """A run directory was made on another host, which sees the same files."""
+    """Another host, which shares this host's files, made the run directory."""
 
 
 class RunDirectory:
-    """One run's directory. Its name is the run's id."""
+    """The directory of a run. Its name is the run's id."""
 
     def __init__(self, path: Path, shown: Path | None = None) -> None:
         self.path = path
@@ -63,11 +63,11 @@ class RunDirectory:
 
     @classmethod
     def create(cls) -> RunDirectory:
-        """A new directory, locked by the caller until the caller ends or unlocks it.
+        """A new directory, locked until the caller unlocks it or ends.
 
         Raises:
             InputError: if a UNIX socket in it would have too long a path, or if another
-                user owns the place.
+                user owns or can change the place.
         """
         parent = home()
         directory = cls(parent / secrets.token_hex(4))
@@ -84,11 +84,11 @@ class RunDirectory:
 
     @classmethod
     def adopt(cls, path: Path) -> RunDirectory:
-        """The directory at ``path``: the driver's, or on another host one made and locked here.
+        """The directory at ``path``: the driver's, or on another host one that this call makes and locks.
 
         Raises:
-            OtherHostError: if another host made it, which shares its files with this one.
-            OSError: if it can be neither used nor made, or somebody else could change it.
+            OtherHostError: if another host, which shares its files with this one, made it.
+            OSError: if it can be neither used nor made, or somebody else can change it.
         """
         directory = cls(path)
         with locked(path.parent):
@@ -96,12 +96,12 @@ class RunDirectory:
                 check_own(path)
                 directory._check_host()
                 directory.keep()
-            else:  # and ranks may have come before their agent
+            else:  # ranks may have started before their agent
                 directory._make(time.time() - HEAD_START_S)
         return directory
 
     def _make(self, made_s: float) -> None:
-        """Make it, and lock it. The directory of all runs is locked meanwhile."""
+        """Make and lock the directory. The caller holds the lock of the directory of all runs."""
         self._caretaker = Caretaker(self.path)
         try:
             self.path.mkdir(mode=0o700)
@@ -125,53 +125,53 @@ class RunDirectory:
         if made != this_host():
             other = str(made).partition(" ")[0]
             raise OtherHostError(
-                f"{self.path.parent.parent} is a directory of {other} as well, and sockets "
-                "of both would collide: set XDG_RUNTIME_DIR or TMPDIR to one that each host has for itself"
+                f"{other} shares the directory {self.path.parent.parent}, where sockets of both hosts "
+                "collide: set XDG_RUNTIME_DIR or TMPDIR to a directory that is local to each host"
             )
 
     def entrust(self) -> None:
-        """Another process answers for it from now on: it will release the run if we are killed."""
+        """Dismiss the caretaker: another process will release the run if we are killed."""
         if self._caretaker is not None:
             self._caretaker.dismiss()
             self._caretaker = None
 
     @property
     def socket(self) -> Path:
-        """Where the agent listens for ranks."""
+        """The socket on which the agent listens for ranks."""
         return self.path / "agent"
 
     @property
     def hub(self) -> Path:
-        """Where the driver listens for an agent on its own host."""
+        """The socket on which the driver listens for an agent on its own host."""
         return self.path / "hub"
 
     @property
     def history(self) -> Path:
-        """The log that a driver of several nodes leaves for another one (``coordinator.drive.run_log``)."""
+        """The log that a driver of several nodes writes for its successor (``coordinator.drive.run_log``)."""
         return self.path / "history"
 
     @property
     def temporary(self) -> Path:
-        """TMPDIR of everything that the run starts."""
+        """TMPDIR of all processes of the run."""
         return self.path / "tmp"
 
     @property
     def marks(self) -> dict[str, str]:
-        """Variables that every process of the run carries."""
+        """The variables of every process of the run."""
         ours = {RUN: self.run, DIRECTORY: str(self.path), "TMPDIR": str(self.temporary)}
         known = os.environ.get(KEEPER) if self._lock is None else identity.name(os.getpid())
         return ours | ({KEEPER: known} if known else {})
 
     def log(self, name: str) -> Path:
-        """Where the output of the part called ``name`` goes."""
+        """The file for the output of the part ``name``."""
         return self.path / f"{name}.log"
 
     def status(self, job: int) -> Path:
-        """Where the exit status of a job's launcher goes, if another driver may want to know it."""
+        """The file for the exit status of a job's launcher, for a driver that takes over."""
         return self.path / f"job-{job}.status"
 
     def records(self, job: int) -> Path:
-        """Where the library that waits in the programs of a job leaves a record of each rank."""
+        """The directory for the records of a job's ranks, which the preloaded library writes."""
         return self.path / f"records-{job}"
 
     def note(self, **entry: Any) -> None:
@@ -183,33 +183,33 @@ class RunDirectory:
         self._journal.add(entry)
 
     def note_process(self, pid: int, job: int | None = None) -> None:
-        """Note a process that has been started or taken over, unless it is gone or there is no room.
+        """Note a process that the run has started or taken over, unless it is gone or the disk is full.
 
-        It is found by its mark as well, if that can be read.
+        Its mark, if readable, identifies it as well.
         """
         with suppress(OSError):
             if name := identity.name(pid):
                 self.note(process=name, job=job)
 
     def note_launcher(self, pid: int) -> None:
-        """Note a launcher outside the run: what it has made for a program of the run belongs to the run."""
+        """Note a launcher outside the run: files that it made for a program of the run belong to the run."""
         with suppress(OSError):
             self.note(launcher=identity.name(pid))
 
     def notes(self) -> list[dict[str, Any]]:
-        """The lines of the journal, whatever they say; none if it is gone."""
+        """The lines of the journal, of any content; none if it is gone."""
         return self._journal.entries()
 
     def keep(self) -> None:
-        """Hold on to the journal: from now on it can be read and written even if the directory vanishes.
+        """Keep the journal open, so that it can be read and written even if the directory vanishes.
 
         Raises:
-            OSError: if there is none.
+            OSError: if there is no journal.
         """
         self._journal.keep()
 
     def check(self) -> None:
-        """See to it that this is a run's directory, which nobody but us can have made or changed.
+        """Check that this is a run's directory that only we can have made or changed.
 
         Raises:
             OSError: if it is not, or not there; the message says why.
@@ -221,25 +221,25 @@ class RunDirectory:
 
     def _check_name(self) -> None:
         if not (RUN_ID.fullmatch(self.run) and self.path.parent.name == f"lockstep-{os.getuid()}"):
-            raise OSError(f"{self.path} is not where a run of yours would be")
+            raise OSError(f"{self.path} is not the path of a run of yours")
 
     def _check_inside(self) -> None:
         check_own(self.path)
         if notes := self.notes():
             fits = "made_s" in notes[0] and notes[0].get("run") == self.run
-        else:  # its driver did not get any further
+        else:  # its driver did not get further
             fits = {path.name for path in self.path.iterdir()} <= {"journal"}
         if not fits:
             raise OSError(f"{self.path} has no journal of run {self.run}")
 
     @contextmanager
     def seen_by(self, pid: int) -> Iterator[RunDirectory]:
-        """The directory that a process of ours finds at this path, which here may be another one, or none.
+        """The directory that our process ``pid`` sees at this path, perhaps in another mount namespace.
 
-        It can be used as long as this lasts, also after the end of the process.
+        It remains usable inside the context, even after the end of the process.
 
         Raises:
-            OSError: as for ``check``; whether somebody could change the way is not looked at.
+            OSError: as for ``check``, which here does not check the directories above it.
         """
         self._check_name()
         *_, parent, run = self.path.parts
@@ -254,7 +254,7 @@ class RunDirectory:
 
     @property
     def ours(self) -> bool:
-        """Whether ``check`` finds nothing."""
+        """Whether ``check`` succeeds."""
         try:
             self.check()
         except OSError:
@@ -269,7 +269,7 @@ class RunDirectory:
         return not taken and self.path.exists()
 
     def take(self) -> bool:
-        """Take the lock of a driver that has ended; returns whether nobody had been faster."""
+        """Take the lock, if the driver has ended and nobody else has it; return whether we have it."""
         try:
             descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         except FileNotFoundError:
@@ -283,7 +283,7 @@ class RunDirectory:
         return True
 
     def unlock(self) -> None:
-        """Give up the lock that ``create`` or ``take`` took, and the journal; it stays as it is if we end."""
+        """Give up the lock, the journal and the caretaker; the directory stays."""
         self._journal.close()
         if self._lock is not None:
             os.close(self._lock)
@@ -291,7 +291,7 @@ class RunDirectory:
         self.entrust()
 
     def remove(self) -> bool:
-        """Remove the directory with all that is in it; returns whether there was one.
+        """Remove the directory and its content; return whether it existed.
 
         Raises:
             OSError: if a part of it cannot be removed.
@@ -300,13 +300,13 @@ class RunDirectory:
             remove_home(self.path.parent)
             return False
         shutil.rmtree(self.path, ignore_errors=True)
-        if self.path.exists():  # a program may have taken its own access to what it has made
+        if self.path.exists():  # a program may have removed permissions of its own directories
             for top, inner, _ in os.walk(self.path):
                 for path in (Path(top, name) for name in inner):
                     if not path.is_symlink():
                         path.chmod(0o700)
             shutil.rmtree(self.path, ignore_errors=True)
         if self.path.exists():
-            raise OSError(errno.ENOTEMPTY, "it is still there, or something in it", str(self))
+            raise OSError(errno.ENOTEMPTY, "not all of it can be removed", str(self))
         remove_home(self.path.parent)
         return True

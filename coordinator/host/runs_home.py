@@ -1,7 +1,7 @@
-"""The directory of all runs of a user: where it is, and its lock.
+"""The directory of all runs of a user, and its lock.
 
-The lock keeps a run that is being made from being taken for a leftover, and the directory from
-vanishing under it.
+The lock protects a run that is being made: nobody takes it for a leftover, and the directory does not
+vanish meanwhile.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from coordinator.host.ownership import check_own, check_way
 from workloads.validation import InputError
 
 LOCK_S = 20.0
-"""How long another process may keep the directory of all runs locked; none needs more than milliseconds."""
+"""How long another process may lock the directory of all runs; none needs more than milliseconds."""
 
 
 def home() -> Path:
@@ -33,13 +33,13 @@ def home() -> Path:
             runtime = tempfile.gettempdir()
         except FileNotFoundError as error:
             raise InputError(
-                "TMPDIR", os.environ.get("TMPDIR"), str(error), "name one that you can write to"
+                "TMPDIR", os.environ.get("TMPDIR"), str(error), "name a directory that you can write to"
             ) from error
     return Path(runtime) / f"lockstep-{os.getuid()}"
 
 
 def remove_home(parent: Path) -> None:
-    """Remove the directory of all runs if there is none in it, and nobody is about to make one."""
+    """Remove the directory of all runs if it is empty and nobody is making a run."""
     with suppress(OSError):
         descriptor = os.open(parent, os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY)
         try:
@@ -52,10 +52,10 @@ def remove_home(parent: Path) -> None:
 
 @contextmanager
 def locked_home() -> Iterator[Path]:
-    """Keep others from creating runs, so that a directory just made is not taken for a leftover.
+    """A context in which nobody else creates runs; yields the directory of all runs.
 
     Raises:
-        InputError: if the directory of all runs cannot be made, or is not ours alone.
+        InputError: if the directory cannot be made, or others can change it.
     """
     parent = home()
     with ExitStack() as stack:
@@ -66,7 +66,7 @@ def locked_home() -> Iterator[Path]:
 
 @contextmanager
 def locked(parent: Path) -> Iterator[None]:
-    """As ``locked_home``, for a directory of all runs wherever it is; raises OSErrors."""
+    """As ``locked_home``, for any directory of all runs; raises OSErrors."""
     while True:
         check_way(parent.parent)
         with suppress(FileExistsError):
@@ -74,7 +74,7 @@ def locked(parent: Path) -> Iterator[None]:
         try:
             check_own(parent)
             descriptor = os.open(parent, os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY)
-        except FileNotFoundError:  # the last run of another process has removed it
+        except FileNotFoundError:  # another process has removed it after its last run
             continue
         try:
             _lock(descriptor, parent)
@@ -82,7 +82,7 @@ def locked(parent: Path) -> Iterator[None]:
                 try:
                     yield
                 finally:
-                    with suppress(OSError):  # there is a run in it
+                    with suppress(OSError):  # it contains a run
                         parent.rmdir()
                 return
         finally:
@@ -90,10 +90,10 @@ def locked(parent: Path) -> Iterator[None]:
 
 
 def _lock(descriptor: int, parent: Path) -> None:
-    """Wait for the lock of ``parent``, but not without end: its holder may be stopped.
+    """Wait at most ``LOCK_S`` for the lock of ``parent``: its holder may be stopped.
 
     Raises:
-        OSError: if the lock is still held after ``LOCK_S``; the message names the holder.
+        OSError: after ``LOCK_S``; the message names the holder.
     """
     deadline = time.monotonic() + LOCK_S
     while True:
@@ -107,20 +107,20 @@ def _lock(descriptor: int, parent: Path) -> None:
         locks = map(str.split, Path("/proc/locks").read_text().splitlines())
         holders = [words[4] for words in locks if words[1] == "FLOCK" and words[5].endswith(inode)]
         raise BlockingIOError(
-            f"{parent} is locked by process {', '.join(holders) or 'of another container'}, "
-            f"which may be stopped, for more than {LOCK_S:g} s: continue that process (kill -CONT) or end it"
+            f"process {', '.join(holders) or 'of another container'} has locked {parent} for more than "
+            f"{LOCK_S:g} s, and may be stopped: continue that process (kill -CONT) or end it"
         )
 
 
 @contextmanager
 def as_input(parent: Path) -> Iterator[None]:
-    """Say of what goes wrong with the directory of all runs which variable can help."""
+    """Turn an OSError about the directory of all runs into an InputError that names the variable to set."""
     try:
         yield
     except OSError as error:
         raise InputError(
             "XDG_RUNTIME_DIR",
             str(parent.parent),
-            f"no place for runs: {error}",
+            f"cannot hold run directories: {error}",
             "set XDG_RUNTIME_DIR or TMPDIR to a directory of your own",
         ) from error

@@ -1,4 +1,4 @@
-"""Noticing what others do to processes of a run: stop them, or end those that a launcher waits for."""
+"""Detecting processes that somebody else has stopped, and launchers that have lost their children."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from coordinator.host.launch import Started
 
 LOOK_NS = 500_000_000
-"""From one look at the launchers to the next."""
+"""Time from one look at the launchers to the next."""
 
 BEREFT_NS = 10_000_000_000
-"""A launcher without a living child for so long has lost it, and may wait for it for ever."""
+"""A launcher without a living child for this long has lost it, and may wait for it for ever."""
 
 
 class Stopped:
@@ -25,7 +25,7 @@ class Stopped:
         self._told: set[int] = set()
 
     def look(self, what: str, pid: int) -> str:
-        """A sentence if the process is stopped, and was not at the last look; else nothing."""
+        """A sentence if the process is stopped and was not at the last look; otherwise empty."""
         process = identity.stat(pid)
         if process is None or process.state != "T":
             self._told.discard(pid)
@@ -33,15 +33,15 @@ class Stopped:
         if pid in self._told:
             return ""
         self._told.add(pid)
-        return f"{what} (process {pid}) has been stopped, and not by this run; kill -CONT {pid} continues it"
+        return f"somebody else has stopped {what} (process {pid}); kill -CONT {pid} continues it"
 
 
 class Launchers:
-    """Looks at the launchers of jobs now and then.
+    """Watches the launchers of jobs.
 
     Args:
-        warn: hears of each stopped launcher.
-        wrapped: whether each was started by a shell that keeps its status.
+        warn: called with a message about each stopped launcher.
+        wrapped: whether a shell that keeps its status started each launcher.
     """
 
     def __init__(self, warn: Callable[[str], None], *, wrapped: bool) -> None:
@@ -52,9 +52,9 @@ class Launchers:
         self._due_ns = 0
 
     def look(self, now_ns: int, launchers: Mapping[int, Started | None]) -> list[int]:
-        """Report those that somebody has stopped; does nothing within LOOK_NS of the last look.
+        """Warn about stopped launchers, at most every LOOK_NS.
 
-        Returns the jobs whose launchers live, and have had no living child for BEREFT_NS.
+        Returns the jobs whose launchers live but have had no living child for BEREFT_NS.
         """
         if now_ns < self._due_ns:
             return []

@@ -1,6 +1,6 @@
-"""An alarm on CLOCK_MONOTONIC that a selector can wait for, exact to the microsecond.
+"""An alarm on CLOCK_MONOTONIC for selectors, exact to the microsecond.
 
-The timeout of epoll counts milliseconds, which is a tenth of a short slot.
+The timeout of epoll counts milliseconds, a tenth of a short slot.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Alarm:
-    """A timer descriptor; it turns readable at the time it is set to."""
+    """A timer descriptor that turns readable at a given time."""
 
     def __init__(self) -> None:
         self._fd = _libc.timerfd_create(_CLOCK_MONOTONIC, os.O_NONBLOCK | os.O_CLOEXEC)
@@ -37,7 +37,7 @@ class Alarm:
         return int(self._fd)
 
     def set(self, at_ns: int | None) -> None:
-        """Ring at ``at_ns`` of time.monotonic_ns(), at once if that is past; None: never."""
+        """Ring at ``at_ns`` of time.monotonic_ns(), at once if that time is past; None: never."""
         # A value of zero would disarm the timer.
         seconds, nanoseconds = (0, 0) if at_ns is None else divmod(max(1, at_ns), 10**9)
         value = _Itimerspec(_Timespec(0, 0), _Timespec(seconds, nanoseconds))
@@ -45,10 +45,10 @@ class Alarm:
             raise OSError(ctypes.get_errno(), "timerfd_settime")
 
     def acknowledge(self) -> None:
-        """Take note that it rang."""
+        """Make the descriptor unreadable again after it rang."""
         with suppress(BlockingIOError):
             os.read(self._fd, 8)
 
     def close(self) -> None:
-        """Give the descriptor back."""
+        """Close the descriptor."""
         os.close(self._fd)

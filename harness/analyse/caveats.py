@@ -141,7 +141,9 @@ def _intervals(rows: Sequence[Row]) -> list[str]:
                 wide[row.name] = max(width, wide.get(row.name, 0.0))
     found = []
     if single:
-        found.append(f"{single} rows have one repeat and therefore no interval: set repeats = 3 or more")
+        found.append(
+            f"{single} of {len(rows)} rows have no interval, with one repeat each: set repeats = 3 or more"
+        )
     if wide:
         names = ", ".join(f"{name} ({width:.0%})" for name, width in wide.items())
         found.append(f"intervals are wider than {WIDE:.0%} of the median: {names}; add repeats with --resume")

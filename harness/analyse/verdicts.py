@@ -91,7 +91,7 @@ def _half(ci95: Sequence[float] | None) -> float:
 
 
 def _more_repeats(n: int, half: float, room: float) -> int | None:
-    """Repeats beyond ``n`` until the interval's half-width, now ``half``, is below ``room``; None if too many."""
+    """Repeats beyond ``n`` until the half-width falls from ``half`` below ``room``; None if too many."""
 
     def scale(repeats: int) -> float:
         return student_quantile(0.5 + CONFIDENCE / 2, repeats - 1) / math.sqrt(repeats)
