@@ -29,19 +29,19 @@ if TYPE_CHECKING:
 DONE, FAILED, BAD_INPUT = 0, 1, 2
 WIDTH_WITHOUT_TERMINAL = 120
 AGAIN_S = 0.01
-"""How soon an interruption comes again that nobody could pass on."""
+"""An interruption that a finalizer swallowed comes again after this time."""
 
 
 class _CommandParser(argparse.ArgumentParser):
-    """The parser of a subcommand, which imports its module when it is first used.
+    """The parser of a subcommand; it imports the subcommand's module at first use.
 
-    So `lockstep --help` imports nothing that is slow.
+    So `lockstep --help` imports nothing slow.
     """
 
     module: Any = None
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As in the base class, the arguments having been added."""
+        """As in the base class, after adding the subcommand's arguments."""
         if self.module is None:
             name = self.prog.split()[-1]
             self.module = importlib.import_module(f"harness.commands.{name}")
@@ -52,7 +52,7 @@ class _CommandParser(argparse.ArgumentParser):
 
 
 class _Version(argparse.Action):
-    """Finds the version only when it is asked for: that is slow to import."""
+    """Finds the version only on request, because the import is slow."""
 
     def __call__(self, parser: argparse.ArgumentParser, *ignored: Any) -> None:
         from importlib import metadata  # noqa: PLC0415
@@ -60,7 +60,7 @@ class _Version(argparse.Action):
         try:
             print("lockstep", metadata.version("lockstep-scheduling"))
         except metadata.PackageNotFoundError:
-            print("lockstep, not installed")
+            print("lockstep (not installed)")
         parser.exit()
 
 
@@ -82,21 +82,21 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns the exit status."""
+    """Run the command; return the exit status."""
     if not _streams():
-        _complain("standard output is closed: lead it to a file or a pipe, or to /dev/null")
+        _complain("standard output is closed: redirect it to a file, a pipe or /dev/null")
         return BAD_INPUT
     try:
         options = parser().parse_args(arguments)
-    except SystemExit as end:  # argparse has printed what is wrong
+    except SystemExit as end:  # argparse has printed the error
         return _flushed(int(end.code or 0))
-    except OSError as error:  # it could not print
+    except OSError as error:  # argparse could not print
         return _unwritten(error)
     return _ended(options)
 
 
 def _ended(options: argparse.Namespace) -> int:
-    """Carry out a command, whatever ends it; returns the exit status."""
+    """Carry out a command, whatever ends it; return the exit status."""
     try:
         with _interruptible():
             return _answered(options)
@@ -104,9 +104,9 @@ def _ended(options: argparse.Namespace) -> int:
         return _interrupted(str(interruption) if isinstance(interruption, Interrupted) else "interrupted")
     except SystemExit as end:
         if end.code not in [128 + signum for signum in ENDING_SIGNALS]:
-            return int(end.code or 0)  # rich ends so when nobody reads
+            return int(end.code or 0)  # rich raises it when the reader of a pipe has ended
         return _interrupted("interrupted")
-    except BrokenPipeError:  # whoever reads our output has seen enough
+    except BrokenPipeError:  # the reader of our output has ended
         _abandon(sys.stdout)
         return FAILED
 
@@ -135,19 +135,19 @@ def _answered(options: argparse.Namespace) -> int:
 
 
 def _streams() -> bool:
-    """Make the standard streams fit to be written to; returns whether there is a standard output.
+    """Make the standard streams writable; return whether there is a standard output.
 
-    A closed one is replaced: the next file to be opened, a store for example, would take its number,
-    and get what libraries print.
+    /dev/null replaces a closed stream: otherwise the next opened file, for example a store, would get its
+    number, and the output of libraries.
     """
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # takes the lowest number that is free
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # takes the lowest free number
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # whatever the encoding, names can be written
+            stream.reconfigure(errors="backslashreplace")  # names can be written in any encoding
     for size in ("COLUMNS", "LINES"):
         if not re.fullmatch(r"[1-9][0-9]{0,4}", os.environ.get(size, "1")):
             del os.environ[size]
@@ -169,34 +169,34 @@ def _interrupted(message: str) -> int:
     _complain(message)
     try:
         sys.stdout.flush()
-    except OSError:  # Python would end with a status of its own
+    except OSError:  # otherwise Python would end with another status
         _abandon(sys.stdout)
     return INTERRUPTED
 
 
 def _unwritten(error: OSError) -> int:
     _abandon(sys.stdout)
-    _complain(f"cannot write the results to standard output: {error.strerror}; what is recorded is safe")
+    _complain(f"cannot write the results to standard output: {error.strerror}; the records are safe")
     return FAILED
 
 
 def _abandon(stream: TextIO) -> None:
-    """Lead a stream that cannot be written to into the void, so that its rest harms nobody."""
+    """Redirect a stream that cannot be written to /dev/null, so that its buffer causes no further error."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 class _Bearing:
-    """Standard error; when it can no longer be written to, nothing ends for that.
+    """Standard error; errors in writing to it are ignored.
 
-    What it still holds would fail again at the end, and Python would end with a status of its own.
+    Its buffer would fail again at the end, and Python would end with another status.
     """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """As the stream does, as long as it does."""
+        """As the stream, but errors redirect it to /dev/null."""
         try:
             return self._stream.write(text)
         except OSError:
@@ -204,7 +204,7 @@ class _Bearing:
             return len(text)
 
     def flush(self) -> None:
-        """Likewise."""
+        """As the stream, but errors redirect it to /dev/null."""
         try:
             self._stream.flush()
         except OSError:
@@ -215,7 +215,7 @@ class _Bearing:
 
 
 def _consoles() -> tuple[Console, Console]:
-    """Results go to the first, everything else to the second."""
+    """The console for results, and the console for everything else."""
     from rich.console import Console  # noqa: PLC0415
 
     width = None if sys.stdout.isatty() else int(os.environ.get("COLUMNS", WIDTH_WITHOUT_TERMINAL))
@@ -240,9 +240,9 @@ def _complain(message: str) -> None:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Turn the first ending signal into KeyboardInterrupt, and ignore more while we clean up.
+    """Turn the first ending signal into KeyboardInterrupt, and ignore further ones while we clean up.
 
-    A finalizer or a callback that the signal happens to meet swallows the exception: then it comes again.
+    If the signal arrives in a finalizer or a callback, Python swallows the exception; then it comes again.
     """
 
     def interrupt(number: int, frame: FrameType | None) -> None:

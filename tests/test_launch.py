@@ -155,10 +155,10 @@ def test_a_series_is_measured_with_one_launcher_and_its_loss_is_told(
     tools = real_tools()
     assert "1.1" in tools.launcher and unchanged(find_launcher()) == find_launcher()
     fake(ours, "HYDRA build details:\nVersion: 3.3")
-    with pytest.raises(LaunchError, match=r"began with the launcher mpich 1\.1 .* now it is mpich 3\.3"):
+    with pytest.raises(LaunchError, match=r"began with the launcher mpich 1\.1 .* but it is mpich 3\.3"):
         tools.run_workload(workload(), lambda text: None)
     (ours / "mpiexec").unlink()
-    with pytest.raises(LaunchError, match=r"has gone, or does not answer; no other takes its place"):
+    with pytest.raises(LaunchError, match=r"has gone, or does not answer: restore the launcher"):
         tools.run_workload(workload(), lambda text: None)
     assert find_launcher().version == "2.2"  # which would have taken it
 

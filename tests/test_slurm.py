@@ -120,7 +120,7 @@ def test_a_job_that_runs_out_of_time_keeps_what_it_has_and_is_resumed(
     first = submit(cluster, tmp_path, *early, settings=LONG)
     (ended,) = first["states"].values()
     assert ended == {"state": "TIMEOUT", "status": 130} and first["exit"] == 1
-    assert "go on with --resume" in log(first) and "ran into its time limit" in first["notes"]
+    assert "continue with --resume" in log(first) and "ran into its time limit" in first["notes"]
     kept = len(database.load(tmp_path).runs)
     assert kept > 0 and nothing_is_left(cluster)
     goal = ("repeats=1", *LONG[1:])

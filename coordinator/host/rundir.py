@@ -307,6 +307,6 @@ class RunDirectory:
                         path.chmod(0o700)
             shutil.rmtree(self.path, ignore_errors=True)
         if self.path.exists():
-            raise OSError(errno.ENOTEMPTY, "not all of it can be removed", str(self))
+            raise OSError(errno.ENOTEMPTY, "cannot delete all of it", str(self))
         remove_home(self.path.parent)
         return True

@@ -1,8 +1,8 @@
 """Subcommands: ``harness.commands.NAME`` for each.
 
 Such a module has ``arguments(parser)``, which adds its arguments, and ``execute(options,
-watcher)``, which does the work and returns an :class:`Answer`. It neither prints nor exits,
-and it is imported only when its command is asked for.
+watcher)``, which does the work and returns an :class:`Answer`. It neither prints nor exits.
+``cli`` imports it only when its command runs.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from dataclasses import dataclass
 from typing import Any
 
 COMMANDS = {
-    "run": "run an experiment for real and compare its schedulers",
-    "simulate": "predict the results of an experiment on a simulated machine",
+    "run": "run an experiment on real processes and compare its schedulers",
+    "simulate": "simulate an experiment, without running it",
     "reproduce": "simulate the figures and check the claims of a paper",
-    "compare": "compare measured with simulated slowdowns, with a verdict for each",
-    "report": "show the records of an experiment, as one page or picture",
+    "compare": "compare measured with simulated slowdowns, with a verdict for each row",
+    "report": "write the results of an experiment as a page, picture or table",
     "trace": "write the timeline of a run for Perfetto or Chrome",
     "calibrate": "measure the machine constants that waiting rules and simulator use",
     "exec": "run any command with two-phase waits in its MPI programs",
     "waits": "measure which way of waiting suits an MPI program that shares the processors",
-    "advise": "say which policy and waiting rule suit a program on this host",
+    "advise": "recommend a policy and a waiting rule for a program on this host",
     "policies": "list scheduling policies, waiting rules and mechanisms",
-    "agent": "be the agent of a node (internal: started by run on every node)",
-    "submit": "run an experiment in an allocation of Slurm",
-    "collect": "merge the results of a sweep's parts, and report them",
-    "clean": "release the leftovers of runs",
+    "agent": "act as the agent of a node (internal: lockstep run starts it)",
+    "submit": "run an experiment in a Slurm allocation",
+    "collect": "merge the results of the parts of a sweep, and report them",
+    "clean": "release the leftovers of killed runs",
 }
 """Every subcommand with its line of help."""
 
 SCHEMA = 1
-"""Of the documents that --json prints."""
+"""Version of the documents that --json prints."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,11 @@ class Answer:
     """The answer of a command.
 
     Attributes:
-        document: for --json.
-        text: for people: lines, or parts made by ``harness.report``.
+        document: output with --json.
+        text: output without --json: lines, or parts from ``harness.report``.
         status: exit status: 0, or 1 if something failed.
-        notes: sentences for stderr, in both cases.
-        verbatim: whether lines of the text must stay whole, however long they are.
+        notes: sentences for stderr, with and without --json.
+        verbatim: whether long lines of the text must not be wrapped.
     """
 
     document: Mapping[str, Any]
@@ -54,4 +54,4 @@ class Answer:
 
 
 class Interrupted(KeyboardInterrupt):
-    """A command was interrupted and has released everything; the message says what it kept."""
+    """A command was interrupted and has released everything; the message says what is recorded."""

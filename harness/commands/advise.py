@@ -1,4 +1,4 @@
-"""``lockstep advise``: which policy and waiting rule to use for a program on this host."""
+"""``lockstep advise``: the best policy and waiting rule for a program on this host, by simulation."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from workloads.program import Program
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
     add = parser.add_argument
-    add("--like", type=Path, metavar="RESULTS", help="jobs as in the last experiment of a store")
+    add("--like", type=Path, metavar="RESULTS", help="take the jobs of the last experiment in this store")
     add("--pattern", default="BARRIER", help=f"one of {', '.join(PATTERNS)} (default: %(default)s)")
     add("--granularity-us", type=float, default=1000.0, metavar="G", help="mean compute time of a phase")
-    add("--imbalance", type=float, default=0.25, metavar="V/G", help="width of its range, in units of G")
-    add("--processes", type=int, default=2, metavar="P", help="of a job (default: %(default)s)")
-    add("--jobs", type=int, default=3, metavar="N", help="jobs that share the processors (default: 3)")
+    add("--imbalance", type=float, default=0.25, metavar="V/G", help="width of its range as a share of G")
+    add("--processes", type=int, default=2, metavar="P", help="processes of a job (default: %(default)s)")
+    add("--jobs", type=int, default=3, metavar="N", help="number of jobs (default: %(default)s)")
     results_argument(parser)
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
-    """Simulate the candidates with this host's last calibration, which is made if there is none.
+    """Simulate the candidates with this host's last calibration; calibrate first if there is none.
 
     Raises:
-        InputError: for a program that does not fit, or a store that cannot be read.
-        LaunchError: if the host cannot be calibrated.
+        InputError: for a program that does not fit the machine, or a store that cannot be read.
+        LaunchError: if the calibration fails.
     """
     within("--jobs", options.jobs)
     program, jobs = _described(options, watcher)

@@ -22,7 +22,7 @@ from workloads.validation import InputError
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
-    help_text = "memory that the compute phase walks; calibrates the time of its steps"
+    help_text = "also calibrate steps through a working set of this size"
     parser.add_argument("--working-set-bytes", type=int, default=0, metavar="N", help=help_text)
     results_argument(parser)
 
@@ -37,15 +37,15 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     within("--working-set-bytes", options.working_set_bytes)
     processors = usable_processors()[:2]
     if len(processors) < 2:
-        rule = "a calibration takes two processors"
-        raise InputError("processors", len(processors), rule, "give this process a second one (taskset)")
+        rule = "a calibration needs two processors"
+        raise InputError("processors", len(processors), rule, "allow this process a second one (taskset)")
     with Store(options.results, warn=watcher.warn) as store:
         site = Site.here(processors, real_tools(), store)
         usable = [name for name, mechanism in mechanisms.known().items() if not mechanism.unavailable()]
         before = Moment.now(processors)
         found = site.calibrate([options.working_set_bytes], usable, watcher)
         doubts = of_calibration(before, Moment.now(processors), found)
-        notes = (f"samples recorded in {store.path}",)
+        notes = (f"{store.path} holds the samples",)
     document = {
         "schema": SCHEMA,
         "machine": dict(site.conditions),

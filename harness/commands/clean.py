@@ -11,7 +11,7 @@ from harness.measure.session import Watcher
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
-    help_text = "end also the runs that are still in progress"
+    help_text = "also end runs that are still in progress"
     parser.add_argument("--all", action="store_true", dest="everything", help=help_text)
 
 

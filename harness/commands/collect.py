@@ -17,7 +17,7 @@ from workloads.validation import InputError
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
-    help_text = "a directory with the records of a part (lockstep run --part)"
+    help_text = "results directory of a part (lockstep run --part)"
     parser.add_argument("parts", metavar="PART", nargs="+", type=Path, help=help_text)
     results_argument(parser)
 
@@ -25,7 +25,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     """Merge, and answer as ``lockstep run`` does; the status is 1 if a part is missing.
 
-    What has been merged before is left out, so that it can be done again when more is there.
+    Runs that have been merged before are skipped, so a call can be repeated when more parts are there.
 
     Raises:
         InputError: if no part can be read, or the results directory cannot hold a store.
@@ -39,13 +39,13 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
                 with Store(part, existing=True, warn=watcher.warn) as other:
                     merged += store.merge(other)
             except InputError as error:
-                missing.append(f"not merged: {error}")
+                missing.append(f"part not merged: {error}")
     if len(missing) == len(options.parts):
-        rule = "holds no records, nor does any other part"
-        raise InputError("PART", str(options.parts[0]), rule, "look into the logs of the parts")
+        rule = "holds no records, and neither does any other part"
+        raise InputError("PART", str(options.parts[0]), rule, "read the logs of the parts")
     found = stored.read(options.results, None, watcher)[-1]
     page = options.results / "report.html"
     report.write(page, "html", found, options.results)
     known = results_document.results(found.experiment, found.records, TAU_S)
-    notes = (f"{merged} runs merged into {options.results}; {page} shows them", *missing)
+    notes = (f"merged {merged} runs into {options.results}; {page} is their report", *missing)
     return Answer(known.document(), text.render(known), status=1 if missing else 0, notes=notes)

@@ -1,4 +1,4 @@
-"""``lockstep compare RESULTS``: is the simulator right about the runs in a store?"""
+"""``lockstep compare RESULTS``: measured against simulated slowdowns, with verdicts."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=verdicts.TOLERANCE,
         metavar="SHARE",
-        help="error of the simulated workload slowdown that is accepted (default: %(default)s)",
+        help="accepted error of the simulated workload slowdown (default: %(default)s)",
     )
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     """Compare; the status is 1 if any row is outside the tolerance.
 
-    Measured runs that have no simulated counterpart yet are simulated, and that is recorded.
+    It simulates measured runs that have no simulated counterpart yet, and records the simulations.
 
     Raises:
         InputError: if there is no such store or experiment, or it holds no measured runs.

@@ -1,4 +1,4 @@
-"""``lockstep simulate`` for experiment files with ``level = "jobs"``, and the files that it writes."""
+"""``lockstep simulate`` for experiment files with ``level = "jobs"``, and its output files."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def answer(
 
 
 def document(study: Study, rows: Sequence[Schedule]) -> dict[str, Any]:
-    """All of it as one JSON document."""
+    """The document that --json prints."""
     return {
         "schema": SCHEMA,
         "level": "jobs",
@@ -91,11 +91,11 @@ def _schedules(study: Study, rows: Sequence[Schedule]) -> list[ScheduleRecord]:
 def write(study: Study, rows: Sequence[Schedule], folder: Path) -> list[Path]:
     """Write a CSV of all rows, a picture, and for traces SWF and placement of each scheduler.
 
-    The rows are also recorded in the store that ``folder`` then is.
+    It also records the rows in a store in ``folder``. Returns the paths of all files.
 
     Raises:
-        InputError: if ``folder`` cannot be one.
-        StoreError: if they cannot be recorded.
+        InputError: if ``folder`` cannot hold a store.
+        StoreError: if the rows cannot be recorded.
     """
     with Store(folder) as store:
         store.add_schedules(_schedules(study, rows))

@@ -1,4 +1,4 @@
-"""``lockstep report RESULTS``: everything that the records of an experiment show, in one file."""
+"""``lockstep report RESULTS``: the results of an experiment in one file."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
     stored.results_arguments(parser)
     add = parser.add_argument
-    add("-o", "--output", type=Path, metavar="FILE", help="where to write it (default: report.FORMAT)")
-    add("--format", help=f"one of {', '.join(FORMATS)} (default: by the ending of FILE, else html)")
-    add("--picture", default="slowdowns", metavar="NAME", help="which picture svg and png are of")
-    help_text = "error of the simulation that is accepted (default: %(default)s)"
+    add("-o", "--output", type=Path, metavar="FILE", help="output file (default: report.FORMAT)")
+    add("--format", help=f"one of {', '.join(FORMATS)} (default: from the suffix of FILE, else html)")
+    add("--picture", default="slowdowns", metavar="NAME", help="the picture for svg and png")
+    help_text = "accepted error of the simulated workload slowdown (default: %(default)s)"
     add("--tolerance", type=float, default=verdicts.TOLERANCE, metavar="SHARE", help=help_text)
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
-    """Write the report of one experiment, by default the one that ran last.
+    """Write the report of one experiment, by default the last one.
 
     Raises:
         InputError: if there is no such store, experiment, format or picture, or FILE cannot be written.
@@ -55,17 +55,17 @@ def write(
     tolerance: float = verdicts.TOLERANCE,
     picture: str = "",
 ) -> None:
-    """Write the report, of one of FORMATS, of an experiment found in the results directory ``folder``.
+    """Write the report of an experiment in the results directory ``folder``; ``kind`` is one of FORMATS.
 
     Raises:
-        InputError: if ``path`` cannot be written, or for a picture that is not known.
+        InputError: if ``path`` cannot be written, or for an unknown picture.
     """
     made = _made(kind, _content(found, folder, tolerance), picture)
     try:
         path.write_bytes(made if isinstance(made, bytes) else made.encode())
     except OSError as error:
         raise InputError(
-            "--output", str(path), f"cannot be written: {error.strerror}", "choose another"
+            "--output", str(path), f"cannot be written: {error.strerror}", "choose another file"
         ) from None
 
 

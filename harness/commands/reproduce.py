@@ -1,4 +1,4 @@
-"""``lockstep reproduce PAPER``: a paper's figures and claims, simulated."""
+"""``lockstep reproduce PAPER``: simulate a paper's figures and check its claims."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
     add = parser.add_argument
     add("paper", metavar="PAPER", help="one of " + ", ".join(papers.PAPERS))
-    add("--figure", metavar="N", action="append", help="only this figure; may be given several times")
-    add("--quick", action="store_true", help="shorter jobs or wider intervals; the answer says which")
+    add("--figure", metavar="N", action="append", help="only this figure (repeatable)")
+    add("--quick", action="store_true", help="simulate shorter jobs, or to wider intervals")
     add("--seed", type=int, default=1, help="seed of all random numbers (default: %(default)s)")
-    add("-o", dest="folder", type=Path, metavar="DIR", help="draw the figures into this directory")
+    add("-o", dest="folder", type=Path, metavar="DIR", help="write pictures of the figures to this directory")
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
-    """Reproduce; the status is 0 also if claims do not hold: that is a result.
+    """Reproduce; the status is 0 even if claims do not hold: that is a result.
 
     Raises:
-        InputError: for a paper or figure that is not known.
+        InputError: for an unknown paper or figure.
     """
-    if options.paper == "dusseau96":  # the one that is simulated process by process
+    if options.paper == "dusseau96":  # the only one at process level
         announce_compiler(watcher)
     progress = Counted(watcher, options.paper)
     made = papers.reproduce(

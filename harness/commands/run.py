@@ -1,4 +1,4 @@
-"""``lockstep run EXPERIMENT``: every scheduler for real, against dedicated runs."""
+"""``lockstep run EXPERIMENT``: measure every scheduler against dedicated runs."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     measuring_arguments(parser)
     where = parser.add_mutually_exclusive_group()
     where.add_argument(
-        "--hosts", metavar="A:N,B:N", help="hosts to run on, each with how many of its processors"
+        "--hosts", metavar="A:N,B:N", help="hosts to run on, each with its number of processors"
     )
-    where.add_argument("--hostfile", type=Path, metavar="FILE", help="the same, a host on each line")
-    where.add_argument("--allocation", action="store_true", help="run on the nodes of Slurm's allocation")
+    where.add_argument("--hostfile", type=Path, metavar="FILE", help="file with such a host on each line")
+    where.add_argument("--allocation", action="store_true", help="run on the nodes of this Slurm allocation")
     add = parser.add_argument
-    add("--part", metavar="K/N", help="only the K-th of N parts of the sweep (see lockstep collect)")
+    add("--part", metavar="K/N", help="only part K of N of the sweep (see lockstep collect)")
     add(
         "--tau", type=float, default=summary.TAU_S, metavar="S", help="bound of the bounded slowdown, seconds"
     )
@@ -56,14 +56,14 @@ def measuring_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--resume",
         action="store_true",
-        help="skip the runs that are recorded, take over one that was abandoned",
+        help="skip recorded runs, and take over a run whose driver was killed",
     )
     add("--no-simulate", dest="simulate", action="store_false", help="measure only")
-    add("--timeline", action="store_true", help="record what every rank did when, for trace and report")
+    add("--timeline", action="store_true", help="record a timeline of every rank, for trace and report")
 
 
 def passed_on(options: argparse.Namespace) -> list[str]:
-    """The words that give another invocation the arguments of both, but for EXPERIMENT and --resume."""
+    """The words that repeat these arguments in another invocation, except EXPERIMENT and --resume."""
     words = [word for setting in options.settings for word in ("--set", setting)]
     words += ["--quick"] if options.quick else []
     words += [] if options.seed is None else ["--seed", str(options.seed)]
@@ -72,17 +72,17 @@ def passed_on(options: argparse.Namespace) -> list[str]:
 
 
 def results_argument(parser: argparse.ArgumentParser) -> None:
-    """Add --results, which every command has that writes records."""
+    """Add --results, for every command that writes records."""
     default = Path("lockstep-results")
-    help_text = "where records are kept (default: %(default)s)"
+    help_text = "directory for the records (default: %(default)s)"
     parser.add_argument("--results", type=Path, default=default, metavar="DIR", help=help_text)
 
 
 def real_tools(nodes: Sequence[Node] = ()) -> Tools:
-    """The MPI of this host, or one that starts ranks on these nodes.
+    """The MPI launcher of this host, or one that starts ranks on these nodes, and its probes.
 
     Raises:
-        InputError: if there is none.
+        InputError: if there is no launcher.
     """
     hosts = [node.host for node in nodes]
     launcher = find_launcher(hosts=hosts)
@@ -94,9 +94,9 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     """Run the experiment; the status is 1 if any run of this session failed.
 
     Raises:
-        InputError: for bad input, before anything is started.
+        InputError: for bad input, before anything starts.
         StoreError: if records cannot be written.
-        LaunchError: if the calibration fails, or the launcher is not there any more.
+        LaunchError: if the calibration fails, or the launcher has gone.
         Interrupted: on SIGINT or SIGTERM, with everything released.
     """
     within("--tau", options.tau)
@@ -134,7 +134,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
 
 
 def _take_over(wanted: Experiment, results: Path, watcher: Watcher) -> tuple[Workload, Result] | None:
-    """The run for this store whose driver was killed less than a lease ago, carried on to its end.
+    """Take over a run for this store whose driver was killed less than a lease ago; None without one.
 
     Raises:
         InputError: if the driver is alive.
@@ -147,7 +147,7 @@ def _take_over(wanted: Experiment, results: Path, watcher: Watcher) -> tuple[Wor
             continue
         try:
             result = takeover.resume_workload(path, watcher.note)
-            watcher.warn("took over the run in progress, whose driver had been killed")
+            watcher.warn("this driver took over the run in progress, after its driver was killed")
             return workload, result
         except takeover.NotAbandoned as found:
             rule = f"{found} and records in {results}"
@@ -155,9 +155,9 @@ def _take_over(wanted: Experiment, results: Path, watcher: Watcher) -> tuple[Wor
                 "--resume", True, rule, "wait for its end, or choose another --results"
             ) from None
         except takeover.Over as found:
-            watcher.warn(f"{found}; it is made again")
+            watcher.warn(f"{found}; this driver repeats it")
         except (KeyboardInterrupt, SystemExit):
-            raise Interrupted("interrupted: everything is released, go on with --resume") from None
+            raise Interrupted("interrupted: everything is released; continue with --resume") from None
     return None
 
 
@@ -170,7 +170,7 @@ def _where(options: argparse.Namespace) -> list[str]:
 
 
 def _part(text: str | None, wanted: Experiment) -> set[int]:
-    """Numbers of the cells to measure: all, or those of a part K/N, dealt out in turn.
+    """Indices of the cells to measure: all, or every N-th from the K-th for a part K/N.
 
     Raises:
         InputError: if ``text`` names no part.
@@ -192,7 +192,7 @@ def _measure(
     timeline: bool,
     watcher: Watcher,
 ) -> list[RunRecord]:
-    """Make the runs of these cells that ``before`` lacks."""
+    """Measure the runs of these cells that ``before`` lacks."""
     done = plan.recorded(before)
     ours = [task for task in plan.plan(wanted) if task.cell.index in cells and not task.scheduler.of_slurm]
     tasks = [task for task in ours if task.key not in done]
@@ -208,7 +208,7 @@ def _measure(
     except (KeyboardInterrupt, SystemExit):  # the driver ends by the latter on SIGTERM
         raise Interrupted(
             f"interrupted: everything is released; {len(made)} of {len(tasks)} runs are recorded in "
-            f"{here.store.path}, go on with --resume"
+            f"{here.store.path}; continue with --resume"
         ) from None
     return made
 
@@ -222,23 +222,21 @@ def _mechanisms(wanted: Experiment) -> set[str]:
 def _simulate(
     wanted: Experiment, here: Site, records: Sequence[RunRecord], timeline: bool, watcher: Watcher
 ) -> list[RunRecord]:
-    """Simulate the runs among ``records`` that have no simulated counterpart there."""
-    watcher.note("simulating the same runs")
+    """Simulate those of ``records`` that have no simulated counterpart among them."""
+    watcher.note("simulating the measured runs")
     announce_compiler(watcher)
     return missing.complete(wanted, records, here.session, here.store, watcher, timeline=timeline)
 
 
 def _comparable(before: list[RunRecord], here: Site) -> list[RunRecord]:
-    """``before``, if a series that it begins can be continued here.
+    """``before``, if runs under the present conditions can extend that series.
 
     Raises:
-        InputError: that names the field in which the conditions differ, and both values.
+        InputError: if conditions differ; the message names the field and both values.
     """
     for record in before:
         if found := conditions.difference(record.conditions, here.conditions):
             field, old, new = found
-            rule = f"what is recorded there was measured with {field} = {old!r}, and here it is {new!r}"
-            raise InputError(
-                "--resume", True, rule, "leave --resume out, or choose another --results directory"
-            )
+            rule = f"the recorded runs were measured with {field} = {old!r}, but now it is {new!r}"
+            raise InputError("--resume", True, rule, "omit --resume, or choose another --results directory")
     return before

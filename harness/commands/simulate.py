@@ -1,4 +1,4 @@
-"""``lockstep simulate EXPERIMENT``: every scheduler on a simulated machine."""
+"""``lockstep simulate EXPERIMENT``: simulate every scheduler."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=Path("lockstep-results"),
         metavar="DIR",
-        help="whose last calibration stands for what [machine] leaves out (default: %(default)s)",
+        help="store whose last calibration gives the values missing in [machine] (default: %(default)s)",
     )
     add("--mpi", action="store_true", help="simulate on the ranks of mpiexec (docs/slurm.md)")
-    add("--trace", metavar="FILE", help="trace of jobs for a file with level = 'jobs' (.swf, .swf.gz, sacct)")
-    add("-o", dest="folder", type=Path, metavar="DIR", help="level = 'jobs': write traces and tables here")
+    add("--trace", metavar="FILE", help="with level = 'jobs': trace of jobs (.swf, .swf.gz, sacct)")
+    add("-o", dest="folder", type=Path, metavar="DIR", help="with level = 'jobs': output directory")
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
@@ -96,7 +96,7 @@ def _simulated(options: argparse.Namespace, watcher: Watcher, compute: Pool) -> 
     given = [cell.machine for cell in wanted.cells]
     if not calibrated and any(not {"context_switch_us", "latency_us"} <= values.keys() for values in given):
         notes.append(
-            f"no calibration in {options.results}: what [machine] leaves out is as in Dusseau et al. 1996"
+            f"no calibration in {options.results}: values missing in [machine] are from Dusseau et al. 1996"
         )
     return Answer(
         found, simulations.experiment(wanted.name, rows), status=1 if failures else 0, notes=tuple(notes)
@@ -111,7 +111,7 @@ def _pool() -> MpiPool:
 
 
 def _job_level(options: argparse.Namespace) -> Document | None:
-    """The experiment file if it is one of jobs rather than processes."""
+    """The experiment file if it has a ``level``; None for one of processes."""
     written = experiment_source.read(options.experiment)
     if "level" not in written.data:
         return None

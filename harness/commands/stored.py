@@ -28,24 +28,24 @@ class Found:
 
     @property
     def experiment_digest(self) -> str:
-        """The digest under which the runs are stored."""
+        """The digest of the stored runs."""
         return self.records[-1].digest
 
 
 def results_arguments(parser: argparse.ArgumentParser) -> None:
     """Add RESULTS and --experiment."""
-    parser.add_argument("results", metavar="RESULTS", type=Path, help="a directory with records")
-    help_text = "only the experiments of this name, or the one whose digest begins so"
+    parser.add_argument("results", metavar="RESULTS", type=Path, help="directory with records")
+    help_text = "only experiments with this name, or with a digest that begins like this"
     parser.add_argument("--experiment", metavar="NAME", help=help_text)
 
 
 def read(results: Path, wanted: str | None, watcher: Watcher, *, simulate: bool = False) -> list[Found]:
-    """The experiments in the store at ``results``; the last run belongs to the last one.
+    """The experiments in the store at ``results``, the one with the newest run last.
 
-    With ``simulate`` the measured runs without a simulated counterpart get one, which is recorded.
+    With ``simulate``, it simulates measured runs that have no simulated counterpart, and records that.
 
     Raises:
-        InputError: if there is no store, no run in it, or none of an experiment ``wanted``.
+        InputError: if there is no store, it has no runs, or no experiment is called ``wanted``.
         StoreError: if a simulated run cannot be recorded, or the store is damaged.
     """
     with Store(results, existing=True, warn=watcher.warn) as store:
@@ -62,7 +62,7 @@ def read(results: Path, wanted: str | None, watcher: Watcher, *, simulate: bool 
 def _digests(store: Store, wanted: str | None) -> list[str]:
     known = store.experiments()
     if not known:
-        raise InputError("RESULTS", str(store.path), "holds no runs", "fill it with lockstep run --results")
+        raise InputError("RESULTS", str(store.path), "holds no runs", "make some with lockstep run --results")
     chosen = [digest for digest, name in known if wanted in (None, name) or digest.startswith(wanted or "-")]
     if not chosen:
         names = ", ".join(f"{name} ({digest[:8]})" for digest, name in known)
@@ -76,13 +76,13 @@ def _simulated(
     measured = [record for record in records if record.kind in MEASURED_KINDS]
     if not measured:
         return []
-    watcher.note("simulating the runs that were only measured")
+    watcher.note("simulating the measured runs")
     timeline = bool(store.with_timelines(measured[-1].digest))
     return missing.complete(experiment, records, session_name(), store, watcher, timeline=timeline)
 
 
 def lanes(results: Path, found: Found) -> list[Lanes]:
-    """Who had each processor when: of each scheduler the first run with a timeline, and its simulation."""
+    """For each scheduler, the lanes of its first run with a timeline, and of its simulation."""
     with Store(results, existing=True) as store:
         numbers = set(store.with_timelines(found.experiment_digest))
         traced = [record for record in found.records if record.id in numbers]
@@ -104,13 +104,13 @@ def spans_of(store: Store, record: RunRecord) -> list[Span]:
 
 
 def messages_of(store: Store, record: RunRecord) -> list[tuple[int, Message]]:
-    """The ends of messages that the ranks of a run noted, each with the number of the job."""
+    """The ends of messages that the ranks of a run recorded, each with the number of the job."""
     timelines = _timelines(store, record)
     return [(rank["job"], message) for rank, packed in timelines for message in messages(rank, packed)]
 
 
 def _timelines(store: Store, record: RunRecord) -> list[tuple[Mapping[str, Any], bytes]]:
-    """The records of the ranks that have a timeline, each with it."""
+    """The rank records with a timeline, each with its timeline."""
     packed = store.timelines(record.id or 0)
     places = [(rank, (rank["job"], rank["rank"])) for rank in record.ranks]
     return [(rank, packed[place]) for rank, place in places if place in packed]

@@ -36,14 +36,14 @@ TEXTS = {
     "account": "account to charge",
     "qos": "quality of service",
     "time": "time limit, as sbatch takes it",
-    "constraint": "features that the nodes must have",
+    "constraint": "required features of the nodes",
     "mem": "memory of each node",
     "nodelist": "nodes to run on",
 }
-WHOLES = {"nodes": "how many nodes", "ntasks-per-node": "processors to use of each node"}
+WHOLES = {"nodes": "number of nodes", "ntasks-per-node": "number of processors on each node"}
 FLAGS = {
-    "exclusive": "no other job on the nodes",
-    "requeue": "back into the queue when the time is up, to go on there",
+    "exclusive": "allow no other job on the nodes",
+    "requeue": "requeue the job at its time limit, and continue then",
 }
 
 
@@ -64,11 +64,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="OPTION",
         action="append",
         default=[],
-        help="a further option, e.g. --sbatch=--gres=gpu:1",
+        help="further option of sbatch (repeatable), e.g. --sbatch=--gres=gpu:1",
     )
-    add("--array", type=int, metavar="N", help="share out the sweep among N jobs, and collect their results")
-    add("--dry-run", action="store_true", help="print the script and submit nothing")
-    add("--wait", action="store_true", help="follow the job to its end and show the results")
+    add("--array", type=int, metavar="N", help="divide the sweep among N jobs, and collect their results")
+    add("--dry-run", action="store_true", help="print the scripts, but submit nothing")
+    add("--wait", action="store_true", help="wait for the end of the jobs and show the results")
 
 
 @dataclass(frozen=True)
@@ -77,10 +77,10 @@ class _Plan:
 
     Attributes:
         wanted: the experiment.
-        source: its file, as text.
-        folder: for the scripts, their logs and a copy of the file.
-        results: where the records will be.
-        scripts: by the names of their files, in the order in which they run.
+        source: text of its file.
+        folder: directory for the scripts, their logs and a copy of the file.
+        results: results directory.
+        scripts: scripts by file name, in the order in which they run.
         how: the [slurm] table.
     """
 
@@ -93,7 +93,7 @@ class _Plan:
 
 
 class NotSubmittedError(LockstepError):
-    """Slurm did not accept jobs, or gave no answer."""
+    """Slurm did not accept jobs, or did not answer."""
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
@@ -101,8 +101,8 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
 
     Raises:
         InputError: for bad input, before anything is submitted.
-        NotSubmittedError: if Slurm does not accept it, or gives no answer.
-        Interrupted: while waiting; the jobs go on.
+        NotSubmittedError: if Slurm does not accept the jobs, or does not answer.
+        Interrupted: while waiting; the jobs continue.
     """
     try:
         return _answer(options, watcher)
@@ -147,13 +147,13 @@ def _plan(options: argparse.Namespace) -> _Plan:
     )
     if slurm_gang.needed(wanted) and not options.dry_run:
         if not options.wait:
-            rule = "the jobs of slurm-gang are submitted when the others are over"
-            raise InputError("--wait", False, rule, "give --wait, or leave slurm-gang out")
+            rule = "lockstep submits the jobs of slurm-gang after the end of the others"
+            raise InputError("--wait", False, rule, "add --wait, or remove slurm-gang from the schedulers")
         try:
             slurm_gang.check(wanted, how)
         except InputError as error:
             raise written.located(error) from None
-    results = Path(os.path.realpath(options.results))  # unlike resolve() it bears loops of links
+    results = Path(os.path.realpath(options.results))  # resolve() would fail on loops of links
     folder = results / "submissions" / session_name()
     scripts = _scripts(options, wanted, how, folder, results)
     return _Plan(wanted, written.source, folder, results, scripts, how)
@@ -162,7 +162,7 @@ def _plan(options: argparse.Namespace) -> _Plan:
 def _scripts(
     options: argparse.Namespace, wanted: Experiment, how: Submission, folder: Path, results: Path
 ) -> dict[str, Script]:
-    """The script of the run; with --array one for its parts, and one that collects their results."""
+    """The script of the run; with --array, a script for the parts and one that collects their results."""
     name = _file_name(wanted.name)
     for line in options.sbatch:
         submission.sbatch_option("--sbatch", line)
@@ -187,11 +187,11 @@ def _scripts(
 def _submit(plan: _Plan) -> tuple[dict[str, str], str]:
     """Write the scripts, and submit them so that each waits for the one before.
 
-    Returns ids by file, and why the rest was not submitted, empty if it was.
+    Returns the job ids by file, and why the rest was not submitted (empty if all were).
 
     Raises:
-        SlurmError: if the first is not accepted.
-        Interrupted: between two of them.
+        SlurmError: if Slurm does not accept the first script.
+        Interrupted: if interrupted between two scripts.
     """
     name = _file_name(plan.wanted.name)
     try:
@@ -200,7 +200,7 @@ def _submit(plan: _Plan) -> tuple[dict[str, str], str]:
         for file, script in plan.scripts.items():
             (plan.folder / file).write_text(script.text, encoding="utf-8")
     except OSError as error:
-        rule = f"must be a directory with room for scripts and logs: {error.strerror}"
+        rule = f"cannot hold scripts and logs: {error.strerror}"
         raise InputError("--results", str(plan.results), rule, "choose another directory") from error
     jobs: dict[str, str] = {}
     last = None
@@ -212,7 +212,7 @@ def _submit(plan: _Plan) -> tuple[dict[str, str], str]:
                 raise
             by_hand = shlex.join(["sbatch", f"--dependency=afterany:{last}", str(plan.folder / file)])
             why = str(error) or "interrupted"
-            refusal = f"{file} is not submitted: {why}; {_going_on(jobs)}; submit it with: {by_hand}"
+            refusal = f"{file} is not submitted: {why}; {_going_on(jobs)}; submit it with {by_hand}"
             if isinstance(error, KeyboardInterrupt):
                 raise Interrupted(refusal) from None
             return jobs, refusal
@@ -220,7 +220,7 @@ def _submit(plan: _Plan) -> tuple[dict[str, str], str]:
 
 
 def _going_on(jobs: Mapping[str, str]) -> str:
-    return f"the jobs go on, and end with: scancel {' '.join(jobs.values())}"
+    return f"the submitted jobs continue (to end them: scancel {' '.join(jobs.values())})"
 
 
 def _awaited(
@@ -256,19 +256,19 @@ def _awaited(
 
 
 def _measured_by_slurm(plan: _Plan, watcher: Watcher, resume: bool) -> list[str]:
-    """Make the runs under Slurm's gang scheduling; returns the failures.
+    """Make the runs under Slurm's gang scheduling; return the failures.
 
     Raises:
-        InputError: if the others have left nothing to compare with.
-        Interrupted: with all jobs cancelled.
+        InputError: if the other jobs have left no dedicated runs to compare with.
+        Interrupted: after cancelling all jobs.
     """
     try:
         made = slurm_gang.measure(plan.wanted, plan.how, plan.results, plan.folder, watcher, resume=resume)
     except KeyboardInterrupt:
-        raise Interrupted("interrupted: the jobs are cancelled; go on with --resume --wait") from None
+        raise Interrupted("interrupted: the jobs are cancelled; continue with --resume --wait") from None
     return [f"slurm-gang, repeat {record.repeat + 1}: {record.failure}" for record in made if record.failure]
 
 
 def _file_name(name: str) -> str:
-    """The name of an experiment as a name of files and jobs."""
+    """The name of an experiment, usable as a name of files and jobs."""
     return re.sub(r"[^\w.-]+", "-", name)

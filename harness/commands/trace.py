@@ -1,4 +1,4 @@
-"""``lockstep trace RESULTS --run N``: a run, measured and simulated, for Perfetto or Chrome."""
+"""``lockstep trace RESULTS``: a measured run and its simulation as a trace for Perfetto or Chrome."""
 
 from __future__ import annotations
 
@@ -21,15 +21,23 @@ from workloads.validation import InputError
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
     add = parser.add_argument
-    add("results", metavar="RESULTS", type=Path, help="a directory with records")
+    add("results", metavar="RESULTS", type=Path, help="directory with records")
     add("--run", type=int, metavar="N", help="number of a measured run with a timeline (default: the first)")
-    add("-o", "--output", type=Path, default=Path("trace.json"), metavar="FILE", help="default: %(default)s")
+    default = Path("trace.json")
+    add(
+        "-o",
+        "--output",
+        type=Path,
+        default=default,
+        metavar="FILE",
+        help="output file (default: %(default)s)",
+    )
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     """Write the trace of a measured run that has a timeline, with its simulated counterpart.
 
-    If that has no timeline in the store yet, it is simulated and recorded.
+    If the store has no counterpart with a timeline yet, it simulates and records one.
 
     Raises:
         InputError: if there is no such store, run or timeline, or FILE cannot be written.
@@ -55,7 +63,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         options.output.write_text(json.dumps(made), encoding="utf-8")
     except OSError as error:
         rule = f"cannot be written: {error.strerror}"
-        raise InputError("--output", str(options.output), rule, "choose another") from None
+        raise InputError("--output", str(options.output), rule, "choose another file") from None
     name = label(record.kind, record.scheduler, record.settings)
     count = len(made["traceEvents"])
     document = {"schema": SCHEMA, "run": record.id, "simulated": twin.id, "file": str(options.output)}
@@ -73,22 +81,22 @@ def _chosen(store: Store, number: int | None) -> RunRecord:
     if number is not None:
         store.run(number)  # complains of numbers that do not exist
     known = ", ".join(map(str, measured[:20])) or "none"
-    rule = f"has no timeline of a measured run; those with one: {known}"
-    raise InputError("--run", number, rule, "record them with lockstep run --timeline")
+    rule = f"must be a measured run with a timeline; the store has: {known}"
+    raise InputError("--run", number, rule, "record timelines with lockstep run --timeline")
 
 
 def _counterpart(store: Store, record: RunRecord, watcher: Watcher) -> RunRecord:
-    """The last simulated run with a timeline that imitates ``record``, made if there is none."""
+    """The last simulation of ``record`` with a timeline; made and recorded if there is none."""
     for number in reversed(store.with_timelines(record.digest)):
         twin = store.run(number)
         if missing.imitates(twin, record):
             return twin
-    watcher.note("simulating the same run")
+    watcher.note("simulating the measured run")
     experiment = experiment_of([record])
     tasks = (task for task in plan(experiment) if task.kind == POLICY and task.repeat == record.repeat)
     (task,) = (task.counterpart for task in tasks)
     back_end = missing.back_end({task.key: record}, session_name(), timeline=True)
     added = store.add_run(back_end.run(task))
     if added is None:
-        raise StoreError(f"{store.path} is in use: the simulated run cannot be shown; try again")
+        raise StoreError(f"{store.path} is in use, so the simulated run cannot be recorded: try again")
     return store.run(added)

@@ -136,12 +136,12 @@ class Store:
         except (OSError, ValueError) as error:
             raise StoreError(
                 f"{self._refusal(why)}; nor can the run be kept beside it: {error}; what was recorded before "
-                "is safe; make room, or choose another directory with --results, and go on with --resume"
+                "is safe; make room, or choose another directory with --results, and continue with --resume"
             ) from None
         self._kept += 1
         kept = f"the finished run is kept in {path}, and the next invocation takes it in"
         if primary_code(why) not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-            remedy = "make room, or choose another directory with --results, and go on with --resume"
+            remedy = "make room, or choose another directory with --results, and continue with --resume"
             raise StoreError(f"{self._refusal(why)}; {kept}; {remedy}") from None
         self._warn(f"{self._refusal(why)}; {kept}")
 
@@ -372,7 +372,7 @@ class Store:
         except sqlite3.DatabaseError as error:
             raise StoreError(
                 f"{self._refusal(error)}; what was recorded before is safe; "
-                "make room, or choose another directory with --results, and go on with --resume"
+                "make room, or choose another directory with --results, and continue with --resume"
             ) from None
 
     def _refusal(self, error: sqlite3.Error) -> str:
