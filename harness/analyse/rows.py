@@ -103,8 +103,8 @@ class Summary:
         waits: waits of all jobs by kind, "barrier" and "read".
         responses: response times of bursts; None without interactive jobs.
         failures: number of failed runs.
-        against_spinning: makespan over the sum of the spinning jobs' dedicated times; None unless the
-            dedicated runs wait two-phase and the spinning times are known, too.
+        against_spinning: comparison with spinning dedicated runs; None unless the dedicated times are of
+            two-phase waits and the spinning times are known, too.
     """
 
     workload_slowdown: Estimate

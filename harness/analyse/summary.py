@@ -44,7 +44,8 @@ TAU_S = 1.0
 class _Repeat:
     """A successful run under a policy, with the dedicated times of the same repeat in nanoseconds.
 
-    ``spinning_ns`` are the dedicated times of spinning jobs, if the others wait two-phase; empty if one is unknown.
+    ``spinning_ns`` are the dedicated times of spinning jobs, if ``dedicated_ns`` are of two-phase waits;
+    empty if one is unknown.
     """
 
     run: RunRecord
