@@ -21,6 +21,7 @@ from harness.report import wait_table
 from harness.spec.experiment import usable_processors
 from harness.store.conditions import Moment
 from workloads.bounds import within
+from workloads.native import Library
 from workloads.native.knobs import Knob, offered
 from workloads.validation import InputError, one_of
 
@@ -68,7 +69,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     for name in options.only or ():
         one_of("--only", name, [choice.name for choice in choices])
     kept = [one for one in choices if one.name in {AS_IT_IS, *(options.only or [one.name])}]
-    run = _runner(command)
+    run = _runner(command, made)
     run(choices[0], 1, None)  # what is first read from a disk shall count for nobody
     before = Moment.now(usable_processors())
     rounds = measure(kept, options.jobs, options.rounds, options.give_up, run, watcher)
@@ -93,7 +94,7 @@ def _on_line(knob: Knob) -> str:
     return f"{knob.words()} (after the launcher's name)"
 
 
-def _runner(command: Sequence[str]) -> Runner:
+def _runner(command: Sequence[str], made: Library) -> Runner:
     """Runs copies of the command, and sees to it that two-phase waits are what it says."""
 
     def run(choice: WaitChoice, copies: int, limit_s: float | None) -> Spent:
@@ -102,8 +103,9 @@ def _runner(command: Sequence[str]) -> Runner:
         with RankListener() as listener:
             spent = run_copies(command, copies, {**choice.variables, **listener.variables}, limit_s)
         if spent.wall_s is not None and not listener.records:
-            rule = "no program of the MPI whose compiler wrapper was found has run on this host"
-            raise InputError("COMMAND", shlex.join(command), rule, "name its wrapper with --mpicc")
+            rule = f"started no program on this host that uses {made.libraries[0]}"
+            remedy = "name the compiler wrapper of the program's MPI with --mpicc"
+            raise InputError("COMMAND", shlex.join(command), rule, remedy)
         return spent
 
     return run

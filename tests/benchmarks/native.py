@@ -89,9 +89,10 @@ def commands(options, folder):
 
 def answer(folder, *words):
     """The document that a command of Lockstep prints; its progress is ours."""
-    done = subprocess.run(
-        [*LOCKSTEP, *words], cwd=folder, env=ENVIRONMENT, stdout=subprocess.PIPE, text=True, check=True
-    )
+    argv = [*LOCKSTEP, *words]
+    done = subprocess.run(argv, cwd=folder, env=ENVIRONMENT, stdout=subprocess.PIPE, text=True, check=False)
+    if not done.stdout:  # it has said why; a document may tell of runs that failed
+        raise SystemExit(done.returncode)
     return json.loads(done.stdout)
 
 
