@@ -6,6 +6,8 @@ the beginning, later its agents, guardians, launchers, proxies and ranks as well
 
 from __future__ import annotations
 
+import functools
+import json
 import os
 import random
 import re
@@ -28,6 +30,7 @@ from runs import command, everything_in, state, text, two_processors
 from coordinator.host.launchers import find_launcher
 from coordinator.host.mechanisms import cgroups_of_runs, known
 from coordinator.host.processes import JOB, RUN, environment_of
+from workloads import native
 
 PATIENCE_S = 10.0
 """How long after the end of the driver something of its run may be there."""
@@ -86,6 +89,8 @@ def role(pid: int) -> str:
     # A way to another host, or a keeper of a status.
     if "netns_cluster.py" in " ".join(words[:5]) or name == "sh":
         return "launcher"
+    if name == "native-rank":
+        return "rank"
     return next((MODULES[word] for word in words[:8] if word in MODULES), "other")
 
 
@@ -157,6 +162,8 @@ class OneHost:
 
     def files(self) -> list[str]:
         ours = [name for place in ("runtime", "tmp") for name in everything_in(self._root / place)]
+        ours += [str(path) for path in self._root.glob("cache/lockstep/.*")]
+        ours += [str(path) for path in self._root.glob("records/*") if not _whole(path)]
         return ours + sorted({*_segments(), *_temporary()} - self._before)
 
     def said(self) -> str:
@@ -221,6 +228,14 @@ def _temporary() -> list[str]:
     return [str(path) for path in Path("/tmp").iterdir() if TEMPORARY.match(path.name) and _ours(path)]
 
 
+def _whole(record: Path) -> bool:
+    """Whether a file is the record of a rank."""
+    try:
+        return "waits" in json.loads(text(record))
+    except ValueError:
+        return False
+
+
 def _ours(path: Path) -> bool:
     try:
         return path.lstat().st_uid == os.getuid()
@@ -243,6 +258,25 @@ def _simulate(number: int) -> list[str]:
     return find_launcher().argv(3, [*LOCKSTEP, "simulate", "x.toml", "--mpi"])
 
 
+@functools.cache
+def _native_program() -> tuple[TemporaryDirectory[str], str]:
+    """A program that is not ours, in a folder that lasts as long as this."""
+    folder = TemporaryDirectory(prefix="ls-kill-program-")
+    program = f"{folder.name}/native-rank"
+    source = Path(__file__).parent / "native/bsp.c"
+    wrapper = native.wrapper(find_launcher().argv(2, ["true"]))
+    subprocess.run([wrapper, "-O1", "-o", program, source], check=True)
+    return folder, program
+
+
+def _exec(number: int) -> list[str]:
+    """Number 0 ends by itself soon; the others go on until something of them is killed."""
+    _, program = _native_program()
+    compiling = ["env", "XDG_CACHE_HOME=cache"] if number % 4 == 3 else []
+    command = find_launcher().argv(2, [program, "300", ".5", "1000000" if number else "3000"])
+    return [*compiling, *LOCKSTEP, "exec", "--record", "records", "--", *command]
+
+
 def _submit(number: int) -> list[str]:
     return [*LOCKSTEP, "submit", "x.toml"]
 
@@ -251,6 +285,7 @@ COMMANDS: dict[str, Callable[[int], list[str]]] = {
     "run": _run,
     "calibrate": _calibrate,
     "simulate": _simulate,
+    "exec": _exec,
     "submit": _submit,
 }
 """Command lines on one host, by their names."""
@@ -315,6 +350,8 @@ class Kill:
         instant_s = choices.uniform(0.0, life_s)
         with started(self.what, self.number) as life:
             begin_s = time.monotonic()
+            if self.what == "exec" and self.number % 2:  # most of its life is its start
+                instant_s = self._first_rank_s(life) - begin_s + choices.uniform(0.0, 1.0)
             while time.monotonic() < begin_s + instant_s and life.status() is None:
                 time.sleep(0.002)
             while not (life.driver() or life.status() is not None):
@@ -324,6 +361,12 @@ class Kill:
             outcome.told += f" (LOCKSTEP_KILLS_SEED={self.seed}, number {self.number})"
             follow(life, outcome)
             return self._judged(life, outcome)
+
+    def _first_rank_s(self, life: Life) -> float:
+        """Wait for a rank; returns when that was."""
+        while life.status() is None and not any(role(pid) == "rank" for pid in life.processes()):
+            time.sleep(0.01)
+        return time.monotonic()
 
     def _strike(self, life: Life, choices: random.Random) -> Outcome:
         while life.status() is None:
@@ -340,6 +383,9 @@ class Kill:
             told = f"{self.what}: {self.signum.name} to {chosen} {victim} ({' '.join(command(victim))[:200]})"
             with suppress(ProcessLookupError):
                 os.kill(victim, self.signum)
+                if self.what == "exec" and chosen in ("guardian", "proxy"):
+                    # The launcher goes on without the one and may wait for ever for the other.
+                    os.kill(driver, signal.SIGTERM if chosen == "guardian" else signal.SIGKILL)
                 return Outcome(told, chosen)
         return Outcome(f"{self.what}: had ended")
 
@@ -357,7 +403,7 @@ class Kill:
     def _expected(self, role: str) -> Sequence[int]:
         if not role:
             return (0,)
-        if self.what == "simulate":  # as its launcher says
+        if self.what in ("simulate", "exec") and role != "driver":  # as the launcher says
             return range(-64, 256)
         if self.signum == signal.SIGKILL:
             return (-signal.SIGKILL,) if role == "driver" else (0, 1)

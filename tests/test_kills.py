@@ -1,7 +1,7 @@
 """Whatever part of a command is killed at whatever instant of its life, nothing of it remains.
 
-``LOCKSTEP_KILLS`` says how many SIGKILLs the long form does (300; 40 in ``.ci/run``), ``LOCKSTEP_KILLS_SEED``
-repeats a series.
+``LOCKSTEP_KILLS`` says how many SIGKILLs the long form does (300; 40 in ``.ci/run``) and a sixth as many of
+``lockstep exec``; ``LOCKSTEP_KILLS_SEED`` repeats a series.
 """
 
 from __future__ import annotations
@@ -44,6 +44,11 @@ def life_s(what: str) -> float:
     return found
 
 
+def execs(count: int) -> list[Kill]:
+    """So many kills of parts of ``lockstep exec``."""
+    return [Kill("exec", number, SEED) for number in range(1, count + 1)]
+
+
 def nothing_remains(kill: Kill) -> None:
     why = unavailable() if kill.what == ELSEWHERE else ""
     if why:
@@ -64,6 +69,18 @@ def test_nothing_remains_after_a_kill(kill: Kill) -> None:
     "kill", series(COUNT * 9 // 20, COUNT - COUNT // 10 - COUNT * 9 // 20, COUNT // 5, COUNT // 10), ids=shown
 )
 def test_nothing_remains_after_many_kills(kill: Kill) -> None:
+    nothing_remains(kill)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kill", execs(4), ids=shown)
+def test_nothing_remains_of_a_command_with_two_phase_waits(kill: Kill) -> None:
+    nothing_remains(kill)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kill", execs(COUNT // 6), ids=shown)
+def test_nothing_remains_of_many_commands_with_two_phase_waits(kill: Kill) -> None:
     nothing_remains(kill)
 
 

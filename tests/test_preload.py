@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 import pytest
+from runs import state
 
 from workloads import blocking, native
 from workloads.native import calls
@@ -228,6 +229,15 @@ def test_output_and_status_are_the_command_s_own():
     assert (result.returncode, result.stdout) == (7, "out\n")
     assert result.stderr.startswith("err\n")
     assert two_phase(["sh", "-c", "kill -USR1 $$"]).returncode == 128 + signal.SIGUSR1
+
+
+@pytest.mark.slow
+def test_what_a_command_leaves_running_ends_with_it():
+    launcher("here")
+    result = two_phase(["sh", "-c", "sleep 300 > /dev/null 2>&1 & echo $! ${TMPDIR-none}"])
+    left, temporary = result.stdout.split()
+    assert state(int(left)) in ("", "Z")
+    assert temporary == os.environ.get("TMPDIR", "none")
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from coordinator.decide.session import Session
 from coordinator.host import mechanisms
+from coordinator.host.caretaker import Caretaker
 from coordinator.host.launchers import Launcher, find_launcher, launcher_at, unchanged
 from coordinator.view import Job, Machine
 from coordinator.workload import Work, Workload
@@ -80,7 +81,7 @@ def _two_phase(workload: Workload, launcher: Launcher, tell: Callable[[str], Non
         latency_us=workload.latency_us,
         spin_switches=workload.spin_switches,
     )
-    return native.library(native.wrapper([launcher.path]), tell).environment(rule)
+    return native.library(native.wrapper([launcher.path]), tell, Caretaker).environment(rule)
 
 
 def _mechanism(workload: Workload) -> tuple[str | None, str]:

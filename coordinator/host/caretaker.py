@@ -9,6 +9,7 @@ import os
 import subprocess
 from contextlib import suppress
 from pathlib import Path
+from typing import Self
 
 _SCRIPT = """read -r word && exit
 exec 9< "$1" && rm -rf -- "$0" && flock -n 9 && [ "$1" -ef /dev/fd/9 ] && rmdir -- "$1"
@@ -41,6 +42,12 @@ class Caretaker:
             raise
         finally:
             os.close(heard)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *ignored: object) -> None:
+        self.dismiss()
 
     def dismiss(self) -> None:
         """End the caretaker: another process takes over the directory, or it is gone."""

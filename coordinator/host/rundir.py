@@ -156,11 +156,16 @@ class RunDirectory:
         return self.path / "tmp"
 
     @property
-    def marks(self) -> dict[str, str]:
-        """The variables of every process of the run."""
-        ours = {RUN: self.run, DIRECTORY: str(self.path), "TMPDIR": str(self.temporary)}
+    def signs(self) -> dict[str, str]:
+        """The variables that mark every process of the run."""
+        ours = {RUN: self.run, DIRECTORY: str(self.path)}
         known = os.environ.get(KEEPER) if self._lock is None else identity.name(os.getpid())
         return ours | ({KEEPER: known} if known else {})
+
+    @property
+    def marks(self) -> dict[str, str]:
+        """The variables of what Lockstep itself starts for the run: its signs and its TMPDIR."""
+        return self.signs | {"TMPDIR": str(self.temporary)}
 
     def log(self, name: str) -> Path:
         """The file for the output of the part ``name``."""

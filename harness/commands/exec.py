@@ -7,11 +7,14 @@ import os
 import shlex
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from coordinator.host.processes import Process
+from coordinator.host import guardian
+from coordinator.host.caretaker import Caretaker
+from coordinator.host.processes import RUN, Process
 from harness.commands import SCHEMA, Answer
 from harness.measure.rank_listener import RankListener, summed
 from harness.measure.session import Watcher
@@ -77,7 +80,7 @@ def preload(
         spin_switches=options.spin_switches,
     )
     mpicc = Path(options.mpicc) if options.mpicc else native.wrapper(command)
-    made = native.library(mpicc, watcher.note)
+    made = native.library(mpicc, watcher.note, care=Caretaker)
     return made, made.environment(rule)
 
 
@@ -93,8 +96,8 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     if options.record is not None:
         _make(options.record)
         variables["LOCKSTEP_RECORD"] = str(options.record.resolve())
-    with RankListener() as listener:
-        status = _run(command, {**os.environ, **variables, **listener.variables})
+    with _guarded() as marks, RankListener() as listener:
+        status = _run(command, {**os.environ, **variables, **marks, **listener.variables})
     document = {"schema": SCHEMA, **summed(listener.records)}
     return Answer(document, (), status=status, notes=(_line(document),))
 
@@ -105,6 +108,16 @@ def _make(folder: Path) -> None:
     except OSError as error:
         rule = f"cannot be made: {error.strerror}"
         raise InputError("--record", str(folder), rule, "name a directory that you can write to") from error
+
+
+@contextmanager
+def _guarded() -> Iterator[Mapping[str, str]]:
+    """Variables for the command, of which nothing is left afterwards, also if we are killed."""
+    if RUN in os.environ:  # somebody above us answers for it
+        yield {}
+        return
+    with guardian.guarded() as directory:
+        yield directory.signs
 
 
 def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:

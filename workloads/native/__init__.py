@@ -10,11 +10,12 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import secrets
 import shlex
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -82,7 +83,13 @@ def wrapper(command: Sequence[str]) -> Path:
     return Path(found)
 
 
-def library(mpicc: Path, tell: Callable[[str], None] = lambda line: None) -> Library:
+Care = Callable[[Path], AbstractContextManager[object]]
+"""Removes the directory that it is given, if this process is killed in this context."""
+
+
+def library(
+    mpicc: Path, tell: Callable[[str], None] = lambda line: None, care: Care = nullcontext
+) -> Library:
     """The library for the MPI of a compiler wrapper: as it was made before, or made now.
 
     It is kept in the user's cache directory under a digest of our sources, the MPI's header and the
@@ -98,7 +105,7 @@ def library(mpicc: Path, tell: Callable[[str], None] = lambda line: None) -> Lib
     folder = _cache() / f"native-{digest.hexdigest()[:24]}"
     if not folder.exists():
         tell(f"compiling two-phase waits for the MPI of {mpicc} (once)")
-        _make(mpicc, set(re.findall(r"\bMPI_\w+(?=\s*\()", header)), folder)
+        _make(mpicc, set(re.findall(r"\bMPI_\w+(?=\s*\()", header)), folder, care)
     libraries = (folder / "libraries").read_text().splitlines()
     return Library(folder / "front.so", folder / "back.so", tuple(map(Path, libraries)))
 
@@ -134,14 +141,17 @@ def _cache() -> Path:
     return place
 
 
-def _make(mpicc: Path, declared: set[str], folder: Path) -> None:
+def _make(mpicc: Path, declared: set[str], folder: Path, care: Care) -> None:
     """Compile into ``folder``, which is there as a whole or not at all."""
+    made = folder.parent / f".native-{secrets.token_hex(8)}"
     try:
-        with tempfile.TemporaryDirectory(prefix=".native-", dir=folder.parent) as name:
-            made = Path(name) / "made"
-            made.mkdir()
-            _compile(mpicc, declared, made)
-            made.rename(folder)
+        with care(made):
+            made.mkdir(mode=0o700)
+            try:
+                _compile(mpicc, declared, made)
+                made.rename(folder)
+            finally:
+                shutil.rmtree(made, ignore_errors=True)
     except OSError as error:
         if not folder.exists():  # somebody else was faster
             raise NativeError(

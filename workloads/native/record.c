@@ -1,7 +1,7 @@
 /* The record of a rank (docs/formats.md): written when MPI is finalized, or else when the process ends.
    It goes to a directory, LOCKSTEP_RECORD, and to whoever listens at the socket LOCKSTEP_LISTENER. */
 #define _GNU_SOURCE
-#include <stdarg.h>
+#include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,22 +93,26 @@ static void write_to(FILE *out)
     fputs("}}\n", out);
 }
 
-static void write_file(const char *folder, const char *text)
+/* A file gets its name when it is whole, so that a rank that is killed leaves no part of one; where the
+   file system cannot do that, the name comes first. */
+static void write_file(const char *folder, const char *text, size_t bytes)
 {
-    char name[4096], made[4200];
-    FILE *file;
+    char name[4096], unnamed[64];
+    int file = open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666), named = 0;
 
     (void)mkdir(folder, 0700); /* each node of a run has one of its own */
     snprintf(name, sizeof name, "%s/rank-%d-%d.json", folder, rank, (int)process);
-    snprintf(made, sizeof made, "%s.part", name);
-    file = fopen(made, "w");
-    if (file == NULL) {
-        say("cannot write the record of a rank");
-        return;
+    unlink(name); /* of an earlier process of that number */
+    if (file < 0) {
+        file = open(name, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0666);
+        named = 1;
     }
-    fputs(text, file);
-    if (fclose(file) == 0)
-        rename(made, name);
+    snprintf(unnamed, sizeof unnamed, "/proc/self/fd/%d", file);
+    if (file < 0 || write(file, text, bytes) != (ssize_t)bytes ||
+        (!named && linkat(AT_FDCWD, unnamed, AT_FDCWD, name, AT_SYMLINK_FOLLOW) != 0))
+        say("cannot write the record of a rank");
+    if (file >= 0)
+        close(file);
 }
 
 static void send_to(const char *listener, const char *text, size_t bytes)
@@ -143,7 +147,7 @@ __attribute__((destructor)) void record_write(void)
     write_to(out);
     fclose(out);
     if (folder != NULL)
-        write_file(folder, text);
+        write_file(folder, text, bytes);
     if (listener != NULL)
         send_to(listener, text, bytes);
     free(text);
