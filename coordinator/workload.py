@@ -54,6 +54,8 @@ class Workload:
             ``processors[p]``. Empty where there are nodes.
         blocking: name of the waiting rule of all ranks (``workloads.blocking.RULES``).
         spin_switches: spin of the fixed rule, in context switches.
+        imbalance_estimate: from what the global-adaptive rule estimates the load imbalance
+            (``workloads.blocking.ESTIMATES``).
         switch_us: cost of a context switch that the waiting rules go by.
         latency_us: one-way message latency that the waiting rules go by.
         local: "other" or "rr", the local scheduler's class of the ranks.
@@ -77,6 +79,7 @@ class Workload:
     processors: tuple[int, ...]
     blocking: str = "spin"
     spin_switches: float = 2.0
+    imbalance_estimate: str = "longest-wait"
     switch_us: float = 10.0
     latency_us: float = 2.0
     local: str = "other"

@@ -272,6 +272,7 @@ if __name__ == "__main__":
         "warnings": result.warnings,
         "spans_ns": [(job.start_ns, job.finish_ns) for job in result.jobs],
         "placements": [job.placement for job in result.jobs],
+        "estimates_ns": [rank.get("estimate_ns") for rank in result.ranks],
         "hosts": sorted({rank["host"] for rank in result.ranks}),
         "nodes": [asdict(node) for node in result.nodes],
         "between_nodes_ns": between_nodes_ns(result.switches),

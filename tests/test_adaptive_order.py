@@ -3,6 +3,7 @@
 from itertools import pairwise
 
 import mpi4py
+import pytest
 
 mpi4py.rc.initialize = mpi4py.rc.finalize = False  # no MPI here: ranks exchange their messages in memory
 
@@ -15,26 +16,40 @@ from workloads.program import Program  # noqa: E402
 from workloads.recorder import Recorder  # noqa: E402
 
 SWITCH_US, LATENCY_US = 100.0, 10.0
-RULE = blocking.waiting("global-adaptive", switch_us=SWITCH_US, latency_us=LATENCY_US)
+
+
+def rule(estimate):
+    return blocking.waiting(
+        "global-adaptive", switch_us=SWITCH_US, latency_us=LATENCY_US, imbalance_estimate=estimate
+    )
 
 
 class Ranks:
     """All ranks of a job in one thread: who would wait lets the rank below arrive at the barrier first."""
 
-    def __init__(self, size, monkeypatch):
+    def __init__(self, size, monkeypatch, estimate="longest-wait"):
+        self.rule = rule(estimate)
         self.active, self.clock = 0, [[] for _ in range(size)]
         self.queues = [[] for _ in range(size)]
         monkeypatch.setattr(messaging, "perf_counter_ns", lambda: self.clock[self.active].pop(0))
         monkeypatch.setattr(messaging.Messenger, "_make_bell", lambda *_: None)
         comms = [Comm(self, rank, size) for rank in range(size)]
-        self.messengers = [messaging.Messenger(comm, RULE, Recorder()) for comm in comms]
+        self.arrived_ns = [0] * size
+        self.messengers = [
+            messaging.Messenger(comm, self.rule, Recorder(), clock=self.now_ns) for comm in comms
+        ]
+
+    def now_ns(self):
+        """By the clock that all ranks share."""
+        return self.arrived_ns[self.active]
 
     def limits_ns(self):
         """How long each would spin at a barrier now."""
-        return [blocking.barrier_limit(RULE, messenger.estimate_ns) for messenger in self.messengers]
+        return [blocking.barrier_limit(self.rule, messenger.estimate_ns) for messenger in self.messengers]
 
-    def pass_barrier(self, waited_ns, learning=True):
-        """Everybody waits as long as ``waited_ns`` says."""
+    def pass_barrier(self, waited_ns, learning=True, arrived_ns=None):
+        """Everybody waits as long as ``waited_ns`` says, and arrives when ``arrived_ns`` does."""
+        self.arrived_ns = arrived_ns or self.arrived_ns
         self.clock = [[0, waited] for waited in waited_ns]
         self.learning = learning
         self.arrive(len(self.messengers) - 1)
@@ -74,7 +89,7 @@ class Comm:
 
 
 def simulated_waits(program, **arguments):
-    """Of each barrier but the last what each process waited, and how long it spun if it blocked."""
+    """Of each barrier but the last when each process came, waited, and spun if it blocked."""
     machine = SimulatedMachine(
         processors=program.processes,
         context_switch_us=SWITCH_US,
@@ -101,27 +116,29 @@ def waits_of(outcome, processor):
         if category == SYNCHRONIZING:
             began_ns, spun_ns = time, later - time if following == IDLE else None
         elif category != COMPUTING and following == COMPUTING and began_ns:
-            waits.append((later - began_ns, spun_ns))
+            waits.append((began_ns, later - began_ns, spun_ns))
         if category == SYNCHRONIZING and following == COMPUTING:
-            waits.append((later - began_ns, None))
+            waits.append((began_ns, later - began_ns, None))
     return waits
 
 
-def test_ranks_and_simulated_processes_spin_equally_long_after_the_same_waits(monkeypatch):
+@pytest.mark.parametrize("estimate", blocking.ESTIMATES)
+def test_ranks_and_simulated_processes_spin_equally_long_after_the_same_waits(monkeypatch, estimate):
     program = Program(
         processes=4, granularity_us=300.0, imbalance=1.5, imbalance_kind="exponential", phases=150
     )
-    barriers = simulated_waits(program, seed=4)
+    barriers = simulated_waits(program, seed=4, imbalance_estimate=estimate)
     assert len(barriers) == 149
-    ranks = Ranks(4, monkeypatch)
+    ranks = Ranks(4, monkeypatch, estimate)
     blocked, limits = 0, set()
     for barrier in barriers:
-        for limit_ns, (waited_ns, spun_ns) in zip(ranks.limits_ns(), barrier, strict=True):
+        for limit_ns, (_, waited_ns, spun_ns) in zip(ranks.limits_ns(), barrier, strict=True):
             assert waited_ns <= limit_ns if spun_ns is None else spun_ns == limit_ns
             blocked += spun_ns is not None
             limits.add(limit_ns)
-        ranks.pass_barrier([waited_ns for waited_ns, _ in barrier])
-    assert blocked >= 100
+        arrived_ns, waits, _ = zip(*barrier, strict=True)
+        ranks.pass_barrier(list(waits), arrived_ns=list(arrived_ns))
+    assert blocked >= 15
     assert len(limits) >= 5
 
 
@@ -145,6 +162,15 @@ def test_a_closing_barrier_carries_it_sooner(monkeypatch):
     ):
         ranks.pass_barrier(waited_ns, learning)
         assert [messenger.estimate_ns for messenger in ranks.messengers] == [estimate_ns] * 2
+
+
+def test_the_spread_of_arrivals_is_known_one_barrier_sooner_than_the_longest_wait(monkeypatch):
+    ranks = Ranks(3, monkeypatch, "arrival-spread")
+    estimates = []
+    for arrived_ns in ([5, 9, 7], [101, 111, 109], [200, 200, 200]):
+        ranks.pass_barrier([0, 0, 0], arrived_ns=arrived_ns)
+        estimates.append([messenger.estimate_ns for messenger in ranks.messengers])
+    assert estimates == [[-1] * 3, [4] * 3, [10] * 3]
 
 
 def test_waits_of_no_length_are_learned(monkeypatch):

@@ -53,6 +53,31 @@ def test_the_estimate_drops_the_top_tenth(waits):
     assert estimate == kept[-1]
 
 
+TIMES = st.lists(st.integers(0, 10**12), min_size=1, max_size=40)
+
+
+@given(TIMES, st.integers(0, 10**12))
+def test_the_spread_of_arrivals_does_not_depend_on_what_the_clock_says_or_who_waited(times, ahead):
+    waiting = rule("global-adaptive", imbalance_estimate="arrival-spread")
+    reports = [blocking.report(waiting, waited_ns, time) for waited_ns, time in enumerate(times)]
+    later = [blocking.report(waiting, 0, time + ahead) for time in times]
+    spread = blocking.observed(waiting, min(reports), max(reports))
+    assert spread == blocking.observed(waiting, min(later), max(later)) == max(times) - min(times)
+
+
+@given(TIMES, TIMES)
+def test_the_longest_wait_needs_no_clock(waits, times):
+    waiting = rule("global-adaptive")
+    reports = [blocking.report(waiting, waited_ns, times[0]) for waited_ns in waits]
+    assert blocking.observed(waiting, min(reports), max(reports)) == max(waits)
+
+
+def test_before_the_first_barrier_nobody_has_waited():
+    waiting = rule("global-adaptive")
+    reported = blocking.report(waiting, blocking.UNKNOWN_NS, 5)
+    assert blocking.observed(waiting, reported, reported) < 0
+
+
 @given(st.lists(st.integers(0, 10**9), max_size=300), st.integers(0, 2**31 - 1))
 def test_the_sample_stays_sorted_and_bounded_and_holds_the_newest(waits, seed):
     sample = blocking.new_sample(seed)
@@ -81,6 +106,7 @@ def test_the_estimate_follows_a_program_that_changes():
         ("fixed", {"spin_switches": -1}),
         ("fixed", {"switch_us": -1}),
         ("spin", {"latency_us": -1}),
+        ("global-adaptive", {"imbalance_estimate": "spread"}),
     ],
 )
 def test_bad_input_is_refused(name, options):

@@ -62,11 +62,27 @@ def test_defaults_are_filled_in(write):
         "quantum_ms": 20,
         "blocking": "spin",
         "spin_switches": 2,
+        "imbalance_estimate": "longest-wait",
         "local": "other",
         "mechanism": "auto",
         "bind": True,
     }
     assert implicit.blocking == "global-adaptive"
+
+
+def test_the_estimate_that_older_records_do_not_name_changes_no_digest(write):
+    plain = load(write(SMALL))
+    named = load(write(SMALL + 'imbalance_estimate = "longest-wait"\n'))
+    other = load(write(SMALL + 'imbalance_estimate = "arrival-spread"\n'))
+    assert plain.schedulers == named.schedulers
+    assert plain.digest == named.digest != other.digest
+    assert other.schedulers[1].table["imbalance_estimate"] == "arrival-spread"
+
+
+def test_only_a_rule_that_estimates_takes_an_estimate(write):
+    error = refused(write(SMALL), "schedulers.0.imbalance_estimate=arrival-spread")
+    assert error.key == "schedulers[0].imbalance_estimate"
+    assert "spin" in error.rule and "global-adaptive" in error.remedy
 
 
 def test_jobs_are_numbered_in_file_order(write):
@@ -175,6 +191,13 @@ BAD = [
     ("schedulers.0.quantm_ms=1", "schedulers[0].quantm_ms", 1, "not a key", "'quantum_ms'"),
     ("schedulers.1.quantum_ms=1", "schedulers[1].quantum_ms", 1, "not a key", "remove it"),
     ("schedulers.1.blocking=global", "schedulers[1].blocking", "global", "global-adaptive", "choose one"),
+    (
+        "schedulers.1.imbalance_estimate=spread",
+        "schedulers[1].imbalance_estimate",
+        "spread",
+        "arrival-spread",
+        "'arrival-spread'",
+    ),
     ("schedulers.1.spin_switches=-1", "schedulers[1].spin_switches", -1, "at least 0", "in that range"),
     ("schedulers.1.local=fifo", "schedulers[1].local", "fifo", "other, rr", "choose one"),
     ("schedulers.0.mechanism=signal", "schedulers[0].mechanism", "signal", "signals", "'signals'"),

@@ -37,7 +37,7 @@ def hosts() -> Iterator[Cluster]:
     [
         {"policy": "gang", "options": {"quantum_ms": 10}},
         {"policy": "gang", "options": {"quantum_ms": 100}, "mechanism": "freezer"},
-        {"policy": "implicit", "blocking": "fixed"},
+        {"policy": "implicit", "blocking": "global-adaptive", "imbalance_estimate": "arrival-spread"},
         {"policy": "partitioned"},
     ],
     ids=lambda options: f"{options['policy']}-{options.get('options', {}).get('quantum_ms', '')}",
@@ -57,6 +57,8 @@ def test_three_jobs_run_across_two_hosts(hosts: Cluster, options: dict[str, str]
         assert not node["dropped"] and not node["steps"] and not node["lost"]
     if options["policy"] == "gang":
         assert len(told["between_nodes_ns"]) > 3
+    if "imbalance_estimate" in options:
+        assert all(0 < estimate_ns < 500 * MS for estimate_ns in told["estimates_ns"]), told["estimates_ns"]
     assert not hosts.processes() and not hosts.files()
 
 

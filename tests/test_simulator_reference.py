@@ -12,7 +12,7 @@ from coordinator import policies
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.processes.model import IDLE, NOBODY
 from harness.simulator.processes.simulate import simulate
-from workloads.blocking import RULES
+from workloads.blocking import ESTIMATES, RULES
 from workloads.program import Program
 
 TABLE = [[2, 0, 1, 1, 2], [1, 0, 2, 0, 2], [3, 1, 2, 0, 1]]
@@ -104,6 +104,7 @@ def test_the_kernel_equals_the_reference(data):
     policy = policies.create(name, options)
     workload = data.draw(jobs(machine.processors * (1 + policy.folds)))
     how = {"seed": data.draw(st.integers(0, 99)), "stream": data.draw(st.integers(0, 1))}
+    how["imbalance_estimate"] = data.draw(st.sampled_from(list(ESTIMATES)))
     rule = data.draw(st.sampled_from(list(RULES)))
     outcome = simulate(workload, machine, policy, blocking=rule, timeline=True, **how)
     if outcome.failure:

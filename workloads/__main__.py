@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from workloads import patterns
-from workloads.blocking import RULES, waiting
+from workloads.blocking import ESTIMATES, RULES, waiting
 from workloads.messaging import world
 from workloads.program import IMBALANCE_KINDS, READ_KINDS, Program
 from workloads.rank import prepare
@@ -45,6 +45,9 @@ def parser() -> argparse.ArgumentParser:
     waits = parser.add_argument_group("waiting")
     waits.add_argument("--blocking", choices=list(RULES), default="spin")
     waits.add_argument("--spin-switches", type=float, default=2, help="spin of the fixed rule")
+    waits.add_argument(
+        "--imbalance-estimate", choices=list(ESTIMATES), default="longest-wait", help="of global-adaptive"
+    )
     waits.add_argument("--switch-us", type=float, default=DEFAULT_SWITCH_US, help="cost of a context switch")
     waits.add_argument("--latency-us", type=float, default=DEFAULT_LATENCY_US, help="one-way message latency")
     parser.add_argument("--seed", type=int, default=1)
@@ -71,6 +74,7 @@ def run(options: argparse.Namespace) -> list[dict[str, Any]]:
         switch_us=options.switch_us,
         latency_us=options.latency_us,
         spin_switches=options.spin_switches,
+        imbalance_estimate=options.imbalance_estimate,
         imbalance_us=program.imbalance_us,
     )
     execution = prepare(comm, program, rule, (options.seed, 0, 0), 0.0)

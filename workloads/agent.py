@@ -10,7 +10,11 @@ import os
 import select
 import socket
 import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+
+from workloads.run_clock import RunClock
 
 VERSION = 1
 """Of all messages between driver, agents and ranks."""
@@ -31,6 +35,7 @@ class AgentLine:
     """
 
     def __init__(self, path: str, job: int, rank: int) -> None:
+        self._folder = Path(path).parent
         self._socket = _connected(path)
         self._heard = b""
         self._cores: list[int] | None = None
@@ -63,6 +68,10 @@ class AgentLine:
             self._take(json.loads(line), "resize")
         cores, self._cores = self._cores, None
         return cores
+
+    def clock(self) -> Callable[[], int]:
+        """Says what the run's clock says."""
+        return RunClock(self._folder).now_ns
 
     def leave(self, record: dict[str, Any]) -> None:
         """Hand in the record and sleep until the workload is over."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,10 @@ class Alone:
 
     def wish(self) -> None:
         """There is nobody to have wishes."""
+
+    def clock(self) -> Callable[[], int]:
+        """The wall clock, which all nodes share."""
+        return time.time_ns
 
     def leave(self, record: dict[str, Any]) -> None:
         """Write the record, whole or not at all, with the times of the wall clock that all nodes share."""

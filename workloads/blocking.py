@@ -28,6 +28,12 @@ RULES = {
     "global-adaptive": GLOBAL_ADAPTIVE,
 }
 
+LONGEST_WAIT, ARRIVAL_SPREAD = range(2)
+
+ESTIMATES = {"longest-wait": LONGEST_WAIT, "arrival-spread": ARRIVAL_SPREAD}
+"""From what the root of a barrier estimates the load imbalance (global-adaptive): the longest wait that
+a process reports, or the time from the first arrival at the barrier to the last."""
+
 FOREVER_NS = 1 << 62
 """A spin limit that never ends."""
 
@@ -44,7 +50,8 @@ class Waiting(NamedTuple):
 
     ``rule`` is one of the codes above; ``switch_ns`` the cost of a context switch;
     ``round_trip_ns`` twice the message latency; ``fixed_ns`` the spin of the fixed rule;
-    ``imbalance_ns`` the program's v, which only the oracle may know.
+    ``imbalance_ns`` the program's v, which only the oracle may know; ``estimate`` one of the
+    codes above, of the global rule.
     """
 
     rule: int
@@ -52,6 +59,7 @@ class Waiting(NamedTuple):
     round_trip_ns: int
     fixed_ns: int
     imbalance_ns: int
+    estimate: int = LONGEST_WAIT
 
 
 def waiting(
@@ -61,13 +69,15 @@ def waiting(
     latency_us: float,
     spin_switches: float = 2,
     imbalance_us: float = 0.0,
+    imbalance_estimate: str = "longest-wait",
 ) -> Waiting:
     """The rule named ``blocking`` for a machine and a program; times become whole nanoseconds.
 
     Raises:
-        InputError: for an unknown rule or a negative number.
+        InputError: for an unknown rule or estimate, or a negative number.
     """
     one_of("blocking", blocking, RULES)
+    one_of("imbalance_estimate", imbalance_estimate, ESTIMATES)
     within("schedulers.spin_switches", spin_switches)
     number("switch_us", switch_us, least=0)
     number("latency_us", latency_us, least=0)
@@ -77,6 +87,7 @@ def waiting(
         round_trip_ns=round(2 * latency_us * 1e3),
         fixed_ns=round(spin_switches * switch_us * 1e3),
         imbalance_ns=round(imbalance_us * 1e3),
+        estimate=ESTIMATES[imbalance_estimate],
     )
 
 
@@ -120,6 +131,30 @@ def barrier_limit(waiting: Waiting, estimate_ns: int) -> int:
     if v > most:
         return least
     return max(least, v + waiting.round_trip_ns)
+
+
+def report(waiting: Waiting, waited_ns: int, arrived_ns: int) -> int:
+    """Nanoseconds that an arrival at a barrier tells the root.
+
+    ``waited_ns`` is the sender's wait at the last barrier to learn from, ``arrived_ns`` the time of
+    this arrival, by a clock that all processes of the job share.
+    """
+    if waiting.estimate == ARRIVAL_SPREAD:
+        return arrived_ns
+    return waited_ns
+
+
+def observed(waiting: Waiting, least_ns: int, greatest_ns: int) -> int:
+    """The load imbalance that the root reads from the least and the greatest report of a barrier.
+
+    Negative if there is none: nobody has waited before the first barrier. "The load-imbalance of a
+    computation phase is equal to the longest waiting time of any given process" (section 6.3), which
+    is that of the first to arrive. Its own report contains the time until it is scheduled again
+    after the last arrival; the spread of arrivals does not.
+    """
+    if waiting.estimate == ARRIVAL_SPREAD:
+        return greatest_ns - least_ns
+    return greatest_ns
 
 
 def learn(sample: MutableSequence[int], waited_ns: int) -> int:

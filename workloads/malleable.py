@@ -41,6 +41,7 @@ class MalleableExecution:
         step_ns: calibrated step of the working set.
         wish: asked by the root before the first phase and after each; until it says something, all
             ranks are active.
+        clock: one that all ranks share.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class MalleableExecution:
         key: tuple[int, int, int],
         step_ns: float,
         wish: Wish,
+        clock: Callable[[], int],
     ) -> None:
         self._comm = comm
         self._program = program
@@ -60,6 +62,7 @@ class MalleableExecution:
         self._key = key
         self._step_ns = step_ns
         self._wish = wish
+        self._clock = clock
         self._wished: Sequence[int] = [ANYWHERE] * comm.size
         self._control = Messenger(comm, SLEEPING, Recorder())
         self._sizes: list[tuple[int, int]] = []
@@ -94,7 +97,7 @@ class MalleableExecution:
         """Run phases with the other active ranks until the end or a change; returns how many."""
         if (core := cores[part.rank]) != ANYWHERE:
             os.sched_setaffinity(0, {core})
-        messenger = Messenger(part, self._rule, self._recorder)
+        messenger = Messenger(part, self._rule, self._recorder, clock=self._clock)
         program = dataclasses.replace(self._program.on(part.size), phases=left, dedicated_s=None)
         # Until the first change, compute times are the same as in a program that never changes.
         key = (*self._key, len(self._sizes)) if self._sizes else self._key

@@ -11,7 +11,7 @@ All messages arrive in one persistent receive, so that a poll is a single MPI te
 from __future__ import annotations
 
 from collections.abc import Callable
-from time import perf_counter_ns
+from time import perf_counter_ns, time_ns
 from typing import Any
 
 from mpi4py import MPI
@@ -60,6 +60,8 @@ class Messenger:
         recorder: takes every wait.
         one_sided: whether reads are one-sided (MPI.Win) instead of request and response.
         network: use the doorbell that works between nodes, whether needed or not.
+        clock: says the time in nanoseconds, the same on all ranks; by default the wall clock, which
+            nodes share as well as they keep it.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class Messenger:
         *,
         one_sided: bool = False,
         network: bool = False,
+        clock: Callable[[], int] = time_ns,
     ) -> None:
         self._comm = comm.Dup()
         self.rank, self.size = comm.rank, comm.size
@@ -78,8 +81,10 @@ class Messenger:
         self.served = self.rechecks = 0
         self.estimate_ns = blocking.UNKNOWN_NS
         self._sample = blocking.new_sample(self.rank)
-        self._last_wait_ns = blocking.UNKNOWN_NS  # at a barrier to learn from; the next arrival reports it
-        self._longest_ns = blocking.UNKNOWN_NS  # at the root: longest such wait reported since it learned
+        self._clock = clock
+        self._last_wait_ns = blocking.UNKNOWN_NS  # at a barrier to learn from
+        # At the root: the least and the greatest report of those who have arrived at this barrier.
+        self._least_ns, self._greatest_ns = blocking.FOREVER_NS, blocking.UNKNOWN_NS
         self._learned_ns = blocking.UNKNOWN_NS  # at the root: estimate that the next completion carries
         self._due = [0, 0, 0, 0, 0]  # messages of each kind that came and were not yet waited for
         self._received = [0] * self.size
@@ -116,10 +121,12 @@ class Messenger:
         its waits.
         """
         limit_ns = blocking.barrier_limit(self._waiting, self.estimate_ns)
+        report_ns = blocking.report(self._waiting, self._last_wait_ns, self._clock())
         if self.rank != ROOT:
-            self._send(ROOT, ARRIVAL, self._last_wait_ns)
+            self._send(ROOT, ARRIVAL, report_ns)
             waited_ns = self._wait(COMPLETION, 1, limit_ns, self._recorder.barriers)
         else:
+            self._note(report_ns)
             waited_ns = self._wait(ARRIVAL, self.size - 1, limit_ns, self._recorder.barriers)
             if self._waiting.rule == blocking.GLOBAL_ADAPTIVE:
                 self.estimate_ns = self._learned_ns
@@ -127,22 +134,26 @@ class Messenger:
                 self._send(other, COMPLETION, self.estimate_ns)
         if learning:
             self._learn(waited_ns)
+        self._least_ns, self._greatest_ns = blocking.FOREVER_NS, blocking.UNKNOWN_NS
 
     def _learn(self, waited_ns: int) -> None:
         """Let the waiting rule learn from a barrier, off the path of those who wait.
 
-        The global rule takes the longest wait of any process (section 6.3). Arrivals report
-        each sender's wait at the barrier before, so no clocks need to agree. What the root
+        By the global rule the root learns from the reports that the arrivals carry (section 6.3). What it
         learns travels with the next completion, and all, the root too, go by it from then on.
         """
         if self._waiting.rule == blocking.LOCAL_ADAPTIVE:
             self.estimate_ns = blocking.learn(self._sample, waited_ns)
         elif self._waiting.rule == blocking.GLOBAL_ADAPTIVE and self.rank == ROOT:
-            longest_ns = max(self._longest_ns, self._last_wait_ns)
-            if longest_ns != blocking.UNKNOWN_NS:
-                self._learned_ns = blocking.learn(self._sample, longest_ns)
-            self._longest_ns = blocking.UNKNOWN_NS
+            seen_ns = blocking.observed(self._waiting, self._least_ns, self._greatest_ns)
+            if seen_ns >= 0:
+                self._learned_ns = blocking.learn(self._sample, seen_ns)
         self._last_wait_ns = waited_ns
+
+    def _note(self, report_ns: int) -> None:
+        """An arrival has come."""
+        self._least_ns = min(self._least_ns, report_ns)
+        self._greatest_ns = max(self._greatest_ns, report_ns)
 
     def read(self, target: int) -> None:
         """Read a word of ``target``: its answer has arrived on return.
@@ -204,7 +215,7 @@ class Messenger:
             if self._waiting.rule == blocking.GLOBAL_ADAPTIVE:
                 self.estimate_ns = value
         elif kind == ARRIVAL:
-            self._longest_ns = max(self._longest_ns, value)
+            self._note(value)
         self._receive.Start()
         if kind == REQUEST:
             self._send(source, RESPONSE, 0)

@@ -11,7 +11,9 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Callable
 from functools import partial
+from time import time_ns
 from typing import Any
 
 from mpi4py import MPI
@@ -37,10 +39,12 @@ def prepare(
     step_ns: float,
     timeline: Timeline | None = None,
     wish: Wish = lambda: None,
+    clock: Callable[[], int] = time_ns,
 ) -> Execution | MalleableExecution:
     """Everything a rank can do before its program starts. Collective.
 
     It writes ``timeline`` if given, unless the program is malleable; that asks ``wish`` for its cores.
+    ``clock`` is one that all ranks share.
 
     Raises:
         RuntimeError: if ``comm`` is not of the size that the program has processes, which
@@ -56,12 +60,12 @@ def prepare(
         step_ns = comm.allreduce(unit_ns(program.working_set_bytes), MPI.MIN)
     recorder = Recorder()
     if program.malleable:
-        return MalleableExecution(comm, program, rule, recorder, key, step_ns, wish)
+        return MalleableExecution(comm, program, rule, recorder, key, step_ns, wish, clock)
     one_sided = program.read == "rma"
     if timeline is None:
-        messenger = Messenger(comm, rule, recorder, one_sided=one_sided)
+        messenger = Messenger(comm, rule, recorder, one_sided=one_sided, clock=clock)
         return Execution(program, messenger, recorder, key, step_ns)
-    messenger = TracedMessenger(comm, rule, recorder, one_sided=one_sided, timeline=timeline)
+    messenger = TracedMessenger(comm, rule, recorder, one_sided=one_sided, clock=clock, timeline=timeline)
     return Execution(program, messenger, recorder, key, step_ns, partial(TracedCompute, timeline))
 
 
@@ -79,7 +83,9 @@ def main(spec: dict[str, Any]) -> None:
     )
     seed, repeat, job = spec["key"]
     timeline = Timeline() if spec.get("timeline") and not program.malleable else None
-    execution = prepare(comm, program, rule, (seed, repeat, job), spec["unit_ns"], timeline, agent.wish)
+    execution = prepare(
+        comm, program, rule, (seed, repeat, job), spec["unit_ns"], timeline, agent.wish, agent.clock()
+    )
     core = agent.begin()
     if core is not None:
         record = execution.run()

@@ -24,7 +24,7 @@ from typing import Any, Literal
 
 from mpi4py import MPI, run
 
-from workloads.blocking import RULES, Waiting, waiting
+from workloads.blocking import ESTIMATES, RULES, Waiting, waiting
 from workloads.messaging import Messenger
 from workloads.recorder import Recorder
 
@@ -225,6 +225,9 @@ def parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--blocking", choices=list(RULES), default="global-adaptive")
     parser.add_argument("--spin-switches", type=float, default=2, help="spin of the fixed rule")
+    parser.add_argument(
+        "--imbalance-estimate", choices=list(ESTIMATES), default="longest-wait", help="of global-adaptive"
+    )
     parser.add_argument("--switch-us", type=float, default=10.0, help="cost of a context switch")
     parser.add_argument("--latency-us", type=float, default=2.0, help="one-way message latency")
     parser.add_argument("--record", type=Path, metavar="DIR", help="write a record of each rank there")
@@ -245,6 +248,7 @@ def main(arguments: Sequence[str]) -> None:
         switch_us=options.switch_us,
         latency_us=options.latency_us,
         spin_switches=options.spin_switches,
+        imbalance_estimate=options.imbalance_estimate,
     )
     recorder = Recorder()
     world = TwoPhase.of(MPI.COMM_WORLD, rule, recorder)

@@ -82,6 +82,7 @@ def parallel(workload: Workload, number: int, program: Program) -> dict[str, Any
             "switch_us": workload.switch_us,
             "latency_us": workload.latency_us,
             "spin_switches": workload.spin_switches,
+            "imbalance_estimate": workload.imbalance_estimate,
         },
         "unit_ns": workload.unit_ns,
         "timeline": workload.timeline,

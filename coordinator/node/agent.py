@@ -37,6 +37,7 @@ from coordinator.wire.agent_config import Setup
 from coordinator.wire.line_format import LineError
 from coordinator.wire.protocol import TO_AGENT, TO_DRIVER
 from coordinator.wire.zmq_transport import Line
+from workloads import run_clock
 from workloads.agent import ANYWHERE
 
 REPORT_SWITCHES = 256
@@ -98,6 +99,8 @@ class Agent:
         if name and (reason := mechanisms.known()[name].unavailable()):
             raise OSError(reason)
         mechanism = mechanisms.known()[name](self._directory) if name else None
+        # Before ranks can come, who look for it.
+        self._offset_ns = None if self._setup.same_clock else run_clock.offset_word(path)
         self._roster = Roster(self._directory, self._loop, self)
         if self._setup.driver is not None:
             self._loop.watch(self._setup.driver, lambda: self._forsaken("its driver has ended"))
@@ -170,6 +173,8 @@ class Agent:
 
     def _on_echo(self, echo: protocol.Echo) -> None:
         missing = self._contact.learn(echo)
+        if self._offset_ns is not None:
+            self._offset_ns[0] = self._clock.offset_ns(self._clock.read_ns())
         if missing is not None and missing > 0:
             self._beat()
         elif missing == 0:

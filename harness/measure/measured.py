@@ -114,6 +114,7 @@ class Measured:
             nodes=site.nodes,
             blocking=scheduler.blocking,
             spin_switches=scheduler.spin_switches,
+            imbalance_estimate=scheduler.imbalance_estimate,
             switch_us=self.constants.switch_us,
             latency_us=self.constants.latency_us,
             local=scheduler.local,

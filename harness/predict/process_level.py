@@ -180,6 +180,7 @@ class Simulated:
             scheduler.policy,
             blocking=scheduler.blocking,
             spin_switches=scheduler.spin_switches,
+            imbalance_estimate=scheduler.imbalance_estimate,
             seed=task.experiment.seed,
             repeat=task.repeat,
             # Cells are different machines' runs: chance must not favour the same jobs in all of them.

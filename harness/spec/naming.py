@@ -30,6 +30,8 @@ def waiting_name(table: Mapping[str, Any]) -> str:
     """The waiting rule of a [[schedulers]] table."""
     if table["blocking"] == "fixed":
         return f"fixed {table['spin_switches']:g}"
+    if table.get("imbalance_estimate", "longest-wait") != "longest-wait":
+        return f"{table['blocking']}, {table['imbalance_estimate']}"
     return str(table["blocking"])
 
 

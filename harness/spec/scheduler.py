@@ -15,10 +15,10 @@ from workloads import blocking
 from workloads.bounds import within
 from workloads.validation import InputError, flag, one_of
 
-SHARED = ("blocking", "spin_switches", "local", "mechanism", "bind")
+SHARED = ("blocking", "spin_switches", "imbalance_estimate", "local", "mechanism", "bind")
 """Keys of every [[schedulers]] table, whatever its policy."""
 
-ADDED = {"bind": True}
+ADDED = {"bind": True, "imbalance_estimate": "longest-wait"}
 """Shared keys that came after records had been stored without them, and the values that those stand for."""
 
 LOCAL_CLASSES = ("other", "rr")
@@ -33,6 +33,7 @@ class Scheduler:
         policy: with its parameters.
         blocking: the waiting rule of all ranks.
         spin_switches: spin of the fixed rule, in context switches.
+        imbalance_estimate: from what the rule global-adaptive estimates the load imbalance.
         local: class of the local scheduler, "other" or "rr".
         mechanism: the way to stop and continue processes, if the policy needs one.
         bind: whether each process is kept on the processor that the policy gives it; else it stays where the
@@ -43,6 +44,7 @@ class Scheduler:
     policy: Policy
     blocking: str = "spin"
     spin_switches: float = 2
+    imbalance_estimate: str = "longest-wait"
     local: str = "other"
     mechanism: str = "auto"
     bind: bool = True
@@ -50,6 +52,11 @@ class Scheduler:
     def __post_init__(self) -> None:
         one_of("blocking", self.blocking, blocking.RULES)
         within("schedulers.spin_switches", self.spin_switches)
+        one_of("imbalance_estimate", self.imbalance_estimate, blocking.ESTIMATES)
+        if self.blocking != "global-adaptive" and self.imbalance_estimate != "longest-wait":
+            rule = f"the waiting rule {self.blocking} has no such estimate"
+            remedy = 'write blocking = "global-adaptive", or leave it out'
+            raise InputError("imbalance_estimate", self.imbalance_estimate, rule, remedy)
         one_of("local", self.local, LOCAL_CLASSES)
         one_of("mechanism", self.mechanism, ("auto", *mechanisms.known()))
         if self.mechanism == "realtime" and self.local == "rr":

@@ -143,6 +143,25 @@ def test_the_global_estimate_is_the_same_everywhere():
             assert all(estimate > 0 for estimate in estimates)
 
 
+@pytest.mark.parametrize("first", range(2))
+def test_the_root_observes_the_spread_of_arrivals(first):
+    """By clocks that say whole milliseconds of their own, so that no other time can play a part."""
+    place = (COMM.rank + first) % COMM.size
+    arrivals = iter(
+        [time for turn in range(3) for time in (turn * 10**9 + place * 10**6, COMM.rank * 10**12)]
+    )
+    messenger = Messenger(COMM, spread_rule(), Recorder(), clock=lambda: next(arrivals))
+    for _ in range(3):
+        messenger.barrier(learning=True)
+        messenger.barrier(learning=False)  # a closing barrier, whose arrivals teach nothing
+        assert messenger.estimate_ns == 10**6 * (COMM.size - 1)
+    messenger.close()
+
+
+def spread_rule():
+    return waiting("global-adaptive", switch_us=5.0, latency_us=2.0, imbalance_estimate="arrival-spread")
+
+
 @pytest.mark.parametrize(
     "options",
     [

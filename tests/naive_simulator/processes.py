@@ -26,22 +26,24 @@ class Job:
         self.targets = self.program.reads().tolist()
         self.network_reads = simulation.machine.reads_served_by == "network" or self.program.read == "rma"
         self.waits = {(kind, slept): [0, 0] for kind in ("read", "opening", "closing") for slept in (0, 1)}
-        self.finish_ns, self.bursts_ns, self.arrived, self.longest = None, [], 0, -1
+        self.finish_ns, self.bursts_ns, self.arrived, self.reports = None, [], 0, []
         self.estimate, self.learned, self.sample = -1, -1, blocking.new_sample(0)
         places = [simulation.processors[p] for p in placement]
         self.processes = [Process(self, rank, first + rank, place) for rank, place in enumerate(places)]
 
     def arrival(self, sender):
         # Section 6.3: the root knows that the load imbalance is the longest wait of any process (each tells
-        # its last one), and a completion carries what it has learned: at the barriers before.
-        self.longest = max(self.longest, sender.last_wait)
+        # its last one, or when it comes); a completion carries what it has learned: at the barriers before.
+        spread = self.rule.estimate == blocking.ARRIVAL_SPREAD
+        self.reports.append(sender.began if spread else sender.last_wait)
         self.arrived += 1
         if self.arrived < len(self.processes):
             return False
         self.estimate = self.learned
-        if sender.learns and self.rule.rule == blocking.GLOBAL_ADAPTIVE and self.longest >= 0:
-            self.learned = blocking.learn(self.sample, self.longest)
-        self.arrived, self.longest = 0, -1
+        longest = max(self.reports) - min(self.reports) if spread else max(self.reports)
+        if sender.learns and self.rule.rule == blocking.GLOBAL_ADAPTIVE and longest >= 0:
+            self.learned = blocking.learn(self.sample, longest)
+        self.arrived, self.reports = 0, []
         return True
 
 

@@ -26,7 +26,17 @@ DEVIATIONS = frozenset({"slice forgotten", "handled when dispatched"})
 
 
 class NaiveSimulation:
-    def __init__(self, jobs, machine, policy, rule="spin", seed=0, stream=0, deviates=DEVIATIONS):
+    def __init__(
+        self,
+        jobs,
+        machine,
+        policy,
+        rule="spin",
+        seed=0,
+        stream=0,
+        imbalance_estimate="longest-wait",
+        deviates=DEVIATIONS,
+    ):
         self.machine, self.key, self.deviates = machine, (seed, 0), deviates
         self.now = self.events = self.messages = self.timers = self.pushed = 0
         self.heap, self.slot_end = [], SimpleNamespace()
@@ -34,6 +44,7 @@ class NaiveSimulation:
         us = {"rule_switch": us["context_switch"], "rule_latency": us["latency"], **us}
         us.setdefault("idle_wakeup", us["wakeup"])
         costs = {"switch_us": us["rule_switch"], "latency_us": us["rule_latency"]}
+        costs["imbalance_estimate"] = imbalance_estimate
         self.cost = {name: round(value * 1e3) for name, value in us.items()}
         self.messages_cost = any(self.cost[name] for name in ("send", "receive", "serve", "poll"))
         self.lateness = [round(late * 1e3) for late in machine.lateness_us or [0.0]]

@@ -72,11 +72,18 @@ class Point:
     spin_switches: float = 2.0
     local: str = "svr4"
     timers: str = "independent"
+    imbalance_estimate: str = "longest-wait"
 
     def coscheduled(self) -> Point:
         """The same workload under coscheduling."""
-        return replace(
-            self, policy="gang", blocking="spin", spin_switches=2.0, local="svr4", timers="independent"
+        return Point(
+            self.pattern,
+            self.granularity_us,
+            self.imbalance,
+            self.context_switch_us,
+            self.latency_us,
+            policy="gang",
+            blocking="spin",
         )
 
 
@@ -225,6 +232,7 @@ def run(point: Point, dedicated_s: float, seed: int, repeat: int) -> Outcome:
         policies.create(point.policy, options),
         blocking=point.blocking,
         spin_switches=point.spin_switches,
+        imbalance_estimate=point.imbalance_estimate,
         seed=seed,
         repeat=repeat,
     )

@@ -8,17 +8,25 @@ from __future__ import annotations
 from harness.simulator.compiled import hot, step
 from harness.simulator.processes.model import CLOSING, NEVER_NS, NOBODY, OPENING, READING, Records, State
 from workloads import blocking
-from workloads.blocking import GLOBAL_ADAPTIVE, LOCAL_ADAPTIVE, UNKNOWN_NS, Waiting
+from workloads.blocking import FOREVER_NS, GLOBAL_ADAPTIVE, LOCAL_ADAPTIVE, UNKNOWN_NS, Waiting
 
 barrier_limit = step(blocking.barrier_limit)
 read_limit = step(blocking.read_limit)
+report = step(blocking.report)
+observed = step(blocking.observed)
 learn = step(blocking.learn)
+
+
+@hot
+def waiting_rule(job: Records) -> Waiting:
+    """The waiting rule of ``job``."""
+    return Waiting(job.rule, job.switch_ns, job.round_trip_ns, job.fixed_ns, job.imbalance_ns, job.estimate)
 
 
 @hot
 def spin_limit(job: Records, process: Records) -> int:
     """Nanoseconds that ``process`` spins in its present wait before it blocks."""
-    rule = Waiting(job.rule, job.switch_ns, job.round_trip_ns, job.fixed_ns, job.imbalance_ns)
+    rule = waiting_rule(job)
     if process.activity == READING and job.served_by_network:
         return NEVER_NS
     if process.activity == READING:
@@ -56,20 +64,22 @@ def take_arrival(state: State, sender: Records) -> bool:
     """The root counts an arrival at its barrier; True if it was the last one.
 
     The message carries the sender's previous wait at the barrier that ends the compute
-    phase. The completion carries the estimate learned up to the barrier before; once it is on its
-    way the root learns from the longest of these waits, like ``workloads.messaging``.
+    phase, or the time of its sending. The completion carries the estimate learned up to the barrier before;
+    once it is on its way the root learns from these reports, like ``workloads.messaging``.
     """
     job = state.jobs[sender.job]
-    job.longest_wait_ns = max(job.longest_wait_ns, sender.previous_wait_ns)
+    said_ns = report(waiting_rule(job), sender.previous_wait_ns, sender.wait_began_ns)
+    job.least_report_ns = min(job.least_report_ns, said_ns)
+    job.greatest_report_ns = max(job.greatest_report_ns, said_ns)
     job.arrived += 1
     if job.arrived < job.processes:
         return False
     job.arrived = 0
     job.estimate_ns = job.learned_ns
-    longest_ns = job.longest_wait_ns
-    job.longest_wait_ns = UNKNOWN_NS
-    if job.rule == GLOBAL_ADAPTIVE and longest_ns >= 0 and ends_compute_phase(job, sender.activity):
-        job.learned_ns = learn(state.samples[len(state.processes) + sender.job], longest_ns)
+    seen_ns = observed(waiting_rule(job), job.least_report_ns, job.greatest_report_ns)
+    job.least_report_ns, job.greatest_report_ns = FOREVER_NS, UNKNOWN_NS
+    if job.rule == GLOBAL_ADAPTIVE and seen_ns >= 0 and ends_compute_phase(job, sender.activity):
+        job.learned_ns = learn(state.samples[len(state.processes) + sender.job], seen_ns)
     return True
 
 

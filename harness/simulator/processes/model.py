@@ -147,7 +147,8 @@ JOB = np.dtype(
         ("drawn", np.int32),  # phases whose compute times are at hand
         ("arrived", np.int32),
         ("unfinished", np.int32),
-        ("longest_wait_ns", np.int64),
+        ("least_report_ns", np.int64),  # of the arrivals at the present barrier
+        ("greatest_report_ns", np.int64),
         ("estimate_ns", np.int64),  # that completions of the present barrier carry
         ("learned_ns", np.int64),  # that those of the next one will
         ("rule", np.int64),
@@ -155,6 +156,7 @@ JOB = np.dtype(
         ("round_trip_ns", np.int64),
         ("fixed_ns", np.int64),
         ("imbalance_ns", np.int64),
+        ("estimate", np.int64),
         ("finish_ns", np.int64),
         ("bursts_at", np.int64),  # where the responses to its interactive user begin
     ],

@@ -45,6 +45,7 @@ def simulate(
     *,
     blocking: str = "spin",
     spin_switches: float = 2.0,
+    imbalance_estimate: str = "longest-wait",
     seed: int = 0,
     repeat: int = 0,
     stream: int = 0,
@@ -77,6 +78,7 @@ def simulate(
             latency_us=_first(machine.rule_latency_us, machine.latency_us),
             spin_switches=spin_switches,
             imbalance_us=program.imbalance_us,
+            imbalance_estimate=imbalance_estimate,
         )
 
     rule(jobs[0].program)

@@ -124,8 +124,10 @@ def enter_job(
     record.thinks = job.think_us is not None
     record.think_ns = round((job.think_us or 0) * 1e3)
     record.phases = program.phase_count()
-    record.longest_wait_ns = record.estimate_ns = record.learned_ns = blocking.UNKNOWN_NS
-    record.rule, record.switch_ns, record.round_trip_ns, record.fixed_ns, record.imbalance_ns = waiting
+    record.estimate_ns = record.learned_ns = record.greatest_report_ns = blocking.UNKNOWN_NS
+    record.least_report_ns = blocking.FOREVER_NS
+    for field, value in waiting._asdict().items():
+        record[field] = value
     state.targets[record.targets_at : record.targets_at + targets.size] = targets.T.ravel()
     state.samples[len(state.processes) + index] = blocking.new_sample(0)
     processes = state.processes[record.first : record.first + count]
