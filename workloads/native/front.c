@@ -109,8 +109,11 @@ static void begin(void *initialize)
     if (ours != NULL)
         prepare = (const char *(*)(void *(*)(const char *)))dlsym(ours, "lockstep_begin");
     if (prepare == NULL) {
-        if (getenv("LOCKSTEP_NATIVE") != NULL)
-            dprintf(2, "lockstep: two-phase waits are not made for this program's MPI; it waits as it is\n");
+        Dl_info info;
+
+        if (getenv("LOCKSTEP_NATIVE") != NULL && dladdr(initialize, &info))
+            dprintf(2, "lockstep: two-phase waits are not made for %s, and this program waits as it is;"
+                       " --mpicc names an MPI's compiler wrapper\n", info.dli_fname);
         return;
     }
     prefix = prepare(find);
