@@ -1,8 +1,4 @@
-"""One workload to run for real, and its result: plain values in, plain values out.
-
-The harness asks for a run with a :class:`Workload` and gets a :class:`Result`; everything
-between (launching, slots, clean-up) is the coordinator's own business.
-"""
+"""The coordinator's interface: a :class:`Workload` to run, and its :class:`Result`, both plain values."""
 
 from __future__ import annotations
 
@@ -16,18 +12,15 @@ from workloads.other import Command, InteractiveWork, SequentialWork
 from workloads.program import Program
 
 LEASE_S = 2.0
-"""How long the agents go on without a driver, unless another time is asked for."""
+"""Default time for which agents continue without a driver."""
 
 Work = Program | Command | SequentialWork | InteractiveWork
-"""What a job can run; all say with how many ``processes``."""
+"""The work of a job; all kinds have ``processes``."""
 
 
 @dataclass(frozen=True)
 class ParallelJob:
-    """A job of the workload: its number, what it runs, and its time of arrival.
-
-    ``estimate`` is an estimate of its execution time, for policies that use one.
-    """
+    """A job of the workload: number, work, arrival, and an estimate of its execution time, if any."""
 
     number: int
     program: Work
@@ -37,7 +30,7 @@ class ParallelJob:
 
 @dataclass(frozen=True)
 class Node:
-    """A host to run on, and how many of its processors to use: the first that it allows."""
+    """A host, and the number of its processors to use: the first ones that it allows."""
 
     host: str
     processors: int = 1
@@ -49,15 +42,15 @@ class Workload:
 
     Attributes:
         jobs: numbered from 0 in file order.
-        policy: who decides.
+        policy: the scheduling policy.
         processors: ids of the cores of this host; processor p of the policy is
             ``processors[p]``. Empty where there are nodes.
         blocking: name of the waiting rule of all ranks (``workloads.blocking.RULES``).
         spin_switches: spin of the fixed rule, in context switches.
-        imbalance_estimate: from what the global-adaptive rule estimates the load imbalance
+        imbalance_estimate: source of the global-adaptive rule's estimate of the load imbalance
             (``workloads.blocking.ESTIMATES``).
-        switch_us: cost of a context switch that the waiting rules go by.
-        latency_us: one-way message latency that the waiting rules go by.
+        switch_us: cost of a context switch for the waiting rules.
+        latency_us: one-way message latency for the waiting rules.
         local: "other" or "rr", the local scheduler's class of the ranks.
         mechanism: "signals", "freezer", "realtime", or "auto".
         bind: whether each rank is kept on the processor that the policy gives it; else it may be on all of
@@ -65,13 +58,12 @@ class Workload:
         seed: seed of the experiment.
         repeat: number of the repetition; seed, repeat and job number fix the compute times.
         unit_ns: calibrated cost of a step through the working set, 0 without one.
-        timeout_s: after this long the run is ended and failed.
-        timeline: whether the ranks record what they do when (``workloads.timeline``).
-        nodes: the hosts to run on, whose processors are numbered node by node; empty for this
+        timeout_s: a run that takes longer fails.
+        timeline: whether ranks record a timeline (``workloads.timeline``).
+        nodes: the hosts, whose processors are numbered node by node; empty for this
             host alone.
-        lease_s: how long the agents go on without the driver, so that another one can take the run over.
-        purpose: text of the caller, who finds it again with a run that is taken over
-            (``coordinator.drive.takeover``).
+        lease_s: how long agents continue without the driver, so that another one can take over.
+        purpose: opaque text of the caller, returned on a takeover (``coordinator.drive.takeover``).
     """
 
     jobs: tuple[ParallelJob, ...]
@@ -96,18 +88,18 @@ class Workload:
 
     @property
     def processor_count(self) -> int:
-        """How many processors the policy has."""
+        """The number of processors that the policy has."""
         return sum(node.processors for node in self.nodes) or len(self.processors)
 
 
 @dataclass(frozen=True)
 class JobResult:
-    """How one job ended. Times are nanoseconds since the start of the run.
+    """The result of one job. Times are nanoseconds since the start of the run.
 
-    ``placement`` names the processor of each rank as the policy numbers them, from 0.
-    ``start_ns`` and ``finish_ns`` are the first rank's first instruction and the last
-    rank's last; both are None where the job did not get that far. ``failure`` is empty for
-    a job that finished. ``output`` is what a job with a command has printed.
+    ``placement`` is the processor of each rank, as the policy numbers them, from 0.
+    ``start_ns`` is the first instruction of the first rank, ``finish_ns`` the last instruction of the
+    last rank; both are None if the job did not get that far. ``failure`` is empty for
+    a job that finished. ``output`` is the output of a command.
     """
 
     number: int
@@ -122,11 +114,11 @@ class JobResult:
 
 @dataclass(frozen=True)
 class Switch:
-    """One change of slot on one node.
+    """A slot switch on one node.
 
-    ``due_ns`` is when it was to happen and ``lateness_ns`` how much later the last process
-    had been switched; ``skew_ns`` is the time between the first and the last processor.
-    All nodes mean the same boundary by the same ``due_ns``.
+    ``due_ns`` is the planned time, ``lateness_ns`` the delay of the last process,
+    ``skew_ns`` the time between the first and the last processor.
+    The same boundary has the same ``due_ns`` on all nodes.
     """
 
     slot: int
@@ -138,18 +130,18 @@ class Switch:
 
 @dataclass(frozen=True)
 class NodeResult:
-    """What is known of one node at the end of a run.
+    """One node at the end of a run.
 
     Attributes:
-        host: its own name.
-        cores: ids of the cores used; the processors of the nodes are numbered one after another.
-        priority: how promptly its agent was scheduled, in words.
-        offset_ns: by how much the run's clock was ahead of the node's CLOCK_MONOTONIC.
-        uncertainty_ns: by how much that may have been wrong, at worst.
-        drift: how much faster the run's clock went, as a fraction.
-        steps: how often one of the clocks jumped.
-        dropped: lines to or from it that were no message.
-        lost: why it was given up; empty if it was not.
+        host: the name that it reports.
+        cores: ids of the cores used; processors are numbered node by node.
+        priority: scheduling priority of its agent, in words.
+        offset_ns: the run's clock minus the node's CLOCK_MONOTONIC.
+        uncertainty_ns: largest error that the offset may have had.
+        drift: relative speed of the run's clock, minus 1.
+        steps: number of jumps of either clock.
+        dropped: number of invalid messages to or from it.
+        lost: why the driver gave it up; empty if it did not.
     """
 
     host: str
@@ -165,11 +157,11 @@ class NodeResult:
 
 @dataclass(frozen=True)
 class Result:
-    """The result of one run, complete also when it failed.
+    """The result of one run, complete even if the run failed.
 
-    ``ranks`` holds one record per rank that finished (``workloads.recorder``), its start and
-    finish being nanoseconds since the start of the run too; ``failure`` is empty when every
-    job finished. ``warnings`` name troubles that did not end the run.
+    ``ranks`` holds a record of each rank that finished (``workloads.recorder``), with start and
+    finish in nanoseconds since the start of the run. ``failure`` is empty if every
+    job finished. ``warnings`` are faults that did not end the run.
     """
 
     jobs: tuple[JobResult, ...]

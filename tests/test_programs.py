@@ -100,7 +100,7 @@ def test_a_native_program_of_another_mpi_can_wait_by_the_runs_rule(tmp_path: Pat
 def test_a_command_that_cannot_wait_by_the_runs_rule_fails_its_job_and_says_so() -> None:
     command = Command(("true",), 2, waits="two-phase")
     result = run([ParallelJob(0, command), job(1, PROGRAM)], "none")
-    assert "no waits were counted in rank 0, 1" in result.jobs[0].failure
+    assert "rank 0, 1 did not wait two-phase" in result.jobs[0].failure
     assert 'waits = "mpi"' in result.jobs[0].failure and result.jobs[1].failure == ""
     with pytest.raises(InputError, match="imbalance"):
         run([ParallelJob(0, command)], "implicit", blocking="oracle")

@@ -122,8 +122,8 @@ LIES = [
     (message(finish_ns=10**30), "finish_ns is 1000"),
     (message(cpu_ns=float("nan")), "cpu_ns is nan"),
     (message(rank=1, job=4), "its rank is 1, not 0"),
-    (message(start_ns=0), "it ran before its arrival"),
-    (message(finish_ns=BEYOND - 1), "it ended in the future"),
+    (message(start_ns=0), "its times lie before the arrival"),
+    (message(finish_ns=BEYOND - 1), "its finish lies in the future"),
     (message(processor=4095), "its processor, 4095"),
     (message(responses_ns=["#"]), "responses_ns is"),
 ]
@@ -145,7 +145,7 @@ def test_a_rank_that_hands_in_no_record_fails_its_job_and_the_others_are_recorde
     monkeypatch.setattr(ranks, "argv", argv)
     result = run_workload(workload(jobs=len(LIES) + 1, phases=200, processes=1))
     for job, (_, told) in zip(result.jobs, LIES, strict=False):
-        assert "rank 0 has handed in what is no record: " in job.failure and told in job.failure
+        assert "rank 0 reported an invalid record: " in job.failure and told in job.failure
         assert len(job.failure) < 300
     assert result.jobs[-1].failure == "" and [rank["job"] for rank in result.ranks] == [len(LIES)]
     json.dumps(result.ranks, allow_nan=False)

@@ -277,7 +277,7 @@ def test_the_exit_status_of_a_program_is_known_to_another_driver(hosts: Cluster)
 def test_a_run_whose_driver_lives_is_not_taken_over(hosts: Cluster) -> None:
     run = begun(hosts)
     refused = resume(hosts, directory_of(hosts))
-    assert refused.returncode != 0 and "has a driver, which is alive" in refused.stderr
+    assert refused.returncode != 0 and "has a driver that is alive" in refused.stderr
     told = json.loads(run.communicate(timeout=60)[0])
     assert told["failure"] == "" and nothing_is_left(hosts)
 
@@ -290,7 +290,7 @@ def test_a_driver_that_comes_after_the_lease_finds_nothing(hosts: Cluster) -> No
     run.communicate(timeout=40)
     assert nothing_is_left(hosts)
     late = resume(hosts, path)
-    assert late.returncode != 0 and "is over, or its lease is and it has been released" in late.stderr
+    assert late.returncode != 0 and "is over, or was released at the end of its lease" in late.stderr
 
 
 @pytest.mark.slow
@@ -303,7 +303,7 @@ def test_a_driver_that_finds_the_agents_gone_ends_the_run(hosts: Cluster) -> Non
     run.communicate(timeout=40)
     assert eventually(lambda: not any(node.processes() for node in hosts.nodes))
     late = resume(hosts, path)
-    assert late.returncode == 0 and "the run cannot go on" in late.stdout, late.stderr
+    assert late.returncode == 0 and "the run cannot continue" in late.stdout, late.stderr
     assert nothing_is_left(hosts)
 
 
@@ -332,7 +332,7 @@ def test_resume_takes_over_the_run_of_an_invocation_that_was_killed(hosts: Clust
     killed = hosts.start(words)
     assert eventually(lambda: any(state(pid) == "T" for pid in hosts.nodes[1].processes()), 120)
     refused = hosts.start([*words, "--resume"])
-    assert "has a driver, which is alive" in refused.communicate(timeout=60)[1]
+    assert "has a driver that is alive" in refused.communicate(timeout=60)[1]
     assert refused.returncode == 2
     os.kill(part(hosts.head, "harness.cli"), signal.SIGKILL)
     killed.communicate(timeout=40)

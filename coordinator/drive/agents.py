@@ -1,4 +1,4 @@
-"""Starting the agents of a run, and the addresses and keys to speak to them."""
+"""Starting the agents of a run; addresses and keys for the connections to them."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ ARGV = (*PYTHON, "-m", "coordinator.node.agent")
 
 @dataclass(frozen=True)
 class Contacts:
-    """Addresses and keys with which another driver can take the place of the one that started the agents.
+    """Addresses and keys with which another driver can replace the driver that started the agents.
 
     Attributes:
-        endpoints: where the driver listens.
-        keys: of the driver.
-        agents: of each node the keys, its message on joining, and the pid of its starter.
+        endpoints: the driver's addresses.
+        keys: the driver's keys.
+        agents: for each node its keys, its message on joining, and the pid of its starter.
     """
 
     endpoints: tuple[str, ...]
@@ -33,7 +33,7 @@ class Contacts:
 
 
 def log_name(number: int) -> str:
-    """The name of the log of a node's agent in the run directory."""
+    """The name of an agent's log in the run directory."""
     return f"agent-{number}"
 
 
@@ -57,7 +57,7 @@ def start_here(directory: RunDirectory, setup: Setup) -> Started:
 def start_elsewhere(
     directory: RunDirectory, setup: Setup, launcher: Launcher, host: str, number: int
 ) -> Started:
-    """Start the agent of another host; returns its launcher, each agent having one of its own.
+    """Start the agent of another host; return its launcher, which starts no other agent.
 
     Raises:
         OSError: if it cannot be started.

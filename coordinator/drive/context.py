@@ -1,4 +1,4 @@
-"""What the parts of a driver share: the run, its clock, its log, and whom to tell."""
+"""The context that the parts of a driver share: the run, its clock, its log, its warnings."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from coordinator.host.rundir import RunDirectory
 from coordinator.workload import Switch, Workload
 
 WARNINGS = 20
-"""A run keeps so many, the first."""
+"""A run keeps its first warnings, at most so many."""
 
 Progress = Callable[[str], None]
 
 
 class RunFailed(Exception):  # noqa: N818 - names an outcome, not a mistake
-    """The run as a whole cannot go on."""
+    """The run as a whole cannot continue."""
 
 
 @dataclass
@@ -27,14 +27,14 @@ class RunContext:
     """One run.
 
     Attributes:
-        directory: of the run.
-        workload: what to run.
-        means: what to run it with.
-        progress: hears in words what happens.
-        give_up_ns: when the run has failed if it is not over, in CLOCK_MONOTONIC.
-        origin_ns: when it began, in CLOCK_MONOTONIC; None before.
-        warnings: of the run, in words.
-        switches: the changes of slot that agents have reported.
+        directory: the run directory.
+        workload: the jobs and the policy.
+        means: the mechanism and the launchers.
+        progress: called with a message about each step.
+        give_up_ns: deadline of the run, in CLOCK_MONOTONIC.
+        origin_ns: start of the run, in CLOCK_MONOTONIC; None before.
+        warnings: warnings of the run, in words.
+        switches: the slot switches that agents have reported.
     """
 
     directory: RunDirectory
@@ -51,17 +51,17 @@ class RunContext:
 
     @property
     def remote(self) -> bool:
-        """Whether the run has nodes; only then another driver can take it over."""
+        """Whether the run names its nodes; only then can another driver take it over."""
         return bool(self.workload.nodes)
 
     def warn(self, text: str) -> None:
-        """Tell something that does not keep the run from going on, and have the result say it."""
+        """Report a fault that does not end the run, and add it to the result."""
         self.progress(text)
         if text not in self.warnings and len(self.warnings) < WARNINGS:
             self.warnings.append(text)
 
     def note(self, event: Event) -> None:
-        """Write an event to the log, for another driver."""
+        """Write an event to the log, for a driver that takes over."""
         if self.remote:
             self.log.add(event)
 

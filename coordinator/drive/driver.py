@@ -1,7 +1,7 @@
-"""Running a workload for real: launches, listens, and carries the conductor's decisions out.
+"""The driver: runs a workload on real processes.
 
-The conductor (``coordinator.decide.conductor``) makes the decisions, and the agents keep the slots.
-This module joins them to processes, the clock and the user's signals, and leaves nothing behind.
+The conductor (``coordinator.decide.conductor``) makes the decisions, and the agents switch slots.
+The driver connects them with processes, the clock and the user's signals, and leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -34,30 +34,30 @@ from coordinator.wire.zmq_transport import LinkError
 from coordinator.workload import Result, Switch, Workload
 
 HEAD_START_NS = 50_000_000
-"""From the moment that all ranks are ready to the start of the run."""
+"""Time from the moment at which all ranks are ready to the start of the run."""
 
 LEAD_NS = 5_000_000
-"""How long ahead of time arrivals are decided."""
+"""How long before an arrival the conductor decides about it."""
 
 FINALIZE_S = 30.0
-"""How long all launchers may take to end after the end of the workload."""
+"""How long launchers may take to end after the end of the workload."""
 
 
 def run_workload(
     workload: Workload, progress: Progress | None = None, launcher: Launcher | None = None
 ) -> Result:
-    """Run a workload on this machine, or on the nodes it names, and return the result.
+    """Run a workload on this machine, or on the nodes that it names, and return the result.
 
-    All runs of a series pass the same ``launcher``; without one the first that is found is used.
+    All runs of a series pass the same ``launcher``; without one, the driver takes the first that it finds.
 
-    However it ends, no process that it started is left, held or not, nor any file, cgroup or
-    shared memory. The result says which jobs failed, and whether the run did.
+    However the run ends, none of its processes, files, cgroups or shared-memory segments
+    remains. The result says which jobs failed, and whether the run did.
 
     Raises:
-        InputError: before anything is started, if something asked for cannot be had here.
-        LaunchError: before anything is started, if the series' launcher is not there any more.
-        KeyboardInterrupt: on SIGINT, once everything is released.
-        SystemExit: on SIGTERM and SIGHUP, once everything is released.
+        InputError: before anything starts, if this host lacks something that the workload requires.
+        LaunchError: before anything starts, if the launcher of the series has gone.
+        KeyboardInterrupt: on SIGINT, after releasing everything.
+        SystemExit: on SIGTERM and SIGHUP, after releasing everything.
     """
     means = preflight.means(workload, launcher, progress or (lambda text: None))
     opening = FreshStart(*preflight.session(workload))
@@ -68,24 +68,24 @@ def run_workload(
             context = RunContext(directory, workload, means, progress or (lambda text: None), give_up_ns)
             return Driver(context, opening, interrupt).play()
     except OSError as error:
-        return never_begun(workload, means, f"there is no place for the run: {error}")
+        return never_begun(workload, means, f"cannot make a run directory: {error}")
 
 
 class Opening(Protocol):
-    """How a driver comes to its run: it begins one, or takes one over.
+    """The opening of a driver: it begins a run, or takes one over.
 
     Attributes:
-        contacts: of agents that another driver has started.
+        contacts: contacts of agents that another driver has started; None without.
     """
 
     contacts: Contacts | None
 
     def prepare(self, context: RunContext, jobs: RunningJobs, nodes: Nodes) -> None:
-        """Give the jobs a conductor, and do what need not wait for the agents."""
+        """Give the jobs a conductor, and do everything that need not wait for the agents."""
         ...
 
     def set_off(self, context: RunContext, jobs: RunningJobs, nodes: Nodes) -> bool:
-        """Let the run go on if all are there; returns whether it does."""
+        """Start the run if all agents and ranks are ready; return whether it has started."""
         ...
 
 
@@ -100,9 +100,9 @@ class FreshStart:
         self._launched = False
 
     def prepare(self, context: RunContext, jobs: RunningJobs, nodes: Nodes) -> None:
-        """Launch what can be launched ahead of time; elsewhere, once every node has its guardian.
+        """Launch programs ahead of time; on other hosts only after every node has its guardian.
 
-        If an agent ends before, nobody there would remove what killed ranks leave.
+        Before that, nobody there would remove the segments of killed ranks.
         """
         jobs.follow(Conductor(self._session, self._jobs, jobs, LEAD_NS, nodes.node_of))
         if not context.remote:
@@ -114,7 +114,7 @@ class FreshStart:
         context.progress(f"starting {len(jobs.parts)} jobs with {context.means.launcher}")
 
     def set_off(self, context: RunContext, jobs: RunningJobs, nodes: Nodes) -> bool:
-        """Begin the run if all ranks are ready; from then on another driver can take it over."""
+        """Start the run if all ranks are ready; from then on another driver can take it over."""
         if not nodes.joined:
             return False
         if not self._launched:
@@ -129,7 +129,7 @@ class FreshStart:
 
 
 class Driver:
-    """One run from its start to its end: the loop that passes on what happens."""
+    """One run from its start to its end: the loop that handles all events."""
 
     _jobs: RunningJobs
     _nodes: Nodes
@@ -143,7 +143,7 @@ class Driver:
         self._give_up_why = f"timed out: the run may take {context.workload.timeout_s:g} s"
 
     def play(self) -> Result:
-        """Run it all; the result says what failed."""
+        """Run the workload; the result says what failed."""
         failure = ""
         try:
             with ExitStack() as stack:
@@ -152,10 +152,10 @@ class Driver:
         except RunFailed as failed:
             failure = str(failed)
         except (OSError, LinkError) as error:
-            failure = f"the run cannot go on: {error}"
+            failure = f"the run cannot continue: {error}"
         finally:
             self._context.log.end()
-            # Again, in case the guardian was killed.
+            # The guardian may have been killed.
             cleanup.release(self._context.directory)
             self._context.directory.unlock()
             if self._prepared:
@@ -170,7 +170,7 @@ class Driver:
         stack.callback(self._loop.close)
         self._loop.watch(self._interrupt, self._interrupt.acknowledge)
         if context.remote:
-            # The agents' guardians are elsewhere; who ends the launchers here if we cannot?
+            # The agents' guardians are elsewhere; this one ends the launchers here if we are killed.
             ours, hold = guardian.start(context.directory, patience_s=context.workload.lease_s)
             context.note(Guarded(ours.pid))
             stack.callback(launch.reap, [ours], guardian.RELEASE_S)
@@ -194,14 +194,14 @@ class Driver:
         try:
             while self._jobs.launched():
                 self._wait()
-            self._loop.catch_up()  # the ends of the last launchers among them
+            self._loop.catch_up()  # to notice the ends of the last launchers
         except RunFailed as failed:
             if self._interrupt.caught:
                 raise
-            self._context.warn(f"{failed}; all records were there")
+            self._context.warn(f"{failed}; no record is missing")
 
     def _wait(self) -> None:
-        """Sleep until something happens and deal with it."""
+        """Sleep until the next event, and handle it."""
         self._nodes.receive()
         self._loop.wait(min(self._context.give_up_ns, self._nodes.due_ns(), *self._jobs.dues_ns()))
         self._nodes.receive()
@@ -217,7 +217,7 @@ class Driver:
         self._jobs.advance()
 
     def _on_message(self, node: int, message: Any) -> None:
-        """An agent says something."""
+        """Handle a message from an agent."""
         match message:
             case protocol.SwitchReport(switches):
                 reported = tuple(Switch(*switch, node=node) for switch in switches)
@@ -231,14 +231,14 @@ class Driver:
                 self._jobs.hear(node, message)
 
     def _on_loss(self, processors: tuple[int, ...], why: str) -> None:
-        """The processors of a node are gone; the run goes on if it has begun and there are others."""
+        """Handle the loss of a node's processors; the run continues if it has begun and has other nodes."""
         if not self._context.remote or not self._nodes.alive() or self._context.origin_ns is None:
-            raise RunFailed(f"{why}; the run cannot go on")
+            raise RunFailed(f"{why}; the run cannot continue")
         self._context.progress(why.splitlines()[0])
         self._jobs.lose(processors, why)
 
     def result(self, failure: str) -> Result:
-        """The result of the run so far, all times relative to its start."""
+        """The result of the run so far, with all times relative to its start."""
         context = self._context
         if not self._prepared:
             return never_begun(context.workload, context.means, failure)

@@ -1,4 +1,4 @@
-"""One node as the driver sees it."""
+"""The driver's view of one node."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ class NodeState:
     """A node, its agent, and their messages; its processors are ``first`` and those that follow.
 
     Attributes:
-        starter: the agent itself on this host, elsewhere the launcher that has started it.
-        join, beat: its first message, and its last sign of life.
-        heard_ns: when it was heard last, in CLOCK_MONOTONIC.
-        dropped: lines from it that were no message.
-        lost: why it has been given up; empty if it has not.
+        starter: the agent itself on this host; on others the launcher that has started it.
+        join: its first message.
+        beat: its last sign of life.
+        heard_ns: time of its last message, in CLOCK_MONOTONIC.
+        dropped: number of invalid messages from it.
+        lost: why the driver gave it up; empty while it has not.
     """
 
     host: str
@@ -39,30 +40,30 @@ class NodeState:
 
     @property
     def processors(self) -> range:
-        """Its processors as the policy numbers them."""
+        """Its processors, as the policy numbers them."""
         return range(self.first, self.first + self.count)
 
     @property
     def name(self) -> str:
-        """Its own name, or the one that the user gave."""
+        """The name that it reports, or the one that the user gave."""
         return self.join.host if self.join else self.host or socket.gethostname()
 
     @property
     def started(self) -> bool:
-        """Whether what started its agent still runs."""
+        """Whether its starter still runs."""
         return self.starter is not None and self.starter.poll() is None
 
     def kill(self) -> None:
-        """End what started its agent."""
+        """Kill its starter."""
         if self.starter is not None and self.starter.poll() is None:
             self.starter.kill()
 
     def patience_ns(self, silence_ns: int) -> int:
-        """When it counts as lost if it is not heard before, in CLOCK_MONOTONIC."""
+        """The time at which it counts as lost if no message comes before, in CLOCK_MONOTONIC."""
         return self.heard_ns + (silence_ns if self.join else JOIN_NS)
 
     def result(self, cores: tuple[int, ...]) -> NodeResult:
-        """The node at the end of a run; on this host the run knows its ``cores``, elsewhere its agent."""
+        """The node at the end of a run; ``cores`` is given on this host, elsewhere the agent reports them."""
         join, beat = self.join, self.beat
         clock = (beat.offset_ns, beat.uncertainty_ns, beat.drift, beat.steps) if beat else (0, 0, 0.0, 0)
         return NodeResult(

@@ -1,7 +1,7 @@
-"""The nodes of a run as the driver sees them: started, joined, alive, lost.
+"""The nodes of a run: starting them, messages to and from them, losing them, ending them.
 
 Every node has one agent. On this host it is a child of the driver; on others the MPI launcher
-starts it, one launcher for each node, so that the end of one does not touch the others.
+starts it, one launcher for each node, so that the end of one does not affect the others.
 """
 
 from __future__ import annotations
@@ -31,28 +31,28 @@ from coordinator.wire.zmq_transport import Hub, Keys, endpoints_for
 from coordinator.workload import NodeResult, Workload
 
 SILENCE = 1.5
-"""A node is lost after so many leases: by then its agent's has ended, and it has released everything."""
+"""A silent node is lost after so many leases: by then its agent's lease has ended, and the agent has released
+everything."""
 
 MISSED_NS = 1_200_000_000
-"""After two signs of life that have not come a node may have to connect anew."""
+"""After two missing signs of life, a node may have to reconnect."""
 
 
 class Nodes:
     """All nodes of a run.
 
-    ``on_message(node, message)`` hears what agents say, and ``on_loss(processors, why)`` which
-    processors are lost with a node.
-
     Attributes:
         node_of: the node of each processor.
-        setups: what each node's agent must know.
+        setups: the configuration of each node's agent.
 
     Args:
-        workload: says which nodes.
-        mechanism: for the agents.
-        directory: of the run, on this host.
+        workload: names the nodes.
+        mechanism: mechanism of the agents.
+        directory: run directory on this host.
         launcher: starts agents on other hosts.
-        contacts: of the agents that another driver has started.
+        on_message: called as ``on_message(node, message)`` for each message of an agent.
+        on_loss: called as ``on_loss(processors, why)`` when a node is lost.
+        contacts: contacts of agents that another driver has started.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Nodes:
         ]
 
     def start(self, loop: Loop) -> None:
-        """Start the agents that are not there yet, and listen to all."""
+        """Start the agents that do not run yet, and listen to all."""
         for number, node in enumerate(self._nodes):
             if node.starter is None:
                 start = (self._directory, self.setups[number])
@@ -117,7 +117,7 @@ class Nodes:
 
     @property
     def contacts(self) -> Contacts:
-        """What another driver must know to take our place, once all have joined."""
+        """The contacts for a driver that takes over, once all nodes have joined."""
         known = [
             (node.keys, node.join, node.starter.pid)
             for node in self._nodes
@@ -138,15 +138,15 @@ class Nodes:
         return [self._nodes[self.node_of[p]].host for p in placement] if self._remote else []
 
     def alive(self, processors: Iterable[int] = ()) -> bool:
-        """Whether some node is not lost, and none of those with these processors is."""
+        """Whether at least one node is not lost, and no node with these processors is."""
         some = any(not node.lost for node in self._nodes)
         return some and not any(self._nodes[self.node_of[p]].lost for p in processors)
 
     @property
     def joined(self) -> bool:
-        """Whether every node that is not lost has joined, and been heard by this driver.
+        """Whether every node that is not lost has joined and sent a message to this driver.
 
-        Ranks may be ready before their node is.
+        Ranks may be ready before their node has joined.
         """
         nodes = [(number, node) for number, node in enumerate(self._nodes) if not node.lost]
         return all(node.join is not None and self._hub.heard(number) for number, node in nodes)
@@ -157,17 +157,17 @@ class Nodes:
         self._hub.send(number, TO_AGENT.encode(message))
 
     def send(self, message: Any) -> None:
-        """Tell every node."""
+        """Send a message to every node."""
         for number in range(len(self._nodes)):
             self._say(number, message)
 
     def publish(self, plan: Plan, from_ns: int, origin_ns: int) -> None:
-        """Have each node carry out its share of a plan that begins at ``from_ns`` of the run."""
+        """Send each node its share of a plan that begins at ``from_ns`` of the run."""
         for number, node in enumerate(self._nodes):
             self._say(number, protocol.Table.of(plan, from_ns, origin_ns, node.processors))
 
     def begin(self, job: int, at_ns: int, placement: tuple[int, ...]) -> None:
-        """Have the nodes tell a job's ranks to begin at ``at_ns`` of the run's clock."""
+        """Let a job's ranks begin at ``at_ns`` of the run's clock."""
         cores: dict[int, list[tuple[int, int]]] = {}
         for rank, processor in enumerate(placement):
             cores.setdefault(self.node_of[processor], []).append((rank, self.core(processor)))
@@ -175,11 +175,11 @@ class Nodes:
             self._say(number, protocol.Start(job, at_ns, tuple(ranks)))
 
     def resize(self, job: int, placement: tuple[int, ...]) -> None:
-        """Have the node of a malleable job, which runs on one, tell it its processors."""
+        """Give a malleable job, which runs on one node, new processors."""
         self._say(self.node_of[placement[0]], protocol.Resize(job, tuple(map(self.core, placement))))
 
     def core(self, processor: int) -> int:
-        """The id that a processor has on its node."""
+        """The core id of a processor on its node; -1 before the node has joined."""
         node = self._nodes[self.node_of[processor]]
         if not self._remote:
             return self._cores[processor]
@@ -188,14 +188,14 @@ class Nodes:
     # From the agents.
 
     def receive(self) -> None:
-        """Deal with everything that has arrived. Call it before each sleep of the loop."""
+        """Handle all messages that have arrived. Call it before each sleep of the loop."""
         while arrived := self._hub.receive():
             for number, line in arrived:
                 self._hear(number, line)
         self._hub.listen(self._some_missing())
 
     def _some_missing(self) -> bool:
-        """Whether some node may yet connect, for the first time or anew."""
+        """Whether a node may still connect, or reconnect."""
         since_ns = time.monotonic_ns() - MISSED_NS
         return any(
             not node.lost and (node.join is None or not self._hub.heard(number) or node.heard_ns < since_ns)
@@ -211,7 +211,7 @@ class Nodes:
             node.dropped += 1
             return
         if node.lost:
-            return  # its guardian has released all that it held
+            return  # its guardian has released everything
         match message:
             case protocol.Beat(sent_ns):
                 node.beat = message
@@ -219,26 +219,26 @@ class Nodes:
             case protocol.Join(host, cores):
                 node.join = message
                 if self._remote and len(cores) < node.count:
-                    self._lose(number, f"{host} allows {len(cores)} cores, and {node.count} are asked for")
+                    self._lose(number, f"{host} allows {len(cores)} cores, but the run needs {node.count}")
                     return
                 self._say(number, protocol.ClaimCores(cores[: node.count] if self._remote else self._cores))
             case _:
                 self._on_message(number, message)
 
     def due_ns(self) -> int:
-        """When ``check`` must be called next, in CLOCK_MONOTONIC."""
+        """The time at which ``check`` must be called next, in CLOCK_MONOTONIC."""
         patience = (node.patience_ns(self._silence_ns) for node in self._nodes if not node.lost)
         return min(patience, default=1 << 62)
 
     def check(self, now_ns: int) -> None:
-        """Give up the nodes that have been silent for too long."""
+        """Give up nodes that have been silent for too long."""
         for number, node in enumerate(self._nodes):
             if not node.lost and now_ns >= node.patience_ns(self._silence_ns):
                 what = "no sign of life" if node.join else "it did not join"
                 self._lose(number, f"{what} for {(now_ns - node.heard_ns) / 1e9:.1f} s")
 
     def give_up(self, lost: Mapping[int, str]) -> None:
-        """Take note of nodes that another driver has lost, and why."""
+        """Mark nodes that the other driver has lost, with the reasons."""
         for number, why in lost.items():
             self._nodes[number].lost = why
 
@@ -253,10 +253,10 @@ class Nodes:
         self._on_loss(tuple(node.processors), f"node {node.name} is lost: {node.lost}")
 
     def end(self) -> None:
-        """Let all agents report and end, and their guardians after them; hear them to their end.
+        """Let all agents report and end, and then their guardians; handle their last messages.
 
-        Our own host's agent comes last: it ends everything of the run there, also the launchers of
-        the others.
+        This host's agent ends last: its end kills all processes of the run here, among them the other
+        agents' launchers.
         """
         ours = [number for number, node in enumerate(self._nodes) if not self._remote or _is_here(node.host)]
         self._end([number for number in range(len(self._nodes)) if number not in ours])
@@ -268,7 +268,7 @@ class Nodes:
         launch.reap((node.starter for node in self._nodes), processes.STUBBORN_S)
 
     def _end(self, numbers: Sequence[int]) -> None:
-        """Let some agents end, and wait until they have, or have had time to release everything."""
+        """Let some agents end, and wait for their end, or for the time that a release may take."""
         for number in numbers:
             self._say(number, protocol.End())
         deadline = time.monotonic() + (RELEASE_S if self._remote else processes.GRACE_S)
@@ -284,26 +284,26 @@ class Nodes:
                 match TO_DRIVER.decode(line):
                     case protocol.SwitchReport() | protocol.Trouble(fatal=False) as message:
                         self._on_message(number, message)
-                    case _ if number in ending:  # it had not been heard before, or not heard us
+                    case _ if number in ending:  # it has joined late, or has not received our message
                         self._say(number, protocol.End())
 
     def _wait_for_guardian(self) -> None:
-        """Wait for the guardian of an agent on this host; it begins when the agent has ended."""
+        """Wait for the guardian of this host's agent; its release begins when the agent has ended."""
         (node, *_) = self._nodes
         if self._remote or node.join is None or node.starter is None or node.started:
             return
-        with suppress(OSError, OverflowError):  # there is none, or it is no pid
+        with suppress(OSError, OverflowError):  # the guardian has ended, or the pid is invalid
             guardian = Process(node.join.guardian)
             guardian.wait(RELEASE_S)
             guardian.close()
 
     def results(self) -> tuple[NodeResult, ...]:
-        """What is known of each node."""
+        """The result of each node."""
         return tuple(node.result(() if self._remote else self._cores) for node in self._nodes)
 
 
 def _is_here(host: str) -> bool:
-    """Whether ``host`` is this one."""
+    """Whether ``host`` is this host."""
     with suppress(OSError):
         return address_towards(host) == LOOPBACK
     return False

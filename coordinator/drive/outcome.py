@@ -1,4 +1,4 @@
-"""From what the driver has heard to the :class:`Result` of a run."""
+"""The :class:`Result` of a run, from the reports of its agents and launchers."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from workloads.other import Command
 from workloads.record import OURS, PLACE, flaw
 
 SLACK_NS = 1_000_000_000
-"""A rank's times may lie outside its run by so much, because the offsets of nodes' clocks are estimates."""
+"""How far a rank's times may lie outside its run, because the offsets of nodes' clocks are estimates."""
 
 
 @dataclass
 class Part:
-    """What the driver knows about one launched job."""
+    """The driver's state of one job."""
 
     placement: tuple[int, ...] = ()
     mpiexec: Started | None = None
@@ -33,11 +33,11 @@ class Part:
 
     @property
     def processes(self) -> int:
-        """With how many it was launched; 0 before."""
+        """The number of processes with which the job was launched; 0 before."""
         return len(self.placement)
 
     def ranks_on(self, node: int, node_of: Sequence[int]) -> set[int]:
-        """The ranks that were launched on a node."""
+        """The ranks on a node."""
         return {rank for rank, processor in enumerate(self.placement) if node_of[processor] == node}
 
 
@@ -49,27 +49,27 @@ def unfit(
     record: Mapping[str, Any],
     origin_ns: int | None,
 ) -> str:
-    """Why ``record`` cannot be that rank's in a run that began at ``origin_ns``; empty if it can."""
+    """Why ``record`` is invalid for that rank in a run that began at ``origin_ns``; empty if it is valid."""
     if FLAW in record:
         why = record[FLAW]
         return why if isinstance(why, str) and why and why.isprintable() else "it has a flaw"
     if origin_ns is None or not part.begun:
-        return "it has not begun"
+        return "the job has not begun"
     if why := flaw(record, PLACE if isinstance(job.program, Command) else OURS):
         return why
     for key, wanted in (("job", job.number), ("rank", rank), ("processes", part.processes)):
         if record.get(key, wanted) != wanted:
             return f"its {key} is {record[key]}, not {wanted}"
     if workload.processors and record["processor"] not in workload.processors:
-        return f"its processor, {record['processor']}, is none of the run's"
+        return f"its processor, {record['processor']}, does not belong to the run"
     return _untimely(record["start_ns"], record["finish_ns"], origin_ns + round(job.arrival_s * 1e9))
 
 
 def _untimely(start_ns: int, finish_ns: int, arrival_ns: int) -> str:
-    """Why a rank cannot have run from start to finish if its job arrived then; empty if it can."""
+    """Why these times are impossible for a rank of a job with this arrival; empty if they are possible."""
     if start_ns < arrival_ns - SLACK_NS or finish_ns <= arrival_ns:
-        return "it ran before its arrival"
-    return "it ended in the future" if finish_ns > time.monotonic_ns() + SLACK_NS else ""
+        return "its times lie before the arrival of its job"
+    return "its finish lies in the future" if finish_ns > time.monotonic_ns() + SLACK_NS else ""
 
 
 def outcome(
@@ -125,21 +125,21 @@ def outcome(
 
 
 def _without_waits(job: ParallelJob, records: Sequence[Mapping[str, Any]]) -> str:
-    """Why a job has not waited as it was to; empty if it has.
+    """Why a job that must wait two-phase has not done so; empty if it has.
 
-    What its launcher says goes before: a program that was killed leaves no counts either.
+    The caller prefers an error of the launcher: a killed program leaves no counts either.
     """
     two_phase = isinstance(job.program, Command) and job.program.waits == "two-phase"
     missing = [str(record["rank"]) for record in records if "waits" not in record]
     if not two_phase or not missing:
         return ""
     return (
-        f"no waits were counted in rank {', '.join(missing)}, which was to wait two-phase: the program uses "
-        'another MPI than the launcher\'s, one linked statically, or none; waits = "mpi" runs it as it is'
+        f"rank {', '.join(missing)} did not wait two-phase: the program uses another MPI than the "
+        'launcher\'s, a statically linked one, or none; set waits = "mpi" to run it unchanged'
     )
 
 
 def never_begun(workload: Workload, means: Means, failure: str) -> Result:
-    """The result of a run that could not even be prepared."""
+    """The result of a run that failed before its jobs were prepared."""
     parts = {job.number: Part() for job in workload.jobs}
     return outcome(workload, means, parts, {}, (), 0, nodes=(), failure=failure, warnings=())

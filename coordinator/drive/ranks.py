@@ -1,4 +1,4 @@
-"""Starting jobs. Each rank executes a program in its wrapper, or an entry of our own."""
+"""Starting jobs. Each rank executes the user's program in a wrapper, or one of our entries."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def start(
     hosts: Sequence[str],
     directory: RunDirectory,
 ) -> Started:
-    """Start the launcher of a job on ``count`` processes; returns it.
+    """Start and return the launcher of a job on ``count`` processes.
 
     Raises:
         OSError: if it cannot be started.
@@ -46,7 +46,7 @@ def start(
 
 
 def places(program: Work, placement: tuple[int, ...]) -> tuple[int, ...]:
-    """The processor where each rank begins: of a malleable job there are more than active ones."""
+    """The processor of each rank; a malleable job has more ranks than active ones."""
     if not preflight.malleable(program):
         return placement
     return tuple(placement[rank % len(placement)] for rank in range(program.processes))

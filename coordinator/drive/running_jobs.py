@@ -1,6 +1,6 @@
-"""The jobs of a run as its driver sees them: launched, begun, heard, ended.
+"""The jobs of a run: launching, starting, watching and ending them.
 
-They are the conductor's crew: they carry out its decisions about jobs, and tell it when a job is
+``RunningJobs`` is the conductor's crew: it carries out decisions about jobs, and reports when a job is
 ready, ends, or is lost.
 """
 
@@ -28,18 +28,18 @@ from coordinator.wire import protocol
 from workloads.other import Command
 
 EXIT_S = 1.0
-"""How long a launcher may take to end, and to say why, after one of its ranks has gone."""
+"""How long a launcher may take to end, and to give the reason, after one of its ranks has gone."""
 
 REPORT_S = 20.0
-"""How long the agents may take to report the end of a program after its launcher has ended."""
+"""How long agents may take to report the end of a program after its launcher has ended."""
 
 
 class RunningJobs:
     """Starts, watches and ends jobs.
 
     Attributes:
-        conductor: decides; ``follow`` sets it before anything else is asked for.
-        parts: what is known of each job.
+        conductor: makes the decisions; ``follow`` must set it first.
+        parts: the state of each job.
     """
 
     conductor: Conductor
@@ -52,15 +52,15 @@ class RunningJobs:
         self.parts = {number: Part() for number in self._jobs}
         self._discards = Discards(context.directory, context.warn)
         self._launchers = Launchers(context.warn, wrapped=context.remote)
-        # A job that fails before its start waits for so long: if its node is lost, it starts anew elsewhere.
+        # How long an unstarted job waits to learn whether its node is lost; then it starts on another.
         self._loss_s = SILENCE * context.workload.lease_s + 1.0
 
     def follow(self, conductor: Conductor) -> None:
-        """Carry out what this conductor decides."""
+        """Carry out this conductor's decisions."""
         self.conductor = conductor
         conductor.crew = self
 
-    # What the conductor asks for.
+    # The conductor's orders.
 
     def launch(self, job: int, placement: tuple[int, ...]) -> None:
         """Start a job's ranks, which report to the agents of their nodes and wait."""
@@ -84,22 +84,22 @@ class RunningJobs:
             context.note(events.Launched(job, mpiexec.pid))
             self.watch(job, mpiexec)
         except OSError as error:
-            # It fails as soon as the conductor is done.
-            part.failure, part.give_up_ns = f"its launcher cannot be started: {error}", time.monotonic_ns()
+            # The job fails after the conductor's current step.
+            part.failure, part.give_up_ns = f"its launcher cannot start: {error}", time.monotonic_ns()
 
     def watch(self, job: int, mpiexec: Started) -> None:
-        """Wait for the end of a job's launcher, started by us or by a driver before us."""
+        """Watch for the end of a job's launcher, which we or a driver before us started."""
         self.parts[job].mpiexec = mpiexec
         handle = launch.handle(mpiexec)
         self._loop.watch(handle, lambda: self._on_exit(job, mpiexec, handle))
 
     def publish(self, plan: Plan, from_ns: int) -> None:
-        """Have the agents carry out a plan."""
+        """Send a plan to the agents."""
         assert self._context.origin_ns is not None
         self._nodes.publish(plan, from_ns, self._context.origin_ns)
 
     def begin(self, job: int, at_ns: int, placement: tuple[int, ...]) -> None:
-        """Have the agents tell a job's ranks to begin."""
+        """Let a job's ranks begin."""
         assert self._context.origin_ns is not None
         part, program = self.parts[job], self._jobs[job].program
         if self._refused(part, placement):
@@ -113,21 +113,21 @@ class RunningJobs:
             self._context.progress(f"job {job} starts")
 
     def resize(self, job: int, placement: tuple[int, ...]) -> None:
-        """Have a malleable job go on on other processors."""
+        """Let a malleable job continue on other processors."""
         self._nodes.resize(job, placement)
-        self._context.progress(f"job {job} goes on with {len(placement)} processes")
+        self._context.progress(f"job {job} continues with {len(placement)} processes")
 
     def _refused(self, part: Part, placement: tuple[int, ...]) -> bool:
-        """Whether a job cannot be where the policy places it; it fails as soon as the conductor is done."""
+        """Whether the policy places a job on lost processors; it fails after the conductor's current step."""
         if self._nodes.alive(placement):
             return False
-        part.failure, part.give_up_ns = "it is placed on processors that are lost", time.monotonic_ns()
+        part.failure, part.give_up_ns = "the policy placed it on lost processors", time.monotonic_ns()
         return True
 
-    # What time brings.
+    # Time.
 
     def dues_ns(self) -> Iterator[int]:
-        """When ``check`` or ``advance`` must be called, in CLOCK_MONOTONIC."""
+        """The times at which ``check`` or ``advance`` must be called, in CLOCK_MONOTONIC."""
         yield from (part.give_up_ns for part in self.parts.values() if part.give_up_ns is not None)
         yield from self._discards.dues_ns()
         due_ns = self.conductor.due_ns()
@@ -135,7 +135,7 @@ class RunningJobs:
             yield self._context.origin_ns + due_ns
 
     def check(self, now_ns: int) -> None:
-        """Go on ending processes, look at the launchers, and fail the jobs that have been given up."""
+        """Continue to end processes, check the launchers, and fail jobs whose patience has ended."""
         self._discards.go_on(now_ns)
         for job in self._launchers.look(now_ns, {job: part.mpiexec for job, part in self.parts.items()}):
             self._bereft(job)
@@ -144,26 +144,29 @@ class RunningJobs:
                 self._fail(job, part.failure)
 
     def _bereft(self, job: int) -> None:
-        """A launcher waits for nobody; of ranks that have come the end is known. srun needs no child."""
+        """Give up a job whose launcher waits for ranks that were killed before they came.
+
+        The agents report the end of ranks that have come. srun has no children.
+        """
         part, known = self.parts[job], self._context.means
         missing = len(part.ready) < part.processes and part.give_up_ns is None
         if missing and known.own.get(job, known.launcher).kind != SRUN and not self.conductor.is_over(job):
-            self._give_up(job, "its launcher waits for processes that have gone", 0.0)
+            self._give_up(job, "its launcher waits for processes that have ended", 0.0)
 
     def advance(self) -> None:
-        """Have the conductor decide what is due in a run that has begun."""
+        """Let the conductor make the decisions that are due, once the run has begun."""
         due_ns, now_ns = self.conductor.due_ns(), self._context.now_ns()
         if self._context.origin_ns is not None and due_ns is not None and due_ns <= now_ns:
             self._happened(events.Advanced(now_ns))
 
     def launched(self) -> bool:
-        """Whether some launcher has not ended."""
+        """Whether a launcher still runs."""
         return any(part.mpiexec and part.mpiexec.poll() is None for part in self.parts.values())
 
-    # What agents and launchers say.
+    # Reports of agents and launchers.
 
     def hear(self, node: int, message: protocol.Present | protocol.Finished | protocol.Gone) -> None:
-        """Take note of what an agent says of a rank, unless it cannot have that rank."""
+        """Handle an agent's report about a rank; reports about ranks on other nodes are ignored."""
         job, rank = message.job, message.rank
         part = self.parts.get(job)
         if part is None or rank not in part.ranks_on(node, self._nodes.node_of):
@@ -177,7 +180,7 @@ class RunningJobs:
                 self._on_record(job, part, rank, message.record)
             case protocol.Gone() if rank in part.ready:
                 if not self.conductor.is_over(job) and part.give_up_ns is None:
-                    # Its launcher knows more, and says it when it ends.
+                    # Its launcher knows the reason, and gives it when it ends.
                     self._give_up(job, f"rank {rank} has gone", EXIT_S)
 
     def _on_record(self, job: int, part: Part, rank: int, record: Mapping[str, Any]) -> None:
@@ -185,19 +188,19 @@ class RunningJobs:
         context, over = self._context, self.conductor.is_over(job)
         if why := unfit(context.workload, self._jobs[job], part, rank, record, context.origin_ns):
             if not over:
-                self._fail(job, f"rank {rank} has handed in what is no record: {why}")
+                self._fail(job, f"rank {rank} reported an invalid record: {why}")
             return
         part.records[rank] = record
         if len(part.records) == part.processes and not over:
-            if part.give_up_ns is not None:  # it was given up too soon
+            if part.give_up_ns is not None:  # the job was given up too soon
                 part.failure, part.give_up_ns = "", None
             self._leave(job, part)
             context.progress(f"job {job} has finished")
 
     def lose(self, processors: tuple[int, ...], why: str) -> None:
-        """The processors of a node are gone, and with them the jobs that have begun there.
+        """Fail the jobs that have begun on a lost node's processors.
 
-        Jobs that have not begun are started anew where the policy places them now.
+        Jobs that have not begun start again where the policy places them now.
         """
         concerned = [job for job, part in self.parts.items() if set(part.placement) & set(processors)]
         open_jobs = [job for job in concerned if not self.conductor.is_over(job)]
@@ -212,7 +215,7 @@ class RunningJobs:
             self._fail(job, why)
 
     def _on_exit(self, job: int, mpiexec: Started, handle: Process) -> None:
-        """A job's launcher has ended: as it should, or before its time."""
+        """Handle the end of a job's launcher, expected or not."""
         self._loop.unwatch(handle)
         handle.close()
         part, directory = self.parts[job], self._context.directory
@@ -223,8 +226,8 @@ class RunningJobs:
         if mpiexec is not part.mpiexec or (self.conductor.is_over(job) and (part.failure or not status)):
             return
         if command and not status and len(part.ready) == part.processes:
-            # The program has ended by itself; the agents' reports may be on their way.
-            self._give_up(job, "its launcher has ended and its ranks have not", REPORT_S)
+            # The program has ended by itself; the agents' reports may be under way.
+            self._give_up(job, "its launcher has ended, but its ranks have not", REPORT_S)
             return
         logs = (directory.log(f"job-{job}-{stream}") for stream in ("err", "out"))
         why = f"{part.failure}\nits launcher {launch.failed(status, *logs)}".lstrip()
@@ -234,14 +237,14 @@ class RunningJobs:
             self._fail(job, why)
 
     def _give_up(self, job: int, why: str, patience_s: float) -> None:
-        """Fail a job after a while, or when more is known. One that has not begun may have lost its node."""
+        """Fail a job after ``patience_s``, or when the cause is known; an unstarted one may lack its node."""
         part = self.parts[job]
         if self._context.remote and not part.begun:
             patience_s = max(patience_s, self._loss_s)
         part.failure, part.give_up_ns = why, time.monotonic_ns() + round(patience_s * 1e9)
 
     def _fail(self, job: int, why: str) -> None:
-        """End a job and all its processes; the other jobs go on."""
+        """End a job and all its processes; the other jobs continue."""
         part = self.parts[job]
         part.failure, part.give_up_ns = part.failure or why, None
         self.discard(job)
@@ -252,7 +255,7 @@ class RunningJobs:
         self._happened(events.Left(job, self._context.now_ns(), part.failure, part.records))
 
     def _happened(self, event: events.Event) -> None:
-        """Have the conductor decide what follows from an event."""
+        """Log an event, and let the conductor decide about it."""
         self._context.note(event)
         events.tell(self.conductor, event)
 
@@ -262,5 +265,5 @@ class RunningJobs:
         self._discards.begin(job, time.monotonic_ns())
 
     def reap(self, timeout_s: float) -> None:
-        """Wait for launchers that have been ended."""
+        """Wait at most so long for launchers that have been told to end."""
         launch.reap((part.mpiexec for part in self.parts.values()), timeout_s)

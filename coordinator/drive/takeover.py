@@ -1,8 +1,8 @@
-"""A driver in the place of one that was killed: it takes the running jobs over.
+"""The takeover of a run whose driver was killed.
 
-The agents go on without a driver for the length of their lease. Within it another one takes the
-run's lock, decides again what was decided, from the events that the first has written down,
-listens where it has listened, with its keys, and goes on as if it had been silent for a moment.
+The agents continue without a driver for the length of their lease. Within it, another driver takes the
+run's lock, repeats all decisions from the events that the first driver has written down,
+binds the same endpoints with the same keys, and continues.
 On a single host there is nothing to take over: the agent is the driver's child, and ends with it.
 """
 
@@ -30,22 +30,22 @@ from coordinator.wire import protocol
 from coordinator.workload import Result, Workload
 
 
-class NotAbandoned(Exception):  # noqa: N818 - says what there is instead
-    """A run has a driver: there is nothing to take over."""
+class NotAbandoned(Exception):  # noqa: N818 - a state, not a mistake
+    """The driver of a run is alive: there is nothing to take over."""
 
 
-class Over(Exception):  # noqa: N818 - says what has become of it
+class Over(Exception):  # noqa: N818 - a state, not a mistake
     """A run is over, or has been released: there is nothing left to take over."""
 
 
 def runs(refused: Callable[[str], None] = lambda why: None) -> Iterator[tuple[Path, Workload]]:
-    """The directory and the workload of every run of this user here that could be taken over.
+    """The directory and the workload of every run of this user on this host that may be taken over.
 
-    Only ``resume_workload`` can tell whether its driver has ended. A directory that cannot be a
-    run of ours is not read; ``refused`` hears why.
+    Only ``resume_workload`` can tell whether its driver has ended. A directory that others could
+    have made or changed is not read; ``refused`` is called with the reason.
 
     Raises:
-        InputError: if the directory of all runs is not ours alone.
+        InputError: if others can change the directory of all runs.
     """
     if not os.path.lexists(home()):
         return
@@ -55,7 +55,7 @@ def runs(refused: Callable[[str], None] = lambda why: None) -> Iterator[tuple[Pa
         try:
             directory.check()
             workload = reader.beginning(directory.history).workload
-        except FileNotFoundError:  # it is on a single host, has not begun, or has just been released
+        except FileNotFoundError:  # on a single host, not begun, or just released
             continue
         except OSError as error:
             refused(f"not taken over: {error}")
@@ -64,15 +64,15 @@ def runs(refused: Callable[[str], None] = lambda why: None) -> Iterator[tuple[Pa
 
 
 def resume_workload(path: Path, progress: Progress | None = None) -> Result:
-    """Go on in the place of its driver with the run that has the directory ``path``.
+    """Take over the run in the directory ``path``, and return its result.
 
-    That driver has been killed less than a lease ago (``Workload.lease_s``). If the
-    agents' leases end before they hear from us, the run fails. The rest is as for
-    ``coordinator.drive.driver.run_workload``, and all times count from the beginning of the run.
+    Its driver must have been killed less than a lease ago (``Workload.lease_s``). If the
+    agents' leases end before our first message, the run fails. Everything else is as for
+    ``coordinator.drive.driver.run_workload``; all times count from the start of the run.
 
     Raises:
         NotAbandoned: if its driver is alive.
-        Over: if the run is over, or has been released, or just is.
+        Over: if the run is over, or has been released, or is being released.
     """
     directory = RunDirectory(path)
     taken = directory.take()
@@ -81,12 +81,12 @@ def resume_workload(path: Path, progress: Progress | None = None) -> Result:
         begun = reader.beginning(directory.history)
     except FileNotFoundError:
         directory.unlock()
-        raise Over(f"run {directory.run} is over, or its lease is and it has been released") from None
+        raise Over(f"run {directory.run} is over, or was released at the end of its lease") from None
     except OSError as error:
         directory.unlock()
         raise Over(f"run {directory.run} cannot be taken over: {error}") from error
     if not taken:
-        raise NotAbandoned(f"run {directory.run} has a driver, which is alive")
+        raise NotAbandoned(f"run {directory.run} has a driver that is alive")
     with Interrupt() as interrupt:
         context = RunContext(
             directory,
@@ -101,7 +101,7 @@ def resume_workload(path: Path, progress: Progress | None = None) -> Result:
 
 
 class TakeOver:
-    """Goes on with the run of another driver."""
+    """Continues the run of another driver."""
 
     def __init__(self, session: Session, jobs: Sequence[Job], contacts: Contacts) -> None:
         self._session = session
@@ -109,7 +109,7 @@ class TakeOver:
         self.contacts: Contacts | None = contacts
 
     def prepare(self, context: RunContext, jobs: RunningJobs, nodes: Nodes) -> None:
-        """Bring everything to where the other driver left it, without having heard the agents."""
+        """Restore the other driver's state from its log, before any message of the agents."""
         context.progress(f"taking over run {context.directory.run}")
         events, size = reader.events(context.directory.history)
         context.log.go_on(size)
@@ -118,12 +118,12 @@ class TakeOver:
         jobs.follow(replay.conductor)
         nodes.give_up(replay.lost)
         run = context.directory.run
-        launch.Adopted(replay.guardian, run).kill()  # the run has one of ours
+        launch.Adopted(replay.guardian, run).kill()  # ours replaces it
         for job, pid in replay.launchers.items():
             jobs.watch(job, launch.Adopted(pid, run, context.directory.status(job)))
 
     def set_off(self, context: RunContext, jobs: RunningJobs, nodes: Nodes) -> bool:
-        """Exchange with the agents, once all are heard, what may have been lost with the other driver."""
+        """Once all agents are connected, repeat messages that may have been lost with the other driver."""
         if not nodes.joined:
             return False
         nodes.send(protocol.Retell())

@@ -264,7 +264,7 @@ class Agent:
         self._loop.unwatch(self._guardian)
         with suppress(subprocess.TimeoutExpired):
             self._guardian_process.wait(1.0)
-        self._tell(protocol.Trouble("the guardian has gone; the run cannot go on without it", fatal=True))
+        self._tell(protocol.Trouble("the guardian has ended; the run cannot continue without it", fatal=True))
 
     # The ranks.
 

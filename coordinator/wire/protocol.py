@@ -204,7 +204,7 @@ class SwitchReport:
 
 @dataclass(frozen=True)
 class Trouble:
-    """Something is wrong; if ``fatal``, the run cannot go on."""
+    """A fault of a node; if ``fatal``, the run cannot continue."""
 
     text: str
     fatal: bool

@@ -1,7 +1,7 @@
-"""What a driver leaves for another one that takes its run over: how the run began, and what happened.
+"""The log of a run, for a driver that takes over: the beginning of the run, and its events.
 
-Policies are pure, so the same events bring a new conductor to the same decisions. The file lies
-in the run directory, where its user alone can write, from the start of the run to its end. The same
-version on the same host reads it. It holds data only: a line becomes one of the dataclasses in
-``events``, or is refused.
+Policies are pure, so the same events lead a new conductor to the same decisions. The file exists
+from the start of the run to its end, in the run directory, where its user alone can write. Only the same
+version on the same host reads it. It holds data only: a line that does not become one of the dataclasses in
+``events`` is refused.
 """

@@ -1,4 +1,4 @@
-"""The lines of a run's log: its beginning, and the events that its driver decides by."""
+"""The lines of a run's log: its beginning, and the events that lead to decisions."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from coordinator.wire.line_format import LineFormat, by_name
 from coordinator.workload import Switch, Workload
 
 VERSION = 1
-"""Of the file."""
+"""Version of the file's format."""
 
 
 @dataclass(frozen=True)
 class Beginning:
-    """How a run began: the workload, its means, the agents, the start, and when to give up."""
+    """The beginning of a run: workload, means, contacts of the agents, start, and deadline."""
 
     workload: Workload
     means: Means
@@ -38,7 +38,7 @@ class Guarded:
 
 @dataclass(frozen=True)
 class Launched:
-    """A job's launcher has been started."""
+    """A job's launcher has started."""
 
     job: int
     pid: int
@@ -54,7 +54,7 @@ class Ready:
 
 @dataclass(frozen=True)
 class Left:
-    """A job has finished or failed; its ranks have handed in ``records``."""
+    """A job has finished or failed; ``records`` are the records of its ranks."""
 
     job: int
     at_ns: int
@@ -64,7 +64,7 @@ class Left:
 
 @dataclass(frozen=True)
 class Lost:
-    """A node is lost, with its processors and the jobs that had begun there; others are displaced."""
+    """A node is lost, with its processors: jobs that had begun there fail, others are displaced."""
 
     node: int
     processors: tuple[int, ...]
@@ -76,14 +76,14 @@ class Lost:
 
 @dataclass(frozen=True)
 class Advanced:
-    """Time has passed, and something foreseeable was due."""
+    """Time has passed, and the conductor made the decisions that were due."""
 
     at_ns: int
 
 
 @dataclass(frozen=True)
 class Switched:
-    """Agents have reported changes of slot."""
+    """An agent has reported slot switches."""
 
     switches: tuple[Switch, ...]
 
@@ -95,7 +95,7 @@ EVENT = LineFormat(by_name(*typing.get_args(Event)), VERSION)
 
 
 def tell(conductor: Conductor, event: Event) -> None:
-    """Pass an event on to the conductor, if it concerns decisions."""
+    """Apply an event to the conductor; events that affect no decision are ignored."""
     match event:
         case Ready(job, at_ns):
             conductor.ready(job, at_ns)

@@ -1,4 +1,4 @@
-"""Reading the log that another driver has left."""
+"""Reading the log of another driver."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from coordinator.wire.line_format import LineError
 
 
 def beginning(path: Path) -> Beginning:
-    """How a run began.
+    """The beginning of a run.
 
     Raises:
         OSError: if the file cannot be read, for example because the run has not begun or is over, or
-            if somebody else may have written it.
+            if another user may have written it.
     """
     begun: Beginning = _lines(path, 1)[0]
     return begun
 
 
 def events(path: Path) -> tuple[list[Event], int]:
-    """What has happened since the beginning, and the size of the file up to there, in bytes.
+    """The events since the beginning, and the size of the complete lines, in bytes.
 
     Raises:
         OSError: as ``beginning``.
@@ -33,7 +33,7 @@ def events(path: Path) -> tuple[list[Event], int]:
 
 
 def _lines(path: Path, most: int | None = None) -> list[Any]:
-    """The first ``most`` whole lines of the file, and their size; at least the beginning."""
+    """The first ``most`` complete lines of the file, at least the beginning, and then their size."""
     whole = [line for line in _read(path).splitlines(keepends=True) if line.endswith(b"\n")][:most]
     try:
         first, *others = whole or [b""]

@@ -1,4 +1,4 @@
-"""From the events of a log to the state in which its driver left the run."""
+"""From the events of a log to the last state of its driver."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from coordinator.workload import Switch
 
 
 class Replay:
-    """A run as its driver left it, without touching any process.
+    """The last state of a driver; a replay touches no process.
 
     Attributes:
-        conductor: has made that driver's decisions; it needs another crew.
-        parts: what is known of each job, but not its launcher.
-        guardian: pid of that driver's.
-        launchers: pids of the launchers of the jobs that are launched, by job.
-        lost: why nodes are lost, by their number.
-        switches: reported so far.
+        conductor: after that driver's decisions; it needs another crew.
+        parts: the state of each job, without its launcher.
+        guardian: pid of that driver's guardian.
+        launchers: pids of the launchers of launched jobs, by job.
+        lost: reasons for the loss of nodes, by node.
+        switches: slot switches reported so far.
     """
 
     def __init__(
@@ -69,16 +69,16 @@ class Replay:
     # As the conductor's crew.
 
     def launch(self, job: int, placement: tuple[int, ...]) -> None:
-        """The other driver launched it, or was about to."""
+        """Note the placement: the other driver launched the job, or was about to."""
         self._forget(job)
         self.parts[job].placement = placement
 
     def publish(self, plan: Plan, from_ns: int) -> None:
-        """The agents know the plan, or will hear it again."""
+        """Nothing: the agents know the plan, or will get it again."""
 
     def begin(self, job: int, at_ns: int, placement: tuple[int, ...]) -> None:
-        """It has begun."""
+        """Note that the job has begun."""
         self.parts[job].placement, self.parts[job].begun = placement, True
 
     def resize(self, job: int, placement: tuple[int, ...]) -> None:
-        """There are no malleable jobs on several nodes."""
+        """Nothing: there are no malleable jobs on several nodes."""

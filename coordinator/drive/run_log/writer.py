@@ -11,7 +11,7 @@ from coordinator.drive.run_log.events import BEGINNING, EVENT, Beginning, Event
 
 
 class Writer:
-    """The log as its driver writes it. It never fails: a log for which there is no room is removed."""
+    """Writes the log of a run. It never fails: without room, it removes the log."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -19,7 +19,7 @@ class Writer:
         self._file: FileIO | None = None
 
     def begin(self, beginning: Beginning) -> None:
-        """From now on another driver can follow."""
+        """Begin the log; from now on another driver can take over."""
         coming = self._path.with_suffix(".new")
         with suppress(OSError):
             self._file = FileIO(coming, "w", opener=_private)
@@ -28,14 +28,14 @@ class Writer:
         self._early = []
 
     def go_on(self, size: int) -> None:
-        """Continue another driver's log; a last line that it could not write whole is cut off."""
+        """Continue another driver's log after ``size`` bytes, and cut off an incomplete last line."""
         with suppress(OSError):
             os.truncate(self._path, size)
             self._file = FileIO(self._path, "a")
             self._write(*map(EVENT.encode, self._early))
 
     def add(self, event: Event) -> None:
-        """Note an event before anything is done about it."""
+        """Write an event, before the driver handles it."""
         if self._file is None:
             self._early.append(event)
             return
@@ -51,10 +51,10 @@ class Writer:
             raise OSError("no room for all of it")
 
     def end(self) -> None:
-        """From now on nobody can follow."""
+        """Remove the log; from now on no driver can take over."""
         with suppress(OSError):
             self._path.unlink(missing_ok=True)
 
 
 def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)  # there are keys in it
+    return os.open(path, flags, 0o600)  # it holds keys
