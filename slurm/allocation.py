@@ -35,7 +35,7 @@ def nodes(
     except (KeyError, ValueError) as error:
         raise SlurmError(f"the variables of the allocation cannot be read: {error}") from error
     if len(counts) != len(hosts):
-        raise SlurmError(f"the allocation names {len(hosts)} nodes and processors of {len(counts)}")
+        raise SlurmError(f"the allocation lists {len(hosts)} nodes, but processors of {len(counts)}")
     return list(zip(hosts, counts, strict=True))
 
 

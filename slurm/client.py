@@ -25,7 +25,7 @@ def submit(script: Path, *, after: str | None = None) -> str:
     said = ask("sbatch", "--parsable", *dependency, str(script))
     found = re.fullmatch(r"(\d+)(;.*)?", said.strip())
     if found is None:
-        raise SlurmError(f"sbatch gave no job id but {said.strip()!r}")
+        raise SlurmError(f"sbatch printed no job id, but {said.strip()!r}")
     return found[1]
 
 

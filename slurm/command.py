@@ -13,7 +13,7 @@ KEPT = ("SLURM_CONF", "SLURM_JWT")
 
 
 class SlurmError(Exception):
-    """One of Slurm's commands failed; the message says which, with its words."""
+    """A command of Slurm failed; the message names it and quotes its error."""
 
 
 def cleaned(environment: Mapping[str, str]) -> dict[str, str]:

@@ -75,7 +75,8 @@ def test_the_launcher_beside_python_comes_before_path(
     monkeypatch.setattr(sys, "executable", str(beside / "python"))
     monkeypatch.setenv("PATH", str(path), prepend=":")
     assert find_launcher() == Launcher("mpich", str(beside / "mpiexec"), "9.9")
-    assert find_launcher("openmpi") == Launcher("openmpi", str(path / "mpiexec"), "8.8")
+    (beside / "mpiexec").unlink()
+    assert find_launcher() == Launcher("openmpi", str(path / "mpiexec"), "8.8")
 
 
 def test_without_a_launcher_the_message_says_how_to_get_one(
@@ -85,8 +86,6 @@ def test_without_a_launcher_the_message_says_how_to_get_one(
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(InputError, match=r"pip install 'lockstep-scheduling\[mpich\]'"):
         find_launcher()
-    with pytest.raises(InputError, match="must be one of mpich, openmpi"):
-        find_launcher("lam")
 
 
 @pytest.mark.slow

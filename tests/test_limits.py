@@ -214,7 +214,7 @@ NINES = "9" * 5000
 
 DOORS = [
     ("run x.toml --hosts a:" + NINES, 2, "of at least 1 and at most 4096"),
-    ("run x.toml --set jobs.\u00b2=1", 2, "say which"),
+    ("run x.toml --set jobs.\u00b2=1", 2, "name an entry"),
     ("run x.toml --seed 99999999999999999999", 2, "at most 9223372036854775807"),
     ("run x.toml --seed " + NINES, 2, "invalid int value"),
     ("run x.toml --part 1/" + NINES, 2, "must be K/N"),

@@ -84,8 +84,8 @@ WRONG = [
     ('command = ["{launcher}", "-n", "{processes}", "a"]', "jobs[0].command", "a number"),
     ('command = ["{launcher}", "-n", "0", "a"]', "jobs[0].processes", "at least 1"),
     ('command = ["{launcher}", "-n", "9", "a"]', "jobs[0].command", "processors is 8"),
-    ('command = ["{launcher}", "-n", "4", "a"]\nprocesses = 2', "jobs[0].processes", "asks for 4"),
-    ('command = ["{launcher}", "-n", "4", "a"]\nkind = "sequential"', "jobs[0].kind", "one thing"),
+    ('command = ["{launcher}", "-n", "4", "a"]\nprocesses = 2', "jobs[0].processes", "starts 4 processes"),
+    ('command = ["{launcher}", "-n", "4", "a"]\nkind = "sequential"', "jobs[0].kind", "either a program"),
     (f"{PROGRAM}processes = 4", "jobs[0].processes", "not a key"),
     ('kind = "sequentail"', "jobs[0].kind", "sequential"),
     ('kind = "sequential"', "jobs[0].work_s", "needs it"),
@@ -183,7 +183,7 @@ def test_what_the_simulator_does_not_know_is_not_comparable_with_the_reason(tmp_
 @pytest.mark.slow
 def test_simulate_refuses_a_command(tmp_path, capsys):
     assert cli.main(["simulate", written(tmp_path, MIX)]) == 2
-    assert "bulk-synchronous programs of a fixed number are simulated" in capsys.readouterr().err
+    assert "cannot be simulated: it is a command" in capsys.readouterr().err
 
 
 def test_a_store_of_schema_2_keeps_its_ranks(tmp_path):

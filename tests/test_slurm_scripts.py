@@ -278,7 +278,7 @@ def test_nodes_and_processors_of_an_allocation() -> None:
 
     assert nodes(variables, expand) == [("n1", 2), ("n2", 2), ("n3", 4)]
     assert nodes(variables | {"SLURM_NTASKS_PER_NODE": "1"}, expand) == [("n1", 1), ("n2", 1), ("n3", 1)]
-    with pytest.raises(SlurmError, match="1 nodes and processors of 3"):
+    with pytest.raises(SlurmError, match="1 nodes, but processors of 3"):
         nodes(variables | {"SLURM_JOB_NODELIST": "n1"}, expand)
     with pytest.raises(SlurmError, match="cannot be read"):
         nodes(variables | {"SLURM_JOB_CPUS_PER_NODE": "2x2"}, expand)

@@ -265,7 +265,7 @@ def test_the_run_at_which_the_disk_fills_up_is_kept_and_taken_in(records, tmp_pa
             with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
                 while True:
                     file.write(bytes(4096))
-            with pytest.raises(StoreError, match=r"full; the finished run is kept in .*--resume"):
+            with pytest.raises(StoreError, match=r"full; .* holds the finished run.*--resume"):
                 for record in records * 9:
                     opened.add_run(record)
                     added += 1

@@ -15,7 +15,7 @@ from fake_runs import TOOLS, ImitatedSimulator, Quiet
 
 from harness import cli
 from harness.commands import run as run_command
-from harness.measure.slurm_wait import LATE_S, SILENCE_S, last_line, wait
+from harness.measure.slurm_wait import LATE_S, SILENCE_S, wait
 from harness.predict import missing
 from harness.spec import experiment, submission
 from harness.store import database
@@ -119,7 +119,7 @@ def test_the_command_line_comes_before_the_file(lockstep: Lockstep) -> None:
 
 
 def test_processors_are_shared_out_or_asked_for(lockstep: Lockstep) -> None:
-    assert "cannot share out 2 processors evenly" in lockstep("submit", "x.toml", "--nodes=3", "--dry-run")[2]
+    assert "cannot divide 2 processors evenly" in lockstep("submit", "x.toml", "--nodes=3", "--dry-run")[2]
     status, _, err = lockstep("submit", "x.toml", "--set", "processors=0", "--dry-run")
     assert status == 2 and "give --ntasks-per-node" in err
     gang = ("--set", "schedulers.0.policy=gang")
@@ -279,18 +279,19 @@ def test_evidence_may_come_late_and_its_lack_is_believed_in_the_end(tmp_path: Pa
     assert cluster.now_s >= LATE_S
 
 
+def test_progress_shows_the_last_line_of_a_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    labels: list[str] = []
+    monkeypatch.setattr(Quiet, "progress", lambda self, progress: labels.append(progress.label))
+    (tmp_path / "7.log").write_text("a\n" * 9000 + "last \n\n")
+    Cluster(PENDING, RUNNING, COMPLETED).wait(tmp_path)
+    assert any(label.endswith(": last") for label in labels), labels
+
+
 def test_a_silent_controller_is_borne_for_a_while(tmp_path: Path) -> None:
     cluster = Cluster(RUNNING, *[SlurmError("no answer")] * 1000)
     with pytest.raises(SlurmError, match="no answer"):
         cluster.wait(tmp_path)
     assert cluster.now_s > SILENCE_S
-
-
-def test_the_last_line_of_a_log(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    assert last_line(log) == ""
-    log.write_text("a\n" * 9000 + "last \n\n")
-    assert last_line(log) == "last"
 
 
 def test_spreading_keeps_what_was_asked_for() -> None:

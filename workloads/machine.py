@@ -42,7 +42,7 @@ def _check_quantum(quantum_ms: Any, local: Any) -> None:
         rule = f"is not a multiple of the clock tick of {tick_ms:g} ms"
         raise InputError("quantum_ms", quantum_ms, rule, "give 10, 20, 30, ...")
     if local != "round-robin":
-        rule = f"is the quantum of round-robin, and local is {local!r}"
+        rule = f"belongs to round-robin, but local is {local!r}"
         raise InputError("quantum_ms", quantum_ms, rule, 'write local = "round-robin"')
 
 

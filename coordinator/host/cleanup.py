@@ -137,13 +137,13 @@ def clean(everything: bool = False) -> list[str]:
     return did
 
 
-def remove_files(since_s: float, spare: Collection[int] = (), patience_s: float = PATIENCE_S) -> list[Path]:
+def remove_files(since_s: float, spare: Collection[int] = ()) -> list[Path]:
     """Remove files that MPI has made for this user since then, unless a process maps them or has them open.
 
-    Pids in ``spare`` do not count: launchers that serve only this run. The wait of up to
-    ``patience_s`` is for dying processes, which hold files a moment longer than they show their mark.
+    Pids in ``spare`` do not count: launchers that serve only this run. It waits up to
+    PATIENCE_S for dying processes, which hold files a moment longer than they show their mark.
     """
-    deadline = time.monotonic() + patience_s
+    deadline = time.monotonic() + PATIENCE_S
     removed: list[Path] = []
     while candidates := _files(SHARED_MEMORY, SEGMENT, since_s) | _files(TEMPORARY, TOPOLOGY, since_s):
         used = _used(spare)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from coordinator.host.environment import PYTHON, passed_on
 from coordinator.host.launch import LaunchError, run_session
-from workloads.validation import InputError, one_of
+from workloads.validation import InputError
 
 KINDS = {"mpich": ("HYDRA",), "openmpi": ("Open MPI", "OpenRTE")}
 """Kinds of launchers, and words in the first lines of their ``--version``, in every version."""
@@ -116,32 +116,27 @@ class Launcher:
         return passed_on(needed | dict(extra), source)
 
 
-def find_launcher(name: str | None = None, hosts: Sequence[str] = ()) -> Launcher:
+def find_launcher(hosts: Sequence[str] = ()) -> Launcher:
     """The launcher to use: the one beside our Python before those on PATH.
 
     On several hosts of a Slurm allocation, it is the first of srun and these that starts ranks
     there in a trial.
 
     Args:
-        name: kind of launcher; None for any.
         hosts: hosts of the ranks; empty for this host alone.
 
     Raises:
-        InputError: if there is no such launcher.
+        InputError: if there is no launcher.
     """
-    if name is not None:
-        one_of("launcher", name, KINDS)
-    elif hosts and "SLURM_JOB_ID" in os.environ:
+    if hosts and "SLURM_JOB_ID" in os.environ:
         return _tried(tuple(dict.fromkeys(hosts))[:2])
     seen = []
     for path in _candidates():
-        found = _identify(path)
-        if found is not None and name in (None, found.kind):
+        if found := _identify(path):
             return found
         seen.append(path)
-    wanted = name or " or ".join(KINDS)
     where = f"{', '.join(seen)} is none" if seen else "there is none beside Python or on PATH"
-    raise InputError("launcher", name, f"Lockstep needs an mpiexec of {wanted}; {where}", REMEDY)
+    raise InputError("launcher", None, f"Lockstep needs an mpiexec of {' or '.join(KINDS)}; {where}", REMEDY)
 
 
 @functools.cache

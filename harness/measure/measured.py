@@ -75,7 +75,7 @@ class Measured:
         """Slurm's controller schedules the jobs that are submitted to it, and no others."""
         if not self.by_slurm:
             return left_to_slurm(task)
-        rule = "is a policy of ours, and Slurm is to schedule"
+        rule = "is a policy of Lockstep, but Slurm schedules these jobs"
         return None if left_to_slurm(task) else InputError("policy", task.scheduler.name, rule, "remove it")
 
     def guess_s(self, task: Task) -> float:

@@ -45,7 +45,7 @@ def run(tasks: Sequence[Task], back_end: BackEnd, store: Store, watcher: Watcher
             successes += 1
         if failures >= HOPELESS and not successes:
             watcher.warn(
-                f"gave up after {failures} failures in a row; {len(tasks) - number - 1} runs not tried"
+                f"stopped after {failures} failures in a row; skipped {len(tasks) - number - 1} runs"
             )
             return
     watcher.progress(pace.progress(len(tasks), "done"))

@@ -93,9 +93,11 @@ class Site:
         alone = len(self.processors) < 2 or self.nodes
         processors = usable_processors() if alone else self.processors
         if len(processors) < 2:
-            watcher.warn("not calibrated: that takes two processors; waiting rules go by nominal constants")
+            watcher.warn(
+                "not calibrated: a calibration needs two processors; waiting rules use nominal constants"
+            )
             return []
-        watcher.note("calibrating: messages, context switches, detours, changes of slot")
+        watcher.note("calibrating: messages, context switches, detours, slot switches")
         found = [
             Calibration(
                 session=self.session,

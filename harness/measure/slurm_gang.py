@@ -63,7 +63,7 @@ def check(wanted: Experiment, how: Submission) -> None:
             raise InputError(f"job {job.number}", job.program.processes, rule, remedy)
     name = how.gang_partition
     if name is None:
-        rule = "slurm-gang needs a partition to submit its jobs to"
+        rule = "slurm-gang needs a partition for its jobs"
         remedy = "name one with OverSubscribe=FORCE, on a cluster with PreemptMode=GANG"
         raise InputError("slurm.gang_partition", None, rule, remedy)
     try:
@@ -114,7 +114,7 @@ def measure(
         alone = [record for record in records if record.kind == DEDICATED and not record.failure]
         if not alone:
             rule = "holds no dedicated runs to compare with"
-            raise InputError("--results", str(results), rule, "see the log of the job that was to make them")
+            raise InputError("--results", str(results), rule, "read the log of the job that makes them")
         made_on = alone[-1]
         nodes = hosts.parse(made_on.conditions.get("nodes", []))
         names = [node.host for node in nodes] or [str(made_on.conditions["host"])]
@@ -262,5 +262,5 @@ def _record(path: Path) -> dict[str, Any]:
         record = None
     why = flaw(record, OURS) if isinstance(record, dict) else "it is no JSON object"
     if why:
-        raise ValueError(f"what a rank has left in {path.name} is no record: {why}")
+        raise ValueError(f"{path.name} is no valid rank record: {why}")
     return dict(record)

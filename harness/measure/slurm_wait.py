@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from coordinator.host.launch import tail
 from harness.measure.session import Progress, Watcher
 from slurm.client import states
 from slurm.command import SlurmError
@@ -75,17 +76,7 @@ def _label(found: dict[str, tuple[JobState, Ending | None]], folder: Path) -> st
     """The first job that is not over, in words."""
     for job, (state, ending) in found.items():
         if not state.over:
-            said = last_line(folder / f"{job}.log") if state is JobState.RUNNING else ""
+            log = tail(folder / f"{job}.log").split("\n") if state is JobState.RUNNING else []
+            said = next((line.strip() for line in reversed(log) if line.strip()), "")
             return f"job {job} {explain(state, ending)}{': ' if said else ''}{said}"
     return "over"
-
-
-def last_line(path: Path, most_bytes: int = 4096) -> str:
-    """The last line of a file that is not empty; nothing if there is none."""
-    try:
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - most_bytes))
-            lines = file.read().decode(errors="replace").split("\n")
-    except OSError:
-        return ""
-    return next((line.strip() for line in reversed(lines) if line.strip()), "")

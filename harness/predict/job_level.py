@@ -69,7 +69,7 @@ def _stretched(trace: swf.Trace, load: float | None) -> swf.Trace:
     if load is None:
         return trace
     if not trace.processors:
-        raise InputError("load", load, "the trace does not say how many processors it had", "leave load out")
+        raise InputError("load", load, "the trace does not give its number of processors", "leave load out")
     jobs = trace.jobs
     span_s = (jobs.submit_ns[-1] - jobs.submit_ns[0]) / 1e9
     factor = float(jobs.work_s.sum()) / (trace.processors * span_s) / load

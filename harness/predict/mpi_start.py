@@ -16,7 +16,7 @@ START = "mpiexec -n N lockstep simulate EXPERIMENT --mpi"
 
 def needs_workers(size: int) -> InputError:
     """What is wrong with a job of so many ranks, one of which hands out the work."""
-    return InputError("--mpi", size, "needs ranks that wait for work", f"start it as {START}")
+    return InputError("--mpi", size, "needs ranks of mpiexec that wait for work", f"start it as {START}")
 
 
 def join() -> None:

@@ -25,5 +25,5 @@ def simulated_job(job: ParallelJob) -> SimulatedJob:
             return SimulatedJob(job.number, alone, job.arrival_s, think_us=think_ms * 1e3)
         case Program(malleable=False) as program:
             return SimulatedJob(job.number, program, job.arrival_s, moldable=True)
-    rule = "only jobs of one process and bulk-synchronous programs of a fixed number are simulated"
+    rule = "cannot be simulated: it is a command, or changes its number of processes"
     raise InputError(f"job {job.number}", described(job.program), rule, "measure it: lockstep run")

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from harness.analyse.rows import Row
-from harness.spec.naming import program_name
+from harness.spec.naming import duration_name, program_name
 
 LABELS = 172
 """Room for the schedulers' names, in pixels."""
@@ -44,7 +44,7 @@ def title(row: Row, *, alone: bool) -> str:
 def _setting(key: str, value: Any) -> str:
     name = key.rsplit(".", maxsplit=1)[-1]
     if name == "granularity_us":
-        return f"g = {value / 1000:g} ms" if value >= 1000 else f"g = {value:g} us"
+        return f"g = {duration_name(value)}"
     if name == "imbalance":
         return f"v = {value:g} g"
     return str(value) if isinstance(value, str) else f"{name} {value}"

@@ -197,8 +197,8 @@ def _experiment(data: Mapping[str, Any], file: Path, here: bool) -> Experiment:
             _check_waits(cell, processors)
     runs = data.get("repeats", 5) * len(cells) * len(schedulers)
     if runs > RUNS:
-        rule = f"makes {runs} runs with the sweep and the schedulers, and {RUNS} are the most"
-        raise InputError("repeats", data.get("repeats", 5), rule, "give fewer, or a shorter sweep")
+        rule = f"makes {runs} runs with the sweep and the schedulers; at most {RUNS} are allowed"
+        raise InputError("repeats", data.get("repeats", 5), rule, "reduce the repeats or the sweep")
     return Experiment(
         name=experiment_name(data, file.stem),
         processors=processors,
@@ -241,7 +241,7 @@ def _check_sizes(cell: Cell, processors: int, schedulers: Sequence[Scheduler]) -
     counts = [group.count for group in cell.groups]
     ranks = sum(group.count * group.program.processes for group in cell.groups)
     if sum(counts) > JOBS or ranks > RANKS:
-        rule = f"make {sum(counts)} jobs with {ranks} processes; the most are {JOBS} and {RANKS}"
+        rule = f"make {sum(counts)} jobs with {ranks} processes; at most {JOBS} and {RANKS} are allowed"
         raise InputError("jobs", counts, rule, "give fewer or smaller jobs")
     strict = [scheduler.name for scheduler in schedulers if not scheduler.policy.folds]
     for index, group in enumerate(cell.groups if strict else ()):
@@ -289,7 +289,7 @@ def _check_axis(key: str, values: Any) -> None:
         raise InputError(where, values, f"must be a list of at most {CELLS} values", "give fewer")
     for index, value in enumerate(values):
         if value in values[:index]:
-            raise InputError(f"{where}[{index}]", value, "stands twice in the sweep", "remove one")
+            raise InputError(f"{where}[{index}]", value, "is twice in the sweep", "remove one")
 
 
 def _cell(

@@ -142,8 +142,8 @@ def parse(text: str, file: str) -> Document:
     except InputError as error:
         raise ExperimentError(error.key, error.value, error.rule, error.remedy, file) from None
     except RecursionError:
-        rule = "has too many tables or lists in each other"
-        raise ExperimentError("TOML", "...", rule, "write it flat", file) from None
+        rule = "nests too many tables or lists"
+        raise ExperimentError("TOML", "...", rule, "nest less", file) from None
     except ValueError as error:  # TOMLDecodeError, and what int and datetime say of their values
         found = re.search(r"at line (\d+)", str(error))
         lines = text.splitlines() or [""]

@@ -137,5 +137,5 @@ def _experiment(data: Mapping[str, Any], file_name: str, trace: str | None) -> J
 
 def no_processors(source: str) -> InputError:
     """The error for a machine of unknown size."""
-    rule = f"the {source} does not say how many the machine has"
+    rule = f"the {source} does not give the number of processors of the machine"
     return InputError("processors", 0, rule, "write processors = 128")

@@ -53,8 +53,8 @@ def job_group(job: Any, key: str, swept: Mapping[str, Any]) -> JobGroup:
             f"{key}.program", None, "every [[jobs]] table needs a program, a command or a kind", remedy
         )
     if len(what) > 1:
-        rule = f"a job runs one thing, and {what[0]} is given too"
-        raise InputError(f"{key}.{what[1]}", rest[what[1]], rule, "make two [[jobs]] tables of it")
+        rule = f"a job has either a program, a command or a kind, and {what[0]} is given, too"
+        raise InputError(f"{key}.{what[1]}", rest[what[1]], rule, "write two [[jobs]] tables")
     work = {"program": _program, "command": _command, "kind": _single}[what[0]](rest, key, swept)
     return build(JobGroup, {**shared, "program": work}, key)
 
@@ -85,7 +85,7 @@ def _command(table: Mapping[str, Any], key: str, swept: Mapping[str, Any]) -> Wo
     if not isinstance(words, list) or not all(isinstance(word, str) and word for word in words):
         raise InputError(where, words, "must be a list of words", remedy)
     if any("\0" in word for word in words):
-        raise InputError(where, words, "holds a NUL, which no word of a command can", remedy)
+        raise InputError(where, words, "must not contain a NUL character", remedy)
     if not words or not (words[0] == LAUNCHER or PurePath(words[0]).name.startswith(("mpiexec", "mpirun"))):
         raise InputError(where, words, "must begin with an mpiexec", remedy)
     if "processes" in table:
@@ -93,10 +93,10 @@ def _command(table: Mapping[str, Any], key: str, swept: Mapping[str, Any]) -> Wo
     count = str(table.get("processes", PROCESSES))
     words = [word.replace(PROCESSES, count) for word in words]
     if words[1:2] not in (["-n"], ["-np"]) or len(words) < 4 or not NUMBER.fullmatch(words[2]):
-        rule = "must go on with -n, a number and the program: Lockstep binds and places the processes"
+        rule = "must continue with -n, a number and the program: Lockstep binds and places the processes"
         raise InputError(where, words, rule, remedy)
     if "processes" in table and words[2] != count:
-        rule = f"the command asks for {words[2]}"
+        rule = f"the command starts {words[2]} processes"
         raise InputError(f"{key}.processes", table["processes"], rule, f"write {PROCESSES} in the command")
     optional = {name: table[name] for name in ("dedicated_s", "waits") if name in table}
     launcher = "" if words[0] == LAUNCHER else words[0]

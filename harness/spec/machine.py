@@ -31,7 +31,7 @@ def machine_values(table: Mapping[str, Any], folder: Path) -> dict[str, Any]:
             values["dispatch_table"] = read_table(folder / values["dispatch_table"])
         check_values(values)
         if "dispatch_table" in values and values.get("local", "svr4") != "svr4":
-            rule = f"is the table of svr4, and local is {values['local']!r}"
+            rule = f"belongs to svr4, but local is {values['local']!r}"
             raise InputError("dispatch_table", values["dispatch_table"], rule, 'write local = "svr4"')
     except InputError as error:
         raise error.under("machine") from None

@@ -43,7 +43,7 @@ def program_name(program: Mapping[str, Any]) -> str:
     if "work_s" in program:
         return f"sequential, {program['work_s']:g} s"
     if "burst_ms" in program:
-        return f"interactive, {program['burst_ms']:g} ms after {program['think_ms']:g} ms of thinking"
+        return f"interactive, {program['burst_ms']:g} ms after {program['think_ms']:g} ms of think time"
     g = duration_name(program["granularity_us"])
     p = program["processes"]
     processes = f"{p} process{'es' if p > 1 else ''}"

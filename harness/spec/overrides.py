@@ -113,14 +113,14 @@ def _index(here: Any, steps: tuple[Step, ...], depth: int, value: Any) -> int:
     key, step, table = _written(steps), steps[depth], _written(steps[:depth])
     if not isinstance(here, list):
         what = "a table" if isinstance(here, dict) else "a single value"
-        raise InputError(key, value, f"{table} is {what} and has no part {step!r}", "check the key")
+        raise InputError(key, value, f"{table} is {what} without a key {step!r}", "check the key")
     if not isinstance(step, int):
         everywhere = f", or {step}.KEY for all" if step == "program" else ""
-        remedy = f"say which, as in {table}.0.{step}{everywhere}"
+        remedy = f"name an entry, as in {table}.0.{step}{everywhere}"
         raise InputError(key, value, f"{table} is a list of {len(here)}", remedy)
     if step >= len(here):
         rule = f"{table} has {len(here)} entries, numbered from 0"
-        raise InputError(key, value, rule, "choose an entry that is there, or edit the file")
+        raise InputError(key, value, rule, "choose an existing entry, or edit the file")
     return step
 
 

@@ -87,10 +87,10 @@ class Submission:
         if self.ntasks_per_node is not None:
             return self
         if not processors:
-            rule = "the experiment uses all processors, and Slurm must be told how many"
+            rule = "the experiment uses all processors, but Slurm needs a number"
             raise InputError("ntasks-per-node", None, rule, "give --ntasks-per-node, or processors")
         if processors % self.nodes:
-            rule = f"cannot share out {processors} processors evenly"
+            rule = f"cannot divide {processors} processors evenly"
             raise InputError("nodes", self.nodes, rule, "give --ntasks-per-node")
         return dataclasses.replace(self, ntasks_per_node=processors // self.nodes)
 

@@ -88,8 +88,8 @@ def check_depth(value: Any, key: str) -> None:
         ]
         if not level:
             return
-    rule = f"has more than {DEEPEST} tables or lists in each other"
-    raise InputError(key, "...", rule, "write it flat; no key of an experiment lies deeper than five")
+    rule = f"nests more than {DEEPEST} tables or lists"
+    raise InputError(key, "...", rule, "nest less; no key of an experiment needs more than five levels")
 
 
 def known_keys(table: Mapping[str, Any], known: Sequence[str], prefix: str) -> None:

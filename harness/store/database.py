@@ -135,11 +135,11 @@ class Store:
             path = self._spool.keep(record)
         except (OSError, ValueError) as error:
             raise StoreError(
-                f"{self._refusal(why)}; nor can the run be kept beside it: {error}; what was recorded before "
-                "is safe; make room, or choose another directory with --results, and continue with --resume"
+                f"{self._refusal(why)}; the run cannot be saved beside it either: {error}; earlier records "
+                "are safe; make room, or choose another directory with --results, and continue with --resume"
             ) from None
         self._kept += 1
-        kept = f"the finished run is kept in {path}, and the next invocation takes it in"
+        kept = f"{path} holds the finished run, and the next invocation adds it to the store"
         if primary_code(why) not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             remedy = "make room, or choose another directory with --results, and continue with --resume"
             raise StoreError(f"{self._refusal(why)}; {kept}; {remedy}") from None
@@ -371,7 +371,7 @@ class Store:
             raise
         except sqlite3.DatabaseError as error:
             raise StoreError(
-                f"{self._refusal(error)}; what was recorded before is safe; "
+                f"{self._refusal(error)}; earlier records are safe; "
                 "make room, or choose another directory with --results, and continue with --resume"
             ) from None
 

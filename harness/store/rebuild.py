@@ -30,7 +30,7 @@ def experiment_of(records: Sequence[RunRecord]) -> Experiment:
     ours = [record for record in records if record.kind in (POLICY, SIMULATED)]
     if not ours:
         rule = "it holds dedicated runs only"
-        raise InputError("RESULTS", len(records), rule, "go on with lockstep run --resume")
+        raise InputError("RESULTS", len(records), rule, "continue with lockstep run --resume")
     cells = {record.cell: record for record in ours}
     tables = {json.dumps(record.scheduler, sort_keys=True): record.scheduler for record in ours}
     last = ours[-1]

@@ -219,7 +219,7 @@ def _bring_up_to_date(database: sqlite3.Connection, file: Path) -> None:
         database.executescript(_creation())
         return
     if _number(database, "application_id") != APPLICATION_ID:
-        rule = "must be a store of Lockstep, and is another program's database"
+        rule = "must be a store of Lockstep, but is another program's database"
         raise InputError("--results", str(file), rule, "choose another directory")
     if found > SCHEMA or any(number not in MIGRATIONS for number in range(found, SCHEMA)):
         rule = f"is a store of another schema: found {found}, required {SCHEMA}"

@@ -72,7 +72,7 @@ def damaged(path: Path, why: object) -> StoreError:
     """The error for a store with a content that nobody has written."""
     text = " ".join(str(why).split())[:200]
     remedy = "restore it from a copy, or measure again with another --results"
-    rest = f"what is left of it shows: sqlite3 {path} .recover"
+    rest = f"to see the intact part: sqlite3 {path} .recover"
     return StoreError(f"{path} is damaged: {text}; {remedy}; {rest}")
 
 
