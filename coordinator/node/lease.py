@@ -9,7 +9,7 @@ BEAT_NS = 500_000_000
 """From one sign of life to the next, at most."""
 
 QUIET_NS = 2_000_000
-"""No sign of life is given so shortly before a change of slot, which it would delay, but right after it."""
+"""No sign of life is given so shortly before a slot switch, which it would delay, but right after it."""
 
 
 class Lease:

@@ -111,7 +111,7 @@ class Roster:
     def look_below(self) -> None:
         """Note new children of programs in the journal; later nothing else may lead to them.
 
-        This takes too long for a change of slot.
+        This takes too long for a slot switch.
         """
         seen = {
             (child.pid, peer.job)

@@ -90,9 +90,9 @@ class Constants(HostConstants):
     """The constants of a calibration, with those of mechanisms and working sets.
 
     Attributes:
-        slot_cost_us: time that each processor loses by a change of slot, the largest first, by
+        slot_cost_us: time that each processor loses by a slot switch, the largest first, by
             mechanism.
-        lateness_us: of changes of slot, at LATENESS_SHARES, by mechanism.
+        lateness_us: of slot switches, at LATENESS_SHARES, by mechanism.
         step_ns: time of a step through a working set, by its size in bytes.
     """
 
@@ -155,7 +155,7 @@ def messages(probe: Probe, processors: Sequence[int], working_sets: Iterable[int
 def slots(
     run_workload: calibrate_slots.RunWorkload, processors: Sequence[int], mechanisms: Iterable[str]
 ) -> Iterator[Measurement]:
-    """Measure the costs of a change of slot by each mechanism."""
+    """Measure the costs of a slot switch by each mechanism."""
     for mechanism in mechanisms:
         for quantity, samples in calibrate_slots.measure(run_workload, processors, mechanism).items():
             yield Measurement(f"{quantity} {mechanism}", samples)

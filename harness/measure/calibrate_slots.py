@@ -1,4 +1,4 @@
-"""Costs of a change of slot, measured with jobs that only compute, so that none waits for another."""
+"""Costs of a slot switch, measured with jobs that only compute, so that none waits for another."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def measure(
     """Samples in nanoseconds of ``slot_cost_ns``, ``lateness_ns`` and ``skew_ns``; empty if the run fails.
 
     ``slot_cost_ns`` has one sample a processor: its time from the first start to the last
-    finish that no process has used, by change of slot. Some of it is the agent's, some is
+    finish that no process has used, by slot switch. Some of it is the agent's, some is
     stopping and continuing. ``lateness_ns`` and ``skew_ns`` have one sample a change.
     """
     program = Program(processes=len(processors), granularity_us=COMPUTE_US, imbalance=0, phases=1)

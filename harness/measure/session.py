@@ -84,7 +84,7 @@ class Site:
     ) -> list[Calibration]:
         """Measure the machine constants and store them; empty on a host with one processor.
 
-        ``mechanisms`` are those whose changes of slot are to be measured, too.
+        ``mechanisms`` are those whose slot switches are to be measured, too.
 
         Raises:
             LaunchError: if the probe fails.

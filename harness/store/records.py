@@ -71,7 +71,7 @@ class RunRecord:
         conditions: see ``harness.store.conditions``.
         jobs: one record per job.
         ranks: one record per rank that finished.
-        switches: every change of slot.
+        switches: every slot switch.
         id: its number in the store that it was read from.
     """
 

@@ -48,7 +48,7 @@ class SimulatedMachine:
             waits, as a program does that polls; else also while it computes.
         tick_us: the clock tick; by default the local scheduler's own.
         slice_us: the slice of ``eevdf``; by default Linux's for two processors.
-        slot_cost_us: time that the first, the second, ... processor loses by a change of slot;
+        slot_cost_us: time that the first, the second, ... processor loses by a slot switch;
             further processors lose the last value; empty for nothing.
         lateness_us: how late slots end, one value as likely as the other; empty for never.
         detour_gap_us: mean time between detours of a processor (``noise``); 0 for none.
