@@ -71,7 +71,7 @@ class Workload:
     processors: tuple[int, ...]
     blocking: str = "spin"
     spin_switches: float = 2.0
-    imbalance_estimate: str = "longest-wait"
+    imbalance_estimate: str = "arrival-spread"
     switch_us: float = 10.0
     latency_us: float = 2.0
     local: str = "other"

@@ -70,15 +70,6 @@ def test_defaults_are_filled_in(write):
     assert implicit.blocking == "global-adaptive"
 
 
-def test_the_estimate_that_older_records_do_not_name_changes_no_digest(write):
-    plain = load(write(SMALL))
-    named = load(write(SMALL + 'imbalance_estimate = "longest-wait"\n'))
-    other = load(write(SMALL + 'imbalance_estimate = "arrival-spread"\n'))
-    assert plain.schedulers == named.schedulers
-    assert plain.digest == named.digest != other.digest
-    assert other.schedulers[1].table["imbalance_estimate"] == "arrival-spread"
-
-
 def test_only_a_rule_that_estimates_takes_an_estimate(write):
     error = refused(write(SMALL), "schedulers.0.imbalance_estimate=arrival-spread")
     assert error.key == "schedulers[0].imbalance_estimate"
@@ -295,12 +286,15 @@ def test_a_quick_table_is_checked(write):
     assert "[quick] repeats = 0" in str(error)
 
 
-def test_the_digest_of_an_experiment_is_what_it_was_before_schedulers_could_leave_processes_unbound():
-    settings = ["processors=2"]
+def test_the_digest_of_an_experiment_is_what_it_was_before_schedulers_had_keys_more():
+    settings = ["processors=2", "schedulers.4.imbalance_estimate=longest-wait"]
     digest = "6be36b6272947dc4568de2cb94af17cbc2c28cfb89bd85da3407c23793e13fa4"
     assert load("three-jobs", settings=settings).digest == digest
     assert load("three-jobs", settings=[*settings, "schedulers.0.bind=true"]).digest == digest
     assert load("three-jobs", settings=[*settings, "schedulers.0.bind=false"]).digest != digest
+    today = load("three-jobs", settings=settings[:1])
+    assert today.digest != digest
+    assert today.schedulers[4].table["imbalance_estimate"] == "arrival-spread"
 
 
 def test_the_digest_ignores_notation_name_and_repeats_and_nothing_else(write):

@@ -59,7 +59,7 @@ class Waiting(NamedTuple):
     round_trip_ns: int
     fixed_ns: int
     imbalance_ns: int
-    estimate: int = LONGEST_WAIT
+    estimate: int = ARRIVAL_SPREAD
 
 
 def waiting(
@@ -69,7 +69,7 @@ def waiting(
     latency_us: float,
     spin_switches: float = 2,
     imbalance_us: float = 0.0,
-    imbalance_estimate: str = "longest-wait",
+    imbalance_estimate: str = "arrival-spread",
 ) -> Waiting:
     """The rule named ``blocking`` for a machine and a program; times become whole nanoseconds.
 

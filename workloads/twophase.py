@@ -226,7 +226,7 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--blocking", choices=list(RULES), default="global-adaptive")
     parser.add_argument("--spin-switches", type=float, default=2, help="spin of the fixed rule")
     parser.add_argument(
-        "--imbalance-estimate", choices=list(ESTIMATES), default="longest-wait", help="of global-adaptive"
+        "--imbalance-estimate", choices=list(ESTIMATES), default="arrival-spread", help="of global-adaptive"
     )
     parser.add_argument("--switch-us", type=float, default=10.0, help="cost of a context switch")
     parser.add_argument("--latency-us", type=float, default=2.0, help="one-way message latency")

@@ -60,7 +60,7 @@ def main():
 
 
 def oracle(point):
-    return replace(point, blocking="oracle", imbalance_estimate="longest-wait")
+    return replace(point, blocking="oracle", imbalance_estimate="arrival-spread")
 
 
 def row(figure, pattern, estimate, points, results):

@@ -72,7 +72,7 @@ class Point:
     spin_switches: float = 2.0
     local: str = "svr4"
     timers: str = "independent"
-    imbalance_estimate: str = "longest-wait"
+    imbalance_estimate: str = "arrival-spread"
 
     def coscheduled(self) -> Point:
         """The same workload under coscheduling."""

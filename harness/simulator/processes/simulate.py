@@ -45,7 +45,7 @@ def simulate(
     *,
     blocking: str = "spin",
     spin_switches: float = 2.0,
-    imbalance_estimate: str = "longest-wait",
+    imbalance_estimate: str = "arrival-spread",
     seed: int = 0,
     repeat: int = 0,
     stream: int = 0,
