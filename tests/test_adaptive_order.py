@@ -32,7 +32,7 @@ class Ranks:
         self.active, self.clock = 0, [[] for _ in range(size)]
         self.queues = [[] for _ in range(size)]
         monkeypatch.setattr(messaging, "perf_counter_ns", lambda: self.clock[self.active].pop(0))
-        monkeypatch.setattr(messaging.Messenger, "_make_bell", lambda *_: None)
+        monkeypatch.setattr(messaging.Messenger, "_make_bells", lambda *_: None)
         comms = [Comm(self, rank, size) for rank in range(size)]
         self.arrived_ns = [0] * size
         self.messengers = [

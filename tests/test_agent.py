@@ -60,9 +60,9 @@ def test_tables_survive_the_wire(from_ns: int, lengths: tuple[int | None, ...], 
         (b'{"type":["a"],"version":1}', "unknown type"),
         (b'{"type":"leave","version":1,"x":1}', "x"),
         (b'{"type":"start","version":1,"job":1,"at_ns":2}', "cores"),
-        (b'{"type":"start","version":1,"job":true,"at_ns":2,"cores":[]}', "start.job is True"),
-        (b'{"type":"start","version":1,"job":1,"at_ns":2,"cores":[["0",0]]}', "start.cores is '0'"),
-        (b'{"type":"start","version":1,"job":1,"at_ns":2,"cores":3}', "start.cores is 3"),
+        (b'{"type":"start","version":1,"job":true,"at_ns":2,"ranks":[],"cores":[]}', "start.job is True"),
+        (b'{"type":"start","version":1,"job":1,"at_ns":2,"ranks":[],"cores":[["0",0]]}', "cores is '0'"),
+        (b'{"type":"start","version":1,"job":1,"at_ns":2,"ranks":[],"cores":3}', "start.cores is 3"),
     ],
 )
 def test_what_is_not_a_message_is_refused(line: bytes, complaint: str) -> None:

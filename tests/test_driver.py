@@ -13,10 +13,11 @@ from runs import workload
 
 from coordinator import policies
 from coordinator.decide.conductor import Conductor
+from coordinator.decide.seats import seats
 from coordinator.decide.session import Plan, Session
 from coordinator.drive.driver import run_workload
 from coordinator.host.mechanisms import known
-from coordinator.view import Decision, Job, Machine, Reason, Slot, View
+from coordinator.view import Decision, ExecutionTime, Job, Machine, Reason, Slot, View
 from coordinator.workload import ParallelJob, Workload
 from workloads.program import Program
 from workloads.validation import InputError
@@ -124,13 +125,45 @@ class AdmittingLater:
         return Decision(jobs, (Slot((tuple(jobs), ()), self.slot_ms * MS),), cyclic=False)
 
 
-def test_a_job_whose_size_admission_tells_is_launched_then_and_begins_when_ready() -> None:
-    conductor, script = conduct(AdmittingLater(), two_process_jobs(0))
+def test_a_moldable_job_whose_size_admission_tells_waits_with_all_that_it_can_use() -> None:
+    conductor, script = conduct(AdmittingLater(), two_process_jobs(0, 0))
+    assert script.launched == {0: (0, 1), 1: (0, 1)} and not conductor.prepared
+    conductor.ready(0, -1)
+    conductor.ready(1, -1)
+    script.launched.clear()
+    conductor.advance(0)
+    assert script.begun == {0: (0, (0,)), 1: (0, (0,))} and not script.launched
+
+
+def test_a_rigid_job_whose_size_admission_tells_is_launched_then_and_begins_when_ready() -> None:
+    conductor, script = conduct(AdmittingLater(), [Job(0, 2)])
     assert conductor.prepared and not script.launched
     conductor.advance(0)
     assert script.launched == {0: (0,)} and not script.begun
     conductor.ready(0, 3 * MS)
     assert script.begun == {0: (3 * MS, (0,))}
+    assert conductor.admitted_ns == {0: 0}
+
+
+def test_between_nodes_some_of_a_moldable_job_wait_wherever_it_may_be_placed() -> None:
+    """Two nodes of two processors: job 0 takes three of them, job 1 gets the last, on the second node."""
+    jobs = [Job(0, 3), Job(1, 3, MS, moldable=True, estimate=ExecutionTime(1.0, beta_s=0.2))]
+    script = Script()
+    asp = policies.create("asp", {})
+    conductor = Conductor(Session(asp, Machine(4), jobs), jobs, script, 0, [0, 0, 1, 1])
+    conductor.prepare()
+    assert script.launched == {0: (0, 1, 2), 1: (0, 1, 2, 3)}
+    script.launched.clear()
+    for job in range(2):
+        conductor.ready(job, 0)
+    conductor.advance(MS)
+    assert script.begun == {0: (0, (0, 1, 2)), 1: (MS, (3,))} and not script.launched
+
+
+def test_seats_are_the_first_free_ranks_of_each_node() -> None:
+    assert seats((0, 1, 2, 3), (3, 1, 2), (0, 0, 1, 1)) == (2, 0, 3)
+    assert seats((0, 2), (0, 1), (0, 0, 1, 1)) is None
+    assert seats((0, 1, 0), (1, 1), (0, 0)) == (0, 1)
 
 
 def test_the_policy_is_asked_at_the_end_of_a_table_that_is_not_cyclic() -> None:

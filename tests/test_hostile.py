@@ -280,7 +280,7 @@ def begun(directory: RunDirectory, interrupt: Interrupt) -> Driver:
     conductor.prepare()
     made._jobs.conductor = conductor
     for number, part in made._jobs.parts.items():
-        part.placement, part.begun = (0, 1), True
+        part.launched = part.ranks = (0, 1)
         conductor.ready(number, 0)
     conductor.advance(0)
     return made

@@ -113,7 +113,8 @@ class Real:
             self._switcher.adopt(job, rank, (job, rank))  # type: ignore[arg-type]
 
     def publish(self, plan: Plan, from_ns: int) -> None:
-        self._switcher.publish(Table.of(plan, from_ns, 0, range(PROCESSORS)))
+        seats = {job: range(len(place)) for job, place in plan.decision.placements.items()}
+        self._switcher.publish(Table.of(plan, from_ns, 0, range(PROCESSORS), seats))
         self._switcher.switch(from_ns)
 
     def begin(self, job: int, at_ns: int, placement: tuple[int, ...]) -> None:

@@ -49,30 +49,17 @@ def test_the_shortest_estimated_demand_goes_first():
     assert starts[0] < starts[2] < starts[1]
 
 
-def shared(first, second):
-    """Whether one job was running when the other one arrived, and until that one's end."""
-    return first.start_ns < second.arrival_ns and second.finish_ns < first.finish_ns
-
-
 @pytest.mark.slow
 def test_a_malleable_job_shares_its_processors_while_another_is_there():
-    """Job 0 has both processors, one while job 1 runs, and both again; what it had is on record.
-
-    How much later job 1 arrives, and how long job 0 lasts, goes by how long MPI takes to start here.
-    """
-    delay_s = 0.3
-    for _ in range(4):
-        made = workload("dyn-equi", jobs=2, granularity_us=1000, arrival_s=delay_s, timeout_s=180.0)
-        counts = (450 + round(1500 * delay_s), 150)
-        malleable = [
-            replace(job, program=replace(job.program, malleable=True, phases=count))
-            for job, count in zip(made.jobs, counts, strict=True)
-        ]
-        result = run_workload(replace(made, jobs=tuple(malleable)), None)
-        assert result.failure == ""
-        if shared(*result.jobs):
-            break
-        delay_s = 1.5e-9 * max(job.start_ns - job.arrival_ns for job in result.jobs) + delay_s / 2
+    """Job 0 has both processors, one while job 1 runs, and both again; what it had is on record."""
+    made = workload("dyn-equi", jobs=2, granularity_us=1000, arrival_s=0.05, timeout_s=180.0)
+    counts = (500, 60)
+    malleable = [
+        replace(job, program=replace(job.program, malleable=True, phases=count))
+        for job, count in zip(made.jobs, counts, strict=True)
+    ]
+    result = run_workload(replace(made, jobs=tuple(malleable)), None)
+    assert result.failure == ""
     sizes = {
         rank["job"]: [active for _, active in rank["sizes"]] for rank in result.ranks if rank["rank"] == 0
     }
@@ -80,8 +67,8 @@ def test_a_malleable_job_shares_its_processors_while_another_is_there():
     assert [job.processes for job in result.jobs] == [2, 2]
     computing = {job: sum(r["computing_ns"] for r in result.ranks if r["job"] == job) for job in (0, 1)}
     # Whoever does it, the phases are the work of two processes of 1 ms each.
-    assert computing[0] == pytest.approx(2 * counts[0] * 1e6, rel=0.1)
-    assert computing[1] == pytest.approx(2 * 150e6, rel=0.1)
+    for job, count in enumerate(counts):
+        assert 2 * count * 1e6 <= computing[job] < 1.5 * 2 * count * 1e6
 
 
 def test_a_malleable_job_stays_on_one_host():

@@ -125,7 +125,7 @@ def test_the_same_events_bring_a_new_conductor_to_the_same_decisions(
     assert replay.conductor.due_ns() == conductor.due_ns()
     assert again.published == crew.published[len(crew.published) - len(again.published) :]
     whole = Replay(session(), jobs, 5 * MS, [0, 1], seen)
-    places = {job: known.placement for job, known in whole.parts.items() if known.placement}
+    places = {job: known.launched for job, known in whole.parts.items() if known.launched}
     assert places == crew.places
     assert {job for job, known in whole.parts.items() if known.begun} == crew.begun
     repeated = Crew()

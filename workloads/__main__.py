@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from workloads import patterns
-from workloads.blocking import ESTIMATES, RULES, waiting
+from workloads.blocking import ESTIMATES, RULES, Waiting, waiting
 from workloads.messaging import world
 from workloads.program import IMBALANCE_KINDS, READ_KINDS, Program
 from workloads.rank import prepare
@@ -69,14 +69,17 @@ def run(options: argparse.Namespace) -> list[dict[str, Any]]:
         cores = [int(core) for core in options.processors.split(",")]
         os.sched_setaffinity(0, {cores[comm.rank % len(cores)]})
     program = described(options, comm.size)
-    rule = waiting(
-        options.blocking,
-        switch_us=options.switch_us,
-        latency_us=options.latency_us,
-        spin_switches=options.spin_switches,
-        imbalance_estimate=options.imbalance_estimate,
-        imbalance_us=program.imbalance_us,
-    )
+
+    def rule(program: Program) -> Waiting:
+        return waiting(
+            options.blocking,
+            switch_us=options.switch_us,
+            latency_us=options.latency_us,
+            spin_switches=options.spin_switches,
+            imbalance_estimate=options.imbalance_estimate,
+            imbalance_us=program.imbalance_us,
+        )
+
     execution = prepare(comm, program, rule, (options.seed, 0, 0), 0.0)
     record = execution.run()
     execution.close()

@@ -12,7 +12,7 @@ import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from workloads.run_clock import RunClock
 
@@ -25,6 +25,16 @@ AGENT_S = 30.0
 
 ANYWHERE = -1
 """A core: where the rank is."""
+
+
+class StartOrder(NamedTuple):
+    """How a process begins: the core meant for it, and which of the launched ranks take part, in their new order.
+
+    No ``ranks`` means all of them.
+    """
+
+    core: int
+    ranks: tuple[int, ...] = ()
 
 
 class AgentLine:
@@ -45,19 +55,19 @@ class AgentLine:
         """Send a message."""
         self._socket.sendall(json.dumps({"type": kind, **values}).encode() + b"\n")
 
-    def begin(self) -> int | None:
-        """Say that all is ready, sleep until the start, and begin on its cores; returns the one meant for it.
+    def begin(self) -> StartOrder | None:
+        """Say that all is ready, sleep until the start, and begin on its cores; returns how.
 
-        None if the workload is over and this job has not begun.
+        None if the workload is over and this process has not begun.
         """
         self.tell("ready")
         message = self._expect("start", "leave")
         if message["type"] == "leave":
             return None
-        core: int = message["processor"]
+        start = StartOrder(message["processor"], tuple(message["ranks"]))
         os.sched_setaffinity(0, message["cores"])
         time.sleep(max(0.0, (message["at_ns"] - time.monotonic_ns()) / 1e9))
-        return core
+        return start
 
     def wish(self) -> list[int] | None:
         """The cores that a malleable job is to have, if the agent has said so since the last call."""

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from workloads.agent import StartOrder
+
 
 class Alone:
     """In place of ``workloads.agent.AgentLine``, for one rank of a job that another scheduler runs."""
@@ -17,12 +19,12 @@ class Alone:
         self._file = record_file(folder, job, rank)
         self._rank = rank
 
-    def begin(self) -> int:
-        """Begin now, on a core that no other rank of the job has on this node; returns the core."""
+    def begin(self) -> StartOrder:
+        """Begin now, on a core that no other rank of the job has on this node."""
         cores = sorted(os.sched_getaffinity(0))
         core = cores[int(os.environ.get("SLURM_LOCALID", self._rank)) % len(cores)]
         os.sched_setaffinity(0, {core})
-        return core
+        return StartOrder(core)
 
     def wish(self) -> None:
         """There is nobody to have wishes."""

@@ -2,8 +2,8 @@
 
 The job has as many ranks as it can ever use. The first ``k`` of them are active and share each
 phase's work; the rest sleep in the kernel. When the agent wishes another number, the root tells the active
-ranks, which stop after the phase in progress, wakes the parked ones, and all go on with new
-messages, compute times and cores.
+ranks, which stop after the phase in progress, wakes the parked ones, and all go on with other
+peers, compute times and cores.
 
 Source: malleable jobs as in Anastasiadis and Sevcik 1997, section 3.1 (DYN-EQUI).
 """
@@ -18,7 +18,8 @@ from typing import Any
 from workloads.agent import ANYWHERE
 from workloads.blocking import FIXED, Waiting
 from workloads.execute import Execution
-from workloads.messaging import ROOT, Messenger, members
+from workloads.messaging import ROOT, Messenger
+from workloads.moldable import Rule
 from workloads.program import Program
 from workloads.recorder import Recorder
 
@@ -34,13 +35,11 @@ class MalleableExecution:
 
     Args:
         comm: all ranks, parked ones included.
-        program: what to run; its ``processes`` is the most that can be active.
-        rule: the waiting rule of active ranks.
-        recorder: takes the rank's times.
+        program: what to run, as it is on the number of processes that it asks for.
+        rule: gives the waiting rule of active ranks.
         key: (seed, repeat, job) of the compute times.
         step_ns: calibrated step of the working set.
-        wish: asked by the root before the first phase and after each; until it says something, all
-            ranks are active.
+        wish: asked by the root after each phase.
         clock: one that all ranks share.
     """
 
@@ -48,8 +47,7 @@ class MalleableExecution:
         self,
         comm: Any,
         program: Program,
-        rule: Waiting,
-        recorder: Recorder,
+        rule: Rule,
         key: tuple[int, int, int],
         step_ns: float,
         wish: Wish,
@@ -58,28 +56,27 @@ class MalleableExecution:
         self._comm = comm
         self._program = program
         self._rule = rule
-        self._recorder = recorder
+        self._recorder = Recorder()
         self._key = key
         self._step_ns = step_ns
         self._wish = wish
-        self._clock = clock
-        self._wished: Sequence[int] = [ANYWHERE] * comm.size
+        self._wished = [ANYWHERE] * comm.size
         self._control = Messenger(comm, SLEEPING, Recorder())
+        self._messenger = Messenger(comm, rule(program.on(comm.size)), self._recorder, clock=clock)
         self._sizes: list[tuple[int, int]] = []
-        self._counts = {"served": 0, "rechecks": 0, "estimate_ns": -1}
 
-    def run(self) -> dict[str, Any]:
+    def run(self, ranks: Sequence[int] = ()) -> dict[str, Any]:
         """Run all phases; returns the rank's record, ``phases`` being those in which it was active.
 
+        It begins with as many active ranks as there are in ``ranks``, by default with all, each where it is.
         The root's ``sizes`` lists (phases, active ranks) from one change to the next.
         """
         self._recorder.start()
-        self._changed()
-        left, cores = self._comm.bcast((self._program.phase_count(), self._wished), ROOT)
+        self._wished = [ANYWHERE] * (len(ranks) or self._comm.size)
+        left, cores = self._program.phase_count(), self._wished
         phases = 0
         while left:
-            part = members(self._comm, self._comm.rank < len(cores))
-            done = self._together(part, cores, left) if part else 0
+            done = self._together(cores, left) if self._comm.rank < len(cores) else 0
             phases += done
             self._sizes.append((done, len(cores)))
             self._control.barrier(learning=False)
@@ -87,34 +84,32 @@ class MalleableExecution:
         record: dict[str, Any] = {"rank": self._comm.rank, "processes": self._comm.size, "phases": phases}
         if self._comm.rank == ROOT:
             record["sizes"] = self._sizes
-        return {**record, **self._recorder.finish(), **self._counts}
+        messenger = self._messenger
+        counts = {name: getattr(messenger, name) for name in ("served", "rechecks", "estimate_ns")}
+        return {**record, **self._recorder.finish(), **counts}
 
     def close(self) -> None:
         """Free what MPI holds for it. Collective."""
+        self._messenger.close()
         self._control.close()
 
-    def _together(self, part: Any, cores: Sequence[int], left: int) -> int:
+    def _together(self, cores: Sequence[int], left: int) -> int:
         """Run phases with the other active ranks until the end or a change; returns how many."""
-        if (core := cores[part.rank]) != ANYWHERE:
+        if (core := cores[self._comm.rank]) != ANYWHERE:
             os.sched_setaffinity(0, {core})
-        messenger = Messenger(part, self._rule, self._recorder, clock=self._clock)
-        program = dataclasses.replace(self._program.on(part.size), phases=left, dedicated_s=None)
+        program = dataclasses.replace(self._program.on(len(cores)), phases=left, dedicated_s=None)
+        self._messenger.enter(range(len(cores)), self._rule(program))
         # Until the first change, compute times are the same as in a program that never changes.
         key = (*self._key, len(self._sizes)) if self._sizes else self._key
-        execution = Execution(program, messenger, self._recorder, key, self._step_ns)
-        done = execution.advance(self._over(messenger))
-        self._counts["served"] += messenger.served
-        self._counts["rechecks"] += messenger.rechecks
-        self._counts["estimate_ns"] = messenger.estimate_ns
-        messenger.close()
-        part.Free()
-        return done
+        execution = Execution(program, self._messenger, self._recorder, key, self._step_ns)
+        return execution.advance(self._over())
 
-    def _over(self, messenger: Messenger) -> Callable[[], bool]:
+    def _over(self) -> Callable[[], bool]:
         """Whether to stop here; asked by each active rank after every phase.
 
         The root's notice after one phase reaches the others before they complete the next one.
         """
+        messenger = self._messenger
         if messenger.rank != ROOT:
             return lambda: messenger.noticed
         told = False
@@ -133,7 +128,7 @@ class MalleableExecution:
     def _changed(self) -> bool:
         """Whether the agent has a new wish; the root takes it over."""
         wished = self._wish() if self._comm.rank == ROOT else None
-        if wished is None or wished == self._wished:
+        if wished is None or list(wished) == self._wished:
             return False
-        self._wished = wished
+        self._wished = list(wished)
         return True

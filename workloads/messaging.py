@@ -10,7 +10,7 @@ All messages arrive in one persistent receive, so that a poll is a single MPI te
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import perf_counter_ns, time_ns
 from typing import Any
 
@@ -37,19 +37,15 @@ def world() -> MPI.Intracomm:
     return MPI.COMM_WORLD
 
 
-def members(comm: MPI.Intracomm, member: bool) -> MPI.Intracomm | None:
-    """A communicator of the ranks that are members, in their order; None for the others. Collective."""
-    part = comm.Split(0 if member else MPI.UNDEFINED, comm.rank)
-    return part if isinstance(part, MPI.Intracomm) and part != MPI.COMM_NULL else None
-
-
 class Messenger:
     """One rank's end of the job's messages.
 
     Any size of ``comm`` is right, 1 included. Collective: every rank of ``comm`` makes one
-    at the same time and closes it at the same time.
+    at the same time and closes it at the same time. In between some of them may go on without the
+    others (``enter``), which takes no message: what is collective in MPI has been done by all.
 
     Attributes:
+        rank, size: this process among those that take part, and their number.
         served: read requests answered.
         rechecks: messages found by the sleeper's own look after RECHECK_NS.
         estimate_ns: the estimate of the load imbalance that the waiting rule goes by.
@@ -75,44 +71,64 @@ class Messenger:
         clock: Callable[[], int] = time_ns,
     ) -> None:
         self._comm = comm.Dup()
-        self.rank, self.size = comm.rank, comm.size
-        self._waiting = waiting
+        self._place = comm.rank
         self._recorder = recorder
-        self.served = self.rechecks = 0
-        self.estimate_ns = blocking.UNKNOWN_NS
-        self._sample = blocking.new_sample(self.rank)
         self._clock = clock
-        self._last_wait_ns = blocking.UNKNOWN_NS  # at a barrier to learn from
-        # At the root: the least and the greatest report of those who have arrived at this barrier.
-        self._least_ns, self._greatest_ns = blocking.FOREVER_NS, blocking.UNKNOWN_NS
-        self._learned_ns = blocking.UNKNOWN_NS  # at the root: estimate that the next completion carries
-        self._due = [0, 0, 0, 0, 0]  # messages of each kind that came and were not yet waited for
-        self._received = [0] * self.size
+        self.served = self.rechecks = 0
+        self._received = [0] * comm.size
         self._one_sided = _OneSidedReads(self._comm) if one_sided else None
         self._page: MPI.Win | None = None
-        self._bell = self._make_bell(network)
+        self._near: frozenset[int] = frozenset()
+        self._node_bell: NodeBell | None = None
+        self._network_bell: NetworkBell | None = None
+        if waiting.rule != blocking.SPIN and comm.size > 1:  # else nobody ever sleeps
+            self._make_bells(network)
+        self.enter(range(comm.size), waiting)
         self._out = [memoryview(bytearray(24)).cast("q") for _ in range(5)]
         for kind, message in enumerate(self._out):
-            message[0], message[1] = kind, self.rank
+            message[0], message[1] = kind, self._place
         self._in = memoryview(bytearray(24)).cast("q")
         self._receive: Any = self._comm.Recv_init(self._in, MPI.ANY_SOURCE, 0)
         self._receive.Start()
         self._comm.Barrier()
 
-    def _make_bell(self, network: bool) -> Doorbell | None:
-        """The doorbell that the job's ranks need; None where nobody ever sleeps."""
-        if self._waiting.rule == blocking.SPIN or self.size == 1:
-            return None
+    def _make_bells(self, network: bool) -> None:
+        """The doorbells that the job's ranks may need: within each node, and between nodes. Collective."""
         node = self._comm.Split_type(MPI.COMM_TYPE_SHARED)
-        together = node.size == self.size
+        assert isinstance(node, MPI.Intracomm)
+        near = frozenset(node.allgather(self._place))
+        if node.size > 1 and not network:
+            # The first rank's part is the whole page, with room for the ranks of other nodes, too.
+            size = node_bytes(self._comm.size) * self._comm.size if node.rank == 0 else 0
+            self._page = MPI.Win.Allocate_shared(size, 1, comm=node)
+            self._page.Lock_all()
+            first, _ = self._page.Shared_query(0)
+            self._node_bell = NodeBell(first.address, self._place, self._comm.size, self._page.Sync)
+            self._near = near
         node.Free()
-        if network or not self._comm.allreduce(together, MPI.LAND):
-            return NetworkBell(self.rank, self.size, self._comm.allgather)
-        self._page = MPI.Win.Allocate_shared(node_bytes(self.size), 1, comm=self._comm)
-        self._page.Lock_all()
-        # Ranks' parts are contiguous, so rank 0's address is that of the whole page.
-        first, _ = self._page.Shared_query(0)
-        return NodeBell(first.address, self.rank, self.size, self._page.Sync)
+        if not self._comm.allreduce(len(self._near) == self._comm.size, MPI.LAND):
+            self._network_bell = NetworkBell(self._place, self._comm.size, self._comm.allgather)
+
+    def enter(self, places: Sequence[int], waiting: Waiting) -> None:
+        """From now on only these ranks of the communicator take part, in this order.
+
+        This rank is one of them, and all of them call it before they send anything; of what was
+        sent before, nothing is on its way. They wait by the rule ``waiting``, and what they have learnt is
+        forgotten. The rest of the communicator stays away until ``close``, or enters later with all of these.
+        """
+        self._places = tuple(places)
+        self.rank, self.size = self._places.index(self._place), len(self._places)
+        self._waiting = waiting
+        self._bell: Doorbell | None = None
+        if self.size > 1:
+            self._bell = self._node_bell if self._near.issuperset(self._places) else self._network_bell
+        self.estimate_ns = blocking.UNKNOWN_NS
+        self._sample = blocking.new_sample(self.rank)
+        self._last_wait_ns = blocking.UNKNOWN_NS  # at a barrier to learn from
+        # At the root: the least and the greatest report of those who have arrived at this barrier.
+        self._least_ns, self._greatest_ns = blocking.FOREVER_NS, blocking.UNKNOWN_NS
+        self._learned_ns = blocking.UNKNOWN_NS  # at the root: estimate that the next completion carries
+        self._due = [0, 0, 0, 0, 0]  # messages of each kind that came and were not yet waited for
 
     def barrier(self, *, learning: bool) -> None:
         """Wait until every process of the job has arrived.
@@ -123,15 +139,15 @@ class Messenger:
         limit_ns = blocking.barrier_limit(self._waiting, self.estimate_ns)
         report_ns = blocking.report(self._waiting, self._last_wait_ns, self._clock())
         if self.rank != ROOT:
-            self._send(ROOT, ARRIVAL, report_ns)
+            self._send(self._places[ROOT], ARRIVAL, report_ns)
             waited_ns = self._wait(COMPLETION, 1, limit_ns, self._recorder.barriers)
         else:
             self._note(report_ns)
             waited_ns = self._wait(ARRIVAL, self.size - 1, limit_ns, self._recorder.barriers)
             if self._waiting.rule == blocking.GLOBAL_ADAPTIVE:
                 self.estimate_ns = self._learned_ns
-            for other in range(1, self.size):
-                self._send(other, COMPLETION, self.estimate_ns)
+            for place in self._places[1:]:
+                self._send(place, COMPLETION, self.estimate_ns)
         if learning:
             self._learn(waited_ns)
         self._least_ns, self._greatest_ns = blocking.FOREVER_NS, blocking.UNKNOWN_NS
@@ -165,12 +181,12 @@ class Messenger:
         if self._one_sided:
             self._read_one_sided(target)
             return
-        self._send(target, REQUEST, 0)
+        self._send(self._places[target], REQUEST, 0)
         self._wait(RESPONSE, 1, blocking.read_limit(self._waiting), self._recorder.reads)
 
     def notify(self, target: int) -> None:
         """Wake ``target`` if it waits in :meth:`await_arrival`, and have it ``noticed``."""
-        self._send(target, NOTICE, 0)
+        self._send(self._places[target], NOTICE, 0)
 
     @property
     def noticed(self) -> bool:
@@ -194,17 +210,18 @@ class Messenger:
         # No message announces its completion, so there is nothing to sleep for: it spins.
         assert self._one_sided
         begin = perf_counter_ns()
-        request = self._one_sided.get(target)
+        request = self._one_sided.get(self._places[target])
         while not request.Test():
             self.poll()
         self._recorder.reads.add(perf_counter_ns() - begin, 0)
 
-    def _send(self, target: int, kind: int, value: int) -> None:
+    def _send(self, place: int, kind: int, value: int) -> None:
+        """Send to the rank ``place`` of the communicator."""
         message = self._out[kind]
         message[2] = value
-        self._comm.Send(message, target, 0)
+        self._comm.Send(message, place, 0)
         if self._bell:
-            self._bell.ring(target)
+            self._bell.ring(place)
 
     def _handle(self) -> int:
         """Take the message that has arrived, serve it if it is a request; returns its kind."""
@@ -279,8 +296,9 @@ class Messenger:
         self._receive.Cancel()
         self._receive.Wait()
         self._receive.Free()
-        if self._bell:
-            self._bell.close()
+        for bell in (self._node_bell, self._network_bell):
+            if bell:
+                bell.close()
         if self._page:
             self._page.Unlock_all()
             self._page.Free()

@@ -76,9 +76,9 @@ class TimedMessenger(Messenger):
         self.sending: list[int] = []
         self.handling: list[list[int]] = [[] for _ in range(4)]
 
-    def _send(self, target: int, kind: int, value: int) -> None:
+    def _send(self, place: int, kind: int, value: int) -> None:
         begin = perf_counter_ns()
-        super()._send(target, kind, value)
+        super()._send(place, kind, value)
         self.sending.append(perf_counter_ns() - begin)
 
     def _handle(self) -> int:

@@ -12,7 +12,6 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from functools import partial
 from time import time_ns
 from typing import Any
 
@@ -22,60 +21,56 @@ from workloads.agent import VERSION, AgentLine
 from workloads.alone import Alone
 from workloads.blocking import Waiting, waiting
 from workloads.compute import unit_ns
-from workloads.execute import Execution
 from workloads.malleable import MalleableExecution, Wish
-from workloads.messaging import Messenger, world
+from workloads.messaging import world
+from workloads.moldable import MoldableExecution, Rule
 from workloads.program import Program
-from workloads.recorder import Recorder
 from workloads.timeline import Timeline
-from workloads.tracing import TracedCompute, TracedMessenger
 
 
 def prepare(
     comm: MPI.Intracomm,
     program: Program,
-    rule: Waiting,
+    rule: Rule,
     key: tuple[int, int, int],
     step_ns: float,
     timeline: Timeline | None = None,
     wish: Wish = lambda: None,
     clock: Callable[[], int] = time_ns,
-) -> Execution | MalleableExecution:
+) -> MoldableExecution | MalleableExecution:
     """Everything a rank can do before its program starts. Collective.
 
     It writes ``timeline`` if given, unless the program is malleable; that asks ``wish`` for its cores.
     ``clock`` is one that all ranks share.
-
-    Raises:
-        RuntimeError: if ``comm`` is not of the size that the program has processes, which
-            happens when ``mpiexec`` belongs to another MPI than mpi4py.
     """
-    if comm.size != program.processes:
-        raise RuntimeError(
-            f"the job has {program.processes} processes but MPI sees {comm.size}: "
-            f"mpiexec must belong to the MPI that mpi4py uses, {MPI.Get_library_version().split(',')[0]}"
-        )
     if program.working_set_bytes and not step_ns:
         # Ranks that share a processor at this moment measure too much, never too little.
         step_ns = comm.allreduce(unit_ns(program.working_set_bytes), MPI.MIN)
-    recorder = Recorder()
     if program.malleable:
-        return MalleableExecution(comm, program, rule, recorder, key, step_ns, wish, clock)
-    one_sided = program.read == "rma"
-    if timeline is None:
-        messenger = Messenger(comm, rule, recorder, one_sided=one_sided, clock=clock)
-        return Execution(program, messenger, recorder, key, step_ns)
-    messenger = TracedMessenger(comm, rule, recorder, one_sided=one_sided, clock=clock, timeline=timeline)
-    return Execution(program, messenger, recorder, key, step_ns, partial(TracedCompute, timeline))
+        return MalleableExecution(comm, program, rule, key, step_ns, wish, clock)
+    return MoldableExecution(comm, program, rule, key, step_ns, timeline, clock)
 
 
 def main(spec: dict[str, Any]) -> None:
-    """Run one rank as the specification says."""
+    """Run one rank as the specification says.
+
+    Raises:
+        RuntimeError: if it is of another version, or MPI sees another number of processes than were
+            launched, which happens when ``mpiexec`` belongs to another MPI than mpi4py.
+    """
     if spec["version"] != VERSION:
         raise RuntimeError(f"found specification version {spec['version']}, required {VERSION}")
     comm = world()
+    if comm.size != spec["processes"]:
+        raise RuntimeError(
+            f"the job has {spec['processes']} processes but MPI sees {comm.size}: "
+            f"mpiexec must belong to the MPI that mpi4py uses, {MPI.Get_library_version().split(',')[0]}"
+        )
     program = Program(**spec["program"])
-    rule = waiting(**spec["waiting"], imbalance_us=program.imbalance_us)
+
+    def rule(moulded: Program) -> Waiting:
+        return waiting(**spec["waiting"], imbalance_us=moulded.imbalance_us)
+
     agent: AgentLine | Alone = (
         Alone(spec["folder"], spec["job"], comm.rank)
         if "folder" in spec
@@ -86,12 +81,12 @@ def main(spec: dict[str, Any]) -> None:
     execution = prepare(
         comm, program, rule, (seed, repeat, job), spec["unit_ns"], timeline, agent.wish, agent.clock()
     )
-    core = agent.begin()
-    if core is not None:
-        record = execution.run()
+    start = agent.begin()
+    if start is not None:
+        record = execution.run(start.ranks)
         if timeline:
             record |= timeline.record(record["start_ns"])
-        agent.leave({"job": spec["job"], "pid": os.getpid(), "processor": core, **record})
+        agent.leave({"job": spec["job"], "pid": os.getpid(), "processor": start.core, **record})
     execution.close()
 
 

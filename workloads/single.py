@@ -51,9 +51,9 @@ def main(spec: dict[str, Any]) -> None:
         raise RuntimeError(f"found specification version {spec['version']}, required {VERSION}")
     work = KINDS[spec["kind"]](**spec["work"])
     agent = AgentLine(spec["socket"], spec["job"], 0)
-    core = agent.begin()
-    if core is not None:
-        agent.leave({"job": spec["job"], "pid": os.getpid(), "processor": core, **execute(work)})
+    start = agent.begin()
+    if start is not None:
+        agent.leave({"job": spec["job"], "pid": os.getpid(), "processor": start.core, **execute(work)})
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ class TracedMessenger(Messenger):
     def __init__(self, *given: Any, timeline: Timeline, **options: Any) -> None:
         super().__init__(*given, **options)
         self._add = timeline.add
-        self._sent = [0] * self.size
+        self._sent = [0] * len(self._received)
         self._target = -1
         self._receive = _WatchedReceive(self._receive, timeline)
 
@@ -58,14 +58,15 @@ class TracedMessenger(Messenger):
         self._target = target
         super().read(target)
 
-    def _send(self, target: int, kind: int, value: int) -> None:
-        self._sent[target] += 1
-        self._add(SENT + kind, perf_counter_ns(), self._sent[target], target)
-        super()._send(target, kind, value)
+    def _send(self, place: int, kind: int, value: int) -> None:
+        self._sent[place] += 1
+        self._add(SENT + kind, perf_counter_ns(), self._sent[place], self._places.index(place))
+        super()._send(place, kind, value)
 
     def _handle(self) -> int:
         kind, source, _ = self._in
-        self._add(RECEIVED + kind, perf_counter_ns(), self._received[source] + 1, source)
+        peer = self._places.index(source)
+        self._add(RECEIVED + kind, perf_counter_ns(), self._received[source] + 1, peer)
         return super()._handle()
 
     def _wait(

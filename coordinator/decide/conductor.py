@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
+from coordinator.decide.seats import seats
 from coordinator.decide.session import Plan, Session
 from coordinator.policies.sharing import folded
 from coordinator.view import Decision, Job, Reason
@@ -24,7 +25,8 @@ class Crew(Protocol):
         """Start the job's processes, which then wait at their first line.
 
         Rank r goes to the node of processor ``placement[r]``. The job may have been started
-        before, elsewhere; those processes are to be ended.
+        before, elsewhere; those processes are to be ended. A job whose number of processes only its
+        admission tells is started with more, some of which then never begin.
         """
         ...
 
@@ -33,7 +35,10 @@ class Crew(Protocol):
         ...
 
     def begin(self, job: int, at_ns: int, placement: tuple[int, ...]) -> None:
-        """Let the job's processes begin at ``at_ns``, rank r on processor ``placement[r]``."""
+        """Let the job begin at ``at_ns``, rank r on processor ``placement[r]``.
+
+        Its ranks are those of the launched ones that ``coordinator.decide.seats`` says.
+        """
         ...
 
     def resize(self, job: int, placement: tuple[int, ...]) -> None:
@@ -71,6 +76,11 @@ class Conductor:
         lead_ns: how long ahead foreseeable events (arrivals, ends of tables) are decided, so
             that the agents know before it is time.
         node_of: the node of each processor; by default they all share one.
+
+    Attributes:
+        placements: the last of each job.
+        admitted_ns: when each job had processors of its own, and a slot there, for the first time.
+        log: every decision.
     """
 
     def __init__(
@@ -81,18 +91,18 @@ class Conductor:
         lead_ns: int = 0,
         node_of: Sequence[int] | None = None,
     ) -> None:
-        jobs = list(jobs)
+        self._jobs = {job.number: job for job in jobs}
         self._node_of = node_of or [0] * session.machine.processors
         self._launched: dict[int, tuple[int, ...]] = {}
         self._session = session
         self.crew = crew
         self._lead_ns = lead_ns
-        self._arrivals = sorted(jobs, key=lambda job: (job.arrival_ns, job.number))
-        self._stages = {job.number: Stage.ABSENT for job in jobs}
-        self._malleable = {job.number for job in jobs if job.malleable}
+        self._arrivals = sorted(self._jobs.values(), key=lambda job: (job.arrival_ns, job.number))
+        self._stages = dict.fromkeys(self._jobs, Stage.ABSENT)
         self._arrived: set[int] = set()
         self._last_ns = 0
         self.placements: dict[int, tuple[int, ...]] = {}
+        self.admitted_ns: dict[int, int] = {}
         self.log: list[LoggedDecision] = []
 
     @property
@@ -110,16 +120,30 @@ class Conductor:
         return self._stages[job] is Stage.OVER
 
     def prepare(self) -> None:
-        """Launch, ahead of time, every job whose number of processes is known.
+        """Launch, ahead of time, every job whose number of processes is known or may be any.
 
-        Between nodes a process cannot move, so each job starts where it will be placed if
-        none leaves before it arrives. If the decision differs, it is started again.
+        Between nodes a process cannot move, so a job whose number is known starts where it will be
+        placed if none leaves before it arrives; if the decision differs, it is started again. A moldable
+        job whose number only its admission tells, and a malleable one, have on each node as many processes
+        as they can use: wherever they are placed, some are there.
         """
         foreseen = self._session.foresee() if len(set(self._node_of)) > 1 else {}
-        for job in self._stages:
-            processes = self._session.processes(job)
+        for number, job in self._jobs.items():
+            processes = self._session.processes(number)
+            places = folded(processes or 0, len(self._node_of))
             if processes is not None:
-                self._launch(job, foreseen.get(job, folded(processes, len(self._node_of))))
+                places = foreseen.get(number, places)
+            if job.malleable or (job.moldable and processes is None):
+                places = max(places, self._room(job), key=len)
+            if places:
+                self._launch(number, places)
+
+    def _room(self, job: Job) -> tuple[int, ...]:
+        """On each node so many processors as the job can use, if there are."""
+        here: dict[int, list[int]] = {}
+        for processor, node in enumerate(self._node_of):
+            here.setdefault(node, []).append(processor)
+        return tuple(processor for processors in here.values() for processor in processors[: job.most])
 
     def ready(self, job: int, now_ns: int) -> None:
         """All processes of the job wait at their first line."""
@@ -185,7 +209,7 @@ class Conductor:
         self.log.append(LoggedDecision(why, self._last_ns, job, plan.decision))
         for number, placement in plan.decision.placements.items():
             changed = placement != self.placements.get(number)
-            if changed and number in self._malleable and self._stages[number] is Stage.BEGUN:
+            if changed and self._jobs[number].malleable and self._stages[number] is Stage.BEGUN:
                 self.crew.resize(number, placement)
         self.placements.update(plan.decision.placements)
         self.crew.publish(plan, self._last_ns)
@@ -199,22 +223,25 @@ class Conductor:
         decision = plan.decision
         scheduled = {job for slot in range(len(decision.slots)) for job in decision.running(slot)}
         for job, placement in decision.placements.items():
-            displaced = self._stages[job] is Stage.READY and self._on(self._launched[job]) != self._on(
-                placement
-            )
+            if job in scheduled:
+                self.admitted_ns.setdefault(job, at_ns)
+            displaced = self._stages[job] is Stage.READY and not self._seated(job, placement)
             if self._stages[job] is Stage.ABSENT or (displaced and job in scheduled):
                 self._launch(job, placement)
             elif self._stages[job] is Stage.READY and job in scheduled:
                 self._stages[job] = Stage.BEGUN
                 self.crew.begin(job, at_ns, placement)
 
+    def _seated(self, number: int, placement: tuple[int, ...]) -> bool:
+        """Whether a job's launched ranks can be where it is placed, of a rigid one all in their order."""
+        job, launched = self._jobs[number], self._launched[number]
+        found = seats(launched, placement, self._node_of)
+        return found is not None and (job.moldable or job.malleable or found == tuple(range(len(launched))))
+
     def _launch(self, job: int, placement: tuple[int, ...]) -> None:
         self._stages[job] = Stage.LAUNCHED
         self._launched[job] = placement
         self.crew.launch(job, placement)
-
-    def _on(self, placement: tuple[int, ...]) -> list[int]:
-        return [self._node_of[processor] for processor in placement]
 
     def _arrival_ns(self) -> int | None:
         return self._arrivals[0].arrival_ns if self._arrivals else None

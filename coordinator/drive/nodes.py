@@ -161,18 +161,24 @@ class Nodes:
         for number in range(len(self._nodes)):
             self._say(number, message)
 
-    def publish(self, plan: Plan, from_ns: int, origin_ns: int) -> None:
-        """Send each node its share of a plan that begins at ``from_ns`` of the run."""
-        for number, node in enumerate(self._nodes):
-            self._say(number, protocol.Table.of(plan, from_ns, origin_ns, node.processors))
+    def publish(self, plan: Plan, from_ns: int, origin_ns: int, seats: Mapping[int, Sequence[int]]) -> None:
+        """Send each node its share of a plan that begins at ``from_ns`` of the run.
 
-    def begin(self, job: int, at_ns: int, placement: tuple[int, ...]) -> None:
-        """Let a job's ranks begin at ``at_ns`` of the run's clock."""
+        ``seats`` has the launched ranks that take part in each job.
+        """
+        for number, node in enumerate(self._nodes):
+            self._say(number, protocol.Table.of(plan, from_ns, origin_ns, node.processors, seats))
+
+    def begin(self, job: int, at_ns: int, places: Mapping[int, int], taking_part: tuple[int, ...]) -> None:
+        """Let ranks begin at ``at_ns`` of the run's clock, each on its processor.
+
+        ``taking_part`` is as in ``protocol.Start``.
+        """
         cores: dict[int, list[tuple[int, int]]] = {}
-        for rank, processor in enumerate(placement):
+        for rank, processor in places.items():
             cores.setdefault(self.node_of[processor], []).append((rank, self.core(processor)))
         for number, ranks in sorted(cores.items()):
-            self._say(number, protocol.Start(job, at_ns, tuple(ranks)))
+            self._say(number, protocol.Start(job, at_ns, tuple(ranks), taking_part))
 
     def resize(self, job: int, placement: tuple[int, ...]) -> None:
         """Give a malleable job, which runs on one node, new processors."""

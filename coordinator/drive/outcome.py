@@ -20,25 +20,45 @@ SLACK_NS = 1_000_000_000
 
 @dataclass
 class Part:
-    """The driver's state of one job."""
+    """The driver's state of one job.
 
-    placement: tuple[int, ...] = ()
+    Attributes:
+        launched: for each rank a processor of the node on which it was launched.
+        mpiexec: its launcher.
+        ready: the launched ranks that wait for their start.
+        ranks: the launched ranks that take part, in the order of the job, once it has begun.
+        records: of the job's ranks, as the job numbers them.
+        failure: why it has failed, or will have at ``give_up_ns``.
+        output: what a command has printed.
+    """
+
+    launched: tuple[int, ...] = ()
     mpiexec: Started | None = None
     ready: set[int] = field(default_factory=set)
-    begun: bool = False
+    ranks: tuple[int, ...] = ()
     records: dict[int, Mapping[str, Any]] = field(default_factory=dict)
     failure: str = ""
     output: str = ""
     give_up_ns: int | None = None
 
     @property
+    def begun(self) -> bool:
+        """Whether it has begun."""
+        return bool(self.ranks)
+
+    @property
     def processes(self) -> int:
-        """The number of processes with which the job was launched; 0 before."""
-        return len(self.placement)
+        """How many take part, before that with how many it was launched; 0 before."""
+        return len(self.ranks or self.launched)
+
+    @property
+    def missing(self) -> bool:
+        """Whether some launched rank does not wait for its start yet."""
+        return len(self.ready) < len(self.launched)
 
     def ranks_on(self, node: int, node_of: Sequence[int]) -> set[int]:
-        """The ranks on a node."""
-        return {rank for rank, processor in enumerate(self.placement) if node_of[processor] == node}
+        """The ranks that were launched on a node."""
+        return {rank for rank, processor in enumerate(self.launched) if node_of[processor] == node}
 
 
 def unfit(

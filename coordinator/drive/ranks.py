@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from coordinator.drive import preflight
 from coordinator.drive.preflight import Means
 from coordinator.host import launch
 from coordinator.host.environment import PYTHON
@@ -15,7 +14,7 @@ from coordinator.host.launch import Started
 from coordinator.host.processes import JOB
 from coordinator.host.rundir import RunDirectory
 from coordinator.wire import protocol
-from coordinator.workload import ParallelJob, Work, Workload
+from coordinator.workload import ParallelJob, Workload
 from workloads.other import Command
 from workloads.program import Program
 from workloads.single import KINDS
@@ -45,13 +44,6 @@ def start(
     return started
 
 
-def places(program: Work, placement: tuple[int, ...]) -> tuple[int, ...]:
-    """The processor of each rank; a malleable job has more ranks than active ones."""
-    if not preflight.malleable(program):
-        return placement
-    return tuple(placement[rank % len(placement)] for rank in range(program.processes))
-
-
 def argv(
     workload: Workload, means: Means, job: ParallelJob, count: int, directory: RunDirectory
 ) -> list[str]:
@@ -65,17 +57,18 @@ def argv(
         return [*become, json.dumps(variables), *program.argv]
     spec: dict[str, Any] = {"version": protocol.VERSION, "socket": socket, "job": number}
     if isinstance(program, Program):
-        spec |= parallel(workload, number, program.on(count))
+        spec |= parallel(workload, number, program, count)
         return [*PYTHON, "-m", "mpi4py", "-m", "workloads.rank", json.dumps(spec)]
     kind = next(kind for kind, work in KINDS.items() if isinstance(program, work))
     spec |= {"kind": kind, "work": asdict(program)}
     return [*PYTHON, "-m", "workloads.single", json.dumps(spec)]
 
 
-def parallel(workload: Workload, number: int, program: Program) -> dict[str, Any]:
-    """The specification of a bulk-synchronous program for its ranks."""
+def parallel(workload: Workload, number: int, program: Program, count: int) -> dict[str, Any]:
+    """The specification of a bulk-synchronous program for its ``count`` launched ranks."""
     return {
         "program": asdict(program),
+        "processes": count,
         "key": [workload.seed, workload.repeat, number],
         "waiting": {
             "blocking": workload.blocking,

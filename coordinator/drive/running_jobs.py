@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from coordinator.decide.conductor import Conductor
+from coordinator.decide.seats import seats
 from coordinator.decide.session import Plan
 from coordinator.drive import preflight, ranks
 from coordinator.drive.context import RunContext
@@ -65,7 +66,7 @@ class RunningJobs:
     def launch(self, job: int, placement: tuple[int, ...]) -> None:
         """Start a job's ranks, which report to the agents of their nodes and wait."""
         part = self.parts[job]
-        part.placement = ranks.places(self._jobs[job].program, placement)
+        part.launched = placement
         part.ready.clear()
         if part.mpiexec is not None:
             part.mpiexec = None
@@ -74,11 +75,11 @@ class RunningJobs:
 
     def _start(self, job: int, part: Part) -> None:
         over = part is not self.parts[job] or self.conductor.is_over(job)
-        if over or self._refused(part, part.placement):
+        if over or self._refused(part, part.launched):
             return
-        context = self._context
-        hosts = self._nodes.hosts(part.placement)
-        start = (context.workload, context.means, self._jobs[job], part.processes, hosts, context.directory)
+        context, count = self._context, len(part.launched)
+        hosts = self._nodes.hosts(part.launched)
+        start = (context.workload, context.means, self._jobs[job], count, hosts, context.directory)
         try:
             mpiexec = ranks.start(*start)
             context.note(events.Launched(job, mpiexec.pid))
@@ -96,19 +97,28 @@ class RunningJobs:
     def publish(self, plan: Plan, from_ns: int) -> None:
         """Send a plan to the agents."""
         assert self._context.origin_ns is not None
-        self._nodes.publish(plan, from_ns, self._context.origin_ns)
+        taking_part = {job: self._seats(job, place) for job, place in plan.decision.placements.items()}
+        self._nodes.publish(plan, from_ns, self._context.origin_ns, taking_part)
+
+    def _seats(self, job: int, placement: tuple[int, ...]) -> tuple[int, ...]:
+        """The launched ranks that take part in a job, in its order; all if it is to be launched anew."""
+        found = seats(self.parts[job].launched, placement, self._nodes.node_of)
+        return found or tuple(range(len(placement)))
 
     def begin(self, job: int, at_ns: int, placement: tuple[int, ...]) -> None:
-        """Let a job's ranks begin."""
+        """Let a job's ranks begin, of a malleable job the parked ones, too."""
         assert self._context.origin_ns is not None
-        part, program = self.parts[job], self._jobs[job].program
+        part = self.parts[job]
         if self._refused(part, placement):
             return
-        first = not part.begun
-        part.placement, part.begun = ranks.places(program, placement), True
-        if preflight.malleable(program):
-            self._nodes.resize(job, placement)
-        self._nodes.begin(job, self._context.origin_ns + at_ns, part.placement)
+        first, everybody = not part.begun, tuple(range(len(part.launched)))
+        part.ranks = active = self._seats(job, placement)
+        places = dict(zip(active, placement, strict=True))
+        if preflight.malleable(self._jobs[job].program):
+            part.ranks = everybody
+            places = {rank: placement[rank % len(placement)] for rank in everybody}
+        told = () if active == everybody else active
+        self._nodes.begin(job, self._context.origin_ns + at_ns, places, told)
         if first:
             self._context.progress(f"job {job} starts")
 
@@ -149,8 +159,8 @@ class RunningJobs:
         The agents report the end of ranks that have come. srun has no children.
         """
         part, known = self.parts[job], self._context.means
-        missing = len(part.ready) < part.processes and part.give_up_ns is None
-        if missing and known.own.get(job, known.launcher).kind != SRUN and not self.conductor.is_over(job):
+        waited_for = part.missing and part.give_up_ns is None and not self.conductor.is_over(job)
+        if waited_for and known.own.get(job, known.launcher).kind != SRUN:
             self._give_up(job, "its launcher waits for processes that have ended", 0.0)
 
     def advance(self) -> None:
@@ -174,10 +184,12 @@ class RunningJobs:
         match message:
             case protocol.Present():
                 part.ready.add(rank)
-                if len(part.ready) == part.processes:
+                if not part.missing:
                     self._happened(events.Ready(job, self._context.now_ns()))
-            case protocol.Finished() if rank not in part.records:
-                self._on_record(job, part, rank, message.record)
+            case protocol.Finished() if rank in part.ranks or not part.begun:
+                own = part.ranks.index(rank) if part.begun else rank
+                if own not in part.records:
+                    self._on_record(job, part, own, message.record)
             case protocol.Gone() if rank in part.ready:
                 if not self.conductor.is_over(job) and part.give_up_ns is None:
                     # Its launcher knows the reason, and gives it when it ends.
@@ -202,7 +214,7 @@ class RunningJobs:
 
         Jobs that have not begun start again where the policy places them now.
         """
-        concerned = [job for job, part in self.parts.items() if set(part.placement) & set(processors)]
+        concerned = [job for job, part in self.parts.items() if set(part.launched) & set(processors)]
         open_jobs = [job for job in concerned if not self.conductor.is_over(job)]
         failed = tuple(job for job in open_jobs if self.parts[job].begun)
         displaced = tuple(job for job in open_jobs if job not in failed)
@@ -225,7 +237,7 @@ class RunningJobs:
             part.output = launch.head(directory.log(f"job-{job}-out"))
         if mpiexec is not part.mpiexec or (self.conductor.is_over(job) and (part.failure or not status)):
             return
-        if command and not status and len(part.ready) == part.processes:
+        if command and not status and not part.missing:
             # The program has ended by itself; the agents' reports may be under way.
             self._give_up(job, "its launcher has ended, but its ranks have not", REPORT_S)
             return

@@ -130,7 +130,7 @@ class TakeOver:
         for job, part in jobs.parts.items():
             if part.mpiexec is None or part.failure:
                 jobs.discard(job)
-                if part.placement and not part.failure:
-                    jobs.launch(job, part.placement)
+                if part.launched and not part.failure:
+                    jobs.launch(job, part.launched)
         jobs.conductor.repeat()
         return True

@@ -256,7 +256,7 @@ class Agent:
                 mechanisms.set_class(peer.process, "rr")
             at_ns = self._clock.local_ns(start.at_ns)
             cores = (core,) if self._setup.bind else self._cores
-            self._roster.send(peer, protocol.RankStart(at_ns, core, cores))
+            self._roster.send(peer, protocol.RankStart(at_ns, core, cores, start.ranks))
 
     # The guardian.
 

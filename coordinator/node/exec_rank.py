@@ -25,12 +25,12 @@ def main(path: str, job: str, variables: str, *command: str) -> None:
     rank = next((int(os.environ[name]) for name in RANKS if name in os.environ), 0)
     try:
         agent = AgentLine(path, int(job), rank)
-        core = agent.begin()
+        start = agent.begin()
     except ConnectionError as error:
         sys.exit(str(error))
-    if core is None:
+    if start is None:
         return
-    agent.tell("becoming", processor=core, start_ns=time.monotonic_ns())
+    agent.tell("becoming", processor=start.core, start_ns=time.monotonic_ns())
     try:
         os.execvpe(command[0], command, {**os.environ, **json.loads(variables)})
     except OSError as error:

@@ -6,7 +6,7 @@ Decoding raises LineError for anything that is not exactly a message of this ver
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,15 +43,18 @@ class Table:
     placements: tuple[tuple[int, tuple[tuple[int, int], ...]], ...]
 
     @classmethod
-    def of(cls, plan: Plan, from_ns: int, origin_ns: int, here: range) -> Table:
+    def of(
+        cls, plan: Plan, from_ns: int, origin_ns: int, here: range, seats: Mapping[int, Sequence[int]]
+    ) -> Table:
         """The share of a node in a plan that is in force from ``from_ns`` of a run.
 
-        The run began at ``origin_ns`` of its clock; the node has the processors ``here``.
+        The run began at ``origin_ns`` of its clock; the node has the processors ``here``. ``seats`` has the
+        launched ranks that take part in each job, in its order.
         """
         decision = plan.decision
+        seated = ((job, zip(seats[job], place, strict=True)) for job, place in decision.placements.items())
         places = (
-            (job, tuple((rank, p - here.start) for rank, p in enumerate(placement) if p in here))
-            for job, placement in decision.placements.items()
+            (job, tuple((rank, p - here.start) for rank, p in ranks if p in here)) for job, ranks in seated
         )
         return cls(
             from_ns=origin_ns + from_ns,
@@ -76,11 +79,15 @@ class Table:
 
 @dataclass(frozen=True)
 class Start:
-    """Let ranks of ``job`` begin at ``at_ns`` of the run's clock: (rank, core) of each on the node."""
+    """Let ranks of ``job`` begin at ``at_ns`` of the run's clock: (rank, core) of each on the node.
+
+    ``ranks`` are the launched ones that take part, on any node, in the order of the job; none for all.
+    """
 
     job: int
     at_ns: int
     cores: tuple[tuple[int, int], ...]
+    ranks: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -247,11 +254,15 @@ class RankBecoming:
 
 @dataclass(frozen=True)
 class RankStart:
-    """Bind to ``cores``, of which the policy means ``processor``, and begin at ``at_ns``."""
+    """Bind to ``cores``, of which the policy means ``processor``, and begin at ``at_ns``.
+
+    ``ranks`` as in ``Start``.
+    """
 
     at_ns: int
     processor: int
     cores: tuple[int, ...]
+    ranks: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

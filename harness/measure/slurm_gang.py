@@ -206,7 +206,7 @@ class Cluster:
         assert isinstance(workload.policy, SlurmGang) and isinstance(job.program, Program)
         processes = job.program.processes
         spec = {"version": protocol.VERSION, "folder": str(folder), "job": job.number}
-        spec |= ranks.parallel(workload, job.number, job.program)
+        spec |= ranks.parallel(workload, job.number, job.program, job.program.processes)
         python = self.how.started(["python3", "-P"], PYTHON)
         begun = str(folder / f"{job.number}.begun")
         step = gang.step(processes, self.plugin, retry=workload.policy.retry, begun=begun)

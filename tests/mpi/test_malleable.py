@@ -13,19 +13,21 @@ PHASES = 60
 
 
 def rule(blocking):
-    return waiting(blocking, switch_us=20.0, latency_us=2.0, spin_switches=2, imbalance_us=0.0)
+    return lambda program: waiting(
+        blocking, switch_us=20.0, latency_us=2.0, spin_switches=2, imbalance_us=program.imbalance_us
+    )
 
 
 def wishes(sizes, every):
-    """Asked before the first phase and after each, it wishes the next of ``sizes`` after ``every`` more."""
+    """Asked after each phase, it wishes the next of ``sizes`` after ``every`` more."""
     asked = 0
 
     def wish():
         nonlocal asked
         asked += 1
-        if (asked - 1) % every or (asked - 1) // every >= len(sizes):
+        if asked % every or asked // every >= len(sizes):
             return None
-        return [ANYWHERE] * sizes[(asked - 1) // every]
+        return [ANYWHERE] * sizes[asked // every]
 
     return wish
 
@@ -33,7 +35,7 @@ def wishes(sizes, every):
 def run(program, sizes, every=10, blocking="immediate"):
     """The records of all ranks."""
     execution = prepare(COMM, program, rule(blocking), (1, 0, 0), 0.0, wish=wishes(sizes, every))
-    record = execution.run()
+    record = execution.run(range(sizes[0]) if sizes else ())
     execution.close()
     return COMM.allgather(record)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from coordinator.decide.conductor import Conductor
+from coordinator.decide.seats import seats
 from coordinator.decide.session import Plan, Session
 from coordinator.drive.outcome import Part
 from coordinator.drive.run_log.events import Event, Guarded, Launched, Left, Lost, Ready, Switched, tell
@@ -37,6 +38,7 @@ class Replay:
         self.launchers: dict[int, int] = {}
         self.lost: dict[int, str] = {}
         self.switches: list[Switch] = []
+        self._node_of = node_of
         self.conductor = Conductor(session, jobs, self, lead_ns, node_of)
         self.conductor.prepare()
         for event in events:
@@ -50,7 +52,7 @@ class Replay:
             case Launched(job, pid):
                 self.launchers[job] = pid
             case Ready(job):
-                self.parts[job].ready = set(range(self.parts[job].processes))
+                self.parts[job].ready = set(range(len(self.parts[job].launched)))
             case Left(job, _, failure, records):
                 self.parts[job].failure, self.parts[job].records = failure, dict(records)
             case Lost(node, _, why, _, failed, displaced):
@@ -71,14 +73,14 @@ class Replay:
     def launch(self, job: int, placement: tuple[int, ...]) -> None:
         """Note the placement: the other driver launched the job, or was about to."""
         self._forget(job)
-        self.parts[job].placement = placement
+        self.parts[job].launched = placement
 
     def publish(self, plan: Plan, from_ns: int) -> None:
         """Nothing: the agents know the plan, or will get it again."""
 
     def begin(self, job: int, at_ns: int, placement: tuple[int, ...]) -> None:
         """Note that the job has begun."""
-        self.parts[job].placement, self.parts[job].begun = placement, True
+        self.parts[job].ranks = seats(self.parts[job].launched, placement, self._node_of) or ()
 
     def resize(self, job: int, placement: tuple[int, ...]) -> None:
         """Nothing: there are no malleable jobs on several nodes."""

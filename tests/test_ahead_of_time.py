@@ -1,0 +1,125 @@
+"""Jobs whose number of processes only their admission tells: their ranks are there before it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from faults import start
+from netns_cluster import cluster, unavailable
+from runs import Run, command, eventually, needs_two, running, state, workload
+
+from coordinator.drive import ranks
+from coordinator.drive.driver import run_workload
+from coordinator.host.processes import JOB, environment_of
+from coordinator.node.exec_rank import RANKS
+from coordinator.workload import Workload
+
+pytestmark = pytest.mark.slow
+
+HALVES = {"policy": "equipartition", "options": {"parts": 2}, "jobs": 2, "arrival_s": 0.01}
+
+
+@pytest.fixture
+def launched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """Jobs and numbers of processes, in the order of their launches."""
+    seen: list[tuple[int, int]] = []
+    real = ranks.start
+
+    def counted(workload: Workload, means: Any, job: Any, count: int, *more: Any) -> Any:
+        seen.append((job.number, count))
+        return real(workload, means, job, count, *more)
+
+    monkeypatch.setattr(ranks, "start", counted)
+    return seen
+
+
+def rank_of(run: Run, job: int, rank: int) -> int:
+    """The pid of a launched rank; rank 1 does not take part where there is room for one only."""
+    for pid in run.processes():
+        variables = environment_of(pid)
+        ours = variables.get(JOB) == str(job) and "workloads.rank" in " ".join(command(pid))
+        if ours and str(rank) in [variables.get(name) for name in RANKS]:
+            return pid
+    raise AssertionError(f"job {job} has no rank {rank}")
+
+
+def used_ticks(pid: int) -> int:
+    """The processor time of a process."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def hear(lines: Iterator[str], *wanted: str) -> None:
+    """Read what a driver says up to the last of these lines."""
+    missing = set(wanted)
+    while missing:
+        missing.discard(next(lines).strip())
+
+
+@needs_two
+@pytest.mark.parametrize("malleable", [False, True])
+def test_a_job_begins_with_some_of_the_ranks_that_wait_for_it(
+    launched: list[tuple[int, int]], malleable: bool
+) -> None:
+    """Under asp the first has both processors; those that come meanwhile get one each."""
+    made = workload("asp", jobs=3, phases=500, granularity_us=200, arrival_s=0.01)
+    flexible = [replace(job, program=replace(job.program, malleable=malleable)) for job in made.jobs]
+    result = run_workload(replace(made, jobs=tuple(flexible)), None)
+    assert result.failure == ""
+    assert sorted(launched) == [(0, 2), (1, 2), (2, 2)]
+    assert [len(job.placement) for job in result.jobs] == [2, 1, 1]
+    computing = [sum(rank["computing_ns"] for rank in result.ranks if rank["job"] == job) for job in range(3)]
+    for total_ns in computing:  # a job's work is the same on one processor and on two
+        assert total_ns >= 0.95 * 500 * 2 * 200_000
+    if not malleable:
+        assert [(rank["job"], rank["rank"], rank["processes"]) for rank in result.ranks] == [
+            *[(0, 0, 2), (0, 1, 2)],
+            *[(1, 0, 1), (2, 0, 1)],
+        ]
+
+
+@pytest.mark.parametrize("victim", ["driver", "waiting rank"])
+def test_a_rank_that_does_not_take_part_sleeps_and_belongs_to_its_job(victim: str) -> None:
+    """Its job fails with it; whoever is killed, nothing remains."""
+    with running(**HALVES, phases=20_000 if victim == "driver" else 5000) as run:
+        assert run.driver.stderr
+        hear(iter(run.driver.stderr), "job 0 starts", "job 1 starts")
+        run.note()
+        busy, waiting = (rank_of(run, 1, rank) for rank in range(2))
+        before, sleeper = used_ticks(busy), used_ticks(waiting)
+        assert eventually(lambda: used_ticks(busy) >= before + 10)
+        assert used_ticks(waiting) <= sleeper + 1 and state(waiting) == "S"
+        os.kill(run.driver.pid if victim == "driver" else waiting, signal.SIGKILL)
+        if victim != "driver":
+            failures = run.result()["jobs"]
+            assert failures[0] == "" and failures[1]
+        assert eventually(lambda: not run.remains()), run.remains()
+
+
+def test_on_two_hosts_those_begin_that_are_where_the_job_is_placed() -> None:
+    """Job 0 has both hosts; jobs 1 and 2 one each, whose rank there has waited since the beginning."""
+    if why := unavailable():
+        pytest.skip(why)
+    with cluster(2) as hosts:
+        run = start(hosts, policy="asp", jobs=3, phases=2000, arrival_s=0.01)
+        assert run.stderr
+
+        def launchers() -> set[int]:
+            found = [(pid, command(pid)) for pid in hosts.head.processes()]
+            return {pid for pid, words in found if any("workloads.rank" in word for word in words)}
+
+        said = iter(run.stderr)
+        hear(said, "job 0 starts")
+        before = launchers()
+        hear(said, "job 1 starts", "job 2 starts")
+        assert len(before) >= 3 and launchers() <= before
+        out, err = run.communicate(timeout=60)
+        assert run.returncode == 0, err
+        assert '"failure": ""' in out and '"placements": [[0, 1], [0], [1]]' in out, out
+        assert not hosts.processes() and not hosts.files()
