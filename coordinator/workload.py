@@ -99,7 +99,8 @@ class JobResult:
     ``placement`` is the processor of each rank, as the policy numbers them, from 0.
     ``start_ns`` is the first instruction of the first rank, ``finish_ns`` the last instruction of the
     last rank; both are None if the job did not get that far. ``failure`` is empty for
-    a job that finished. ``output`` is the output of a command.
+    a job that finished. ``output`` is the output of a command. ``admitted_ns`` is when the
+    policy first gave the job processors and a slot; the time from then to its start is the start-up.
     """
 
     number: int
@@ -110,6 +111,7 @@ class JobResult:
     finish_ns: int | None
     failure: str = ""
     output: str = ""
+    admitted_ns: int | None = None
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ from workloads.validation import InputError
 
 SLOWDOWN = {"none": 2.8, "implicit": 1.1, "gang": 1.02, "partitioned": 1.2, "batch": 1.0}
 ORIGIN_NS = 1_000_000
+START_UP_NS = 2_000_000
 
 
 def imitate(workload: Workload, progress: Callable[[str], None] | None = None) -> Result:
@@ -46,9 +47,8 @@ def imitate(workload: Workload, progress: Callable[[str], None] | None = None) -
         arrival_ns = round(job.arrival_s * 1e9)
         placement = tuple(rank % len(workload.processors) for rank in range(job.program.processes))
         finish_ns = arrival_ns + makespan_ns
-        jobs.append(
-            JobResult(job.number, job.program.processes, placement, arrival_ns, arrival_ns, finish_ns)
-        )
+        times = {"arrival_ns": arrival_ns, "admitted_ns": arrival_ns, "start_ns": arrival_ns + START_UP_NS}
+        jobs.append(JobResult(job.number, len(placement), placement, finish_ns=finish_ns, **times))
         ranks += [
             rank_record(
                 job.number, rank, workload.processors[place], alone_ns // len(workload.jobs), finish_ns
@@ -132,9 +132,11 @@ class ImitatedSimulator:
     def run(self, task: Task) -> RunRecord:
         measured = self._measured[task.key]
         jobs = tuple(
-            dataclasses.replace(job, finish_ns=job.finish_ns and round(0.97 * job.finish_ns))
+            dataclasses.replace(
+                job, admitted_ns=None, finish_ns=job.finish_ns and round(0.97 * job.finish_ns)
+            )
             if measured.kind == POLICY
-            else job
+            else dataclasses.replace(job, admitted_ns=None)
             for job in measured.jobs
         )
         ranks = tuple(

@@ -138,11 +138,12 @@ GOLDEN_ROW = {
             for kind in ("barrier", "read")
         },
         "responses": None,
+        "start_up": {"median_ms": "float", "max_ms": "float"},
         "failures": "int",
     },
     "error": "float",
 }
-GOLDEN_ROW["simulated"] = GOLDEN_ROW["measured"] | {"switches": None}
+GOLDEN_ROW["simulated"] = GOLDEN_ROW["measured"] | {"switches": None, "start_up": None}
 
 
 @needs_two

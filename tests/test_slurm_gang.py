@@ -99,7 +99,7 @@ def test_a_rank_alone_leaves_its_record_by_the_wall_clock(tmp_path: Path) -> Non
     mine = os.sched_getaffinity(0)
     try:
         alone = Alone(str(tmp_path), 3, 1)
-        core = alone.begin()
+        core, _ = alone.begin()
         assert os.sched_getaffinity(0) == {core}
     finally:
         os.sched_setaffinity(0, mine)

@@ -375,9 +375,12 @@ def test_timelines_are_kept_apart_and_come_back(records, tmp_path):
 def test_an_older_store_is_migrated(records, tmp_path):
     file = tmp_path / "results" / database.FILE_NAME
     with sqlite3.connect(file) as connection:
-        connection.executescript("DROP TABLE timelines; PRAGMA user_version = 1;")
+        columns = "".join(f"ALTER TABLE jobs DROP COLUMN {name};" for name in ("admitted_ns", "estimate"))
+        tables = "DROP TABLE timelines; DROP TABLE checksums;"
+        connection.executescript(f"{tables} {columns} PRAGMA user_version = 1;")
     with Store(tmp_path / "results") as opened:
         assert opened.with_timelines(records[0].digest) == []
+        assert {job.admitted_ns for run in opened.runs(records[0].digest) for job in run.jobs} == {None}
         opened.add_run(records[0])
         assert len(opened.with_timelines(records[0].digest)) == 1
 

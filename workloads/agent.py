@@ -28,7 +28,7 @@ ANYWHERE = -1
 
 
 class StartOrder(NamedTuple):
-    """How a process begins: the core meant for it, and which of the launched ranks take part, in their new order.
+    """How a process begins: the core meant for it, and the launched ranks that take part, in their new order.
 
     No ``ranks`` means all of them.
     """

@@ -247,6 +247,7 @@ class Driver:
             context.means,
             self._jobs.parts,
             self._jobs.conductor.placements,
+            self._jobs.conductor.admitted_ns,
             context.switches,
             context.origin_ns or 0,
             nodes=self._nodes.results(),

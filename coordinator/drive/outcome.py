@@ -97,6 +97,7 @@ def outcome(
     means: Means,
     parts: Mapping[int, Part],
     placements: Mapping[int, tuple[int, ...]],
+    admitted_ns: Mapping[int, int],
     switches: Sequence[Switch],
     origin_ns: int,
     *,
@@ -120,6 +121,7 @@ def outcome(
                 finish_ns=max(record["finish_ns"] for record in records) - origin_ns if whole else None,
                 failure=part.failure or ("" if whole else failure) or _without_waits(job, records),
                 output=part.output,
+                admitted_ns=admitted_ns.get(job.number),
             )
         )
         places = placements.get(job.number, ())
@@ -162,4 +164,4 @@ def _without_waits(job: ParallelJob, records: Sequence[Mapping[str, Any]]) -> st
 def never_begun(workload: Workload, means: Means, failure: str) -> Result:
     """The result of a run that failed before its jobs were prepared."""
     parts = {job.number: Part() for job in workload.jobs}
-    return outcome(workload, means, parts, {}, (), 0, nodes=(), failure=failure, warnings=())
+    return outcome(workload, means, parts, {}, {}, (), 0, nodes=(), failure=failure, warnings=())

@@ -90,6 +90,14 @@ class AgainstSpinning:
 
 
 @dataclass(frozen=True)
+class StartUp:
+    """From the admission of a job to its first rank's first instruction: median and longest of all jobs."""
+
+    median_ms: float
+    max_ms: float
+
+
+@dataclass(frozen=True)
 class Summary:
     """The repeats of a scheduler, either measured or simulated; None where nothing is known.
 
@@ -102,6 +110,7 @@ class Summary:
         switches: slot switches; None if the policy stops nothing.
         waits: waits of all jobs by kind, "barrier" and "read".
         responses: response times of bursts; None without interactive jobs.
+        start_up: start-up of the jobs of all repeats; None if simulated.
         failures: number of failed runs.
         against_spinning: comparison with spinning dedicated runs; None unless the dedicated times are of
             two-phase waits and the spinning times are known, too.
@@ -115,6 +124,7 @@ class Summary:
     switches: Switches | None = None
     waits: Mapping[str, WaitMeans] | None = None
     responses: Responses | None = None
+    start_up: StartUp | None = None
     failures: int = 0
     against_spinning: AgainstSpinning | None = None
 

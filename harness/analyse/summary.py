@@ -18,6 +18,7 @@ from harness.analyse.rows import (
     Responses,
     Row,
     Slowdowns,
+    StartUp,
     Summary,
     Switches,
     WaitMeans,
@@ -189,6 +190,7 @@ def _summary(repeats: Sequence[_Repeat], tau_s: float, failures: int) -> Summary
         switches=_switches(runs),
         waits={kind: _waits(runs, kind) for kind in ("barrier", "read")},
         responses=_responses(runs),
+        start_up=_start_up(runs),
         failures=failures,
         against_spinning=_against_spinning(repeats),
     )
@@ -224,6 +226,11 @@ def _responses(runs: Sequence[RunRecord]) -> Responses | None:
     if not times_ns:
         return None
     return Responses(len(times_ns), statistics.fmean(times_ns) / 1e6, quantile(times_ns, 0.99) / 1e6)
+
+
+def _start_up(runs: Sequence[RunRecord]) -> StartUp | None:
+    times_ns = [job.start_up_ns for run in runs for job in run.jobs if job.start_up_ns is not None]
+    return StartUp(statistics.median(times_ns) / 1e6, max(times_ns) / 1e6) if times_ns else None
 
 
 def _switches(runs: Sequence[RunRecord]) -> Switches | None:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coordinator.view import ExecutionTime
 from harness.measure.calibrate import Constants, HostConstants
 from harness.measure.plan import Task, plan
 from harness.predict.pool import Pool, Progress, compute
@@ -95,6 +96,7 @@ class Host:
         given: values of the [machine] table, which go before the constants.
         conditions: of the run that is imitated, if there is one.
         digest: of its experiment, which may be known from its records only.
+        estimates: the execution times that the policy of the imitated run went by, for each job.
     """
 
     processors: Sequence[int]
@@ -102,12 +104,15 @@ class Host:
     given: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     conditions: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     digest: str | None = None
+    estimates: Mapping[int, ExecutionTime] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def of_run(cls, measured: RunRecord) -> Host:
         """The host of ``measured``, without the warnings of that run."""
         conditions = {key: value for key, value in measured.conditions.items() if key != "warnings"}
-        return cls(measured.processors, measured.constants, conditions=conditions, digest=measured.digest)
+        known = {job.job: ExecutionTime(**job.estimate) for job in measured.jobs if job.estimate}
+        given = (measured.processors, measured.constants)
+        return cls(*given, conditions=conditions, digest=measured.digest, estimates=known)
 
     @classmethod
     def of_calibration(cls, constants: Constants | None, task: Task) -> Host:
@@ -174,8 +179,9 @@ class Simulated:
         """Simulate ``task``."""
         begin_s = time.monotonic()
         host, scheduler = self.host(task), task.scheduler
+        known = host.estimates
         outcome = simulate(
-            [simulated_job(job) for job in task.jobs],
+            [simulated_job(dataclasses.replace(job, estimate=known.get(job.number))) for job in task.jobs],
             host.machine(scheduler),
             scheduler.policy,
             blocking=scheduler.blocking,

@@ -19,11 +19,12 @@ def simulated_job(job: ParallelJob) -> SimulatedJob:
     match job.program:
         case SequentialWork(work_s):
             alone = Program(processes=1, granularity_us=work_s * 1e6, phases=1)
-            return SimulatedJob(job.number, alone, job.arrival_s, think_us=0.0)
+            return SimulatedJob(job.number, alone, job.arrival_s, think_us=0.0, estimate=job.estimate)
         case InteractiveWork(burst_ms, think_ms, bursts):
             alone = Program(processes=1, granularity_us=burst_ms * 1e3, phases=bursts)
-            return SimulatedJob(job.number, alone, job.arrival_s, think_us=think_ms * 1e3)
+            think_us = think_ms * 1e3
+            return SimulatedJob(job.number, alone, job.arrival_s, think_us=think_us, estimate=job.estimate)
         case Program(malleable=False) as program:
-            return SimulatedJob(job.number, program, job.arrival_s, moldable=True)
+            return SimulatedJob(job.number, program, job.arrival_s, moldable=True, estimate=job.estimate)
     rule = "cannot be simulated: it is a command, or changes its number of processes"
     raise InputError(f"job {job.number}", described(job.program), rule, "measure it: lockstep run")

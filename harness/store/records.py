@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -28,7 +28,8 @@ class JobRecord:
     """One job of a run. Times are nanoseconds since the run's start, None if not reached.
 
     ``program`` is the program as the experiment asks for it; ``processes`` is the number it ran
-    with, which differs for a moulded program.
+    with, which differs for a moulded program. ``admitted_ns`` is when its policy gave it processors;
+    ``estimate`` has the fields of the ``ExecutionTime`` by which it did, if the policy had one.
     """
 
     job: int
@@ -39,11 +40,20 @@ class JobRecord:
     start_ns: int | None
     finish_ns: int | None
     failure: str
+    admitted_ns: int | None = None
+    estimate: Mapping[str, float] | None = None
 
     @property
     def response_ns(self) -> int | None:
         """Finish minus arrival."""
         return None if self.finish_ns is None else self.finish_ns - self.arrival_ns
+
+    @property
+    def start_up_ns(self) -> int | None:
+        """From its admission to its start."""
+        if self.start_ns is None or self.admitted_ns is None:
+            return None
+        return self.start_ns - self.admitted_ns
 
 
 @dataclass(frozen=True)
@@ -191,6 +201,7 @@ def quantile(ascending: Sequence[float], share: float) -> float:
 def job_records(workload: Workload, result: Result) -> tuple[JobRecord, ...]:
     """The jobs of ``result`` with the programs that ``workload`` asked for."""
     programs = {job.number: described(job.program) for job in workload.jobs}
+    estimates = {job.number: asdict(job.estimate) for job in workload.jobs if job.estimate}
     return tuple(
         JobRecord(
             job=job.number,
@@ -201,6 +212,8 @@ def job_records(workload: Workload, result: Result) -> tuple[JobRecord, ...]:
             start_ns=job.start_ns,
             finish_ns=job.finish_ns,
             failure=job.failure,
+            admitted_ns=job.admitted_ns,
+            estimate=estimates.get(job.number),
         )
         for job in result.jobs
     )

@@ -11,12 +11,12 @@ from pathlib import Path
 from harness.store import file_systems
 from workloads.validation import InputError
 
-SCHEMA = 5
+SCHEMA = 6
 APPLICATION_ID = 0x4C6B5374
 BUSY_S = 30.0
 
 JSON_COLUMNS = {"settings", "scheduler", "processors", "constants", "conditions", "samples"}
-JSON_COLUMNS |= {"program", "placement", "waits", "more", "metrics", "half_width", "source"}
+JSON_COLUMNS |= {"program", "placement", "waits", "more", "metrics", "half_width", "source", "estimate"}
 """Columns that hold JSON, in any table."""
 
 TABLES = {
@@ -52,6 +52,8 @@ TABLES = {
         start_ns INTEGER,
         finish_ns INTEGER,
         failure TEXT NOT NULL,
+        admitted_ns INTEGER,
+        estimate TEXT,
         PRIMARY KEY (run, job)
     """,
     "ranks": """
@@ -154,6 +156,7 @@ MIGRATIONS: Mapping[int, str] = {
     2: _remade("ranks"),
     3: _made("schedules"),
     4: _made("checksums"),
+    5: "ALTER TABLE jobs ADD COLUMN admitted_ns INTEGER; ALTER TABLE jobs ADD COLUMN estimate TEXT;",
 }
 """For each older schema number the statements that lead to the next one."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from coordinator.view import ExecutionTime
 from harness.simulator.processes import local
 from harness.simulator.processes.local import one_priority
 from harness.simulator.processes.local.svr4 import Table
@@ -127,6 +128,7 @@ class SimulatedJob:
         think_us: None for a parallel job. Else the job is one process without any
             communication, which sleeps for this long before each compute phase: an
             interactive job whose user thinks, or with 0 a sequential one.
+        estimate: of its execution time, for policies that use one.
     """
 
     number: int
@@ -134,6 +136,7 @@ class SimulatedJob:
     arrival_s: float = 0.0
     moldable: bool = False
     think_us: float | None = None
+    estimate: ExecutionTime | None = None
 
     def __post_init__(self) -> None:
         number("arrival_s", self.arrival_s, least=0)

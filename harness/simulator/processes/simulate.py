@@ -143,7 +143,10 @@ class _ProcessLevelRun:
         self._session = Session(
             policy,
             Machine(machine.processors),
-            [Job(job.number, job.program.processes, arrival_ns(job), job.moldable) for job in self.jobs],
+            [
+                Job(job.number, job.program.processes, arrival_ns(job), job.moldable, estimate=job.estimate)
+                for job in self.jobs
+            ],
         )
         self._draws: dict[int, list[Draws]] = {}
 
