@@ -15,11 +15,14 @@ from harness.analyse.rows import Row, Verdict
 from harness.report.cells import UNKNOWN, fixed, interval, table
 from harness.spec.naming import program_name
 
-HEADINGS = ("measured", "95 %\ninterval", "simu-\nlated", "error\n%", "95 %\ninterval")
+HEADINGS = ("measured", "95 %\ninterval", "simu-\nlated", "error\n%", "95 %\ninterval", "start-up\nms")
 
 
 def render(experiments: Sequence[ResultsDocument], tolerance: float) -> Iterator[RenderableType]:
-    """A table for each experiment, and the number of rows with each verdict."""
+    """A table for each experiment, and the number of rows with each verdict.
+
+    Start-ups are the median and the longest of the jobs' measured times from admission to start.
+    """
     for found in experiments:
         yield Text(f"{found.experiment} ({found.digest[:8]})", style="bold")
         yield _table(found.rows)
@@ -57,4 +60,6 @@ def _cells(row: Row) -> Iterator[str]:
     yield UNKNOWN if row.error is None else f"{100 * row.error:+.1f}"
     found = row.verdict or Verdict("")
     yield "{:+.0f} to {:+.0f}".format(*(100 * e for e in found.interval)) if found.interval else UNKNOWN
+    start_up = row.measured.start_up if row.measured else None
+    yield f"{start_up.median_ms:.1f}, {start_up.max_ms:.1f}" if start_up else UNKNOWN
     yield found.verdict + (f": {found.reason}" if found.reason else "")
