@@ -122,6 +122,12 @@ def test_the_table_covers_what_an_mpi_has_and_no_more():
     assert covered[0].names == ["buf", "count", "datatype", "dest", "tag", "comm"]
 
 
+def test_without_a_c_compiler_the_remedy_is_told(monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(native.NativeError, match=r"install one \(Debian: gcc\)"):
+        native.library(Path("/usr/bin/mpicc"))
+
+
 def test_the_table_names_each_call_once():
     everything = set(re.findall(r"\w+", calls.CALLS))
     declared = {

@@ -33,7 +33,6 @@ ONLY_IN = {
     "mpi4py": (
         "workloads/messaging.py",
         "workloads/rank.py",
-        "workloads/twophase.py",
         "harness/predict/mpi_pool.py",
     ),
     "numba": ("harness/simulator/",),

@@ -24,9 +24,6 @@ from workloads.recorder import Recorder, Waits
 ROOT = 0
 ARRIVAL, COMPLETION, REQUEST, RESPONSE, NOTICE = range(5)
 
-MOST = 1 << 62
-"""More messages than ever come."""
-
 RECHECK_NS = 500_000_000
 """A sleeper looks for itself after this long. Finding a message then means that a wake-up
 was lost; the record counts it."""
@@ -185,21 +182,13 @@ class Messenger:
         self._wait(RESPONSE, 1, blocking.read_limit(self._waiting), self._recorder.reads)
 
     def notify(self, target: int) -> None:
-        """Wake ``target`` if it waits in :meth:`await_arrival`, and have it ``noticed``."""
+        """Have ``target`` find itself ``noticed``."""
         self._send(self._places[target], NOTICE, 0)
 
     @property
     def noticed(self) -> bool:
         """Whether somebody has notified this rank, as far as it has looked."""
         return self._due[NOTICE] > 0
-
-    def await_arrival(self, there: Callable[[], bool]) -> None:
-        """Wait until ``there()``, which the messages of others that :meth:`notify` this rank make true.
-
-        A message that its notice overtakes while this rank goes to sleep is found after
-        RECHECK_NS and counted in ``rechecks``.
-        """
-        self._wait(NOTICE, MOST, blocking.read_limit(self._waiting), self._recorder.reads, there)
 
     def poll(self) -> None:
         """Serve whatever has arrived; returns at once if nothing has."""
@@ -241,13 +230,10 @@ class Messenger:
             self._due[kind] += 1
         return kind
 
-    def _wait(
-        self, kind: int, count: int, limit_ns: int, waits: Waits, there: Callable[[], bool] | None = None
-    ) -> int:
+    def _wait(self, kind: int, count: int, limit_ns: int, waits: Waits) -> int:
         """Wait for ``count`` messages of ``kind``: poll, serve, spin up to the limit, then block.
 
-        Ends also when ``there()`` holds. Returns how long it took in nanoseconds. The only
-        place where a rank waits.
+        Returns how long it took in nanoseconds. The only place where a rank waits.
         """
         due, test = self._due, self._receive.Test
         blocks = 0
@@ -256,23 +242,16 @@ class Messenger:
         while due[kind] < count:
             if test():
                 self._handle()
-            elif there is not None and there():
-                break
             elif perf_counter_ns() >= deadline:
-                slept, arrived = self._block(there)
-                blocks += slept
-                if arrived:
-                    self._handle()
+                blocks += self._block()
+                self._handle()
         due[kind] = 0
         waited_ns = perf_counter_ns() - begin
         waits.add(waited_ns, blocks)
         return waited_ns
 
-    def _block(self, there: Callable[[], bool] | None) -> tuple[int, bool]:
-        """Sleep until a message has arrived or ``there()`` holds.
-
-        Returns how often it slept (0 if that was so at once), and whether a message has arrived.
-        """
+    def _block(self) -> int:
+        """Sleep until a message has arrived; returns how often it slept (0 if one was there at once)."""
         bell, test = self._bell, self._receive.Test
         assert bell
         blocks = 0
@@ -280,16 +259,14 @@ class Messenger:
             rung = True
             armed = bell.arm(self._received)
             arrived = test()
-            over = arrived or (there is not None and there())
-            if armed and not over:
+            if armed and not arrived:
                 rung = bell.sleep(RECHECK_NS)
                 blocks += 1
                 arrived = test()
-                over = arrived or (there is not None and there())
             bell.disarm()
-            if over:
+            if arrived:
                 self.rechecks += not rung
-                return blocks, arrived
+                return blocks
 
     def close(self) -> None:
         """Free everything that MPI holds for this messenger. Collective."""

@@ -6,7 +6,6 @@ watch the clock for leaps, in which another process ran.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from time import perf_counter_ns, thread_time_ns
 from typing import Any
 
@@ -69,24 +68,22 @@ class TracedMessenger(Messenger):
         self._add(RECEIVED + kind, perf_counter_ns(), self._received[source] + 1, peer)
         return super()._handle()
 
-    def _wait(
-        self, kind: int, count: int, limit_ns: int, waits: Waits, there: Callable[[], bool] | None = None
-    ) -> int:
+    def _wait(self, kind: int, count: int, limit_ns: int, waits: Waits) -> int:
         self._receive.last_ns = perf_counter_ns()
-        waited_ns = super()._wait(kind, count, limit_ns, waits, there)
+        waited_ns = super()._wait(kind, count, limit_ns, waits)
         now = perf_counter_ns()
         code, peer = (READ, self._target) if kind == RESPONSE else (BARRIER, -1)
         self._add(code, now - waited_ns, now, peer)
         return waited_ns
 
-    def _block(self, there: Callable[[], bool] | None) -> tuple[int, bool]:
+    def _block(self) -> int:
         begin = perf_counter_ns()
         self._receive.last_ns = 0  # a sleep is no leap
-        blocks, arrived = super()._block(there)
+        blocks = super()._block()
         self._receive.last_ns = end = perf_counter_ns()
         if blocks:
             self._add(SLEPT, begin, end)
-        return blocks, arrived
+        return blocks
 
 
 class _WatchedReceive:

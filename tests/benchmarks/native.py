@@ -4,6 +4,7 @@
     python -P tests/benchmarks/native.py --program c --launcher mpirun.openmpi
     python -P tests/benchmarks/native.py --program fortran-use-mpi
     python -P tests/benchmarks/native.py --program fortran-f08
+    python -P tests/benchmarks/native.py --program mpi4py
     python -P tests/benchmarks/native.py --program lammps
     python -P tests/benchmarks/native.py --program hpcc
     python -P tests/benchmarks/native.py --program ping-pong [--launcher mpirun.openmpi]
@@ -78,11 +79,14 @@ def commands(options, folder):
     if options.program == "hpcc":
         shutil.copy(PROGRAMS / "hpccinf.txt", folder)
         return [("hpcc", ["hpcc"])]
-    made = compiled(options.launcher, *LOOPS[options.program], folder)
+    if options.program == "mpi4py":
+        made = [sys.executable, "-P", str(PROGRAMS / "bsp.py")]
+    else:
+        made = [compiled(options.launcher, *LOOPS[options.program], folder)]
     found = []
     for loop in options.loops:
         g_us, imbalance = loop.split(":")
-        words = [made, g_us, imbalance, str(int(options.seconds * 1e6 / float(g_us)))]
+        words = [*made, g_us, imbalance, str(int(options.seconds * 1e6 / float(g_us)))]
         found.append((f"{options.program}, g = {g_us} us, v = {imbalance} g", words))
     return found
 
@@ -159,7 +163,7 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("--program", choices=[*LOOPS, "lammps", "hpcc", "ping-pong"], default="c")
+    add("--program", choices=[*LOOPS, "mpi4py", "lammps", "hpcc", "ping-pong"], default="c")
     add("--launcher", help="of the MPI (default: mpiexec for c and ping-pong, Debian's Open MPI for others)")
     add("--seconds", type=float, default=1.6, help="of work of each job of the loop")
     add("--loops", nargs="*", default=["100:.25", "1000:1.5"], help="US:IMBALANCE of the loop")

@@ -78,7 +78,7 @@ def wrapper(command: Sequence[str]) -> Path:
     if found is None:
         raise NativeError(
             "no compiler wrapper mpicc beside the launcher or on the PATH: install the MPI's development "
-            "package (Debian: libmpich-dev or libopenmpi-dev), or name the wrapper with --mpicc"
+            "package (Debian: libmpich-dev or libopenmpi-dev), or name the wrapper with --mpicc (exec, waits)"
         )
     return Path(found)
 
@@ -98,6 +98,11 @@ def library(
     Raises:
         NativeError: if it cannot be made.
     """
+    if shutil.which("cc") is None:
+        raise NativeError(
+            "no C compiler cc on the PATH, and two-phase waits are compiled here: install one (Debian: gcc); "
+            'programs run as they are without lockstep exec, and in experiments with waits = "mpi"'
+        )
     header = _run([str(mpicc), "-E", "-include", "mpi.h", "-x", "c", os.devnull])
     digest = hashlib.sha256(f"{mpicc} {_run([str(mpicc), '--version'])} {header} {FLAGS}".encode())
     for source in _sources():
