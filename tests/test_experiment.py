@@ -295,6 +295,10 @@ def test_the_digest_of_an_experiment_is_what_it_was_before_schedulers_had_keys_m
     today = load("three-jobs", settings=settings[:1])
     assert today.digest != digest
     assert today.schedulers[4].table["imbalance_estimate"] == "arrival-spread"
+    gangs = [*settings, "schedulers.0.policy=gang", "schedulers.0.quantum_ms=7"]
+    plain = load("three-jobs", settings=gangs).digest
+    assert load("three-jobs", settings=[*gangs, "schedulers.0.rows=0"]).digest == plain
+    assert load("three-jobs", settings=[*gangs, "schedulers.0.rows=2"]).digest != plain
 
 
 def test_the_digest_ignores_notation_name_and_repeats_and_nothing_else(write):

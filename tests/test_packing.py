@@ -1,7 +1,7 @@
 """Where gangs are seated, who fills holes, and how slots are unified."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coordinator import policies
@@ -16,7 +16,7 @@ def seated(name, sizes, processors=8):
     """Seats of jobs that arrive one after the other."""
     taken, seats = set(), {}
     for number, size in enumerate(sizes):
-        seats[number] = packing.PACKINGS[name](taken, size, processors)
+        seats[number] = packing.seat(name, taken, size, processors)
         taken |= set(seats[number])
     return seats
 
@@ -29,9 +29,9 @@ def test_the_matrix_of_the_survey():
 
 def test_the_matrix_uses_scattered_holes_and_undivided_does_not():
     taken = {1, 3, 5, 7}
-    assert packing.matrix(taken, 4, 8) == (0, 2, 4, 6)
-    assert packing.continuous(taken, 4, 8) == (0, 2, 4, 6)
-    assert packing.undivided(taken, 4, 8) == (8, 9, 10, 11)
+    assert packing.seat("matrix", taken, 4, 8) == (0, 2, 4, 6)
+    assert packing.seat("continuous", taken, 4, 8) == (0, 2, 4, 6)
+    assert packing.seat("undivided", taken, 4, 8) == (8, 9, 10, 11)
 
 
 def test_linear_packings_run_over_the_ends_of_rows():
@@ -148,14 +148,55 @@ def test_nobody_is_seated_on_a_lost_processor_who_fits_elsewhere(name, processor
     lost = {p for p in lost if p < processors}
     taken = set()
     for size in (min(size, processors) for size in sizes):
-        place = packing.seat(name, taken, size, processors, lost)
+        place = packing.seat(name, taken, size, processors, lost=lost)
         assert len(place) == size and taken.isdisjoint(place)
         used = {seat % processors for seat in place}
-        if name in ("matrix", "continuous") and size <= processors - len(lost):
+        alone = packing.seat(name, set(), size, processors, lost=lost)
+        if {seat % processors for seat in alone} & lost:
+            assert place == packing.seat(name, taken, size, processors), "as if nothing were lost"
+        else:
             assert not used & lost
-        elif used & lost:
-            assert place == packing.PACKINGS[name](taken, size, processors), "as if nothing were lost"
         taken |= set(place)
+
+
+@settings(deadline=None)
+@given(
+    st.sampled_from(sorted(packing.PACKINGS)),
+    st.integers(1, 6),
+    st.integers(1, 3),
+    st.lists(st.tuples(st.booleans(), st.integers(1, 6)), max_size=14),
+)
+def test_no_more_jobs_share_a_processor_than_there_are_rows(name, processors, rows, events):
+    """Whoever finds no place waits, in order of arrival, until somebody leaves."""
+    sizes = [min(size, processors) for _, size in events]
+    jobs = [Job(n, size, n) for n, size in enumerate(sizes)]
+    session = Session(policies.create("gang", {"packing": name, "rows": rows}), Machine(processors), jobs)
+    here: list[int] = []
+    for now_ns, (leaves, _) in enumerate(events):
+        plan = session.arrive(now_ns, now_ns)
+        here.append(now_ns)
+        if leaves:
+            first = next(iter(plan.decision.placements))
+            here.remove(first)
+            plan = session.depart(first, now_ns)
+        placed = plan.decision.placements
+        assert here[: len(placed)] == sorted(placed), "nobody overtakes"
+        for processor in range(processors):
+            assert sum(processor in place for place in placed.values()) <= rows
+        ran = set().union(*(plan.decision.running(slot) for slot in range(len(plan.decision.slots))))
+        assert ran == set(placed)
+        if here:
+            assert placed, "an empty machine has a place for everybody"
+
+
+def test_a_waiting_job_is_seated_where_one_has_left():
+    """Two rows of four: 3 + 4 fill them for a job of 2, which comes in when the one of 4 leaves."""
+    jobs = [Job(0, 3), Job(1, 4), Job(2, 2), Job(3, 1)]
+    session = Session(policies.create("gang", {"rows": 2}), Machine(4), jobs)
+    for job in jobs:
+        plan = session.arrive(job.number, 0)
+    assert sorted(plan.decision.placements) == [0, 1], "job 3 would fit beside job 0, but 2 is before it"
+    assert sorted(session.depart(1, MS).decision.placements) == [0, 2, 3]
 
 
 @pytest.mark.parametrize("name", packing.PACKINGS)

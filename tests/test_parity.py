@@ -133,9 +133,10 @@ def simulated(policy: Policy, jobs: Sequence[SimulatedJob]) -> tuple[list[Decide
     return decided, outcome
 
 
-def check(name: str, jobs: Sequence[SimulatedJob]) -> None:
+def check(name: str, jobs: Sequence[SimulatedJob], **options: Any) -> None:
     """Play ``jobs`` on both: the same decisions, and whoever runs in one is not held in the other."""
-    policy = policies.create(name, {"quantum_ms": 5} if "quantum_ms" in policies.parameters(name) else {})
+    quantum = {"quantum_ms": 5} if "quantum_ms" in policies.parameters(name) else {}
+    policy = policies.create(name, quantum | options)
     decided, outcome = simulated(policy, jobs)
     real = Real(policy, [Job(job.number, job.program.processes, arrival_ns(job)) for job in jobs])
     real.play(sorted((job.finish_ns or 0, job.number) for job in outcome.jobs))
@@ -161,10 +162,18 @@ def job(number: int, processes: int, arrival_ms: float, phases: int) -> Simulate
     return SimulatedJob(number, program, arrival_ms / 1e3)
 
 
-@pytest.mark.parametrize("name", OURS)
-def test_the_driver_decides_as_the_simulator_does(name: str) -> None:
+OPTIONS: list[tuple[str, dict[str, Any]]] = [
+    ("gang", {"rows": 2, "packing": "continuous"}),
+    ("gang", {"share": "sequential"}),
+    ("multilevel-two-queue", {"quanta_ms": [5], "share": "sequential"}),
+]
+
+
+@pytest.mark.parametrize(("name", "options"), [*((name, {}) for name in OURS), *OPTIONS], ids=str)
+def test_the_driver_decides_as_the_simulator_does(name: str, options: dict[str, Any]) -> None:
     sizes, arrivals_ms, phases = (4, 2, 1, 4, 2, 2), (0, 0, 3.3, 7.1, 7.2, 31), (12, 30, 25, 9, 14, 5)
-    check(name, [job(*numbers) for numbers in zip(range(6), sizes, arrivals_ms, phases, strict=True)])
+    jobs = [job(*numbers) for numbers in zip(range(6), sizes, arrivals_ms, phases, strict=True)]
+    check(name, jobs, **options)
 
 
 @st.composite

@@ -18,7 +18,7 @@ MS = 1_000_000
 DOCUMENTED = (Path(__file__).resolve().parent.parent / "docs" / "policies.md").read_text()
 PARTS = ("What it does", "When to use it", "Parameters", "Contains", "Worst harm")
 
-ROUNDS = ("dqt", "fair-dqt", "two-queue", "modified-two-queue", "multilevel-two-queue")
+ROUNDS = ("dhc", "dqt", "fair-dqt", "two-queue", "modified-two-queue", "multilevel-two-queue")
 """Policies whose table is what is left of a round: jobs that have begun may wait for the next."""
 
 

@@ -62,6 +62,7 @@ BOUNDS: Mapping[str, Bounds] = {
     "schedulers.service": PLACES,
     "schedulers.slots": PLACES,
     "schedulers.limits": PLACES,
+    "schedulers.rows": PLACES,
     "schedulers.order": _count(0, 2),
     "schedulers.maximum": _count(1, 1_000_000),
     "schedulers.parts": _count(1, 1_000_000),

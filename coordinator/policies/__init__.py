@@ -6,6 +6,7 @@ from coordinator.policies import (  # noqa: F401 - each registers its policies
     dynamic,
     easy,
     gang,
+    hierarchical,
     queueing,
     scan,
     sharing,

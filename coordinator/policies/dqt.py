@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from coordinator.policies import partitions, queue_tree_front
+from coordinator.policies.partitions import block, width
 from coordinator.policies.registry import Policy, register
-from coordinator.policies.scan import width
 from coordinator.view import Decision, Job, Reason, Slot, View
 from workloads.bounds import within
 
@@ -214,15 +214,6 @@ def _at(memory: _TreeMemory, view: View, why: Reason) -> tuple[TreeState, TreeSt
     return tree, tree if boundary else None
 
 
-def _range(node: int, view: View) -> list[int]:
-    """The processors of a node that exist and are not lost."""
-    leaves = width(view.machine.processors)
-    size = leaves >> (node.bit_length() - 1)
-    first = node * size - leaves
-    last = min(first + size, view.machine.processors)
-    return [p for p in range(first, last) if p not in view.lost]
-
-
 def _size(node: int, view: View) -> int:
     """The virtual processors that one task of the node uses."""
     return width(view.machine.processors) >> (node.bit_length() - 1)
@@ -232,7 +223,7 @@ def _node(tree: TreeState, job: Job, view: View) -> int:
     """The node for a new job: the smallest that holds it, down the lighter branches."""
     node = 1
     while node < width(view.machine.processors):
-        halves = [h for h in (2 * node, 2 * node + 1) if len(_range(h, view)) >= job.processes]
+        halves = [h for h in (2 * node, 2 * node + 1) if len(block(h, view)) >= job.processes]
         if not halves:
             break
         node = halves[0] if len(halves) == 1 else queue_tree_front.lighter(node, tree.load)
@@ -240,7 +231,7 @@ def _node(tree: TreeState, job: Job, view: View) -> int:
 
 
 def _place(node: int, job: Job, view: View) -> tuple[int, ...]:
-    return tuple(_range(node, view)[: job.processes])
+    return tuple(block(node, view)[: job.processes])
 
 
 @register("dqt")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from coordinator.policies import packing, partitions
+from coordinator.policies import packing, partitions, two_level
 from coordinator.policies.packing import LINEAR, PACKINGS, Seats
 from coordinator.policies.registry import Policy, register
 from coordinator.view import Decision, Reason, Slot, View
@@ -36,15 +36,21 @@ class Gang(Policy):
             other "jobs" all of whose processors are idle, or single "processes" as well.
         unify: whether a departure joins rows whose jobs use different processors
             (slot unification; packings "matrix" and "buddy").
+        rows: most jobs that a processor is shared among (Ousterhout's A), 0 for any number; a
+            job that finds no place waits, and those that come after it do, too.
+        share: whether "sequential" jobs, those of one process, have no slots of their own but
+            share everybody's (two-level scheduling), or "none" do.
     """
 
     quantum_ms: float = 100.0
     packing: str = "matrix"
     fill: str = "none"
     unify: bool = False
+    rows: int = 0
+    share: str = "none"
     source: ClassVar[str] = (
-        "Ousterhout 1982 (as described in the survey); Feitelson and Rudolph 1990 (buddy); "
-        "Dusseau et al. 1996, section 3.4"
+        "Ousterhout 1982 (as described in the survey); Feitelson and Rudolph 1990 (buddy blocks); "
+        "Dusseau et al. 1996, section 3.4; Zhou et al. 1997, section 1 (share)"
     )
     needs_mechanism: ClassVar[bool] = True
 
@@ -53,8 +59,14 @@ class Gang(Policy):
         one_of("packing", self.packing, PACKINGS)
         one_of("fill", self.fill, FILLS)
         flag("unify", self.unify)
+        within("schedulers.rows", self.rows)
+        two_level.check(self.share)
 
     def decide(self, view: View, why: Reason) -> Decision:
+        """Slots of the gangs, which with ``share`` run sequential jobs as well."""
+        return two_level.decide(self.share, self._slots, view, why)
+
+    def _slots(self, view: View, why: Reason) -> Decision:
         """A slot of a quantum for each window, in turn; a lone window is never interrupted.
 
         Jobs keep their processors until they leave or a processor is lost. The rotation continues in
@@ -79,11 +91,16 @@ class Gang(Policy):
         return (*known, *(w for w in windows if w not in known))
 
     def _seat(self, seats: dict[int, Seats], view: View) -> None:
-        """Find seats for the newcomers; ``seats`` is modified in place."""
+        """Find seats for those who have none, in order of arrival; ``seats`` is modified in place."""
         taken = {n for place in seats.values() for n in place}
+        processors = view.machine.processors
         for job in view.jobs:
             if job.number not in seats:
-                place = packing.seat(self.packing, taken, job.processes, view.machine.processors, view.lost)
+                place = packing.seat(
+                    self.packing, taken, job.processes, processors, rows=self.rows, lost=view.lost
+                )
+                if place is None:
+                    break
                 seats[job.number] = place
                 taken |= set(place)
 

@@ -3,71 +3,69 @@
 All packings use Ousterhout's linear array of process slots: slot n belongs to
 processor n mod P in row n div P, and a gang's *seats* are the slots of its
 processes. A *window* is P neighbouring slots, one of each processor, which run at the same time.
-In the matrix packings windows are rows; in the linear ones they begin anywhere.
+In the matrix packings windows are rows; in the linear ones they begin anywhere. Every
+packing gets the number of rows, and returns None if it finds no place in them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from coordinator.policies.scan import width
+from coordinator.policies.partitions import width
 
 Seats = tuple[int, ...]
 """Slots of the linear array, ascending, no two of one processor."""
 
 
-def matrix(taken: set[int], size: int, processors: int) -> Seats:
+def matrix(taken: set[int], size: int, processors: int, rows: int) -> Seats | None:
     """The first row with enough empty slots (Ousterhout 1982; survey, Matrix Algorithm)."""
-    row = 0
-    while True:
-        first = row * processors
+    for first in range(0, rows * processors, processors):
         empty = [n for n in range(first, first + processors) if n not in taken]
         if len(empty) >= size:
             return tuple(empty[:size])
-        row += 1
+    return None
 
 
-def buddy(taken: set[int], size: int, processors: int) -> Seats:
-    """The first row with room in the least loaded block of the right size.
+def buddy(taken: set[int], size: int, processors: int, rows: int) -> Seats | None:
+    """The first row with room in the least loaded block of the right size that has one.
 
-    A binary tree has a controller for every block of the buddy system; its load is the
-    number of processes on its processors (Feitelson and Rudolph 1990).
+    A block's load is the number of processes on its processors. Blocks and the choice among them are
+    those of distributed hierarchical control (Feitelson and Rudolph 1990), the rows are not: there
+    every block has its own turns (:mod:`coordinator.policies.hierarchical`).
     """
     block = min(width(size), processors)
     starts = [s for s in range(0, processors, block) if min(s + block, processors) - s >= size]
     loads = {s: sum(s <= n % processors < s + block for n in taken) for s in starts}
-    start = min(starts, key=lambda s: (loads[s], s))
-    row = 0
-    while True:
-        first = row * processors + start
-        if taken.isdisjoint(range(first, first + min(block, processors - start))):
-            return tuple(range(first, first + size))
-        row += 1
+    for start in sorted(starts, key=lambda s: (loads[s], s)):
+        for first in range(start, rows * processors, processors):
+            if taken.isdisjoint(range(first, first + min(block, processors - start))):
+                return tuple(range(first, first + size))
+    return None
 
 
-def continuous(taken: set[int], size: int, processors: int) -> Seats:
+def continuous(taken: set[int], size: int, processors: int, rows: int) -> Seats | None:
     """The first empty slots of the first window that has enough (survey, Continuous Algorithm).
 
     The window begins at an empty slot.
     """
-    left = 0
-    while True:
+    end = rows * processors
+    for left in range(end):
         if left not in taken:
-            empty = [n for n in range(left, left + processors) if n not in taken]
+            empty = [n for n in range(left, min(left + processors, end)) if n not in taken]
             if len(empty) >= size:
                 return tuple(empty[:size])
-        left += 1
+    return None
 
 
-def undivided(taken: set[int], size: int, processors: int) -> Seats:
+def undivided(taken: set[int], size: int, processors: int, rows: int) -> Seats | None:
     """The first run of neighbouring empty slots that is long enough (survey, Undivided Algorithm)."""
-    left = 0
-    while not taken.isdisjoint(range(left, left + size)):
-        left += 1
-    return tuple(range(left, left + size))
+    for left in range(rows * processors - size + 1):
+        if taken.isdisjoint(range(left, left + size)):
+            return tuple(range(left, left + size))
+    return None
 
 
-PACKINGS: Mapping[str, Callable[[set[int], int, int], Seats]] = {
+PACKINGS: Mapping[str, Callable[[set[int], int, int, int], Seats | None]] = {
     "matrix": matrix,
     "continuous": continuous,
     "undivided": undivided,
@@ -76,20 +74,21 @@ PACKINGS: Mapping[str, Callable[[set[int], int, int], Seats]] = {
 LINEAR = ("continuous", "undivided")
 
 
-def seat(packing: str, taken: set[int], size: int, processors: int, lost: Iterable[int] = ()) -> Seats:
+def seat(
+    packing: str, taken: set[int], size: int, processors: int, *, rows: int = 0, lost: Iterable[int] = ()
+) -> Seats | None:
     """The seats of a gang of ``size`` in the named packing, none on ``lost`` processors.
 
-    A gang that does not fit on the remaining processors gets seats as if none were lost.
+    None if so many ``rows`` have no place for it; 0 means any number. A gang that does not fit
+    on the remaining processors of an empty machine gets seats as if none were lost.
     """
-    lost = frozenset(lost)
     # Three rows beyond the last used one are enough for any gang that fits, also across row ends.
-    rows = max(taken, default=0) // processors + 4
-    place = PACKINGS[packing](
-        taken | {row * processors + p for row in range(rows) for p in lost}, size, processors
-    )
-    if any(n % processors in lost for n in place):
-        return PACKINGS[packing](taken, size, processors)
-    return place
+    enough = max(taken, default=0) // processors + 4
+    rows = min(rows or enough, enough)
+    closed = {row * processors + p for row in range(rows) for p in lost}
+    if closed and PACKINGS[packing](closed, size, processors, rows) is None:
+        closed = set()
+    return PACKINGS[packing](taken | closed, size, processors, rows)
 
 
 def windows(seats: Mapping[int, Seats], processors: int, linear: bool) -> list[int]:

@@ -9,6 +9,23 @@ from coordinator.view import Decision, Job, Slot, View
 Placements = dict[int, tuple[int, ...]]
 
 
+def width(processors: int) -> int:
+    """The smallest power of two that is at least ``processors``."""
+    return 1 << (processors - 1).bit_length()
+
+
+def block(node: int, view: View) -> list[int]:
+    """The processors of a node of the binary tree over the machine, without those that are lost.
+
+    Node 1 is the root, nodes 2n and 2n + 1 the halves of node n.
+    """
+    leaves = width(view.machine.processors)
+    size = leaves >> (node.bit_length() - 1)
+    first = node * size - leaves
+    last = min(first + size, view.machine.processors)
+    return [p for p in range(first, last) if p not in view.lost]
+
+
 def still_running(view: View) -> Placements:
     """The placements of the last decision, without the jobs that have left."""
     before = view.previous.placements if view.previous else {}

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import dropwhile
 from typing import ClassVar
 
-from coordinator.policies import partitions, registration_office
+from coordinator.policies import partitions, registration_office, two_level
 from coordinator.policies.registration_office import Office, Rules
 from coordinator.policies.registry import Policy, register
 from coordinator.view import Decision, Job, Reason, Slot, View
@@ -41,6 +41,7 @@ class _Queueing(Policy):
 
     needs_mechanism: ClassVar[bool] = True
     insert: bool = False
+    share: str = "none"
 
     @abstractmethod
     def rules(self) -> Rules:
@@ -51,6 +52,10 @@ class _Queueing(Policy):
         """Length of a slot for a job at ``level``."""
 
     def decide(self, view: View, why: Reason) -> Decision:
+        """Slots of the gangs, which with ``share`` run sequential jobs as well."""
+        return two_level.decide(self.share, self._slots, view, why)
+
+    def _slots(self, view: View, why: Reason) -> Decision:
         """The rest of the round, or a new one if the round is over or has just begun.
 
         A job that leaves during its slot gives up the rest of it. While the round
@@ -130,13 +135,16 @@ class TwoQueue(_Queueing):
     Attributes:
         service: places in the service queue (N); 0 for any number (round robin); 1 is batch.
         quantum_ms: length of a slot.
+        share: whether "sequential" jobs share everybody's slots, as under ``gang``.
     """
 
     service: int = 3
     quantum_ms: float = 100.0
+    share: str = "none"
     source: ClassVar[str] = f"{PAPER}, section 3"
 
     def __post_init__(self) -> None:
+        two_level.check(self.share)
         within("schedulers.service", self.service)
         within("schedulers.quantum_ms", self.quantum_ms)
 
@@ -160,6 +168,7 @@ class ModifiedTwoQueue(_Queueing):
         quantum_ms: length of a slot of a new job (q_0).
         long_quantum_ms: length of a slot of a long job.
         insert: whether a new job gets the next slot instead of waiting for the next round.
+        share: whether "sequential" jobs share everybody's slots, as under ``gang``.
     """
 
     service: int = 3
@@ -167,9 +176,11 @@ class ModifiedTwoQueue(_Queueing):
     quantum_ms: float = 100.0
     long_quantum_ms: float = 300.0
     insert: bool = False
+    share: str = "none"
     source: ClassVar[str] = f"{PAPER}, section 4"
 
     def __post_init__(self) -> None:
+        two_level.check(self.share)
         within("schedulers.service", self.service)
         whole("slots", self.slots, least=1)
         within("schedulers.quantum_ms", self.quantum_ms)
@@ -198,6 +209,7 @@ class MultilevelTwoQueue(_Queueing):
         limits: most jobs of each level in the service queue, 0 for any number, with the same
             rule (the adaptive service queue).
         insert: whether a new job gets the next slot instead of waiting for the next round.
+        share: whether "sequential" jobs share everybody's slots, as under ``gang``.
     """
 
     service: int = 4
@@ -205,9 +217,11 @@ class MultilevelTwoQueue(_Queueing):
     quanta_ms: tuple[float, ...] = (100.0, 300.0, 500.0)
     limits: tuple[int, ...] = (0,)
     insert: bool = False
+    share: str = "none"
     source: ClassVar[str] = f"{PAPER}, sections 4 and 5"
 
     def __post_init__(self) -> None:
+        two_level.check(self.share)
         within("schedulers.service", self.service)
         for key in ("slots", "limits"):
             object.__setattr__(self, key, _entries(key, getattr(self, key)))

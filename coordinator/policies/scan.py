@@ -11,13 +11,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from coordinator.policies import buddy, partitions
+from coordinator.policies.partitions import width
 from coordinator.policies.registry import Policy, register
 from coordinator.view import Decision, Job, Reason, View
-
-
-def width(processors: int) -> int:
-    """The smallest power of two that is at least ``processors``."""
-    return 1 << (processors - 1).bit_length()
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from workloads.validation import InputError, flag, one_of
 SHARED = ("blocking", "spin_switches", "imbalance_estimate", "local", "mechanism", "bind")
 """Keys of every [[schedulers]] table, whatever its policy."""
 
-ADDED = {"bind": True, "imbalance_estimate": "longest-wait"}
-"""Shared keys that came after records had been stored without them, and the values that those stand for."""
+ADDED = {"bind": True, "imbalance_estimate": "longest-wait", "rows": 0, "share": "none"}
+"""Keys that came after records had been stored without them, and the values that those stand for."""
 
 LOCAL_CLASSES = ("other", "rr")
 
@@ -80,8 +80,15 @@ class Scheduler:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What tells it from others: its table without the keys of ADDED that have their defaults."""
-        return {key: value for key, value in self.table.items() if (key, value) not in ADDED.items()}
+        """What tells it from others: its table without the keys of ``added`` that have their defaults."""
+        later = added(self.name)
+        return {key: value for key, value in self.table.items() if (key, value) not in later.items()}
+
+
+def added(policy: str) -> dict[str, Any]:
+    """The entries of ADDED that a table of the policy ``policy`` has."""
+    own = policies.parameters(policy) if policy in policies.known() else {}
+    return {key: value for key, value in ADDED.items() if key in SHARED or key in own}
 
 
 def schedulers_of(tables: Any, here: bool) -> tuple[Scheduler, ...]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from coordinator.workload import Switch
-from harness.spec.scheduler import ADDED
+from harness.spec.scheduler import added
 from harness.store.records import JobRecord, RunRecord
 from harness.store.schema import JSON_COLUMNS, TABLES
 from workloads.validation import InputError, LockstepError
@@ -101,9 +101,7 @@ def decoded(table: str, row: sqlite3.Row) -> dict[str, Any]:
         if name in JSON_COLUMNS:
             values[name] = _parsed(table, name, value)
     if table == "runs":
-        values["scheduler"] = values["scheduler"] | {
-            key: default for key, default in ADDED.items() if key not in values["scheduler"]
-        }
+        values["scheduler"] = added(str(values["scheduler"].get("policy"))) | values["scheduler"]
     return values
 
 

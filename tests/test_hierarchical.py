@@ -1,0 +1,114 @@
+"""Distributed hierarchical control: what each controller runs, and when."""
+
+from collections import Counter
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coordinator import policies
+from coordinator.decide.session import Session
+from coordinator.view import Job, Machine
+
+MS = 1_000_000
+
+
+def session(sizes, processors=4):
+    """A session of ``dhc`` at which jobs of these sizes have arrived at time 0."""
+    jobs = [Job(number, size) for number, size in enumerate(sizes)]
+    made = Session(policies.create("dhc", {"quantum_ms": 10}), Machine(processors), jobs)
+    for job in jobs:
+        made.arrive(job.number, 0)
+    return made
+
+
+def rows(plan):
+    """For each slot the job on each processor, None for an idle one."""
+    return [[jobs[0] if jobs else None for jobs in slot.runs] for slot in plan.decision.slots]
+
+
+def test_controllers_of_a_level_rotate_independently():
+    """Halves with the jobs 0, 2, 4 and 1, 3: the second one has run both and begins again while 4 runs."""
+    plan = session([2, 2, 2, 2, 2]).plan
+    assert rows(plan) == [[0, 0, 1, 1], [2, 2, 3, 3], [4, 4, 1, 1]]
+    assert not plan.decision.cyclic, "the second half is then to begin with 3"
+    run = session([2, 2, 2, 2, 2])
+    assert rows(run.slot_end(30 * MS)) == [[0, 0, 3, 3], [2, 2, 1, 1], [4, 4, 3, 3]]
+
+
+def test_levels_take_turns_and_halves_of_an_idle_block_run():
+    """The root's job first. In the turn of the halves the right one has none: a quarter of it runs."""
+    assert rows(session([4, 2, 1]).plan) == [[0, 0, 0, 0], [1, 1, 2, None], [None, None, 2, None]]
+
+
+def test_a_lone_job_is_never_interrupted():
+    run = session([2])
+    assert [slot.length_ns for slot in run.plan.decision.slots] == [None]
+
+
+def test_newcomers_go_to_the_least_loaded_block():
+    placed = session([1, 2, 1, 1]).plan.decision.placements
+    assert placed == {0: (0,), 1: (2, 3), 2: (1,), 3: (0,)}
+
+
+@settings(deadline=None)
+@given(st.integers(1, 8), st.lists(st.integers(1, 8), min_size=1, max_size=7))
+def test_every_job_runs_in_a_round_and_a_controller_favours_none(processors, sizes):
+    """Over many rounds the jobs of a block differ by one slot at most."""
+    run = session([min(size, processors) for size in sizes], processors)
+    counts: Counter[int] = Counter()
+    for _ in range(6):
+        decision = run.plan.decision
+        ran = Counter(n for i in range(len(decision.slots)) for n in decision.running(i))
+        assert set(ran) == set(decision.placements)
+        counts += ran
+        if run.plan.cycle.end_ns is None:
+            return
+        run.slot_end(run.plan.cycle.end_ns)
+    for number, place in decision.placements.items():
+        for other, there in decision.placements.items():
+            if place == there and sizes[number] == sizes[other]:
+                assert abs(counts[number] - counts[other]) <= 1
+
+
+events = st.lists(
+    st.tuples(st.sampled_from(["arrive", "depart", "pass"]), st.integers(1, 8), st.integers(0, 40)),
+    max_size=30,
+)
+
+
+@settings(deadline=None)
+@given(st.integers(1, 8), events)
+def test_gangs_run_whole_and_nobody_starves(processors, history):
+    """Whatever happens; a job that stays has run, at the latest, when two rounds have passed."""
+    jobs = [Job(n, min(size, processors), 0) for n, (_, size, _) in enumerate(history)]
+    run = Session(policies.create("dhc", {"quantum_ms": 10}), Machine(processors), jobs)
+    here, now_ns = [], 0
+
+    def look(plan):
+        for index, slot in enumerate(plan.decision.slots):
+            for number in plan.decision.running(index):
+                assert [(number,)] * len(plan.decision.placements[number]) == [
+                    slot.runs[p] for p in plan.decision.placements[number]
+                ]
+            assert sum(map(len, slot.runs)) == sum(
+                len(plan.decision.placements[n]) for n in plan.decision.running(index)
+            )
+
+    for number, (what, choice, wait_ms) in enumerate(history):
+        until_ns = now_ns + wait_ms * MS
+        while run.plan and (run.plan.cycle.end_ns or until_ns) < until_ns:
+            look(run.slot_end(run.plan.cycle.end_ns))
+        now_ns = until_ns
+        if what == "depart" and here:
+            look(run.depart(here.pop(choice % len(here)), now_ns))
+        elif what == "arrive":
+            here.append(number)
+            look(run.arrive(number, now_ns))
+    if here:
+        seen = set()
+        for _ in range(2):
+            slots = range(len(run.plan.decision.slots))
+            seen |= set().union(*(run.plan.decision.running(slot) for slot in slots))
+            if run.plan.cycle.end_ns is not None:
+                look(run.slot_end(run.plan.cycle.end_ns))
+        assert seen == set(here)
