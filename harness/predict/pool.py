@@ -1,10 +1,14 @@
-"""Independent parts of a piece of work, done at once: by threads here, by MPI ranks in ``mpi_pool``."""
+"""Independent parts of a piece of work: by threads or processes here, by MPI ranks in ``mpi_pool``."""
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import signal
+import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from multiprocessing.connection import Connection
 from typing import Protocol, TypeVar
 
 from harness.simulator import interruption
@@ -38,3 +42,42 @@ def compute(parts: Sequence[Part], work: Callable[[Part], Value], progress: Prog
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     return [task.result() for task in tasks]
+
+
+def compute_apart(parts: Sequence[Part], work: Callable[[Part], Value], progress: Progress) -> list[Value]:
+    """``work`` of every part, in their order; by processes, for work in Python, which holds the lock.
+
+    ``work``, parts and values must be picklable. No process outlives the call, however it ends.
+    """
+    workers = min(len(os.sched_getaffinity(0)), len(parts))
+    if workers < 2:
+        return compute(parts, work, progress)
+    fresh = multiprocessing.get_context("spawn")  # threads, such as a progress bar's, do not survive a fork
+    ours, theirs = fresh.Pipe()
+    try:
+        with ProcessPoolExecutor(workers, fresh, _end_with, (theirs,)) as pool:
+            try:
+                tasks = [pool.submit(work, part) for part in parts]
+                for done, task in enumerate(as_completed(tasks), 1):
+                    task.result()
+                    progress(done, len(parts))
+            except BaseException:
+                ours.close()
+                theirs.close()
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+        return [task.result() for task in tasks]
+    finally:
+        ours.close()
+        theirs.close()
+
+
+def _end_with(caller: Connection) -> None:
+    """End this process when the other end of ``caller`` is closed, also because its process was killed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the caller has it, too, and closes
+
+    def wait() -> None:
+        caller.poll(None)
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
