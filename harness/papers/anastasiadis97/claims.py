@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from harness.papers import FAILS, HOLDS, OPEN, Claim, verdict
+from harness.papers.anastasiadis97 import partition_claims
 from harness.papers.anastasiadis97.model import LOADS, AdaptiveResults
 from harness.papers.anastasiadis97.workload import MU, WaitingRatio
 from harness.predict.replicate import Mean
@@ -156,8 +157,14 @@ def _reference(results: AdaptiveResults) -> list[Claim]:
 
 CLAIMS: Mapping[str, Callable[[AdaptiveResults], list[Claim]]] = {
     "1": _ratios,
-    "3": _saturation,
-    "4": lambda results: [_alike(results), *_below(results, "")],
-    "5": _order,
-    "6": lambda results: [*_below(results, "(2)"), _little(results), *_reference(results)],
+    "2": partition_claims.speedups,
+    "3": lambda results: [*_saturation(results), *partition_claims.limits(results)],
+    "4": lambda results: [_alike(results), *_below(results, ""), *partition_claims.plain(results)],
+    "5": lambda results: [*_order(results), *partition_claims.ordered(results)],
+    "6": lambda results: [
+        *_below(results, "(2)"),
+        _little(results),
+        *_reference(results),
+        *partition_claims.differential(results),
+    ],
 }

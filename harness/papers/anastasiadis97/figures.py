@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from harness.papers.anastasiadis97.model import LOADS, AdaptiveResults
-from harness.papers.anastasiadis97.workload import MU, WaitingRatio
+from harness.papers.anastasiadis97.workload import MU, PROCESSORS, SpeedupCurve, WaitingRatio
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,7 +27,25 @@ TOP = 5.0
 
 def draw(figure: str, results: AdaptiveResults) -> Figure:
     """The figure of that number."""
+    if figure == "2":
+        return _speedups(results.curves)
     return _ratios(results.ratios) if figure == "1" else _bars(BARS[figure], results)
+
+
+def _speedups(curves: Sequence[SpeedupCurve]) -> Figure:
+    picture = Figure(figsize=(12, 4), layout="constrained")
+    exponents = sorted({curve.mu for curve in curves}, reverse=True)
+    every = picture.subplots(1, len(exponents), sharey=True)
+    for axes, mu in zip(every, exponents, strict=True):
+        title = "mu infinite" if np.isinf(mu) else f"mu = {mu:g}"
+        axes.set(xlabel="processors", title=title, xlim=(1, PROCESSORS))
+        for curve in curves:
+            if curve.mu == mu:
+                speedups = curve.speedups[:PROCESSORS]
+                axes.plot(range(1, len(speedups) + 1), speedups, label=f"maximum {curve.maximum}")
+        axes.legend()
+    every[0].set_ylabel("speedup")
+    return picture
 
 
 def _ratios(ratios: Sequence[WaitingRatio]) -> Figure:

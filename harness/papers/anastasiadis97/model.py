@@ -12,7 +12,15 @@ import numpy as np
 
 from coordinator import policies
 from harness.papers.anastasiadis97 import workload
-from harness.papers.anastasiadis97.workload import MU, WaitingRatio, ratio_rows, waiting_ratios
+from harness.papers.anastasiadis97.workload import (
+    MU,
+    SpeedupCurve,
+    WaitingRatio,
+    curve_rows,
+    ratio_rows,
+    speedup_curves,
+    waiting_ratios,
+)
 from harness.predict.pool import Progress, compute
 from harness.predict.replicate import Mean, Precision, Replications, mean_of, replicate
 from harness.simulator.jobs.metrics import Metrics, measure
@@ -25,6 +33,7 @@ WARM_UP, LAST, GENERATED = 500, 20_000, 30_000
 
 FIGURES = {
     "1": "W/T of AP1 and AEP against actual load",
+    "2": "speedup of the nine types of jobs",
     "3": "SDF with and without a limit",
     "4": "ASP, AP1, AEP",
     "5": "ASP(1), AP1(1), AEP(1)",
@@ -68,13 +77,17 @@ class AdaptiveCell:
 
 
 class AdaptiveResults:
-    """The replications of every cell, and the ratios of Figure 1."""
+    """The replications of every cell, the ratios of Figure 1 and the curves of Figure 2."""
 
     def __init__(
-        self, cells: Mapping[AdaptiveCell, Replications], ratios: Sequence[WaitingRatio] = ()
+        self,
+        cells: Mapping[AdaptiveCell, Replications],
+        ratios: Sequence[WaitingRatio] = (),
+        curves: Sequence[SpeedupCurve] = (),
     ) -> None:
         self.cells = tuple(cells)
         self.ratios = ratios
+        self.curves = curves
         self._cells = {(cell.workload, cell.load, cell.column[0]): runs for cell, runs in cells.items()}
 
     def __contains__(self, key: tuple[str, float, str]) -> bool:
@@ -130,12 +143,17 @@ def simulate_figures(figures: Sequence[str], quick: bool, seed: int, progress: P
     ]
     replications = compute(cells, partial(_simulate, quick=quick, seed=seed), progress)
     results = dict(zip(cells, replications, strict=True))
-    return AdaptiveResults(results, waiting_ratios(LOADS, seed, quick) if "1" in figures else ())
+    return AdaptiveResults(
+        results,
+        waiting_ratios(LOADS, seed, quick) if "1" in figures else (),
+        speedup_curves() if "2" in figures else (),
+    )
 
 
 def rows(results: AdaptiveResults, figures: Sequence[str]) -> list[dict[str, Any]]:
-    """A row for each ratio of Figure 1 and for each cell of the others."""
-    return [*ratio_rows(results.ratios), *(_row(results, cell) for cell in results.cells)]
+    """A row for each ratio of Figure 1, each point of Figure 2 and each cell of the others."""
+    every = (*ratio_rows(results.ratios), *curve_rows(results.curves))
+    return [*every, *(_row(results, cell) for cell in results.cells)]
 
 
 def _simulate(cell: AdaptiveCell, quick: bool, seed: int) -> Replications:

@@ -42,6 +42,26 @@ def jobs(workload: str, load: float, count: int, random: np.random.Generator) ->
 
 
 @dataclass(frozen=True)
+class SpeedupCurve:
+    """S(p) = T(1) / T(p) for p from 1 to P of one type of job (Figure 2)."""
+
+    mu: float
+    maximum: int
+    speedups: tuple[float, ...]
+
+
+def speedup_curves() -> list[SpeedupCurve]:
+    """The nine types, from the execution times that their jobs are simulated with (equation 9)."""
+    made = []
+    for mu in MU["WK4"]:
+        for maximum in MAXIMA:
+            one = moldable(np.zeros(1), np.array([maximum]), np.ones(1), np.array([mu]))
+            times_s = [float(one.times_s(np.array([p]))[0]) for p in range(1, max(PROCESSORS, maximum) + 1)]
+            made.append(SpeedupCurve(mu, maximum, tuple(times_s[0] / time_s for time_s in times_s)))
+    return made
+
+
+@dataclass(frozen=True)
 class WaitingRatio:
     """W/T found at an actual load, and predicted by equations (3) and (4)."""
 
@@ -72,6 +92,21 @@ def waiting_ratios(loads: Iterable[float], seed: int, quick: bool) -> Sequence[W
             found = float(outcome.wait_s[counted].mean() / times_s.mean())
             ratios.append(WaitingRatio(policy.upper(), actual, found, predicted))
     return ratios
+
+
+def curve_rows(curves: Iterable[SpeedupCurve]) -> list[dict[str, Any]]:
+    """The curves as rows of plain values; mu is None for infinity."""
+    return [
+        {
+            "figure": "2",
+            "mu": None if np.isinf(curve.mu) else curve.mu,
+            "maximum": curve.maximum,
+            "processors": p,
+            "speedup": speedup,
+        }
+        for curve in curves
+        for p, speedup in enumerate(curve.speedups[:PROCESSORS], 1)
+    ]
 
 
 def ratio_rows(ratios: Iterable[WaitingRatio]) -> list[dict[str, Any]]:
