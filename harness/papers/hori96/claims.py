@@ -22,6 +22,11 @@ SMALL = 0.05
 COMPARED_LOAD = 0.9
 """The actual load at which systems of different sizes are compared."""
 
+MOST = 2 / 3
+"""The least share of cases that is "most" of them."""
+
+LOW_LOADS, HIGH_LOADS = (0.2, 0.4), (0.9, 0.95, 0.97, 0.99)
+
 SIGNIFICANT_LOADS = (0.8, 0.9, 0.95, 0.97, 0.99)
 
 
@@ -46,7 +51,27 @@ def _linear(points: Results) -> list[Claim]:
         text = f"DQT's utilisation is linear in the load to 0.99, P = 128 to 4096, {distribution} sizes"
         words = f"at most {gap:.3f} below the load (P = {worst_cell.processors}, load {worst.load:.2f})"
         made.append(Claim(text, words, verdict(gap <= LINEAR)))
-    return [*made, _independent(points)]
+    return [*made, _worst_sizes(points), _independent(points)]
+
+
+def _worst_sizes(points: Results) -> Claim:
+    """Utilisation below the load at loads of 0.9 and more, in the mean over all sizes of the system."""
+    gaps = {
+        distribution: float(
+            np.mean(
+                [
+                    point.load - point.utilisation
+                    for cell, point in _of(points, "dqt", distribution, None)
+                    if cell.target in HIGH_LOADS
+                ]
+            )
+        )
+        for distribution in ("proportional", "uniform", "inverse")
+    }
+    text = "DQT's utilisation is somewhat poorer with uniform sizes than with the others"
+    words = ", ".join(f"{name} {gap:.3f}" for name, gap in gaps.items())
+    holds = max(gaps, key=lambda name: gaps[name]) == "uniform"
+    return Claim(text, f"mean shortfall at loads of 0.9 and more: {words}", verdict(holds))
 
 
 def _independent(points: Results) -> Claim:
@@ -84,6 +109,7 @@ def _batch(points: Results) -> list[Claim]:
         words = ", ".join(f"{name} {value:.2f}" for name, value in limits.items())
         text = f"FCFS-BB saturates first, {distribution} sizes (highest utilisation reached)"
         made.append(Claim(text, words, verdict(first == "fcfs-bb")))
+    made += [_external(points), _upwards(points)]
     for distribution in ("proportional", "uniform"):
         gap = _gap(points, "scan-up", distribution)
         text = f"ScanUp is close to DQT in utilisation, {distribution} sizes"
@@ -106,6 +132,39 @@ def _batch(points: Results) -> list[Claim]:
     return made
 
 
+def _external(points: Results) -> Claim:
+    """How far the sizes of tasks move the highest utilisation of a policy."""
+    spans = {}
+    for policy in ("fcfs-bb", "dqt"):
+        limits = [_limit(points, policy, name) for name in ("proportional", "uniform", "inverse")]
+        spans[policy] = (min(limits), max(limits))
+    text = "FCFS-BB's utilisation depends strongly on the distribution of sizes"
+    words = ", ".join(f"{name} reaches {low:.2f} to {high:.2f}" for name, (low, high) in spans.items())
+    widths = {name: high - low for name, (low, high) in spans.items()}
+    holds = widths["fcfs-bb"] > SMALL and widths["fcfs-bb"] > 2 * widths["dqt"]
+    return Claim(text, words, verdict(holds))
+
+
+def _upwards(points: Results) -> Claim:
+    """ScanUp against ScanDown on the same tasks: mean RETR and utilisation (section 2.1)."""
+    pairs = [
+        (up, down)
+        for distribution in ("proportional", "uniform", "inverse")
+        for cell, up in _of(points, "scan-up", distribution)
+        for other, down in _of(points, "scan-down", distribution)
+        if other.target == cell.target
+    ]
+    ratios = [down.retr / up.retr for up, down in pairs]
+    gaps = [up.utilisation - down.utilisation for up, down in pairs]
+    better = all(ratio >= 1 for ratio in ratios) and all(gap >= 0 for gap in gaps)
+    shorter = sum(ratio > 1 for ratio in ratios)
+    words = (
+        f"ScanDown's mean RETR is {min(ratios):.2f} to {max(ratios):.2f} times ScanUp's, longer in {shorter}"
+    )
+    words += f" of {len(pairs)} points; its utilisation is {min(gaps):.3f} to {max(gaps):.3f} lower"
+    return Claim("ScanUp always does better than ScanDown", words, verdict(better))
+
+
 def _gap(points: Results, policy: str, distribution: str) -> float:
     """The largest distance of a policy's utilisation below DQT's."""
     ours = {cell.target: point.utilisation for cell, point in _of(points, policy, distribution)}
@@ -124,11 +183,17 @@ def _pairs(points: Results, policy: str) -> Iterable[tuple[TreeCell, TreeOutcome
 
 def _retr(points: Results) -> list[Claim]:
     pairs = list(_pairs(points, "fair-dqt"))
-    shorter = [f"{cell.distribution} {cell.target}" for cell, fair, dqt in pairs if fair.retr < dqt.retr]
-    ratios = [fair.retr / dqt.retr for _, fair, dqt in pairs]
-    words = f"Fair-DQT's is {min(ratios):.2f} to {max(ratios):.2f} times DQT's"
-    words += f"; shorter at {', '.join(shorter)}" if shorter else ""
-    return [Claim("DQT always has a shorter mean RETR than Fair-DQT", words, verdict(not shorter))]
+    made = []
+    for name, value in (("mean", "retr"), ("maximum", "most_retr")):
+        ratios = {
+            f"{cell.distribution} {cell.target}": getattr(fair, value) / getattr(dqt, value)
+            for cell, fair, dqt in pairs
+        }
+        shorter = [point for point, ratio in ratios.items() if ratio < 1]
+        words = f"Fair-DQT's is {min(ratios.values()):.2f} to {max(ratios.values()):.2f} times DQT's"
+        words += f"; shorter at {', '.join(shorter)}" if shorter else ""
+        made.append(Claim(f"DQT always has a shorter {name} RETR than Fair-DQT", words, verdict(not shorter)))
+    return made
 
 
 def _fair(points: Results) -> list[Claim]:
@@ -140,13 +205,14 @@ def _fair(points: Results) -> list[Claim]:
     ]
     positive = sum(value > 0 for value in values)
     text = "DQT's correlation of size with RETR is positive in most cases: large tasks wait longer"
-    made.append(Claim(text, f"in {positive} of {len(values)}", verdict(positive > 0.6 * len(values))))
+    made.append(Claim(text, f"in {positive} of {len(values)}", verdict(positive > MOST * len(values))))
     pairs = [
         (fair, dqt) for cell, fair, dqt in _pairs(points, "fair-dqt") if cell.target in SIGNIFICANT_LOADS
     ]
     better = sum(abs(fair.fairness) < abs(dqt.fairness) for fair, dqt in pairs)
     text = "Fair-DQT is fairer than DQT (loads of 0.8 and more)"
-    made.append(Claim(text, f"in {better} of {len(pairs)} points", verdict(better > 0.6 * len(pairs))))
+    made.append(Claim(text, f"in {better} of {len(pairs)} points", verdict(better > MOST * len(pairs))))
+    made += [_low(points, distribution) for distribution in ("uniform", "inverse")]
     scan = [point.fairness for _, point in _of(points, "scan-up", "inverse")]
     text = "with inverse sizes ScanUp is almost fair"
     worst = max(map(abs, scan))
@@ -156,6 +222,17 @@ def _fair(points: Results) -> list[Claim]:
     words = "correlations " + ", ".join(f"{value:.2f}" for value in scan)
     made.append(Claim(text, words, verdict(bool(scan) and max(scan) < 0)))
     return made
+
+
+def _low(points: Results, distribution: str) -> Claim:
+    """Mean correlations at loads of 0.2 and 0.4, and of 0.9 and more."""
+    low, high = (
+        [point.fairness for cell, point in _of(points, "dqt", distribution) if cell.target in loads]
+        for loads in (LOW_LOADS, HIGH_LOADS)
+    )
+    text = f"DQT's correlation of size with RETR tends to be higher at lower load, {distribution} sizes"
+    words = f"{np.mean(low):.2f} at loads of 0.2 and 0.4, {np.mean(high):.2f} at 0.9 and more"
+    return Claim(text, words, verdict(bool(np.mean(low) > np.mean(high))))
 
 
 def _feasible(check: Callable[[Results], list[Claim]]) -> Callable[[Results], list[Claim]]:

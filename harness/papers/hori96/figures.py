@@ -15,14 +15,32 @@ if TYPE_CHECKING:
 
 TITLES = ("proportional", "uniform", "inverse")
 MARKS = "os^Dvx"
-NAMES = {"dqt": "DQT", "fair-dqt": "Fair-DQT", "fcfs-bb": "FCFS-BB", "scan-up": "ScanUp"}
+NAMES = {
+    "dqt": "DQT",
+    "fair-dqt": "Fair-DQT",
+    "fcfs-bb": "FCFS-BB",
+    "scan-up": "ScanUp",
+    "scan-down": "ScanDown",
+}
 RETR_TOP = 60.0
+ROWS = {
+    "5": ("utilisation", "retr"),
+    "6": ("utilisation", "retr"),
+    "7": ("retr", "most_retr"),
+    "8": ("fairness",),
+}
+LABELS = {
+    "utilisation": "processor utilisation",
+    "retr": "mean RETR",
+    "most_retr": "maximum RETR",
+    "fairness": "correlation",
+}
 
 
 def draw(figure: str, results: Results) -> Figure:
     """The figure of that number."""
-    picture = Figure(figsize=(12, 7 if figure in "56" else 4), layout="constrained")
-    rows = ("utilisation", "retr") if figure in "56" else ("retr",) if figure == "7" else ("fairness",)
+    rows = ROWS[figure]
+    picture = Figure(figsize=(12, 0.5 + 3.5 * len(rows)), layout="constrained")
     axes = picture.subplots(len(rows), len(TITLES), squeeze=False, sharey="row")
     for column, distribution in enumerate(TITLES):
         for row, value in enumerate(rows):
@@ -43,10 +61,12 @@ def _curves(axes: Axes, figure: str, value: str, distribution: str, results: Res
         name = f"P = {processors}" if figure == "5" else NAMES[policy]
         axes.plot(*zip(*points, strict=True), marker=mark, markersize=4, label=name)
     axes.set(xlabel="actual workload", xlim=(0, 1))
-    axes.set_ylabel({"utilisation": "processor utilisation", "retr": "mean RETR"}.get(value, "correlation"))
+    axes.set_ylabel(LABELS[value])
     if value == "utilisation":
         axes.plot([0, 1], [0, 1], color="grey", linewidth=0.6)
     if value == "retr":
         axes.set_ylim(0, RETR_TOP)
+    if value == "most_retr":
+        axes.set_yscale("log")
     if value == "fairness":
         axes.axhline(0, color="grey", linewidth=0.6)

@@ -30,17 +30,20 @@ DISTRIBUTIONS = {"proportional": 1, "uniform": 0, "inverse": -1}
 
 FIGURES = {
     "5": "DQT by size of the system",
-    "6": "utilisation of DQT, Fair-DQT, FCFS-BB and ScanUp",
-    "7": "RETR of DQT and Fair-DQT",
+    "6": "utilisation of DQT, Fair-DQT, FCFS-BB, ScanUp and ScanDown",
+    "7": "mean and maximum RETR of DQT and Fair-DQT",
     "8": "fairness of DQT, Fair-DQT and ScanUp",
 }
 SYSTEMS = {
     "5": [(size, "dqt") for size in SIZES],
-    "6": [(MACHINE, policy) for policy in ("dqt", "fair-dqt", "fcfs-bb", "scan-up")],
+    "6": [(MACHINE, policy) for policy in ("dqt", "fair-dqt", "fcfs-bb", "scan-up", "scan-down")],
     "7": [(MACHINE, policy) for policy in ("dqt", "fair-dqt")],
     "8": [(MACHINE, policy) for policy in ("dqt", "fair-dqt", "scan-up")],
 }
 """Processors and policy of each curve of a figure."""
+
+DIRECTIONS = {"fcfs-bb": 0, "scan-up": 1, "scan-down": -1}
+"""Of the current queue's move, for the kernel."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,7 @@ class TreeOutcome:
         load: actual workload: the work that arrived over the capacity of the machine.
         utilisation: mean share of the processors in use.
         retr: mean real execution time ratio of the tasks that ended.
+        most_retr: the maximum.
         fairness: correlation of log2(size) with RETR.
         backlog: work that had arrived and was not done at the end, in machine-quanta, over
             the number of quanta.
@@ -69,6 +73,7 @@ class TreeOutcome:
     load: float
     utilisation: float
     retr: float
+    most_retr: float
     fairness: float
     backlog: float
 
@@ -121,7 +126,7 @@ def _simulate(cell: TreeCell, quanta: int, seed: int) -> TreeOutcome:
         outcome, busy = tree.simulate(jobs, cell.processors, cell.policy == "fair-dqt", QUANTUM_NS, quanta)
         used = float(busy.sum())
     else:
-        outcome = buddy.simulate(jobs, cell.processors, 1 if cell.policy == "scan-up" else 0)
+        outcome = buddy.simulate(jobs, cell.processors, DIRECTIONS[cell.policy])
         used = _used(outcome, quanta)
     return _point(outcome, used, quanta)
 
@@ -144,6 +149,7 @@ def _point(outcome: JobLevelOutcome, used: float, quanta: int) -> TreeOutcome:
         load=arrived / whole,
         utilisation=used / whole,
         retr=float(retr.mean()),
+        most_retr=float(retr.max()),
         fairness=fairness(jobs.most[ended].astype(float), retr),
         backlog=(arrived - used) / whole,
     )
