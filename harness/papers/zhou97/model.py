@@ -12,7 +12,7 @@ import numpy as np
 from coordinator import policies
 from harness.papers.zhou97 import mixes
 from harness.papers.zhou97.mixes import Mixes
-from harness.predict.pool import Progress, compute
+from harness.predict.pool import Progress, compute, compute_apart
 from harness.simulator.jobs import event_by_event
 from harness.simulator.jobs.model import JobLevelOutcome
 
@@ -48,7 +48,7 @@ def simulate_figures(figures: Sequence[str], quick: bool, seed: int, progress: P
     services = SERVICE if "3" in figures else ()
     cells = mixes.cells() if "5" in figures else ()
     ordered = compute(services, _ordered, progress)
-    mixed = compute(cells, partial(mixes.simulate, count=count, seed=seed), progress)
+    mixed = compute_apart(cells, partial(mixes.simulate, count=count, seed=seed), progress)
     return QueueingResults(
         dict(zip(services, ordered, strict=True)),
         dict(zip(cells, mixed, strict=True)),
