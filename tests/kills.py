@@ -383,9 +383,9 @@ class Kill:
             told = f"{self.what}: {self.signum.name} to {chosen} {victim} ({' '.join(command(victim))[:200]})"
             with suppress(ProcessLookupError):
                 os.kill(victim, self.signum)
-                if self.what == "exec" and chosen in ("guardian", "proxy"):
-                    # The launcher goes on without the one and may wait for ever for the other.
-                    os.kill(driver, signal.SIGTERM if chosen == "guardian" else signal.SIGKILL)
+                if self.what == "exec" and chosen not in ("driver", "launcher", "rank"):
+                    # It goes on without a guardian, and Hydra may wait for ever for its proxy.
+                    os.kill(driver, signal.SIGKILL if chosen == "proxy" else signal.SIGTERM)
                 return Outcome(told, chosen)
         return Outcome(f"{self.what}: had ended")
 
