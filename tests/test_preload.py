@@ -202,6 +202,22 @@ def test_programs_that_load_their_mpi_later_wait_two_phase(tmp_path):
     assert summary(ours)["waits"] > 300
 
 
+OPENMPI_OF_DEBIAN = "/usr/lib/x86_64-linux-gnu/libmpi.so.40"
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("mpi", ["here", "openmpi"])
+def test_mpi4py_s_own_tests_pass_where_they_pass_without(mpi, ranks):
+    argv = [sys.executable, str(PROGRAMS.parent / "mpi4py_suite.py"), "--ranks", str(ranks)]
+    argv += ["--launcher", " ".join(launcher(mpi))]
+    if mpi == "openmpi":
+        argv += ["--libmpi", OPENMPI_OF_DEBIAN, "--knob", "OMPI_MCA_mpi_yield_when_idle=1"]
+    allowed = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    done = subprocess.run(argv, env=os.environ | allowed, stdout=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 0 and " passed as it is" in done.stdout, done.stdout
+
+
 THREADS = """
 import threading
 from mpi4py import MPI
