@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.predict.pool import Progress
 from workloads.bounds import within
-from workloads.validation import one_of
+from workloads.validation import InputError, one_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,18 +36,27 @@ PAPERS: Mapping[str, str] = {
 }
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "not significant"
+CONTRADICTED = "contradicts the paper itself"
+"""It does not hold here, and the paper has a result elsewhere that excludes it, which does."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of a paper, what the simulations gave, and whether it holds."""
+    """A sentence of a paper, what the simulations gave, and whether it holds.
+
+    ``places`` are the two of the paper that contradict each other; empty for any other verdict.
+    """
 
     text: str
     found: str
     verdict: str
+    places: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        one_of("verdict", self.verdict, (HOLDS, FAILS, OPEN))
+        one_of("verdict", self.verdict, (HOLDS, FAILS, OPEN, CONTRADICTED))
+        if len(self.places) != (2 if self.verdict == CONTRADICTED else 0):
+            rule = f"a claim that {self.verdict} has {2 if self.verdict == CONTRADICTED else 0}"
+            raise InputError("places", self.places, rule, "name both places of the paper")
 
 
 @dataclass(frozen=True)
@@ -87,7 +96,7 @@ class Reproduction:
 
     def explanation(self, figure: str, claim: Claim) -> str:
         """The heading in our documentation that explains a claim that does not hold."""
-        return f"docs/{self.paper}.md#figure-{figure}" if claim.verdict == FAILS else ""
+        return f"docs/{self.paper}.md#figure-{figure}" if claim.verdict in (FAILS, CONTRADICTED) else ""
 
     def draw(self, folder: Path) -> list[Path]:
         """Write every figure into ``folder`` as a picture; returns their paths."""

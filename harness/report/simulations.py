@@ -42,7 +42,9 @@ def reproduction(document: Mapping[str, Any], pictures: Sequence[Path]) -> Itera
         yield _published(published)
     claims = table(["figure", "claim", "found", "verdict"])
     for claim in document["claims"]:
-        verdict = f"{claim['verdict']}: {claim['why']}" if claim["why"] else claim["verdict"]
+        places = f" ({' against '.join(claim['places'])})" if claim["places"] else ""
+        why = f": {claim['why']}" if claim["why"] else ""
+        verdict = f"{claim['verdict']}{places}{why}"
         claims.add_row(claim["figure"], claim["text"], claim["found"], verdict)
     if document["claims"]:
         yield claims

@@ -7,13 +7,17 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from harness.papers import Claim, verdict
+from harness.papers import CONTRADICTED, FAILS, Claim, verdict
 from harness.papers.dusseau96 import model
-from harness.papers.dusseau96.model import WIDE_US, Point, PointResults
+from harness.papers.dusseau96.model import PATTERNS, WIDE_US, Point, PointResults
 from harness.papers.dusseau96.published import IMMEDIATE
 
-ABOUT = 0.15
-"""A value that the paper rounds or reads off a graph is met within this factor."""
+ABOUT = 0.05
+"""A value that the paper rounds or reads off a graph is met within this share of it, and what it calls
+similar differs by no more."""
+
+ALIKE = 0.01
+"""Slowdowns that differ by less tell no place from another."""
 
 
 class _Check:
@@ -63,14 +67,26 @@ class _Check:
         coarse = [p for p in points if p.granularity_us >= 5000 and p.imbalance >= 1]
         fine = [p for p in points if p.granularity_us == 100]
         return [
-            self._all_below(
-                "superior from 5 ms to 500 ms with an imbalance of one to two times g", coarse, 1.0
-            ),
+            self._superior_from_5_ms(coarse),
             self._all_above("coscheduling is strictly superior for fine-grained jobs", fine, 1.0),
             self._worst_about(
                 "nearly 16 times slower than coscheduling at worst (section 5.1)", points, 16.0
             ),
         ]
+
+    def _superior_from_5_ms(self, coarse: Sequence[Point]) -> Claim:
+        """The same machine is in Figure 4, with one of these programs."""
+        claim = self._all_below(
+            "superior from 5 ms to 500 ms with an imbalance of one to two times g", coarse, 1.0
+        )
+        (cell,) = (p for p in coarse if (p.pattern, p.granularity_us, p.imbalance) == ("NEWS", 5000.0, 1.5))
+        published = float(IMMEDIATE["NEWS"][model.table_place(cell)])
+        ours = self._value(cell)
+        if claim.verdict != FAILS or published < 1 or abs(ours / published - 1) > ABOUT:
+            return claim
+        other = f"Figure 4 has {published:.2f} for NEWS, g = 5 ms, v = 1.5 g"
+        found = f"{claim.found}; there {ours:.2f}"
+        return Claim(claim.text, found, CONTRADICTED, ("section 4.1", other))
 
     def parameters(self) -> list[Claim]:
         points = model.table("4")
@@ -100,7 +116,17 @@ class _Check:
         shares = [self._results.at(p).spun_reads for p in fine if p.pattern != "BARRIER"]
         reads = sum(shares) / len(shares)
         transpose = [p for p in points if p.pattern == "TRANSPOSE"]
+        ratios = [
+            self._value(p) / self._value(replace(p, blocking="immediate", spin_switches=2.0))
+            for p in points
+            if p.granularity_us >= 50_000 and p.imbalance >= 1
+        ]
         return [
+            Claim(
+                "coarse-grained programs with a high imbalance do as with immediate blocking",
+                f"slowdowns are {min(ratios):.2f} to {max(ratios):.2f} of immediate blocking's",
+                verdict(max(abs(ratio - 1) for ratio in ratios) <= ABOUT),
+            ),
             self._all_below("less than five times slower than coscheduling", points, 5.0),
             self._all_below("TRANSPOSE is slowed by less than 2.5", transpose, 2.5),
             Claim(
@@ -116,7 +142,18 @@ class _Check:
         at = {p.imbalance: self._results.at(p).spun_opening_barriers for p in two if p.granularity_us == 400}
         low = [[self._mean([p for p in some if p.imbalance <= 0.25])] for some in (two, four, eight)]
         rising = [row[0] for row in low]
+        spikes = [
+            worst.imbalance * worst.granularity_us / (worst.spin_switches * worst.context_switch_us)
+            for worst in map(self._worst, (two, four, eight))
+        ]
         return [
+            Claim(
+                "a spin is poor for an imbalance slightly greater than it (sections 5.2 and 6)",
+                "the slowest program at 2, 4 and 8 switches has an imbalance of "
+                + ", ".join(f"{spike:.2f}" for spike in spikes)
+                + " spins",
+                verdict(all(1 < spike <= 2 for spike in spikes)),
+            ),
             self._all_below("spinning for two switches, fine-grained NEWS is at most 60 % slower", two, 1.6),
             Claim(
                 "at g = 400 us few opening barriers succeed with v = 2 g (37 %), most with v = 0.5 g (98 %)",
@@ -135,7 +172,11 @@ class _Check:
         fine = [p for p in news if p.granularity_us <= 1000]
         near = sum(self._results.slowdown(p).value <= 1.10 for p in fine)
         middle = [p for p in fine if 450 <= p.imbalance * p.granularity_us <= 1500]
-        worst = self._worst(news)
+        longer = [
+            self._value(replace(p, spin_switches=2 * p.spin_switches)) / self._value(p)
+            for p in model.LONG_SPINS
+            if p.spin_switches < max(model.LONG_SWITCHES)
+        ]
         beyond = [p for p in model.bars("8") if p.imbalance * p.granularity_us > 10 * p.context_switch_us]
         return [
             Claim(
@@ -144,7 +185,12 @@ class _Check:
                 verdict(near > len(fine) / 2),
             ),
             self._all_below("and within 20 % for imbalances of 450 to 1500 us", middle, 1.20),
-            self._is_worst("the worst case is g = 1 ms, v = 2 g = 10 switches", worst),
+            self._is_worst("the worst case is g = 1 ms, v = 2 g = 10 switches", news),
+            Claim(
+                "increasing the spin beyond 10 switches results in no improvement, for all patterns",
+                f"twice the spin takes {min(longer):.2f} to {max(longer):.2f} of the time at g = 5 ms",
+                verdict(min(longer) > 1 - ABOUT),
+            ),
             self._all_below(
                 "equal or superior to coscheduling for all imbalances beyond 10 switches", beyond, 1.0
             ),
@@ -178,9 +224,9 @@ class _Check:
             Claim(
                 "on NEWS very similar to the oracle",
                 f"slowdowns are {min(ratios):.2f} to {max(ratios):.2f} of the oracle's",
-                verdict(max(ratios) < 1 + ABOUT),
+                verdict(max(ratios) <= 1 + ABOUT),
             ),
-            self._is_worst("the largest slowdown is at g = 1 ms, v = 2 g = 10 switches", self._worst(points)),
+            self._is_worst("the largest slowdown is at g = 1 ms, v = 2 g = 10 switches", points),
             self._all_below("within 35 % of coscheduling", points, 1.35),
             self._all_below(
                 "better than coscheduling where coarse-grained programs have a high imbalance",
@@ -206,8 +252,24 @@ class _Check:
     def round_robin(self) -> list[Claim]:
         points = model.bars("12")
         svr4 = [replace(p, local="svr4") for p in points]
+        worst = {name: self._worst([p for p in points if p.pattern == name]) for name in PATTERNS}
+        gains = {
+            name: max(
+                self._value(p) / self._value(replace(p, local="svr4")) for p in points if p.pattern == name
+            )
+            for name in PATTERNS
+        }
         return [
-            self._worst_about("up to 3.4 times worse than coscheduling", points, 3.4),
+            Claim(
+                "up to 3.4 times worse than coscheduling",
+                "; ".join(self._said(point) for point in worst.values()),
+                verdict(abs(max(map(self._value, worst.values())) / 3.4 - 1) <= ABOUT),
+            ),
+            Claim(
+                "a priority-based scheduler performs two to three times better (abstract)",
+                "at most " + ", ".join(f"{gain:.2f} times ({name})" for name, gain in gains.items()),
+                verdict(2 <= max(gains.values()) <= 3),
+            ),
             Claim(
                 "less robust than SVR4",
                 f"worst {self._value(self._worst(points)):.2f}, SVR4 {self._value(self._worst(svr4)):.2f}; "
@@ -227,9 +289,24 @@ class _Check:
             Claim(
                 "coarse-grained programs with some imbalance are up to 25 % better",
                 f"down to {best:.2f}",
-                verdict(best <= 0.85),
+                verdict(abs(best * 1.25 - 1) <= ABOUT),  # coscheduling takes 25 % longer
             ),
+            self._fine_against_coarse(),
         ]
+
+    def _fine_against_coarse(self) -> Claim:
+        """Section 8, "preliminary simulations"."""
+        later = {}
+        for point in model.UNLIKE:
+            fine_s, *coarse_s = self._results.at(point).responses_s
+            later[point.pattern] = fine_s / max(coarse_s)
+        return Claim(
+            "a fine-grained job is given less processor time than coarse-grained ones (section 8)",
+            "it ends at "
+            + ", ".join(f"{ratio:.2f} ({name})" for name, ratio in later.items())
+            + " of the time of the last of two as long with g = 50 ms",
+            verdict(min(later.values()) > 1),
+        )
 
     def _value(self, point: Point) -> float:
         return self._results.slowdown(point).value
@@ -253,9 +330,14 @@ class _Check:
         worst = self._worst(points)
         return Claim(text, self._said(worst), verdict(abs(self._value(worst) / value - 1) <= ABOUT))
 
-    def _is_worst(self, text: str, worst: Point) -> Claim:
-        place = (worst.granularity_us, worst.imbalance)
-        return Claim(text, self._said(worst), verdict(place == (1000.0, 2.0)))
+    def _is_worst(self, text: str, points: Sequence[Point]) -> Claim:
+        """At g = 1 ms, v = 2 g; another point is the worst only if it is so by more than the doubt."""
+        worst = self._worst(points)
+        named = self._worst([p for p in points if (p.granularity_us, p.imbalance) == (1000.0, 2.0)])
+        found = self._said(worst) + ("" if worst == named else f"; there {self._said(named)}")
+        halves = (self._results.slowdown(point).half or 0.0 for point in (worst, named))
+        significant = worst == named or self._value(worst) - self._value(named) > max(sum(halves), ALIKE)
+        return Claim(text, found, verdict(worst == named, significant))
 
     def _verdict(self, holds: bool, point: Point, bound: float) -> str:
         return verdict(holds, self._results.slowdown(point).differs(bound))

@@ -73,6 +73,8 @@ class Point:
     local: str = "svr4"
     timers: str = "independent"
     imbalance_estimate: str = "arrival-spread"
+    rivals_us: float | None = None
+    """The granularity of the two other jobs, if it is another."""
 
     def coscheduled(self) -> Point:
         """The same workload under coscheduling."""
@@ -89,9 +91,13 @@ class Point:
 
 @dataclass(frozen=True)
 class PointOutcome:
-    """The repeats of a point: makespans, and shares of time and of waits."""
+    """The repeats of a point: makespans, and shares of time and of waits.
+
+    ``responses_s`` is the mean response time of each of its jobs.
+    """
 
     makespans_s: tuple[float, ...]
+    responses_s: tuple[float, ...]
     breakdown: Mapping[str, float]
     spun_reads: float
     spun_barriers: float
@@ -169,8 +175,23 @@ CHARTS: Mapping[str, tuple[Sequence[str], Sequence[float], Sequence[Point]]] = {
     "12": (PATTERNS, WIDE_US, (replace(_BASE, local="round-robin"),)),
 }
 TABLES = ("4", "13")
-COMPARED = {"9": ("8",), "10": ("8",), "11": ("10",), "12": ("10",)}
+COMPARED = {"5": ("3",), "9": ("8",), "10": ("8",), "11": ("10",), "12": ("10",)}
 """Figures that a claim about a figure compares it with."""
+
+LONG_SWITCHES = (10.0, 20.0, 40.0)
+LONG_SPINS = [
+    Point(pattern, 5_000.0, imbalance, blocking="fixed", spin_switches=switches)
+    for pattern in PATTERNS
+    for imbalance in IMBALANCES[2:]
+    for switches in LONG_SWITCHES
+]
+"""Spins beyond 10 switches, for imbalances beyond that (section 6.1)."""
+
+UNLIKE = [Point(pattern, 100.0, 0.25, rivals_us=50_000.0) for pattern in PATTERNS]
+"""A fine-grained job beside coarse-grained ones (section 8)."""
+
+BESIDES = {"8": LONG_SPINS, "13": UNLIKE}
+"""Points of claims about a figure that are in no figure."""
 
 
 def points(figure: str) -> list[Point]:
@@ -184,6 +205,7 @@ def simulate_figures(figures: Sequence[str], quick: bool, seed: int, progress: P
     """Simulate the points of ``figures`` and of the claims about them."""
     shown = [point for figure in figures for point in points(figure)]
     compared = [point for figure in figures for other in COMPARED.get(figure, ()) for point in points(other)]
+    compared += [point for figure in figures for point in BESIDES.get(figure, ())]
     wanted = dict.fromkeys([*shown, *compared, *(point.coscheduled() for point in (*shown, *compared))])
     # The longest first, so that no processor is left with them at the end.
     ordered = sorted(wanted, key=lambda point: (point.granularity_us, PATTERNS[::-1].index(point.pattern)))
@@ -199,6 +221,10 @@ def measure(point: Point, quick: bool, seed: int) -> PointOutcome:
     outcomes = [run(point, dedicated_s, seed, repeat) for repeat in range(repeats)]
     return PointOutcome(
         makespans_s=tuple((outcome.makespan_ns or 0) / 1e9 for outcome in outcomes),
+        responses_s=tuple(
+            statistics.fmean((outcome.jobs[job].response_ns or 0) / 1e9 for outcome in outcomes)
+            for job in range(JOBS)
+        ),
         breakdown={
             part: statistics.fmean(outcome.breakdown[part] for outcome in outcomes)
             for part in outcomes[0].breakdown
@@ -211,13 +237,17 @@ def measure(point: Point, quick: bool, seed: int) -> PointOutcome:
 
 def run(point: Point, dedicated_s: float, seed: int, repeat: int) -> Outcome:
     """One simulation: three jobs alike that arrive together (section 3.4)."""
-    program = Program(
-        pattern=point.pattern,
-        processes=PROCESSORS,
-        granularity_us=point.granularity_us,
-        imbalance=point.imbalance,
-        dedicated_s=dedicated_s,
-    )
+    grains_us = [point.granularity_us] + [point.rivals_us or point.granularity_us] * (JOBS - 1)
+    programs = [
+        Program(
+            pattern=point.pattern,
+            processes=PROCESSORS,
+            granularity_us=grain_us,
+            imbalance=point.imbalance,
+            dedicated_s=dedicated_s,
+        )
+        for grain_us in grains_us
+    ]
     machine = SimulatedMachine(
         processors=PROCESSORS,
         context_switch_us=point.context_switch_us,
@@ -227,7 +257,7 @@ def run(point: Point, dedicated_s: float, seed: int, repeat: int) -> Outcome:
     )
     options = {"quantum_ms": GANG_QUANTUM_MS} if point.policy == "gang" else {}
     return simulate(
-        [SimulatedJob(number, program) for number in range(JOBS)],
+        [SimulatedJob(number, program) for number, program in enumerate(programs)],
         machine,
         policies.create(point.policy, options),
         blocking=point.blocking,
