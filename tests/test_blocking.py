@@ -67,13 +67,13 @@ def test_the_spread_of_arrivals_does_not_depend_on_what_the_clock_says_or_who_wa
 
 @given(TIMES, TIMES)
 def test_the_longest_wait_needs_no_clock(waits, times):
-    waiting = rule("global-adaptive")
+    waiting = rule("global-adaptive", imbalance_estimate="longest-wait")
     reports = [blocking.report(waiting, waited_ns, times[0]) for waited_ns in waits]
     assert blocking.observed(waiting, min(reports), max(reports)) == max(waits)
 
 
 def test_before_the_first_barrier_nobody_has_waited():
-    waiting = rule("global-adaptive")
+    waiting = rule("global-adaptive", imbalance_estimate="longest-wait")
     reported = blocking.report(waiting, blocking.UNKNOWN_NS, 5)
     assert blocking.observed(waiting, reported, reported) < 0
 
