@@ -60,5 +60,5 @@ def test_without_interactive_jobs_there_are_no_responses(tmp_path):
 
 def test_a_command_cannot_be_simulated(tmp_path):
     text = '[[jobs]]\ncommand = ["mpiexec", "-n", "2", "./app"]\n[[schedulers]]\npolicy = "none"\n'
-    with pytest.raises(InputError, match="bulk-synchronous"):
+    with pytest.raises(InputError, match="it is a command"):
         rows(tmp_path, "processors = 2\n" + text)

@@ -89,7 +89,12 @@ class Reproduction:
             "note": self.note,
             "cells": [dict(cell) for cell in self.cells],
             "claims": [
-                {"figure": figure, **vars(claim), "why": self.explanation(figure, claim)}
+                {
+                    "figure": figure,
+                    **vars(claim),
+                    "places": list(claim.places),
+                    "why": self.explanation(figure, claim),
+                }
                 for figure, claim in self.claims
             ],
         }
