@@ -47,7 +47,8 @@ def imitate(workload: Workload, progress: Callable[[str], None] | None = None) -
         arrival_ns = round(job.arrival_s * 1e9)
         placement = tuple(rank % len(workload.processors) for rank in range(job.program.processes))
         finish_ns = arrival_ns + makespan_ns
-        times = {"arrival_ns": arrival_ns, "admitted_ns": arrival_ns, "start_ns": arrival_ns + START_UP_NS}
+        start_ns = arrival_ns + min(START_UP_NS, makespan_ns // 2)
+        times = {"arrival_ns": arrival_ns, "admitted_ns": arrival_ns, "start_ns": start_ns}
         jobs.append(JobResult(job.number, len(placement), placement, finish_ns=finish_ns, **times))
         ranks += [
             rank_record(

@@ -200,6 +200,7 @@ class RunningJobs:
         context, over = self._context, self.conductor.is_over(job)
         if why := unfit(context.workload, self._jobs[job], part, rank, record, context.origin_ns):
             if not over:
+                part.failure = ""  # if the launcher has ended before, this is why
                 self._fail(job, f"rank {rank} reported an invalid record: {why}")
             return
         part.records[rank] = record
