@@ -30,8 +30,8 @@ def waiting_name(table: Mapping[str, Any]) -> str:
     """The waiting rule of a [[schedulers]] table."""
     if table["blocking"] == "fixed":
         return f"fixed {table['spin_switches']:g}"
-    if table["blocking"] == "global-adaptive" and table.get("imbalance_estimate") == "longest-wait":
-        return "global-adaptive, longest-wait"
+    if table["blocking"] == "global-adaptive" and table.get("imbalance_estimate") == "arrival-spread":
+        return "global-adaptive, arrival-spread"
     return str(table["blocking"])
 
 

@@ -125,8 +125,6 @@ def scheduler_of(table: Mapping[str, Any]) -> Scheduler:
     values = {key: table[key] for key in SHARED if key in table}
     if table["policy"] == "implicit":
         values.setdefault("blocking", "global-adaptive")
-    if values.get("blocking") == "global-adaptive":
-        values.setdefault("imbalance_estimate", "arrival-spread")
     return Scheduler(table["policy"], policy, **values)
 
 
