@@ -12,7 +12,8 @@ import random
 import signal
 
 import pytest
-from kills import ELSEWHERE, Kill, undisturbed
+from kills import Kill, undisturbed
+from lives import ELSEWHERE
 from netns_cluster import unavailable
 from runs import eventually, running, usable
 

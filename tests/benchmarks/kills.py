@@ -12,7 +12,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from kills import COMMANDS, ELSEWHERE, Kill, Outcome, undisturbed
+from kills import Kill, Outcome, undisturbed
+from lives import COMMANDS, ELSEWHERE
 from netns_cluster import unavailable
 
 HEAD = """| command | signal | to | times | gone after, s | remains |
