@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from multiprocessing.connection import Connection
 from typing import Protocol, TypeVar
 
@@ -32,16 +32,7 @@ class Pool(Protocol):
 def compute(parts: Sequence[Part], work: Callable[[Part], Value], progress: Progress) -> list[Value]:
     """``work`` of every part, in their order; by threads, since kernels hold no interpreter lock."""
     with interruption.interruptible(), ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        try:
-            tasks = [pool.submit(work, part) for part in parts]
-            for done, task in enumerate(as_completed(tasks), 1):
-                task.result()
-                progress(done, len(parts))
-        except BaseException:
-            interruption.interrupt()
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-    return [task.result() for task in tasks]
+        return _values(pool, parts, work, progress, interruption.interrupt)
 
 
 def compute_apart(parts: Sequence[Part], work: Callable[[Part], Value], progress: Progress) -> list[Value]:
@@ -54,22 +45,36 @@ def compute_apart(parts: Sequence[Part], work: Callable[[Part], Value], progress
         return compute(parts, work, progress)
     fresh = multiprocessing.get_context("spawn")  # threads, such as a progress bar's, do not survive a fork
     ours, theirs = fresh.Pipe()
-    try:
-        with ProcessPoolExecutor(workers, fresh, _end_with, (theirs,)) as pool:
-            try:
-                tasks = [pool.submit(work, part) for part in parts]
-                for done, task in enumerate(as_completed(tasks), 1):
-                    task.result()
-                    progress(done, len(parts))
-            except BaseException:
-                ours.close()
-                theirs.close()
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
-        return [task.result() for task in tasks]
-    finally:
+
+    def end() -> None:
         ours.close()
         theirs.close()
+
+    try:
+        with ProcessPoolExecutor(workers, fresh, _end_with, (theirs,)) as pool:
+            return _values(pool, parts, work, progress, end)
+    finally:
+        end()
+
+
+def _values(
+    pool: Executor,
+    parts: Sequence[Part],
+    work: Callable[[Part], Value],
+    progress: Progress,
+    end: Callable[[], None],
+) -> list[Value]:
+    """``work`` of every part; before any exception leaves, ``end`` makes the workers stop."""
+    try:
+        tasks = [pool.submit(work, part) for part in parts]
+        for done, task in enumerate(as_completed(tasks), 1):
+            task.result()
+            progress(done, len(parts))
+    except BaseException:
+        end()
+        pool.shutdown(wait=False, cancel_futures=True)
+        raise
+    return [task.result() for task in tasks]
 
 
 def _end_with(caller: Connection) -> None:
