@@ -19,8 +19,7 @@ from workloads.agent import ANYWHERE
 from workloads.blocking import FIXED, Waiting
 from workloads.execute import Execution
 from workloads.messaging import ROOT, Messenger
-from workloads.moldable import Rule
-from workloads.program import Program
+from workloads.moldable import LaunchedProgram
 from workloads.recorder import Recorder
 
 SLEEPING = Waiting(FIXED, 0, 0, 0, 0)
@@ -31,38 +30,20 @@ Wish = Callable[[], Sequence[int] | None]
 
 
 class MalleableExecution:
-    """A malleable program ready to run on this rank. Collective over ``comm``.
+    """A malleable program ready to run on this rank. Collective over all ranks, parked ones included.
 
-    Args:
-        comm: all ranks, parked ones included.
-        program: what to run, as it is on the number of processes that it asks for.
-        rule: gives the waiting rule of active ranks.
-        key: (seed, repeat, job) of the compute times.
-        step_ns: calibrated step of the working set.
-        wish: asked by the root after each phase.
-        clock: one that all ranks share.
+    The root asks ``wish`` after each phase.
     """
 
-    def __init__(
-        self,
-        comm: Any,
-        program: Program,
-        rule: Rule,
-        key: tuple[int, int, int],
-        step_ns: float,
-        wish: Wish,
-        clock: Callable[[], int],
-    ) -> None:
-        self._comm = comm
-        self._program = program
-        self._rule = rule
+    def __init__(self, launched: LaunchedProgram, wish: Wish) -> None:
+        self._comm = comm = launched.comm
+        self._launched = launched
         self._recorder = Recorder()
-        self._key = key
-        self._step_ns = step_ns
         self._wish = wish
         self._wished = [ANYWHERE] * comm.size
         self._control = Messenger(comm, SLEEPING, Recorder())
-        self._messenger = Messenger(comm, rule(program.on(comm.size)), self._recorder, clock=clock)
+        waiting = launched.rule(launched.program.on(comm.size))
+        self._messenger = Messenger(comm, waiting, self._recorder, clock=launched.clock)
         self._sizes: list[tuple[int, int]] = []
 
     def run(self, ranks: Sequence[int] = ()) -> dict[str, Any]:
@@ -73,7 +54,7 @@ class MalleableExecution:
         """
         self._recorder.start()
         self._wished = [ANYWHERE] * (len(ranks) or self._comm.size)
-        left, cores = self._program.phase_count(), self._wished
+        left, cores = self._launched.program.phase_count(), self._wished
         phases = 0
         while left:
             done = self._together(cores, left) if self._comm.rank < len(cores) else 0
@@ -97,11 +78,12 @@ class MalleableExecution:
         """Run phases with the other active ranks until the end or a change; returns how many."""
         if (core := cores[self._comm.rank]) != ANYWHERE:
             os.sched_setaffinity(0, {core})
-        program = dataclasses.replace(self._program.on(len(cores)), phases=left, dedicated_s=None)
-        self._messenger.enter(range(len(cores)), self._rule(program))
+        _, asked, rule, key, step_ns, _ = self._launched
+        program = dataclasses.replace(asked.on(len(cores)), phases=left, dedicated_s=None)
+        self._messenger.enter(range(len(cores)), rule(program))
         # Until the first change, compute times are the same as in a program that never changes.
-        key = (*self._key, len(self._sizes)) if self._sizes else self._key
-        execution = Execution(program, self._messenger, self._recorder, key, self._step_ns)
+        changed = (*key, len(self._sizes)) if self._sizes else key
+        execution = Execution(program, self._messenger, self._recorder, changed, step_ns)
         return execution.advance(self._over())
 
     def _over(self) -> Callable[[], bool]:

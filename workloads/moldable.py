@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from time import time_ns
-from typing import Any
+from typing import Any, NamedTuple
 
 from workloads.blocking import Waiting
 from workloads.compute import Compute
@@ -24,38 +24,41 @@ Rule = Callable[[Program], Waiting]
 """The waiting rule of a program on the number of processes that it has."""
 
 
-class MoldableExecution:
-    """A program ready to run on this rank. Collective over ``comm``.
+class LaunchedProgram(NamedTuple):
+    """A program and all ranks that were launched for it.
 
-    Args:
-        comm: all ranks that were launched.
+    Attributes:
+        comm: those ranks.
         program: what to run, as it is on the number of processes that it asks for.
-        rule: gives the waiting rule.
+        rule: gives the waiting rule of the ranks that run.
         key: (seed, repeat, job) of the compute times.
         step_ns: calibrated step of the working set.
-        timeline: written, if given.
-        clock: one that all ranks share.
+        clock: says the time in nanoseconds, the same on all ranks.
     """
 
-    def __init__(
-        self,
-        comm: Any,
-        program: Program,
-        rule: Rule,
-        key: tuple[int, int, int],
-        step_ns: float,
-        timeline: Timeline | None = None,
-        clock: Callable[[], int] = time_ns,
-    ) -> None:
-        self._comm = comm
-        self._program = program
-        self._rule = rule
+    comm: Any
+    program: Program
+    rule: Rule
+    key: tuple[int, int, int]
+    step_ns: float
+    clock: Callable[[], int] = time_ns
+
+
+class MoldableExecution:
+    """A program ready to run on this rank; it writes ``timeline`` if given. Collective over all ranks."""
+
+    def __init__(self, launched: LaunchedProgram, timeline: Timeline | None = None) -> None:
+        self._launched = launched
+        comm, program = launched.comm, launched.program
         self._recorder = recorder = Recorder()
-        self._options = key, step_ns, partial(TracedCompute, timeline) if timeline else Compute
+        compute = partial(TracedCompute, timeline) if timeline else Compute
+        self._options = launched.key, launched.step_ns, compute
         everybody = program.on(comm.size)
         make = partial(TracedMessenger, timeline=timeline) if timeline else Messenger
         one_sided = program.read == "rma"
-        self._messenger = make(comm, rule(everybody), recorder, one_sided=one_sided, clock=clock)
+        self._messenger = make(
+            comm, launched.rule(everybody), recorder, one_sided=one_sided, clock=launched.clock
+        )
         self._execution = Execution(everybody, self._messenger, recorder, *self._options)
 
     def run(self, ranks: Sequence[int] = ()) -> dict[str, Any]:
@@ -63,9 +66,9 @@ class MoldableExecution:
 
         Returns the rank's record; ``ranks[i]`` is rank i there.
         """
-        if ranks and list(ranks) != list(range(self._comm.size)):
-            program = self._program.on(len(ranks))
-            self._messenger.enter(ranks, self._rule(program))
+        if ranks and list(ranks) != list(range(self._launched.comm.size)):
+            program = self._launched.program.on(len(ranks))
+            self._messenger.enter(ranks, self._launched.rule(program))
             self._execution = Execution(program, self._messenger, self._recorder, *self._options)
         return self._execution.run()
 

@@ -23,7 +23,7 @@ from workloads.blocking import Waiting, waiting
 from workloads.compute import unit_ns
 from workloads.malleable import MalleableExecution, Wish
 from workloads.messaging import world
-from workloads.moldable import MoldableExecution, Rule
+from workloads.moldable import LaunchedProgram, MoldableExecution, Rule
 from workloads.program import Program
 from workloads.timeline import Timeline
 
@@ -46,9 +46,8 @@ def prepare(
     if program.working_set_bytes and not step_ns:
         # Ranks that share a processor at this moment measure too much, never too little.
         step_ns = comm.allreduce(unit_ns(program.working_set_bytes), MPI.MIN)
-    if program.malleable:
-        return MalleableExecution(comm, program, rule, key, step_ns, wish, clock)
-    return MoldableExecution(comm, program, rule, key, step_ns, timeline, clock)
+    launched = LaunchedProgram(comm, program, rule, key, step_ns, clock)
+    return MalleableExecution(launched, wish) if program.malleable else MoldableExecution(launched, timeline)
 
 
 def main(spec: dict[str, Any]) -> None:
