@@ -11,7 +11,7 @@ All messages arrive in one persistent receive, so that a poll is a single MPI te
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from time import perf_counter_ns, time_ns
+from time import perf_counter_ns, sleep, time_ns
 from typing import Any
 
 from mpi4py import MPI
@@ -27,6 +27,11 @@ ARRIVAL, COMPLETION, REQUEST, RESPONSE, NOTICE = range(5)
 RECHECK_NS = 500_000_000
 """A sleeper looks for itself after this long. Finding a message then means that a wake-up
 was lost; the record counts it."""
+
+OVERDUE_NS = 200_000
+NAP_S = 1e-4
+"""A message that is announced but not there after OVERDUE_NS may need its sender to go on in MPI, and the
+sender this processor: a rank naps between looks from then on."""
 
 
 def world() -> MPI.Intracomm:
@@ -255,6 +260,7 @@ class Messenger:
         bell, test = self._bell, self._receive.Test
         assert bell
         blocks = 0
+        begin = perf_counter_ns()
         while True:
             rung = True
             armed = bell.arm(self._received)
@@ -263,6 +269,9 @@ class Messenger:
                 rung = bell.sleep(RECHECK_NS)
                 blocks += 1
                 arrived = test()
+                begin = perf_counter_ns()
+            elif not arrived and perf_counter_ns() - begin > OVERDUE_NS:
+                sleep(NAP_S)
             bell.disarm()
             if arrived:
                 self.rechecks += not rung
