@@ -1,7 +1,7 @@
-"""The decision sequence of a run: feeds events to the session and passes on what follows.
+"""Feeds the events of a run to its session in order, and passes the decisions on.
 
-It owns no clock, process or socket. The driver passes it the time and the events; a script can do
-the same, and so a test compares the real driver's decisions with the simulator's. Times are
+The conductor owns no clock, process or socket. The driver passes it the time and the events; a script
+can do the same, so a test can compare the driver's decisions with the simulator's. Times are
 nanoseconds since the start of the run.
 """
 
@@ -19,35 +19,35 @@ from coordinator.view import Decision, Job, Reason
 
 
 class Crew(Protocol):
-    """Who carries decisions out."""
+    """Carries decisions out."""
 
     def launch(self, job: int, placement: tuple[int, ...]) -> None:
         """Start the job's processes, which then wait at their first line.
 
-        Rank r goes to the node of processor ``placement[r]``. The job may have been started
-        before, elsewhere; those processes are to be ended. A job whose number of processes only its
-        admission tells is started with more, some of which then never begin.
+        Rank r goes to the node of processor ``placement[r]``. If the job was launched before, the crew
+        ends those processes. A moldable job may get more processes than it starts with; the others
+        never begin.
         """
         ...
 
     def publish(self, plan: Plan, from_ns: int) -> None:
-        """This plan is in force from ``from_ns``, which may lie a little ahead."""
+        """Put this plan into force at ``from_ns``, which may lie a little ahead."""
         ...
 
     def begin(self, job: int, at_ns: int, placement: tuple[int, ...]) -> None:
         """Let the job begin at ``at_ns``, rank r on processor ``placement[r]``.
 
-        Its ranks are those of the launched ones that ``coordinator.decide.seats`` says.
+        ``coordinator.decide.seats`` selects its ranks among the launched ones.
         """
         ...
 
     def resize(self, job: int, placement: tuple[int, ...]) -> None:
-        """Have the malleable job go on on other processors."""
+        """Let the malleable job continue on other processors."""
         ...
 
 
 class Stage(Enum):
-    """How far a job has got."""
+    """The stages of a job, in order."""
 
     ABSENT = 0
     LAUNCHED = 1
@@ -58,7 +58,7 @@ class Stage(Enum):
 
 @dataclass(frozen=True)
 class LoggedDecision:
-    """One entry of the log: why the policy was asked, when, about which job, and its answer."""
+    """An entry of the log: why and when the policy decided, the job concerned, and the decision."""
 
     why: Reason
     at_ns: int
@@ -72,14 +72,14 @@ class Conductor:
     Args:
         session: a new session over ``jobs``.
         jobs: the workload.
-        crew: carries out; another one may take its place.
-        lead_ns: how long ahead foreseeable events (arrivals, ends of tables) are decided, so
-            that the agents know before it is time.
-        node_of: the node of each processor; by default they all share one.
+        crew: carries the decisions out; another crew may replace it.
+        lead_ns: how long before a foreseeable event (arrival, end of a table) the conductor decides
+            about it, so that the agents know in time.
+        node_of: the node of each processor; by default one node has all.
 
     Attributes:
-        placements: the last of each job.
-        admitted_ns: when each job had processors of its own, and a slot there, for the first time.
+        placements: the last placement of each job.
+        admitted_ns: when each job first had processors and a slot on them.
         log: every decision.
     """
 
@@ -112,7 +112,7 @@ class Conductor:
 
     @property
     def prepared(self) -> bool:
-        """Whether no job that was launched is still on its way to its first line."""
+        """Whether all launched jobs have reached their first line."""
         return Stage.LAUNCHED not in self._stages.values()
 
     def is_over(self, job: int) -> bool:
@@ -120,12 +120,12 @@ class Conductor:
         return self._stages[job] is Stage.OVER
 
     def prepare(self) -> None:
-        """Launch, ahead of time, every job whose number of processes is known or may be any.
+        """Launch ahead of time every job whose number of processes is known or variable.
 
-        Between nodes a process cannot move, so a job whose number is known starts where it will be
-        placed if none leaves before it arrives; if the decision differs, it is started again. A moldable
-        job whose number only its admission tells, and a malleable one, have on each node as many processes
-        as they can use: wherever they are placed, some are there.
+        A process cannot move between nodes. So a job of known size is launched where the policy would
+        place it if no job left before its arrival; if the decision differs, it is launched again. A
+        malleable job, or a moldable job of unknown size, gets as many processes on each node as it can
+        use, so that every placement finds some.
         """
         foreseen = self._session.foresee() if len(set(self._node_of)) > 1 else {}
         for number, job in self._jobs.items():
@@ -139,20 +139,20 @@ class Conductor:
                 self._launch(number, places)
 
     def _room(self, job: Job) -> tuple[int, ...]:
-        """On each node so many processors as the job can use, if there are."""
+        """As many processors as the job can use on each node, or all of the node."""
         here: dict[int, list[int]] = {}
         for processor, node in enumerate(self._node_of):
             here.setdefault(node, []).append(processor)
         return tuple(processor for processors in here.values() for processor in processors[: job.most])
 
     def ready(self, job: int, now_ns: int) -> None:
-        """All processes of the job wait at their first line."""
+        """Note that all processes of the job wait at their first line."""
         if self._stages[job] is Stage.LAUNCHED:
             self._stages[job] = Stage.READY
             self._begin_placed(max(now_ns, self._last_ns))
 
     def leave(self, job: int, now_ns: int) -> None:
-        """The job has finished or failed, whatever stage it was in."""
+        """Note that the job has finished or failed, at any stage."""
         if self._stages[job] is Stage.OVER:
             return
         self._stages[job] = Stage.OVER
@@ -163,10 +163,10 @@ class Conductor:
             self._arrivals = [other for other in self._arrivals if other.number != job]
 
     def lose(self, processors: Sequence[int], now_ns: int, failed: Iterable[int] = ()) -> None:
-        """Processors are gone, and with them the jobs in ``failed``, which had begun there.
+        """Note that processors are lost, and with them the jobs in ``failed``, which had begun there.
 
-        Those that have been launched there and have not begun are launched anew when they get
-        another place.
+        Jobs that were launched there but have not begun are launched again when they get another
+        place.
         """
         self._session.lost(processors)
         for job, placement in self._launched.items():
@@ -178,7 +178,7 @@ class Conductor:
         self._decided(Reason.NODE_LOST, None, self._session.replan(self._last_ns))
 
     def repeat(self) -> None:
-        """Have the crew publish the plan in force and begin the jobs that have begun, once more."""
+        """Pass the plan in force, and the start of each running job, to the crew once more."""
         if self._session.plan is not None:
             self.crew.publish(self._session.plan, self._last_ns)
         for job, stage in self._stages.items():
@@ -191,7 +191,7 @@ class Conductor:
         return min(dues) - self._lead_ns if dues else None
 
     def advance(self, now_ns: int) -> None:
-        """Decide everything foreseeable up to ``now_ns`` and the lead; arrivals go first."""
+        """Decide about all foreseeable events up to ``now_ns`` plus the lead, arrivals first."""
         while (due := self.due_ns()) is not None and due <= now_ns:
             at_ns = max(due + self._lead_ns, self._last_ns)
             self._last_ns = at_ns
@@ -216,7 +216,7 @@ class Conductor:
         self._begin_placed(self._last_ns)
 
     def _begin_placed(self, at_ns: int) -> None:
-        """Launch and begin the jobs that have a place, and a slot to run in."""
+        """Launch the jobs that have a place; begin them once they also have a slot."""
         plan = self._session.plan
         if plan is None:
             return
@@ -233,7 +233,7 @@ class Conductor:
                 self.crew.begin(job, at_ns, placement)
 
     def _seated(self, number: int, placement: tuple[int, ...]) -> bool:
-        """Whether a job's launched ranks can be where it is placed, of a rigid one all in their order."""
+        """Whether a job's launched ranks fit the placement; a rigid job needs all, in their order."""
         job, launched = self._jobs[number], self._launched[number]
         found = seats(launched, placement, self._node_of)
         return found is not None and (job.moldable or job.malleable or found == tuple(range(len(launched))))

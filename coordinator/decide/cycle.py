@@ -1,4 +1,4 @@
-"""Slots one after the other on a clock: the one place for their arithmetic."""
+"""Consecutive slots on a clock: the only place for their arithmetic."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Cycle:
 
     Attributes:
         start_ns: when the first slot begins, or counts as begun.
-        lengths_ns: of each slot; None for an endless one.
+        lengths_ns: length of each slot; None for an endless one.
         cyclic: whether the table starts over at its end.
     """
 
@@ -34,8 +34,8 @@ class Cycle:
     def slot_at(self, now_ns: int) -> tuple[int, int | None]:
         """Which slot covers ``now_ns`` and when it ends (None: at the next decision).
 
-        At a boundary the slot that begins there counts. Past the end of a table that is
-        not cyclic the last slot goes on and its end lies in the past.
+        A boundary belongs to the slot that begins there. After the end of a table that is not
+        cyclic, the last slot continues, and its end lies in the past.
         """
         index, elapsed_ns = self.position(now_ns)
         length_ns = self.lengths_ns[index]

@@ -1,4 +1,4 @@
-"""Which of a job's launched ranks take part in it, where a process cannot move to another node."""
+"""Selects the launched ranks that take part in a job: no process can move to another node."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 def seats(
     launched: Sequence[int], placement: Sequence[int], node_of: Sequence[int]
 ) -> tuple[int, ...] | None:
-    """For each place of ``placement`` the first launched rank on its node that has none yet.
+    """The rank for each place of ``placement``: the first unused one launched on its node.
 
-    ``launched[r]`` is a processor of the node on which rank r was launched, ``node_of`` the node of each
-    processor. None if a node has too few ranks.
+    ``launched[r]`` is a processor of the node on which rank r was launched; ``node_of`` is the node of
+    each processor. Returns None if a node has too few ranks.
     """
     waiting: dict[int, Iterator[int]] = {
         node: iter([rank for rank, processor in enumerate(launched) if node_of[processor] == node])

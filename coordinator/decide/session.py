@@ -45,14 +45,14 @@ class Session:
         self.plan: Plan | None = None
 
     def processes(self, number: int) -> int | None:
-        """With how many processes job ``number`` will start; None if unknown until then."""
+        """The number of processes job ``number`` will start with; None if unknown before its start."""
         view = View(self.machine, 0, tuple(self._workload.values()), len(self._workload))
         return self.policy.processes(self._workload[number], view)
 
     def foresee(self) -> dict[int, tuple[int, ...]]:
-        """Where each job is first placed if all arrive in their turn and none leaves before.
+        """The first placement of each job if all arrive in turn and none leaves.
 
-        A job that would wait for others to leave is not in it.
+        A job that would wait for others to leave is absent.
         """
         trial = Session(self.policy, self.machine, self._workload.values())
         placed: dict[int, tuple[int, ...]] = {}
@@ -76,11 +76,11 @@ class Session:
         return self._decide(Reason.SLOT_END, now_ns)
 
     def lost(self, processors: Iterable[int]) -> None:
-        """Processors are gone: every decision from now on knows it."""
+        """Note lost processors, for every decision from now on."""
         self._lost |= frozenset(processors)
 
     def replan(self, now_ns: int) -> Plan:
-        """Decide anew because of what is lost; returns the plan in force from now."""
+        """Decide again after a loss; returns the plan in force from now."""
         return self._decide(Reason.NODE_LOST, now_ns)
 
     def _decide(self, why: Reason, now_ns: int) -> Plan:

@@ -16,7 +16,7 @@ JOIN_NS = 30_000_000_000
 
 @dataclass
 class NodeState:
-    """A node, its agent, and their messages; its processors are ``first`` and those that follow.
+    """A node, its agent, and their messages; its processors are numbered from ``first``.
 
     Attributes:
         starter: the agent itself on this host; on others the launcher that has started it.

@@ -138,7 +138,7 @@ class Nodes:
         return [self._nodes[self.node_of[p]].host for p in placement] if self._remote else []
 
     def alive(self, processors: Iterable[int] = ()) -> bool:
-        """Whether at least one node is not lost, and no node with these processors is."""
+        """Whether a node is left, and all nodes with these processors are left."""
         some = any(not node.lost for node in self._nodes)
         return some and not any(self._nodes[self.node_of[p]].lost for p in processors)
 

@@ -27,8 +27,8 @@ class Part:
         mpiexec: its launcher.
         ready: the launched ranks that wait for their start.
         ranks: the launched ranks that take part, in the order of the job, once it has begun.
-        records: of the job's ranks, as the job numbers them.
-        failure: why it has failed, or will have at ``give_up_ns``.
+        records: records of the ranks, by rank as the job numbers them.
+        failure: why it has failed, or will fail at ``give_up_ns``.
         output: what a command has printed.
     """
 
@@ -48,7 +48,7 @@ class Part:
 
     @property
     def processes(self) -> int:
-        """How many take part, before that with how many it was launched; 0 before."""
+        """The number of ranks that take part; before the start, of launched ranks."""
         return len(self.ranks or self.launched)
 
     @property

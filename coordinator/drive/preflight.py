@@ -26,10 +26,10 @@ class Means:
 
     Attributes:
         mechanism: its name; None if the policy stops nothing.
-        reason: why that one.
-        launcher: of the jobs that ask for no other.
-        own: the launchers of those that do.
-        variables: what the programs of jobs with two-phase waits find in their environment.
+        reason: why this mechanism.
+        launcher: launcher of the jobs that name none.
+        own: launchers of the other jobs, by job.
+        variables: environment variables of jobs with two-phase waits, by job.
     """
 
     mechanism: str | None
@@ -71,7 +71,7 @@ def means(
 
 
 def _two_phase(workload: Workload, launcher: Launcher, tell: Callable[[str], None]) -> dict[str, str]:
-    """What has the programs of this launcher's MPI wait by the run's rule."""
+    """Environment variables that make programs of this launcher's MPI wait by the run's rule."""
     if workload.blocking == "oracle":
         known = "nobody knows the imbalance of a command"
         raise InputError("blocking", "oracle", known, "choose another rule for jobs with two-phase waits")
@@ -95,7 +95,7 @@ def _mechanism(workload: Workload) -> tuple[str | None, str]:
 
 
 def session(workload: Workload) -> tuple[Session, list[Job]]:
-    """The policy's side of a workload, new, and its jobs as the policy knows them.
+    """A new session for a workload, and its jobs as the policy sees them.
 
     Raises:
         InputError: if they do not fit the machine.

@@ -106,7 +106,7 @@ class RunningJobs:
         return found or tuple(range(len(placement)))
 
     def begin(self, job: int, at_ns: int, placement: tuple[int, ...]) -> None:
-        """Let a job's ranks begin, of a malleable job the parked ones, too."""
+        """Let a job's ranks begin, including the parked ranks of a malleable job."""
         assert self._context.origin_ns is not None
         part = self.parts[job]
         if self._refused(part, placement):
@@ -250,7 +250,7 @@ class RunningJobs:
             self._fail(job, why)
 
     def _give_up(self, job: int, why: str, patience_s: float) -> None:
-        """Fail a job after ``patience_s``, or when the cause is known; an unstarted one may lack its node."""
+        """Fail a job after ``patience_s``; later if it has not begun, as its node may turn out to be lost."""
         part = self.parts[job]
         if self._context.remote and not part.begun:
             patience_s = max(patience_s, self._loss_s)

@@ -33,7 +33,7 @@ def events(path: Path) -> tuple[list[Event], int]:
 
 
 def _lines(path: Path, most: int | None = None) -> list[Any]:
-    """The first ``most`` complete lines of the file, at least the beginning, and then their size."""
+    """The beginning and the events in the first ``most`` complete lines, then their size in bytes."""
     whole = [line for line in _read(path).splitlines(keepends=True) if line.endswith(b"\n")][:most]
     try:
         first, *others = whole or [b""]

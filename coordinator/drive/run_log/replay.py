@@ -1,4 +1,4 @@
-"""From the events of a log to the last state of its driver."""
+"""Restores the last state of a driver from the events of its log."""
 
 from __future__ import annotations
 
