@@ -1,9 +1,9 @@
 """The agent: one per node. Lets ranks in, switches slots on its own clock, reports.
 
 Started on every node as ``python -P -m coordinator.node.agent`` with its set-up on standard input, or
-by hand as ``lockstep agent FILE``. However it ends, its guardian releases what the run has on
-the node; if the guardian ends first, the agent has the driver end the run, or releases it
-itself. Without a sign of life from the driver it goes on for the length of its lease.
+by hand as ``lockstep agent FILE``. However the agent ends, its guardian releases all that the run has
+on the node. If the guardian ends first, the agent asks the driver to end the run, or releases it
+itself. Without a sign of life from the driver, the agent continues until its lease ends.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Agent:
         except OSError as error:
             self._tell(protocol.Trouble(f"{socket.gethostname()}: no place for the run: {error}", fatal=True))
             self._line.close()
-            if isinstance(error, OtherHostError):  # which releases it
+            if isinstance(error, OtherHostError):  # that host releases it
                 return
             cleanup.release(self._directory, spare={os.getpid()})
             # The journal may lack its last lines if the disk is full.
@@ -82,12 +82,12 @@ class Agent:
         self._switcher.release()
         self._report()
         self._line.close(self._linger_s)
-        # Whoever started us from another host may end all that we leave when we end, as Slurm does.
+        # A launcher on another host may kill all that we leave when we end, as Slurm does.
         if self._guardian_process.poll() is not None or not self._setup.same_clock:
             cleanup.release(self._directory, spare={os.getpid(), self._guardian_process.pid})
 
     def _settle(self) -> None:
-        """Take up residence on the node.
+        """Set the run up on this node.
 
         Raises:
             OSError: if that is not possible.
@@ -99,7 +99,7 @@ class Agent:
         if name and (reason := mechanisms.known()[name].unavailable()):
             raise OSError(reason)
         mechanism = mechanisms.known()[name](self._directory) if name else None
-        # Before ranks can come, who look for it.
+        # Before ranks can connect: they look for this file.
         self._offset_ns = None if self._setup.same_clock else run_clock.offset_word(path)
         self._roster = Roster(self._directory, self._loop, self)
         if self._setup.driver is not None:
@@ -108,7 +108,7 @@ class Agent:
         self._loop.watch(self._guardian, self._on_guardian)
 
     def _turn(self) -> None:
-        """Wait for something to happen, and deal with it."""
+        """Wait for the next event, and handle it."""
         boundary_ns = self._boundary_ns()
         due_ns = self._contact.due_ns()
         self._loop.wait(due_ns if boundary_ns is None else min(due_ns, boundary_ns))
@@ -145,7 +145,7 @@ class Agent:
             self._switches.clear()
 
     def _live(self) -> None:
-        """Give a sign of life when it is time, and see to it that the driver does."""
+        """Give a sign of life when it is due; end if the driver has been silent for too long."""
         if why := self._contact.silence():
             self._forsaken(why)
         elif self._contact.wants_beat(self._boundary_ns()):
@@ -153,7 +153,7 @@ class Agent:
 
     def _beat(self) -> None:
         self._tell(self._contact.beat(self._dropped))
-        with suppress(OSError):  # the guardian's end is noticed by itself
+        with suppress(OSError):  # the loop notices the guardian's end
             self._guardian.send(b"\n", socket.MSG_DONTWAIT)
         self._roster.look_below()
         self._look()
@@ -182,7 +182,7 @@ class Agent:
             self._tell(protocol.Join(socket.gethostname(), cores, self._guardian_process.pid, self._priority))
 
     def _forsaken(self, why: str) -> None:
-        """End unasked; the driver finds the reason in our log, if it still lives."""
+        """End without a request; a driver that still lives finds the reason in our log."""
         text = f"run {self._directory.run}: {why}; this node releases all that belongs to the run"
         syslog.syslog(syslog.LOG_WARNING, f"lockstep agent: {text}")
         with suppress(OSError):
@@ -278,7 +278,7 @@ class Agent:
             self._tell(protocol.Trouble(text, fatal=True))
 
     def said(self, peer: Peer, message: Any) -> None:
-        """Pass on a rank's message, its times by the run's clock."""
+        """Pass on a rank's message, with times by the run's clock."""
         match message:
             case protocol.RankReady():
                 self._tell_of_rank(protocol.Present(peer.job, peer.rank))
@@ -286,7 +286,7 @@ class Agent:
                 self._finished(peer, rank_record.in_run_time(record, self._clock))
 
     def ended(self, peer: Peer) -> None:
-        """Hand in the record of a program."""
+        """Send the record of a program that has ended."""
         record = rank_record.of_program(peer, self._directory.records(peer.job), self._clock)
         self._switcher.drop(peer.job, peer.rank)
         self._finished(peer, record)
@@ -295,24 +295,24 @@ class Agent:
         self._tell_of_rank(protocol.Finished(peer.job, peer.rank, record))
 
     def gone(self, peer: Peer) -> None:
-        """A rank is no longer there."""
+        """Report that a rank has gone."""
         self._switcher.drop(peer.job, peer.rank)
         self._tell_of_rank(protocol.Gone(peer.job, peer.rank))
 
     def _tell_of_rank(self, message: protocol.Present | protocol.Finished | protocol.Gone) -> None:
-        """Tell the driver, and remember it for another one: the first may be gone before it hears."""
+        """Send a message to the driver, and keep it for another driver, should this one be gone."""
         self._told.append(message)
         self._tell(message)
 
     def refused(self, why: str) -> None:
-        """Somebody was turned away."""
+        """Report a process that the roster has refused."""
         self._dropped += 1
         self._tell(protocol.Trouble(why, fatal=False))
 
 
 def serve(found: Setup) -> None:
-    """Be the agent that ``found`` describes, until the run is over."""
-    # Slurm tells all processes of a job to end, but an agent's end is for the driver to say.
+    """Run the agent with the set-up ``found`` until the run is over."""
+    # Slurm sends SIGTERM to all processes of a job, but only the driver ends an agent.
     for signum in (signal.SIGINT, signal.SIGHUP, *([] if found.same_clock else [signal.SIGTERM])):
         signal.signal(signum, signal.SIG_IGN)
     if os.getsid(0) != os.getpid() and os.getpgrp() != os.getpid():
@@ -320,7 +320,7 @@ def serve(found: Setup) -> None:
     descriptors.allow()
     with prompt() as priority:
         agent = Agent(found, priority)
-        # A collection in the middle of a switch would show as lateness of a millisecond.
+        # A garbage collection during a switch would delay it by a millisecond.
         gc.collect()
         gc.freeze()
         gc.disable()

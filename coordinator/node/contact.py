@@ -7,7 +7,7 @@ from coordinator.node.lease import BEAT_NS, Lease
 from coordinator.wire import protocol
 
 FIRST_EXCHANGES = 16
-"""Exchanges with the driver before a node joins, so that its clock is known."""
+"""Exchanges with the driver before a node joins; they estimate its clock."""
 
 JOIN_S = 5.0
 """How long to look for the driver, which listens before it starts agents."""
@@ -17,8 +17,8 @@ class Contact:
     """Knows when to give a sign of life, and whether the driver still answers.
 
     Args:
-        clock: of the run; it learns from each exchange with a driver on another host.
-        lease_s: how long the agent goes on without an answer.
+        clock: the run's clock; it learns from each exchange with a driver on another host.
+        lease_s: how long the agent continues without an answer.
         same_clock: whether the driver is on this host.
     """
 
@@ -56,8 +56,8 @@ class Contact:
     def learn(self, echo: protocol.Echo) -> int | None:
         """Learn from the answer to a sign of life.
 
-        Returns how many more answers the agent needs to join: 0 once, then negative; None for what
-        cannot be an answer.
+        Returns how many more answers the agent needs to join: 0 once, then negative; None if
+        ``echo`` cannot be an answer.
         """
         now_ns = self._clock.read_ns()
         if not 0 <= now_ns - echo.sent_ns <= BEAT_NS + self._lease_ns:

@@ -2,9 +2,9 @@
 
 ``python -P -S -m coordinator.node.exec_rank SOCKET JOB VARIABLES COMMAND...``
 
-It tells the node's agent who it is, waits for its start without using the processor, binds
-itself, and becomes the program, which knows nothing of it but the VARIABLES, a JSON object, in its
-environment. Only the standard library is imported, and little of it: this is done once for every rank.
+The process registers with the node's agent, waits for its start without using the processor, binds
+itself, and executes the program. The VARIABLES, a JSON object, are added to the program's environment.
+Every rank runs this module, so it imports little, and only from the standard library.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import time
 from workloads.agent import AgentLine
 
 RANKS = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID")
-"""Where the launchers say which rank a process is."""
+"""Variables in which launchers give a process its rank."""
 
 
 def main(path: str, job: str, variables: str, *command: str) -> None:
-    """Register, wait, and become the program."""
+    """Register, wait, and execute the program."""
     rank = next((int(os.environ[name]) for name in RANKS if name in os.environ), 0)
     try:
         agent = AgentLine(path, int(job), rank)

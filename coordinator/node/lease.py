@@ -1,4 +1,4 @@
-"""How long an agent goes on without its driver, and when it gives a sign of life.
+"""How long an agent continues without its driver, and when it gives a sign of life.
 
 It owns no clock: callers pass the time, in nanoseconds of the node's clock.
 """
@@ -9,16 +9,16 @@ BEAT_NS = 500_000_000
 """From one sign of life to the next, at most."""
 
 QUIET_NS = 2_000_000
-"""No sign of life is given so shortly before a slot switch, which it would delay, but right after it."""
+"""A sign of life that is due so shortly before a slot switch would delay it, and comes right after it."""
 
 
 class Lease:
-    """For how long the agent may go on without its driver; every echo of a beat renews it.
+    """The time that the agent may continue without its driver; every echo of a beat renews it.
 
     Args:
         now_ns: the time.
-        length_ns: of the lease, once the driver has been heard.
-        first_ns: until the driver is heard for the first time.
+        length_ns: length of the lease, once the driver has answered.
+        first_ns: length of the lease before the first answer.
     """
 
     def __init__(self, now_ns: int, length_ns: int, first_ns: int) -> None:
@@ -28,7 +28,7 @@ class Lease:
         self._put_off = False
 
     def renew(self, now_ns: int) -> None:
-        """The driver has been heard."""
+        """Renew the lease: the driver has answered."""
         self._end_ns = now_ns + self._length_ns
 
     def over(self, now_ns: int) -> bool:
@@ -42,8 +42,8 @@ class Lease:
     def beat(self, now_ns: int, boundary_ns: int | None) -> bool:
         """Whether to give a sign of life now.
 
-        If a slot ends within QUIET_NS, at ``boundary_ns``, the sign waits until then, but only once:
-        with the shortest slots, too, no sign is more than QUIET_NS late.
+        If a slot ends within QUIET_NS, at ``boundary_ns``, the sign waits until then, but only once,
+        so that no sign is more than QUIET_NS late, even with the shortest slots.
         """
         if now_ns < self._beat_ns:
             return False
@@ -54,6 +54,6 @@ class Lease:
         return True
 
     def beaten(self, now_ns: int) -> None:
-        """A sign of life has been given."""
+        """Note that a sign of life has been given."""
         self._put_off = False
         self._beat_ns = now_ns + min(BEAT_NS, self._length_ns // 4)

@@ -16,11 +16,11 @@ from coordinator.wire.protocol import FLAW
 from workloads.record import FOREIGN, flaw
 
 OWN_BYTES = 1 << 20
-"""No record that a program leaves in a file is as long."""
+"""Every record that a program leaves in a file is shorter."""
 
 
 def in_run_time(record: Mapping[str, Any], clock: Clock) -> dict[str, Any]:
-    """A rank's record with its times by the run's clock; only the reason if it is no record."""
+    """A rank's record with times by the run's clock; an invalid one becomes FLAW with the reason."""
     if why := flaw(record):
         return {FLAW: why}
     times = (key for key in ("start_ns", "finish_ns") if key in record)
@@ -28,12 +28,12 @@ def in_run_time(record: Mapping[str, Any], clock: Clock) -> dict[str, Any]:
 
 
 def of_program(peer: Peer, folder: Path, clock: Clock) -> dict[str, Any]:
-    """The record of a rank that became a program: when and where it ran, and what it counted itself.
+    """The record of a rank that became a program: when and where it ran, and its own counts.
 
     Args:
         peer: the rank.
-        folder: where the library that waits for it may have left its counts.
-        clock: of the run; the program has just ended.
+        folder: where the preloaded library may have left the counts.
+        clock: the run's clock; the program has just ended.
     """
     assert peer.program is not None
     record = {
@@ -52,14 +52,14 @@ def of_program(peer: Peer, folder: Path, clock: Clock) -> dict[str, Any]:
 
 
 def _own(folder: Path, rank: int) -> dict[str, Any]:
-    """What has been counted of a rank, of several programs of it the last; nothing if nobody has.
+    """The counts that the last program of a rank has left; empty if it has left none.
 
     Raises:
         ValueError: if the file holds anything else.
     """
     path = max(folder.glob(f"rank-{rank}-*.json"), key=lambda path: path.lstat().st_mtime_ns, default=folder)
     try:
-        # It may be a pipe, whose writer nobody waits for.
+        # It may be a pipe: do not wait for its writer.
         with FileIO(path, opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
             own = json.loads(file.read(OWN_BYTES) or b"")
     except OSError:

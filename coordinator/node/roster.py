@@ -23,21 +23,21 @@ from coordinator.wire.line_socket import Channel
 from coordinator.wire.protocol import FROM_RANK, TO_RANK
 
 RANKS = 1 << 24
-"""No job has as many."""
+"""Every job has fewer."""
 
 BACKLOG = 4096
-"""Ranks that may have connected and not yet been let in."""
+"""Connected ranks that may wait for their admission."""
 
 
 class Listener(Protocol):
-    """Hears what the ranks do."""
+    """Handles events of the ranks."""
 
     def admitted(self, peer: Peer) -> None:
-        """A rank has come; its process may be held from now on."""
+        """A rank has been admitted; its process may be held from now on."""
         ...
 
     def said(self, peer: Peer, message: Any) -> None:
-        """An admitted rank has said it is ready, or handed in its record."""
+        """An admitted rank is ready, or has sent its record."""
         ...
 
     def gone(self, peer: Peer) -> None:
@@ -45,11 +45,11 @@ class Listener(Protocol):
         ...
 
     def ended(self, peer: Peer) -> None:
-        """The program that an admitted rank has become has ended."""
+        """The program of an admitted rank has ended."""
         ...
 
     def refused(self, why: str) -> None:
-        """The roster has turned a process away."""
+        """The roster has refused a process."""
         ...
 
 
@@ -57,9 +57,9 @@ class Listener(Protocol):
 class Peer:
     """A rank's connection; its first line says ``job`` and ``rank``.
 
-    ``ready``: it waits for its start. ``begun``: the agent has started it. ``program``: it has become
-    a program of its own, without a connection. ``recorded``: it has handed in its record. Each
-    happens at most once.
+    ``ready``: it waits for its start. ``begun``: the agent has started it. ``program``: it executes
+    another program, without a connection. ``recorded``: it has sent its record. Each happens at
+    most once.
     """
 
     channel: Channel
@@ -86,7 +86,7 @@ class Roster:
         self._peers: dict[tuple[int, int], Peer] = {}
         self._below: set[tuple[int, int]] = set()
         self._socket = socket.socket(socket.AF_UNIX)
-        # Bound under another name and moved: a rank that finds it there can connect.
+        # The socket gets its name once it listens, so that a rank that finds it can connect.
         coming = directory.socket.with_name("new")
         self._socket.bind(str(coming))
         self._socket.listen(BACKLOG)
@@ -103,13 +103,13 @@ class Roster:
         return self._peers.get((job, rank))
 
     def send(self, peer: Peer, message: Any) -> None:
-        """Tell a rank something."""
+        """Send a message to a rank."""
         peer.channel.send(TO_RANK.encode(message))
         if peer.channel.unsent:
             self._loop.watch_room(peer.channel, lambda: self._flush(peer.channel))
 
     def look_below(self) -> None:
-        """Note new children of programs in the journal; later nothing else may lead to them.
+        """Note new descendants of programs in the journal: later, nothing else may identify them.
 
         This takes too long for a slot switch.
         """
@@ -141,7 +141,7 @@ class Roster:
         except ProcessLookupError:
             connection.close()
             return
-        # The mark is read once the handle holds the pid, so it is this process's own.
+        # The handle holds the pid, so this mark belongs to the same process.
         if user != os.getuid() or environment_of(pid).get(RUN) != self._directory.run:
             self._listener.refused(f"refused process {pid}: it is not of this run")
             process.close()
@@ -161,7 +161,7 @@ class Roster:
             self._loop.unwatch(peer.channel)
             peer.channel.close()
             if peer.program is not None:
-                # Its end closes the handle's other side; the program may have children that outlive it.
+                # The connection closed at exec; from now on the handle reports the program's end.
                 self._loop.watch(peer.process, lambda: self._on_end(peer))
                 return
             if self._peers.get((peer.job, peer.rank)) is peer:
@@ -170,7 +170,7 @@ class Roster:
             peer.process.close()
 
     def _on_end(self, peer: Peer) -> None:
-        """The process of a program has ended."""
+        """Handle the end of a program's process."""
         self._loop.unwatch(peer.process)
         if self._peers.get((peer.job, peer.rank)) is peer:
             del self._peers[peer.job, peer.rank]

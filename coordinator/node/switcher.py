@@ -1,7 +1,7 @@
-"""Slots on a clock: which processes leave and which come at each boundary of a table.
+"""Switches slots: at each boundary of a table some processes leave and others come.
 
-The agent's core, which decides nothing. It owns no clock and no socket: callers pass the time, and a
-mechanism holds and runs the processes.
+This is the agent's core. It decides nothing and owns no socket; a mechanism holds and runs the
+processes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from coordinator.wire.protocol import Table
 from coordinator.workload import Switch
 
 FREE, RUN, HOLD = range(3)
-"""States of a process: under the local scheduler alone, chosen by the slot, kept from running."""
+"""States of a process: left to the local scheduler, selected by the slot, kept from running."""
 
 
 @dataclass
@@ -31,8 +31,8 @@ class Switcher:
     """Carries out tables on adopted processes.
 
     Args:
-        mechanism: how; None if the policy's slots exclude nobody.
-        clock: nanoseconds of the run's clock; read only to measure.
+        mechanism: holds and runs processes; None if the policy's slots exclude nobody.
+        clock: returns nanoseconds of the run's clock.
     """
 
     def __init__(self, mechanism: Mechanism | None, clock: Callable[[], int]) -> None:
@@ -55,7 +55,7 @@ class Switcher:
                 self._apply([adopted], self._cycle.slot_at(self._clock())[0])
 
     def drop(self, job: int, rank: int) -> None:
-        """The rank is no longer there."""
+        """Forget a rank that has gone."""
         self._ranks.pop((job, rank), None)
 
     def holds(self, job: int, rank: int) -> bool:
@@ -64,7 +64,7 @@ class Switcher:
         return adopted is not None and adopted.state == HOLD
 
     def publish(self, table: Table) -> None:
-        """A table to carry out from its time on; it overrides earlier ones that begin later."""
+        """Carry the table out from its ``from_ns`` on, in place of tables that begin then or later."""
         self._coming = [other for other in self._coming if other.from_ns < table.from_ns] + [table]
 
     def due_ns(self) -> int | None:
@@ -84,7 +84,7 @@ class Switcher:
         if self._cycle is None or self._mechanism is None:
             return None
         slot, end_ns = self._cycle.slot_at(now_ns)
-        # Past the end of a table that is not cyclic there is nothing to wait for.
+        # After the end of a table that is not cyclic, there is nothing to wait for.
         self._due_ns = end_ns if end_ns is not None and end_ns > now_ns else None
         if due_ns is None or due_ns > now_ns:
             due_ns = now_ns
@@ -103,7 +103,7 @@ class Switcher:
     def _apply(self, ranks: Iterable[_Rank], slot: int) -> list[int]:
         """Processor by processor, hold the processes that leave, then run those that come.
 
-        Returns the time at which each processor on which something changed was done.
+        Returns, for each processor with a change, the time after its last change.
         """
         assert self._table is not None and self._mechanism is not None
         placements = self._places

@@ -1,8 +1,8 @@
-"""The set-up of an agent, and how the driver hands it over.
+"""The set-up of an agent, and how the driver passes it on.
 
-It contains the node's secret key, so it travels on standard input, also through a launcher, or in
-a file of mode 0600; never on a command line, which everybody can read, nor in the environment, which
-launchers send on unencrypted.
+It contains the node's secret key. So it travels on standard input, also through a launcher, or in a
+file of mode 0600. It never travels on a command line, which everybody can read, or in the environment,
+which launchers send unencrypted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PATIENCE_S = 30.0
 """How long an agent waits for its set-up on standard input."""
 
 LONGEST_BYTES = 1 << 16
-"""No set-up comes near this."""
+"""Every set-up is much shorter."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,12 @@ class Setup:
         directory: path of the run directory, the same on every node.
         endpoint: where the driver listens.
         driver_key: the driver's public key.
-        keys: the node's own.
+        keys: the node's key pair.
         mechanism: its name; None if the policy stops nothing.
         local: "other" or "rr", the class of the ranks under the local scheduler.
-        bind: whether each rank is kept on one core; else it may be on all that the run has here.
-        same_clock: whether the node is the driver's own, so that their clocks are one.
-        lease_s: how long the agent goes on without the driver.
+        bind: whether each rank stays on one core; else it may use all cores of the run on the node.
+        same_clock: whether the run is on the driver's host only, so that both share one clock.
+        lease_s: how long the agent continues without the driver.
         driver: descriptor of a handle on the driver (a pidfd), inherited from it; None on other hosts.
     """
 
@@ -64,7 +64,7 @@ class Setup:
         """The inverse of ``encode``.
 
         Raises:
-            LineError: for a set-up of another version, or none.
+            LineError: if ``text`` is not a set-up of this version.
         """
         try:
             found: Setup = SETUP.decode(text)
@@ -74,7 +74,7 @@ class Setup:
         return found
 
     def write(self, path: Path) -> None:
-        """Into a new file that only its owner can read."""
+        """Write it to a new file that only its owner can read."""
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(self.encode())
 
@@ -83,7 +83,7 @@ SETUP = LineFormat(by_name(Setup), protocol.VERSION)
 
 
 def find(path: Path | None = None) -> Setup:
-    """The set-up in the file, or without one the first line of standard input, which is closed then.
+    """The set-up in the file ``path``, or else on the first line of standard input, which is then closed.
 
     Raises:
         InputError: if there is none, or others may read the file.
@@ -107,7 +107,7 @@ def _given() -> bytes:
     """The first line of standard input; empty if there is none, or if that is a terminal."""
     line = b""
     with suppress(OSError):
-        # Not to its end: not every launcher passes that on.
+        # Read one line: not every launcher passes the end of input on.
         while not os.isatty(0) and b"\n" not in line and len(line) < LONGEST_BYTES:
             ready, _, _ = select.select([0], [], [], PATIENCE_S)
             if not ready or not (more := os.read(0, LONGEST_BYTES)):

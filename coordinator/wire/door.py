@@ -1,8 +1,8 @@
 """A listening TCP socket that can be shut.
 
-Anybody on the network can connect to a port, and each connection costs a descriptor until it is
-known that its peer has no key. So the port is open only while somebody who has one is expected;
-while it is shut, the kernel drops what arrives, and nothing here takes notice.
+Anybody on the network can connect to a port, and a connection costs a descriptor until its peer
+fails to show a key. So the port is open only while a peer with a key may come. While it is shut,
+the kernel drops all packets, and this process does not notice them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Door:
     """Listens at an address of this host; shut at first.
 
     Args:
-        address: of one of our interfaces.
+        address: the address of one of our interfaces.
         port: 0 means any.
 
     Raises:
@@ -50,7 +50,7 @@ class Door:
         return f"tcp://{address}:{port}"
 
     def descriptor(self) -> int:
-        """Another descriptor of it, for whoever accepts connections; it is theirs to close."""
+        """A duplicate of its descriptor, for code that accepts connections and closes it."""
         return socket.dup(self._socket.fileno())
 
     def open(self) -> None:
@@ -58,21 +58,21 @@ class Door:
         self._socket.setsockopt(socket.SOL_SOCKET, _SO_DETACH_FILTER, 0)
 
     def shut(self) -> None:
-        """Let no more in; those that are in stay."""
+        """Let no more connections in; existing ones stay."""
         text = ctypes.create_string_buffer(_DROP_ALL, len(_DROP_ALL))
         program = struct.pack("@HP", 1, ctypes.addressof(text))
         self._socket.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, program)
 
     def close(self) -> None:
-        """Give it back; it is open until ``descriptor`` is closed as well."""
+        """Close it; the socket stays open until duplicates of its descriptor are closed, too."""
         self._socket.close()
 
 
 def address_towards(host: str) -> str:
-    """The address of our interface that ``host`` is reached by; that of the loopback if it is this one.
+    """The address of our interface towards ``host``; LOOPBACK if ``host`` is this host.
 
     Raises:
-        OSError: if it is not known or there is no way to it.
+        OSError: if ``host`` is unknown or unreachable.
     """
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect((host, 9))  # sends nothing

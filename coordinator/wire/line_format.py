@@ -1,8 +1,8 @@
 """Dataclasses as lines of JSON, which can become these dataclasses again and nothing else.
 
-What a socket, a file or a variable holds is data: to read it runs no code but the checks of the
-classes that the reader asks for. A line names its class and may carry a version; there is one class
-for each shape, so a line of another version, or with a field more or less, is refused.
+Sockets, files and variables hold data only: reading them runs no code but the checks of the classes
+that the reader accepts. A line names its class and may carry a version. The reader refuses a line of
+another version, and a line with a missing or an unknown field.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 LARGEST = 1 << 63
-"""Every whole number, and its negative, is smaller, so that sums and differences can be stored."""
+"""Whole numbers lie between -LARGEST and LARGEST - 1, so that they fit the 64 bits of a store."""
 
 
 class LineError(ValueError):
-    """A line is not what its reader asks for; the message says why."""
+    """A line that its reader refuses; the message says why."""
 
 
 def by_name(*classes: Any) -> dict[str, Any]:
@@ -35,11 +35,11 @@ class LineFormat:
     """How to write and read one kind of line.
 
     Args:
-        classes: the dataclasses that a line may become, by the names that lines call them.
-        version: of what is written, and the only one that is read; None if lines carry none.
+        classes: the dataclasses that a line may become, by their names in lines.
+        version: version of the lines written, and the only one read; None if lines carry none.
         tag: the key of the name.
-        kinds: the dataclasses that a field may hold whose type is none itself.
-        printable: whether to replace what no terminal or store could show in texts.
+        kinds: for a field type that is no dataclass, the dataclasses that the field may hold.
+        printable: whether to replace characters in texts that UTF-8 cannot encode.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class LineFormat:
         return self._build(document, self._tag, self._classes, "the line")
 
     def _build(self, values: dict[str, Any], tag: str, classes: Mapping[str, Any], where: str) -> Any:
-        """The dataclass with these values, which say by their ``tag`` which one of ``classes`` it is."""
+        """The dataclass with these values; the value of ``tag`` names one of ``classes``."""
         name = values.pop(tag, None)
         wanted: Any = classes.get(name) if isinstance(name, str) else None
         if wanted is None:
@@ -96,7 +96,7 @@ class LineFormat:
             built = wanted(**typed)
         except (ValueError, TypeError) as error:  # a rule of its own
             raise LineError(str(error)) from error
-        if why := getattr(built, "flaw", str)():  # such a class says itself what else it cannot bear
+        if why := getattr(built, "flaw", str)():  # a class may refuse values by a check of its own
             raise LineError(f"{name} has {why}")
         return built
 
@@ -158,7 +158,7 @@ def _values(value: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON does not know as something that it does."""
+    """A value that JSON does not know, as one that it knows."""
     return str(value) if isinstance(value, Path) else {"class": type(value).__name__, **_values(value)}
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import socket
 
 LONGEST_BYTES = 1 << 22
-"""No message comes near this; a longer line is a broken or hostile peer."""
+"""Every message is much shorter; a longer line comes from a broken or hostile peer."""
 
 
 class Channel:
-    """Sends and receives whole lines; what the peer is too slow to take is kept for it.
+    """Sends and receives whole lines, and keeps output that the peer is too slow to take.
 
-    ``closed`` turns true when the peer is gone; lines that it sent before still come.
+    ``closed`` turns true when the peer is gone; lines that it sent before still arrive.
     """
 
     def __init__(self, peer: socket.socket) -> None:
@@ -27,11 +27,11 @@ class Channel:
 
     @property
     def unsent(self) -> bool:
-        """Whether something waits for the peer to take it: call ``flush`` when it is writable."""
+        """Whether output waits for the peer; call ``flush`` when the socket is writable."""
         return bool(self._out) and not self.closed
 
     def send(self, line: bytes) -> None:
-        """Send a line, or keep it to be sent."""
+        """Send a line, or keep it for ``flush``."""
         self._out += line
         self.flush()
 

@@ -17,7 +17,7 @@ from workloads import agent
 VERSION = agent.VERSION
 
 FLAW = "flaw"
-"""The only key of a record that is none; its value says why."""
+"""The only key of an invalid record; its value says why it is invalid."""
 
 # Driver to agent.
 
@@ -27,12 +27,12 @@ class Table:
     """A node's share of a decision (``coordinator.view.Decision``), in times of the run's clock.
 
     Attributes:
-        from_ns: when it takes the place of the table before.
+        from_ns: when it replaces the table before.
         start_ns: when its first slot began or counts as begun.
         cyclic: whether it starts over at its end.
-        lengths_ns: of each slot; None for an endless one.
+        lengths_ns: length of each slot; None for an endless one.
         runs: for each slot and processor of the node, the jobs that may run.
-        placements: (job, (rank, processor of the node) of each rank placed on the node).
+        placements: (job, ranks), with (rank, processor of the node) for each rank on the node.
     """
 
     from_ns: int
@@ -48,8 +48,8 @@ class Table:
     ) -> Table:
         """The share of a node in a plan that is in force from ``from_ns`` of a run.
 
-        The run began at ``origin_ns`` of its clock; the node has the processors ``here``. ``seats`` has the
-        launched ranks that take part in each job, in its order.
+        The run began at ``origin_ns`` of its clock; the node has the processors ``here``. ``seats`` has,
+        for each job, the launched ranks that take part, in the order of the job.
         """
         decision = plan.decision
         seated = ((job, zip(seats[job], place, strict=True)) for job, place in decision.placements.items())
@@ -66,7 +66,7 @@ class Table:
         )
 
     def flaw(self) -> str:
-        """Why it cannot be carried out; empty if it can."""
+        """Why no agent can carry it out; empty if one can."""
         widths = {len(slot) for slot in self.runs}
         if len(self.lengths_ns) != len(self.runs) or len(widths) != 1:
             return "slots without a length, or of different processors"
@@ -79,9 +79,9 @@ class Table:
 
 @dataclass(frozen=True)
 class Start:
-    """Let ranks of ``job`` begin at ``at_ns`` of the run's clock: (rank, core) of each on the node.
+    """Let ranks of ``job`` begin at ``at_ns`` of the run's clock; ``cores`` has (rank, core) for each here.
 
-    ``ranks`` are the launched ones that take part, on any node, in the order of the job; none for all.
+    ``ranks`` are the launched ranks of all nodes that take part, in the order of the job; empty for all.
     """
 
     job: int
@@ -92,7 +92,7 @@ class Start:
 
 @dataclass(frozen=True)
 class Resize:
-    """Malleable ``job`` is to go on with one active rank on each of ``cores``, soon."""
+    """Let the malleable ``job`` continue soon with one active rank on each of ``cores``."""
 
     job: int
     cores: tuple[int, ...]
@@ -100,7 +100,7 @@ class Resize:
 
 @dataclass(frozen=True)
 class ClaimCores:
-    """These cores of the node are the run's: say so on the node, and tell who uses them as well."""
+    """Claim these cores of the node for the run, and report other runs that use them."""
 
     cores: tuple[int, ...]
 
@@ -114,7 +114,7 @@ class Discard:
 
 @dataclass(frozen=True)
 class Echo:
-    """The answer to a beat: its ``sent_ns``, and when it came and was answered, in CLOCK_MONOTONIC."""
+    """The answer to a beat: its ``sent_ns``, and the times of arrival and answer in CLOCK_MONOTONIC."""
 
     sent_ns: int
     received_ns: int
@@ -133,7 +133,7 @@ class Leave:
 
 @dataclass(frozen=True)
 class End:
-    """The run is over: report what is not reported yet and exit."""
+    """The run is over: send the last reports and exit."""
 
 
 # Agent to driver.
@@ -141,15 +141,15 @@ class End:
 
 @dataclass(frozen=True)
 class Beat:
-    """The agent lives; every one is answered by an echo.
+    """The agent lives; the driver answers with an echo.
 
     Attributes:
-        sent_ns: when, on the node's clock.
+        sent_ns: when the agent sent it, on the node's clock.
         offset_ns: by how much the run's clock is ahead of the node's.
-        uncertainty_ns: by how much that may be wrong.
-        drift: how much faster the run's clock goes, as a fraction.
+        uncertainty_ns: by how much ``offset_ns`` may be wrong.
+        drift: how much faster the run's clock runs, as a fraction.
         steps: how often a clock has jumped.
-        dropped: lines that were no message.
+        dropped: number of invalid lines.
     """
 
     sent_ns: int
@@ -166,7 +166,7 @@ class Join:
 
     Attributes:
         host: its name.
-        cores: ids of the cores that may be used there, ascending.
+        cores: ids of the cores that the agent may use, ascending.
         guardian: pid of the node's guardian.
         priority: how promptly the agent is scheduled, in words.
     """
@@ -187,7 +187,7 @@ class Present:
 
 @dataclass(frozen=True)
 class Finished:
-    """A rank has carried out its program; ``record`` is as ``workloads.record`` tells, or a FLAW."""
+    """A rank has carried out its program; ``record`` is as in ``workloads.record``, or has only FLAW."""
 
     job: int
     rank: int
@@ -236,14 +236,14 @@ class RankReady:
 
 @dataclass(frozen=True)
 class RankRecord:
-    """The rank has carried out its program; ``workloads.recorder`` tells the fields."""
+    """The rank has carried out its program; ``workloads.recorder`` lists the fields."""
 
     record: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class RankBecoming:
-    """The process becomes another program, bound to core ``processor``; its end is its finish."""
+    """The process executes another program on core ``processor``; the program's end is the rank's finish."""
 
     processor: int
     start_ns: int
@@ -254,9 +254,9 @@ class RankBecoming:
 
 @dataclass(frozen=True)
 class RankStart:
-    """Bind to ``cores``, of which the policy means ``processor``, and begin at ``at_ns``.
+    """Bind to ``cores`` and begin at ``at_ns``; the policy placed the rank on core ``processor``.
 
-    ``ranks`` as in ``Start``.
+    ``ranks`` is as in ``Start``.
     """
 
     at_ns: int

@@ -1,9 +1,9 @@
 """The line between driver and agents: ZeroMQ with CURVE, so that only key holders are heard.
 
 Every run has keys of its own: a pair for the driver and one for each node. The driver admits
-the nodes' public keys and no other, and knows from the key, not from what a message claims,
-which node speaks; an agent knows the driver by its public key. A peer without a key gets
-nothing, not even an answer. Neither side ever blocks.
+only the nodes' public keys, and identifies a node by its key, not by what a message claims.
+An agent identifies the driver by its public key. A peer without a key gets no answer. Neither
+side ever blocks.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from coordinator.wire.door import Door, address_towards
 from workloads.validation import InputError
 
 LinkError = zmq.ZMQError
-"""A line cannot be had: an address in use, or no descriptor left."""
+"""A connection cannot be made: the address is in use, or no descriptor is left."""
 
 TCP = "tcp://"
 
 LONGEST_BYTES = 1 << 22
-"""No message comes near this; who sends a longer one is cut off."""
+"""Every message is much shorter; a peer that sends a longer one is disconnected."""
 
 WAITING = 1 << 14
 """Messages kept for a peer that does not take them; more are dropped."""
 
 HANDSHAKE_S = 2.0
-"""How long a peer may take to show its key; each that does not costs a descriptor for so long."""
+"""How long a peer may take to show its key; until then it costs a descriptor."""
 
 HANG_UP_S = 1.0
-"""How long hanging up may take besides."""
+"""How long hanging up may take after ``linger_s``."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,8 @@ class Hub:
     """The driver's end.
 
     Args:
-        endpoints: where to listen, as ZeroMQ writes it; a TCP port of 0 means any.
-        keys: the driver's.
+        endpoints: where to listen, in ZeroMQ's notation; a TCP port of 0 means any.
+        keys: the driver's key pair.
         admitted: public key and number of each node.
 
     TCP ports are shut until ``listen`` is called.
@@ -68,7 +68,7 @@ class Hub:
     def __init__(self, endpoints: str | Sequence[str], keys: Keys, admitted: Mapping[str, int]) -> None:
         self._context = _context()
         self._admitted = {z85.decode(key.encode()): node for key, node in admitted.items()}
-        # The library asks this socket about every peer before it hears any message of it.
+        # ZeroMQ asks this socket about every peer before it accepts a message from it.
         self._gate = self._context.socket(zmq.REP)
         self._gate.bind("inproc://zeromq.zap.01")
         self._socket = self._context.socket(zmq.ROUTER)
@@ -85,7 +85,7 @@ class Hub:
         self.refused = 0
 
     def _bind(self, endpoint: str) -> str:
-        """Listen there; returns where that is, so that another one with the same keys can do so after us."""
+        """Listen at ``endpoint``; returns it with its port, so that another driver can listen there later."""
         if not endpoint.startswith(TCP):
             self._socket.bind(endpoint)
             return endpoint
@@ -97,17 +97,17 @@ class Hub:
         return door.endpoint
 
     def endpoint_for(self, host: str) -> str:
-        """Where ``host`` reaches this end by TCP, if ``endpoints_for`` was asked for it.
+        """The endpoint by which ``host`` reaches us over TCP, if ``endpoints_for`` included ``host``.
 
         Raises:
-            InputError: if ``host`` is not known or there is no way to it.
+            InputError: if ``host`` is unknown or unreachable.
         """
         (wanted,) = endpoints_for([host])
         matching = (endpoint for endpoint in self.endpoints if endpoint.startswith(wanted.rstrip("0")))
         return next(matching, self.endpoints[0])
 
     def listen(self, on: bool) -> None:
-        """Let nodes connect, or nobody, who then costs nothing; those who are connected stay."""
+        """Let nodes connect, or let nobody connect; existing connections stay."""
         if self._doors and on is not self._listening:
             self._listening = on
             descriptors.allow(descriptors.RESERVE if on else 0)
@@ -115,7 +115,7 @@ class Hub:
                 door.open() if on else door.shut()
 
     def heard(self, node: int) -> bool:
-        """Whether a node has been heard, so that it can be sent something."""
+        """Whether a node has sent a message, so that ``send`` can reach it."""
         return node in self._routes
 
     def filenos(self) -> tuple[int, int]:
@@ -125,8 +125,8 @@ class Hub:
     def receive(self) -> list[tuple[int, bytes]]:
         """The messages that have arrived, each with the number of the node that sent it.
 
-        Call it until it returns nothing, and after the last ``send``, before sleeping on the
-        descriptors: they tell of changes only.
+        Before sleeping on the descriptors, after the last ``send``, call it until it returns nothing:
+        the descriptors are edge-triggered.
         """
         self._admit()
         arrived = []
@@ -140,13 +140,13 @@ class Hub:
         return arrived
 
     def send(self, node: int, line: bytes) -> None:
-        """Send a message to a node; it is dropped if the node has never been heard."""
+        """Send a message to a node; drop it if the node has never sent one."""
         route = self._routes.get(node)
         if route is not None:
             _try(lambda: self._socket.send_multipart([route, line], zmq.NOBLOCK))
 
     def close(self, linger_s: float = 1.0) -> None:
-        """Let what is sent go out, for so long, and hang up."""
+        """Wait at most ``linger_s`` until all messages are sent, and hang up."""
         self._socket.close(round(linger_s * 1e3))
         self._gate.close(0)
         for door in self._doors:
@@ -154,7 +154,7 @@ class Hub:
         _terminate(self._context, linger_s)
 
     def _admit(self) -> None:
-        """Answer who may speak (ZAP, RFC 27)."""
+        """Answer ZeroMQ's questions about peers (ZAP, RFC 27)."""
         while (frames := _try(lambda: self._gate.recv_multipart(zmq.NOBLOCK))) is not None:
             version, request, _, _, _, mechanism, *credentials = frames
             node = self._admitted.get(credentials[0]) if mechanism == b"CURVE" and credentials else None
@@ -171,7 +171,7 @@ class Line:
     Args:
         endpoint: where the driver listens.
         driver_key: the driver's public key.
-        keys: the agent's.
+        keys: the agent's key pair.
     """
 
     def __init__(self, endpoint: str, driver_key: str, keys: Keys) -> None:
@@ -197,16 +197,16 @@ class Line:
         _try(lambda: self._socket.send(line, zmq.NOBLOCK))
 
     def close(self, linger_s: float = 1.0) -> None:
-        """Let what is sent go out, for so long, and hang up."""
+        """Wait at most ``linger_s`` until all messages are sent, and hang up."""
         self._socket.close(round(linger_s * 1e3))
         _terminate(self._context, linger_s)
 
 
 def endpoints_for(hosts: Iterable[str]) -> tuple[str, ...]:
-    """Where to listen, on any port, so that these hosts can connect: the interfaces that they are reached by.
+    """Where to listen so that these hosts can connect: any port of our interfaces towards them.
 
     Raises:
-        InputError: if a host is not known or there is no way to it.
+        InputError: if a host is unknown or unreachable.
     """
     found = []
     for host in hosts:
@@ -222,17 +222,17 @@ def _context() -> zmq.Context[zmq.Socket[bytes]]:
     context = zmq.Context()
     granted = levels()
     if granted and os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK == os.SCHED_FIFO:
-        # Its thread would otherwise wait for a processor behind spinning ranks.
+        # Otherwise ZeroMQ's thread would wait for a processor behind spinning ranks.
         context.set(zmq.THREAD_SCHED_POLICY, os.SCHED_FIFO)
         context.set(zmq.THREAD_PRIORITY, granted.transport)
     return context
 
 
 def _terminate(context: zmq.Context[zmq.Socket[bytes]], linger_s: float) -> None:
-    """Give the context back; one that cannot is left behind.
+    """Terminate the context, or abandon it if that takes too long.
 
-    After a message to a peer that has just been killed the library may wait for ever for the end of
-    that connection (its issue 2733).
+    After a message to a peer that was just killed, ZeroMQ may wait for ever for the end of that
+    connection (its issue 2733).
     """
     thread = threading.Thread(target=context.term, daemon=True)
     thread.start()
@@ -249,7 +249,7 @@ def _prepare(end: zmq.Socket[bytes], keys: Keys) -> None:
 
 
 def _try(operation: Callable[[], Any]) -> Any:
-    """What a call gives; None if it would have had to wait."""
+    """The result of a call; None if it would have to wait."""
     try:
         return operation()
     except zmq.Again:
