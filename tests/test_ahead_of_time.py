@@ -1,4 +1,4 @@
-"""Jobs whose number of processes only their admission tells: their ranks are there before it."""
+"""Ranks are launched ahead of time, even if a job's size is unknown before its admission."""
 
 from __future__ import annotations
 

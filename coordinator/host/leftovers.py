@@ -40,9 +40,9 @@ class _FoundRun:
 
 @contextmanager
 def leftovers(everything: bool) -> Iterator[tuple[list[RunDirectory], list[str]]]:
-    """The directories of runs to release, and sentences about runs of which too little is known.
+    """The directories of runs to release, and a sentence about each run whose state is unknown.
 
-    With ``everything``, all runs, also those in progress.
+    With ``everything``, the directories of all runs, also of runs in progress.
 
     Raises:
         InputError: if the directory of all runs is not ours alone.

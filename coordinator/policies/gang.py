@@ -36,10 +36,10 @@ class Gang(Policy):
             other "jobs" all of whose processors are idle, or single "processes" as well.
         unify: whether a departure joins rows whose jobs use different processors
             (slot unification; packings "matrix" and "buddy").
-        rows: most jobs that a processor is shared among (Ousterhout's A), 0 for any number; a
-            job that finds no place waits, and those that come after it do, too.
-        share: whether "sequential" jobs, those of one process, have no slots of their own but
-            share everybody's (two-level scheduling), or "none" do.
+        rows: most jobs that share a processor (Ousterhout's A), 0 for any number; a job that
+            finds no place waits, and later jobs wait behind it.
+        share: with "sequential", jobs of one process have no slots of their own, but may run in
+            all slots (two-level scheduling); with "none", they have slots like other jobs.
     """
 
     quantum_ms: float = 100.0

@@ -29,9 +29,9 @@ def matrix(taken: set[int], size: int, processors: int, rows: int) -> Seats | No
 def buddy(taken: set[int], size: int, processors: int, rows: int) -> Seats | None:
     """The first row with room in the least loaded block of the right size that has one.
 
-    A block's load is the number of processes on its processors. Blocks and the choice among them are
-    those of distributed hierarchical control (Feitelson and Rudolph 1990), the rows are not: there
-    every block has its own turns (:mod:`coordinator.policies.hierarchical`).
+    A block's load is the number of processes on its processors. Distributed hierarchical control has
+    the same blocks and chooses among them alike, but it has no rows: every block has its own turns
+    (Feitelson and Rudolph 1990; :mod:`coordinator.policies.hierarchical`).
     """
     block = min(width(size), processors)
     starts = [s for s in range(0, processors, block) if min(s + block, processors) - s >= size]
