@@ -1,6 +1,6 @@
-"""A process's line to the agent of its node, by which it announces itself and learns when to begin.
+"""A process's connection to the agent of its node: the process registers and learns when to begin.
 
-Only the standard library is imported, and little of it: every rank of every job does this.
+Every rank imports this module, so it imports little, and only from the standard library.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from typing import Any, NamedTuple
 from workloads.run_clock import RunClock
 
 VERSION = 1
-"""Of all messages between driver, agents and ranks."""
+"""Version of all messages between driver, agents and ranks."""
 
 AGENT_S = 30.0
 """How long to wait for the agent of this node to come up."""
 
 
 ANYWHERE = -1
-"""A core: where the rank is."""
+"""In place of a core: the rank stays where it is."""
 
 
 class StartOrder(NamedTuple):
-    """How a process begins: the core meant for it, and the launched ranks that take part, in their new order.
+    """How a process begins: its core, and the launched ranks that take part, in their new order.
 
-    No ``ranks`` means all of them.
+    Empty ``ranks`` mean all.
     """
 
     core: int
@@ -41,7 +41,7 @@ class AgentLine:
     """One JSON object a line, both ways.
 
     Raises:
-        ConnectionError: when the agent has gone, or does not come; the process cannot go on without it.
+        ConnectionError: if the agent has gone, or does not come.
     """
 
     def __init__(self, path: str, job: int, rank: int) -> None:
@@ -56,9 +56,9 @@ class AgentLine:
         self._socket.sendall(json.dumps({"type": kind, **values}).encode() + b"\n")
 
     def begin(self) -> StartOrder | None:
-        """Say that all is ready, sleep until the start, and begin on its cores; returns how.
+        """Report that the process is ready, sleep until its start, and bind it to its cores.
 
-        None if the workload is over and this process has not begun.
+        Returns None if the workload is over before the process begins.
         """
         self.tell("ready")
         message = self._expect("start", "leave")
@@ -70,7 +70,7 @@ class AgentLine:
         return start
 
     def wish(self) -> list[int] | None:
-        """The cores that a malleable job is to have, if the agent has said so since the last call."""
+        """The cores that the agent has given a malleable job since the last call; None without any."""
         while select.select([self._socket], [], [], 0)[0]:
             self._listen()
         *lines, self._heard = self._heard.split(b"\n")
@@ -80,11 +80,11 @@ class AgentLine:
         return cores
 
     def clock(self) -> Callable[[], int]:
-        """Says what the run's clock says."""
+        """A function that returns the time of the run's clock in nanoseconds."""
         return RunClock(self._folder).now_ns
 
     def leave(self, record: dict[str, Any]) -> None:
-        """Hand in the record and sleep until the workload is over."""
+        """Send the record and sleep until the workload is over."""
         self.tell("record", record=record)
         self._expect("leave")
 
@@ -98,7 +98,7 @@ class AgentLine:
                 return message
 
     def _take(self, message: dict[str, Any], *kinds: str) -> bool:
-        """Whether ``message`` is of one of ``kinds``; a wish may come at any time, and is kept."""
+        """Whether ``message`` is of one of ``kinds``; keeps new cores, which may come at any time."""
         if message["type"] == "resize":
             self._cores = message["cores"]
         elif message["type"] not in kinds:

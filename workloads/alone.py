@@ -13,7 +13,7 @@ from workloads.agent import StartOrder
 
 
 class Alone:
-    """In place of ``workloads.agent.AgentLine``, for one rank of a job that another scheduler runs."""
+    """Replaces ``workloads.agent.AgentLine`` for one rank of a job that another scheduler runs."""
 
     def __init__(self, folder: str, job: int, rank: int) -> None:
         self._file = record_file(folder, job, rank)
@@ -27,14 +27,14 @@ class Alone:
         return StartOrder(core)
 
     def wish(self) -> None:
-        """There is nobody to have wishes."""
+        """None: nobody gives the job other cores."""
 
     def clock(self) -> Callable[[], int]:
         """The wall clock, which all nodes share."""
         return time.time_ns
 
     def leave(self, record: dict[str, Any]) -> None:
-        """Write the record, whole or not at all, with the times of the wall clock that all nodes share."""
+        """Write the record atomically, with times by the wall clock, which all nodes share."""
         ahead_ns = time.time_ns() - time.monotonic_ns()
         times = {name: record[name] + ahead_ns for name in ("start_ns", "finish_ns")}
         new = self._file.with_suffix(".new")

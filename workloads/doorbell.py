@@ -1,12 +1,12 @@
 """Doorbells: a process sleeps in the kernel until a message for it may have arrived.
 
-MPI has no blocking wait that gives the processor away, so each message is followed by a
-ring. A sleeper raises its flag, lets the flag become visible (a memory fence), looks once
-more for a message, and only then sleeps; a sender sends, fences, and rings if it sees the
-flag. Whichever comes first, one of the two sees the other: no wake-up is lost.
+MPI has no blocking wait that gives the processor away, so a ring follows each message. A
+sleeper raises its flag, lets the flag become visible (a memory fence), looks once more for a
+message, and only then sleeps; a sender sends, fences, and rings if it sees the flag.
+Whichever comes first, one of the two sees the other: no wake-up is lost.
 
-To look once more means to compare how many messages have been sent with how many have been
-taken: a look into MPI may not find a message that is there, behind one that is not complete.
+The last look compares the number of messages sent with the number received: MPI's test may
+miss a message that waits behind an incomplete one.
 
 Inside a node a ring is a futex wake on a shared page; between nodes it is a datagram.
 """
@@ -57,7 +57,7 @@ class Doorbell(Protocol):
         ...
 
     def close(self) -> None:
-        """Give the bell's resources back."""
+        """Release the bell's resources."""
         ...
 
 
@@ -84,7 +84,7 @@ class Futex:
 
 
 def node_bytes(ranks: int) -> int:
-    """Shared memory that each of ``ranks`` needs for a NodeBell: cache lines of its own."""
+    """Bytes of shared memory that each of ``ranks`` needs for a NodeBell: cache lines of its own."""
     lines = -(-ranks * WORD_BYTES // CACHE_LINE_BYTES)
     return (1 + lines) * CACHE_LINE_BYTES
 
@@ -92,14 +92,14 @@ def node_bytes(ranks: int) -> int:
 class NodeBell:
     """The bell for jobs whose ranks all share a node: for each rank a flag, which is a futex, and counts.
 
-    A rank's counts are those of its messages to each other rank, behind its flag.
+    The counts follow the flag: how many messages the rank has sent to each rank.
 
     Args:
         address: where the memory shared by the ranks begins, ``node_bytes`` for each. Nobody
             rings before all bells are made.
         rank: this rank.
         ranks: how many there are.
-        fence: makes earlier stores visible before later loads, in every rank's eyes.
+        fence: makes earlier stores visible to all ranks before later loads.
     """
 
     def __init__(self, address: int, rank: int, ranks: int, fence: Callable[[], None]) -> None:
@@ -143,7 +143,7 @@ class NodeBell:
             self._futexes[rank].wake()
 
     def close(self) -> None:
-        """Let go of the shared page, so that its window can be freed."""
+        """Release the shared page, so that MPI can free its window."""
         self._flags.release()
         self._counts.release()
 
@@ -151,9 +151,9 @@ class NodeBell:
 class NetworkBell:
     """The bell for jobs that span nodes: each rank sleeps on a datagram socket of its own.
 
-    A datagram may overtake the message that it announces. It therefore carries how many
-    messages its sender has sent, and a rank that has received fewer does not sleep: the
-    message is about to arrive. A lost datagram costs one time-out of the sleeper.
+    A datagram may overtake the message that it announces. It therefore carries the number of
+    messages sent so far, and a rank that has received fewer does not sleep: the message is
+    about to arrive. A lost datagram costs one time-out of the sleeper.
 
     Args:
         rank: this rank.
@@ -181,7 +181,7 @@ class NetworkBell:
         self._announced = [0] * ranks
 
     def arm(self, received: Sequence[int]) -> bool:
-        """Read what has rung so far; False while an announced message is still on its way."""
+        """Read the datagrams that have arrived; False while an announced message is on its way."""
         self._drain()
         return all(told <= got for told, got in zip(self._announced, received, strict=True))
 

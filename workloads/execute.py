@@ -12,7 +12,7 @@ from workloads.program import Draws, Program
 from workloads.recorder import Recorder
 
 BLOCK_PHASES = 256
-"""Phases whose compute times are drawn at once: memory does not grow with the run."""
+"""Number of phases whose compute times are drawn at once: memory does not grow with the run."""
 
 
 class Execution:
@@ -23,8 +23,8 @@ class Execution:
         messenger: the rank's messages.
         recorder: takes the rank's times.
         key: (seed, repeat, job, ...) of the compute times.
-        unit_ns: calibrated step of the working set.
-        compute: makes what spends the compute times, from a working set and its step.
+        unit_ns: CPU time of one step through the working set.
+        compute: makes the object that spends compute times, from the two numbers that Compute takes.
     """
 
     def __init__(
@@ -61,11 +61,11 @@ class Execution:
         }
 
     def close(self) -> None:
-        """Free what MPI holds for it. Collective."""
+        """Free its MPI resources. Collective."""
         self._messenger.close()
 
     def advance(self, over: Callable[[], bool] | None = None) -> int:
-        """Run phases to the last, or the first after which ``over()`` holds; returns how many."""
+        """Run phases to the last, or the first after which ``over()`` holds; returns how many ran."""
         total = left = self._program.phase_count()
         while left:
             for compute_ns, gap_ns in zip(*self._block, strict=True):

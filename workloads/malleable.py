@@ -1,9 +1,9 @@
 """A program that changes its number of active processes between phases; the others are parked.
 
 The job has as many ranks as it can ever use. The first ``k`` of them are active and share each
-phase's work; the rest sleep in the kernel. When the agent wishes another number, the root tells the active
-ranks, which stop after the phase in progress, wakes the parked ones, and all go on with other
-peers, compute times and cores.
+phase's work; the rest sleep in the kernel. When the agent asks for another number, the root notifies the
+active ranks, which stop after the phase in progress. Then it wakes the parked ranks, and the job continues
+with other peers, compute times and cores.
 
 Source: malleable jobs as in Anastasiadis and Sevcik 1997, section 3.1 (DYN-EQUI).
 """
@@ -26,13 +26,13 @@ SLEEPING = Waiting(FIXED, 0, 0, 0, 0)
 """Parked ranks block at once."""
 
 Wish = Callable[[], Sequence[int] | None]
-"""The cores that the agent wants the job to have, one for each active rank, if that has changed."""
+"""Returns the cores that the job should get, one for each active rank; None without a change."""
 
 
 class MalleableExecution:
     """A malleable program ready to run on this rank. Collective over all ranks, parked ones included.
 
-    The root asks ``wish`` after each phase.
+    The root calls ``wish`` after each phase.
     """
 
     def __init__(self, launched: LaunchedProgram, wish: Wish) -> None:
@@ -47,9 +47,9 @@ class MalleableExecution:
         self._sizes: list[tuple[int, int]] = []
 
     def run(self, ranks: Sequence[int] = ()) -> dict[str, Any]:
-        """Run all phases; returns the rank's record, ``phases`` being those in which it was active.
+        """Run all phases; returns the rank's record, whose ``phases`` counts its active phases.
 
-        It begins with as many active ranks as there are in ``ranks``, by default with all, each where it is.
+        At first as many ranks are active as ``ranks`` has entries, by default all, each where it is.
         The root's ``sizes`` lists (phases, active ranks) from one change to the next.
         """
         self._recorder.start()
@@ -70,12 +70,12 @@ class MalleableExecution:
         return {**record, **self._recorder.finish(), **counts}
 
     def close(self) -> None:
-        """Free what MPI holds for it. Collective."""
+        """Free its MPI resources. Collective."""
         self._messenger.close()
         self._control.close()
 
     def _together(self, cores: Sequence[int], left: int) -> int:
-        """Run phases with the other active ranks until the end or a change; returns how many."""
+        """Run phases with the other active ranks until the end or a change; returns how many ran."""
         if (core := cores[self._comm.rank]) != ANYWHERE:
             os.sched_setaffinity(0, {core})
         _, asked, rule, key, step_ns, _ = self._launched
@@ -87,7 +87,7 @@ class MalleableExecution:
         return execution.advance(self._over())
 
     def _over(self) -> Callable[[], bool]:
-        """Whether to stop here; asked by each active rank after every phase.
+        """A function that says whether to stop; each active rank calls it after every phase.
 
         The root's notice after one phase reaches the others before they complete the next one.
         """
@@ -108,7 +108,7 @@ class MalleableExecution:
         return over
 
     def _changed(self) -> bool:
-        """Whether the agent has a new wish; the root takes it over."""
+        """Whether the agent asks for other cores; the root notes them."""
         wished = self._wish() if self._comm.rank == ROOT else None
         if wished is None or list(wished) == self._wished:
             return False

@@ -2,8 +2,8 @@
 
 The barrier is the root barrier of Dusseau, Arpaci, Culler, SIGMETRICS 1996, footnote 1:
 each process sends its arrival to the root, which broadcasts completion by P - 1 messages.
-A read is a request and a response; the target process serves it whenever it waits or
-between the gaps of its own reads, and nobody else does it for the process.
+A read is a request and a response. Only the target process serves it: while it waits, and
+after each gap before its own reads.
 
 All messages arrive in one persistent receive, so that a poll is a single MPI test.
 """
@@ -42,15 +42,15 @@ def world() -> MPI.Intracomm:
 class Messenger:
     """One rank's end of the job's messages.
 
-    Any size of ``comm`` is right, 1 included. Collective: every rank of ``comm`` makes one
-    at the same time and closes it at the same time. In between some of them may go on without the
-    others (``enter``), which takes no message: what is collective in MPI has been done by all.
+    ``comm`` may have any size, 1 included. Collective: all ranks of ``comm`` create it together and
+    close it together. In between, some ranks may continue without the others (``enter``). This takes
+    no message, since all ranks have made MPI's collective calls before.
 
     Attributes:
         rank, size: this process among those that take part, and their number.
         served: read requests answered.
         rechecks: messages found by the sleeper's own look after RECHECK_NS.
-        estimate_ns: the estimate of the load imbalance that the waiting rule goes by.
+        estimate_ns: the estimate of the load imbalance that the waiting rule uses.
 
     Args:
         comm: the job's communicator; duplicated, so that no other message interferes.
@@ -58,8 +58,8 @@ class Messenger:
         recorder: takes every wait.
         one_sided: whether reads are one-sided (MPI.Win) instead of request and response.
         network: use the doorbell that works between nodes, whether needed or not.
-        clock: says the time in nanoseconds, the same on all ranks; by default the wall clock, which
-            nodes share as well as they keep it.
+        clock: returns nanoseconds of a clock that all ranks share; by default the wall clock, as
+            accurate as the nodes keep it.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Messenger:
         self._comm.Barrier()
 
     def _make_bells(self, network: bool) -> None:
-        """The doorbells that the job's ranks may need: within each node, and between nodes. Collective."""
+        """Make the doorbells that the ranks may need: within each node, and between nodes. Collective."""
         node = self._comm.Split_type(MPI.COMM_TYPE_SHARED)
         assert isinstance(node, MPI.Intracomm)
         near = frozenset(node.allgather(self._place))
@@ -112,11 +112,11 @@ class Messenger:
             self._network_bell = NetworkBell(self._place, self._comm.size, self._comm.allgather)
 
     def enter(self, places: Sequence[int], waiting: Waiting) -> None:
-        """From now on only these ranks of the communicator take part, in this order.
+        """Continue with only these ranks of the communicator, in this order.
 
-        This rank is one of them, and all of them call it before they send anything; of what was
-        sent before, nothing is on its way. They wait by the rule ``waiting``, and what they have learnt is
-        forgotten. The rest of the communicator stays away until ``close``, or enters later with all of these.
+        This rank is one of them. All of them call this before they send anything, and while no message is
+        on its way. They wait by the rule ``waiting``, and forget what they have learnt. The other ranks
+        take no part until ``close``, or until they enter together with all of these.
         """
         self._places = tuple(places)
         self.rank, self.size = self._places.index(self._place), len(self._places)
@@ -155,10 +155,10 @@ class Messenger:
         self._least_ns, self._greatest_ns = blocking.FOREVER_NS, blocking.UNKNOWN_NS
 
     def _learn(self, waited_ns: int) -> None:
-        """Let the waiting rule learn from a barrier, off the path of those who wait.
+        """Let the waiting rule learn from a barrier; nobody waits for this.
 
-        By the global rule the root learns from the reports that the arrivals carry (section 6.3). What it
-        learns travels with the next completion, and all, the root too, go by it from then on.
+        By the global rule the root learns from the reports that the arrivals carry (section 6.3). The next
+        completion carries its new estimate, which all ranks, the root included, use from then on.
         """
         if self._waiting.rule == blocking.LOCAL_ADAPTIVE:
             self.estimate_ns = blocking.learn(self._sample, waited_ns)
@@ -169,12 +169,12 @@ class Messenger:
         self._last_wait_ns = waited_ns
 
     def _note(self, report_ns: int) -> None:
-        """An arrival has come."""
+        """Note the report of an arrival."""
         self._least_ns = min(self._least_ns, report_ns)
         self._greatest_ns = max(self._greatest_ns, report_ns)
 
     def read(self, target: int) -> None:
-        """Read a word of ``target``: its answer has arrived on return.
+        """Read a word of ``target``; on return the answer has arrived.
 
         A read from oneself needs no message and no wait.
         """
@@ -187,21 +187,21 @@ class Messenger:
         self._wait(RESPONSE, 1, blocking.read_limit(self._waiting), self._recorder.reads)
 
     def notify(self, target: int) -> None:
-        """Have ``target`` find itself ``noticed``."""
+        """Make ``noticed`` true at ``target``."""
         self._send(self._places[target], NOTICE, 0)
 
     @property
     def noticed(self) -> bool:
-        """Whether somebody has notified this rank, as far as it has looked."""
+        """Whether this rank has taken a notice in."""
         return self._due[NOTICE] > 0
 
     def poll(self) -> None:
-        """Serve whatever has arrived; returns at once if nothing has."""
+        """Handle all messages that have arrived, without waiting."""
         while self._receive.Test():
             self._handle()
 
     def _read_one_sided(self, target: int) -> None:
-        # No message announces its completion, so there is nothing to sleep for: it spins.
+        # No message announces the completion, so the rank cannot sleep: it spins.
         assert self._one_sided
         begin = perf_counter_ns()
         request = self._one_sided.get(self._places[target])
@@ -218,7 +218,7 @@ class Messenger:
             self._bell.ring(place)
 
     def _handle(self) -> int:
-        """Take the message that has arrived, serve it if it is a request; returns its kind."""
+        """Take in the message that has arrived; serve it if it is a request. Returns its kind."""
         message = self._in
         kind, source, value = message
         self._received[source] += 1
@@ -238,7 +238,7 @@ class Messenger:
     def _wait(self, kind: int, count: int, limit_ns: int, waits: Waits) -> int:
         """Wait for ``count`` messages of ``kind``: poll, serve, spin up to the limit, then block.
 
-        Returns how long it took in nanoseconds. The only place where a rank waits.
+        Returns the length of the wait in nanoseconds. A rank waits for messages only here.
         """
         due, test = self._due, self._receive.Test
         blocks = 0
@@ -278,7 +278,7 @@ class Messenger:
                 return blocks
 
     def close(self) -> None:
-        """Free everything that MPI holds for this messenger. Collective."""
+        """Free its MPI resources. Collective."""
         self._receive.Cancel()
         self._receive.Wait()
         self._receive.Free()
@@ -294,7 +294,7 @@ class Messenger:
 
 
 class _OneSidedReads:
-    """A window of one word a rank that others read without its help."""
+    """A window with one word per rank, which other ranks read without its help."""
 
     def __init__(self, comm: MPI.Intracomm) -> None:
         self._window = MPI.Win.Allocate(8, 8, comm=comm)

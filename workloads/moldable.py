@@ -1,7 +1,7 @@
-"""A program that starts with as many of its ranks as its admission says; the others never wake for it.
+"""A program that starts on as many of its launched ranks as the policy grants; the others stay asleep.
 
-Whatever MPI does collectively is done before the start line by all ranks that were launched. Those that
-then begin need no message for it, and the rest go on sleeping in the kernel, where they wait for their agent.
+All launched ranks make MPI's collective calls before the start line. So the ranks that begin need no
+message from the others, which continue to sleep in the kernel until their agent wakes them.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from workloads.timeline import Timeline
 from workloads.tracing import TracedCompute, TracedMessenger
 
 Rule = Callable[[Program], Waiting]
-"""The waiting rule of a program on the number of processes that it has."""
+"""Returns the waiting rule of a program on its number of processes."""
 
 
 class LaunchedProgram(NamedTuple):
     """A program and all ranks that were launched for it.
 
     Attributes:
-        comm: those ranks.
-        program: what to run, as it is on the number of processes that it asks for.
+        comm: these ranks.
+        program: the program on the number of processes that it asks for.
         rule: gives the waiting rule of the ranks that run.
         key: (seed, repeat, job) of the compute times.
-        step_ns: calibrated step of the working set.
-        clock: says the time in nanoseconds, the same on all ranks.
+        step_ns: CPU time of one step through the working set.
+        clock: returns nanoseconds of a clock that all ranks share.
     """
 
     comm: Any
@@ -62,9 +62,9 @@ class MoldableExecution:
         self._execution = Execution(everybody, self._messenger, recorder, *self._options)
 
     def run(self, ranks: Sequence[int] = ()) -> dict[str, Any]:
-        """Run all phases on these ``ranks`` of the communicator, this one among them, by default on all.
+        """Run all phases on these ``ranks`` of the communicator, which include this one; by default on all.
 
-        Returns the rank's record; ``ranks[i]`` is rank i there.
+        Returns the rank's record, in which ``ranks[i]`` is rank i.
         """
         if ranks and list(ranks) != list(range(self._launched.comm.size)):
             program = self._launched.program.on(len(ranks))
@@ -73,5 +73,5 @@ class MoldableExecution:
         return self._execution.run()
 
     def close(self) -> None:
-        """Free what MPI holds for it. Collective over all, those that have not run included."""
+        """Free its MPI resources. Collective over all launched ranks."""
         self._messenger.close()

@@ -1,7 +1,7 @@
 """One MPI rank of a job: ``mpiexec -n P python -P -m mpi4py -m workloads.rank SPEC``.
 
 Under a coordinator the rank announces itself on the agent's socket, waits there without
-using the processor until it may start, runs, hands in its record and waits again, so that
+using the processor until it may start, runs, sends its record and waits again, so that
 neither the start of MPI nor its end disturbs other jobs' measurements. mpi4py's runner
 aborts all ranks when one of them fails.
 """
@@ -38,10 +38,10 @@ def prepare(
     wish: Wish = lambda: None,
     clock: Callable[[], int] = time_ns,
 ) -> MoldableExecution | MalleableExecution:
-    """Everything a rank can do before its program starts. Collective.
+    """Do everything that a rank can do before its program starts; returns the program, ready to run.
 
-    It writes ``timeline`` if given, unless the program is malleable; that asks ``wish`` for its cores.
-    ``clock`` is one that all ranks share.
+    Collective. A malleable program asks ``wish`` for its cores; any other writes ``timeline``, if given.
+    ``clock`` returns nanoseconds of a clock that all ranks share.
     """
     if program.working_set_bytes and not step_ns:
         # Ranks that share a processor at this moment measure too much, never too little.
@@ -54,8 +54,8 @@ def main(spec: dict[str, Any]) -> None:
     """Run one rank as the specification says.
 
     Raises:
-        RuntimeError: if it is of another version, or MPI sees another number of processes than were
-            launched, which happens when ``mpiexec`` belongs to another MPI than mpi4py.
+        RuntimeError: if the version differs, or MPI sees another number of processes than were
+            launched, because ``mpiexec`` belongs to another MPI than mpi4py.
     """
     if spec["version"] != VERSION:
         raise RuntimeError(f"found specification version {spec['version']}, required {VERSION}")

@@ -1,7 +1,7 @@
-"""The run's clock as ranks read it: CLOCK_MONOTONIC of their node, and by how much the run's is ahead.
+"""The run's clock as ranks read it: CLOCK_MONOTONIC of their node plus an offset.
 
-The agent of a node keeps that offset up to date in a file that ranks map, so that a look at the clock
-costs them no message. On the driver's own node both clocks are the same, and there is no such file.
+The agent of a node keeps the offset up to date in a file that ranks map, so that reading the clock
+takes no message. In a run on the driver's host only, both clocks are the same, and there is no such file.
 """
 
 from __future__ import annotations
@@ -37,5 +37,5 @@ class RunClock:
             self._ahead_ns = memoryview(word).cast("q")
 
     def now_ns(self) -> int:
-        """What the run's clock says now."""
+        """The time of the run's clock in nanoseconds."""
         return monotonic_ns() + self._ahead_ns[0]

@@ -1,6 +1,6 @@
 """A job of one process without messages, sequential or interactive: ``python -P -m workloads.single SPEC``.
 
-It begins and ends under a coordinator like a rank of a parallel job (``workloads.rank``).
+It begins and ends like a rank of a parallel job under a coordinator (``workloads.rank``).
 """
 
 from __future__ import annotations
