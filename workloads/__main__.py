@@ -24,7 +24,7 @@ DEFAULT_LATENCY_US = 2.0
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line; option names are those of the experiment file's ``program`` table."""
+    """The command line; options have the names of keys of the experiment file's ``program`` table."""
     parser = argparse.ArgumentParser(
         prog="python -m workloads",
         description="Run one bulk-synchronous program on all ranks of this mpirun and print its record.",
@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> list[dict[str, Any]]:
     """Run the program that the options describe; rank 0 returns all records in rank order.
 
     Raises:
-        InputError: for a value that the program's or the waiting rule's own checks refuse.
+        InputError: for a value that the program or the waiting rule refuses.
     """
     comm = world()
     if options.processors:
@@ -125,7 +125,7 @@ COLUMNS = (
 
 
 def table(records: Sequence[dict[str, Any]]) -> str:
-    """The records as lines of text, one row a rank; times in seconds of CPU."""
+    """The records as lines of text, one row per rank; times in seconds, of CPU but for ``seconds``."""
     rows = [[heading for heading, _, _ in COLUMNS]]
     for record in records:
         flat = {**record, "elapsed_ns": record["finish_ns"] - record["start_ns"]}

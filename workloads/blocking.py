@@ -31,8 +31,8 @@ RULES = {
 LONGEST_WAIT, ARRIVAL_SPREAD = range(2)
 
 ESTIMATES = {"longest-wait": LONGEST_WAIT, "arrival-spread": ARRIVAL_SPREAD}
-"""From what the root of a barrier estimates the load imbalance (global-adaptive): the longest wait that
-a process reports, or the time from the first arrival at the barrier to the last."""
+"""How the root of a barrier estimates the load imbalance (global-adaptive): from the longest wait that
+a process reports, or from the time between the first and the last arrival at the barrier."""
 
 FOREVER_NS = 1 << 62
 """A spin limit that never ends."""
@@ -46,12 +46,12 @@ SAMPLE_HEADER = 2
 
 
 class Waiting(NamedTuple):
-    """A waiting rule with the machine's and the program's numbers in it.
+    """A waiting rule with the parameters of the machine and the program.
 
     ``rule`` is one of the codes above; ``switch_ns`` the cost of a context switch;
     ``round_trip_ns`` twice the message latency; ``fixed_ns`` the spin of the fixed rule;
     ``imbalance_ns`` the program's v, which only the oracle may know; ``estimate`` one of the
-    codes above, of the global rule.
+    codes above, for the global rule.
     """
 
     rule: int
@@ -94,8 +94,8 @@ def waiting(
 def read_limit(waiting: Waiting) -> int:
     """Nanoseconds to spin at a read before blocking.
 
-    Rules that know or learn the imbalance spin S = 2 switches, the skew that blocking at a
-    barrier leaves between processors (section 5.2), which keeps coordinated processes so.
+    Rules that know or learn the imbalance spin S = 2 switches. Blocking at a barrier leaves this
+    skew between processors (section 5.2), so such a spin keeps processes coordinated.
     """
     if waiting.rule == SPIN:
         return FOREVER_NS
@@ -110,10 +110,10 @@ def barrier_limit(waiting: Waiting, estimate_ns: int) -> int:
     """Nanoseconds to spin at a barrier before blocking, given the estimate of v.
 
     Rules that know or learn the imbalance spin v plus a round trip, but at least S = 2
-    switches, while v <= V = 10 switches, and S beyond, where the processor gains more from
-    another job than all lose by coordinating anew (section 6.1). The oracle passes its v;
-    an adaptive rule that has measured nothing yet (a negative estimate) spins for V, so
-    that it can see an imbalance up to V at all.
+    switches, while v <= V = 10 switches. Beyond V they spin S: another job then gains more
+    than all lose by coordinating again (section 6.1). The oracle takes v from ``waiting``.
+    An adaptive rule that has measured nothing yet (a negative estimate) assumes v = V, so
+    that it can observe an imbalance up to V.
     """
     if waiting.rule == SPIN:
         return FOREVER_NS
@@ -134,7 +134,7 @@ def barrier_limit(waiting: Waiting, estimate_ns: int) -> int:
 
 
 def report(waiting: Waiting, waited_ns: int, arrived_ns: int) -> int:
-    """Nanoseconds that an arrival at a barrier tells the root.
+    """Nanoseconds that an arrival at a barrier reports to the root.
 
     ``waited_ns`` is the sender's wait at the last barrier to learn from, ``arrived_ns`` the time of
     this arrival, by a clock that all processes of the job share.
@@ -148,8 +148,8 @@ def observed(waiting: Waiting, least_ns: int, greatest_ns: int) -> int:
     """The load imbalance that the root reads from the least and the greatest report of a barrier.
 
     Negative if there is none: nobody has waited before the first barrier. "The load-imbalance of a
-    computation phase is equal to the longest waiting time of any given process" (section 6.3), which
-    is that of the first to arrive. Its own report contains the time until it is scheduled again
+    computation phase is equal to the longest waiting time of any given process" (section 6.3). The
+    first process to arrive waits longest. Its report includes the time until it is scheduled again
     after the last arrival; the spread of arrivals does not.
     """
     if waiting.estimate == ARRIVAL_SPREAD:
@@ -160,8 +160,8 @@ def observed(waiting: Waiting, least_ns: int, greatest_ns: int) -> int:
 def learn(sample: MutableSequence[int], waited_ns: int) -> int:
     """Put a wait into the sample, modified in place, and return the new estimate of v.
 
-    The estimate is the largest wait that remains when the top 10 % are dropped as
-    scheduling irregularities. The sample holds at most SAMPLE_SIZE waits; a new one then
+    The estimate is the largest wait after dropping the top 10 % as scheduling
+    irregularities. The sample holds at most SAMPLE_SIZE waits; a new one then
     replaces an entry chosen at random, so the estimate follows a program that changes
     (section 6.2). The waits are kept sorted, which makes a random position a random entry.
     """

@@ -1,7 +1,7 @@
-"""What numbers may be: one line for every number that an experiment file or an option can give.
+"""The bounds of every number in an experiment file or an option, one line each.
 
-The ends are where the arithmetic still holds: times fit into 64-bit nanoseconds with room for a
-whole run of them, counts into memory. No experiment that anyone could wait for is outside.
+Within the bounds the arithmetic holds: times fit into 64-bit nanoseconds, with room for their sum over
+a run, and counts fit into memory. No experiment of practical length is outside.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from workloads.validation import InputError, number, whole
 
 
 class Bounds(NamedTuple):
-    """The least and the most, and whether it must be a whole number."""
+    """The least and the greatest value, and whether the number must be whole."""
 
     least: float
     most: float
@@ -91,20 +91,20 @@ BOUNDS: Mapping[str, Bounds] = {
     "--working-set-bytes": _count(0, 1 << 40),
     "--run": RANDOM,
 }
-"""By the table and the key of the file, or the option."""
+"""Bounds by table and key of the file, or by option."""
 
 JOBS, RANKS, CELLS, RUNS, ALONE_S = 1000, 16_384, 10_000, 100_000, 1e7
-"""The most of a whole experiment: jobs and processes of a workload, points of a sweep, runs, and how
-long one job may take alone."""
+"""Upper bounds of a whole experiment: jobs and processes of a workload, points of a sweep, runs, and
+seconds that one job takes alone."""
 
 
 def fits(key: str, processes: int, processors: int, *, under: str = "", more: str = "") -> None:
     """Accept a job that is not larger than the machine.
 
-    The message says ``under`` which policy, and what ``more`` there is to say.
+    The message names the policy ``under`` and includes the text ``more``.
 
     Raises:
-        InputError: for any other.
+        InputError: for a larger job.
     """
     if processes > processors:
         where = f" under {under}" if under else ""
@@ -113,7 +113,7 @@ def fits(key: str, processes: int, processors: int, *, under: str = "", more: st
 
 
 def within(field: str, value: Any, key: str = "") -> None:
-    """Accept a number that ``BOUNDS[field]`` allows; ``key`` is how messages name it, if not so.
+    """Accept a number that ``BOUNDS[field]`` allows; ``key`` replaces its name in messages.
 
     Raises:
         InputError: for anything else.

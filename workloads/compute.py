@@ -1,8 +1,8 @@
 """The compute phase: CPU work, so that a preempted process makes no progress.
 
-Without a working set a phase lasts until the thread has used its CPU time. With one it
-walks the memory for a calibrated number of steps, so that a cache which another process
-has emptied makes the phase take longer.
+Without a working set, a phase lasts until the thread has used its CPU time. With one, it
+walks the memory for a calibrated number of steps, so that it takes longer after another
+process has displaced the memory from the cache.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Compute:
 
     @property
     def steps(self) -> int:
-        """How many steps lead through the working set once; 0 without one."""
+        """The number of steps of one walk through the working set; 0 without one."""
         return len(self._steps)
 
     def __call__(self, amount_ns: int) -> None:
@@ -49,14 +49,14 @@ class Compute:
         self.ended_ns = now
 
     def _spend(self, end: int) -> int:
-        """Compute until the thread's CPU time is ``end``; returns what it is then."""
+        """Compute until the thread's CPU time is ``end``; returns the CPU time then."""
         now = 0
         while now < end:
             now = thread_time_ns()
         return now
 
     def _walk(self, amount_ns: int) -> None:
-        # What rounding leaves is carried on, so that the sum over many phases is exact.
+        # Carry the rounding error over, so that the sum over many phases is exact.
         self._owed += amount_ns / self._unit_ns
         count = int(self._owed)
         self._owed -= count

@@ -1,8 +1,8 @@
 """Detours: when the operating system takes a processor from a process that only computes.
 
-The process watches the clock; where it jumps and the kernel has counted an involuntary switch,
-another program ran. The jumps without one are interrupts, clock ticks among them, and time
-that a hypervisor takes; they slow all down alike.
+The process watches the clock. If the clock jumps and the kernel has counted an involuntary switch,
+another program ran. Jumps without a switch are interrupts, such as clock ticks, and time that a
+hypervisor takes; they slow all processes down alike.
 
 Source: Beckman, Iskra, Yoshii, Coghlan, "The Influence of Operating Systems on the Performance
 of Collective Operations at Extreme Scale", 2006 (the selfish detour benchmark).
@@ -14,13 +14,13 @@ import resource
 from time import perf_counter_ns
 
 JUMP_NS = 5_000
-"""A clock that jumps by more has not been read in between; no switch takes less."""
+"""After a jump by more, the process may not have run in between; no switch takes less."""
 
 
 def watch(duration_ns: int) -> list[int]:
     """Lengths in nanoseconds of the detours of this thread's processor in the next ``duration_ns``.
 
-    Processor affinity is the caller's business.
+    The caller sets the processor affinity.
     """
     found = []
     switches = _involuntary_switches()

@@ -22,7 +22,7 @@ KEYS = (*MACHINE_COSTS, "local", "timers", "quantum_ms", "dispatch_table", "read
 
 
 def check_values(values: Mapping[str, Any]) -> None:
-    """Accept values of a machine, by KEYS, else raise InputError."""
+    """Accept valid values for KEYS, else raise InputError."""
     for key in MACHINE_COSTS:
         if key in values:
             within(f"machine.{key}", values[key])

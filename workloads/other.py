@@ -1,4 +1,4 @@
-"""Jobs that are no bulk-synchronous programs: sequential, interactive, or any command.
+"""Jobs other than bulk-synchronous programs: sequential, interactive, or any command.
 
 Source: Dusseau, Arpaci, Culler 1996, sections 1 and 8, which ask what coscheduling and implicit
 scheduling do to interactive jobs beside parallel ones.
@@ -18,7 +18,7 @@ class SequentialWork:
     """One process that computes.
 
     Attributes:
-        work_s: how much processor time it takes.
+        work_s: its processor time.
     """
 
     work_s: float
@@ -30,10 +30,10 @@ class SequentialWork:
 
 @dataclass(frozen=True)
 class InteractiveWork:
-    """One process that answers a user: thinks, computes for a burst, and so on.
+    """One process that answers a user: it alternates between think times and bursts of computation.
 
-    A burst's *response time* is from the end of the thinking before it to its own end. The next
-    thinking begins then.
+    A burst's *response time* runs from the end of the think time before it to the end of the burst.
+    The next think time begins then.
 
     Attributes:
         burst_ms: processor time of a burst.
@@ -62,8 +62,8 @@ class Command:
     Attributes:
         argv: what each rank executes.
         processes: how many ranks there are.
-        launcher: the mpiexec to start them with; empty for the one that starts everything.
-        dedicated_s: about how long it takes alone; time-outs go by it.
+        launcher: the mpiexec that starts them; empty for the launcher of the run.
+        dedicated_s: approximate run time alone; it determines time-outs.
         waits: "mpi", as its MPI waits, or "two-phase", by the run's rule (``workloads.native``).
     """
 

@@ -66,9 +66,9 @@ Samples = dict[str, list[float]]
 
 
 class TimedMessenger(Messenger):
-    """Notes how long its sends take, and its handling of messages by their kind, in nanoseconds.
+    """Records the time of each send, and of the handling of each message by its kind, in nanoseconds.
 
-    Two readings of the clock are part of each time.
+    Each time includes two readings of the clock.
     """
 
     def __init__(self, comm: Any) -> None:
@@ -111,8 +111,8 @@ class Probe:
     ) -> list[float]:
         """Round-trip times of reads with server and reader on ``places``, in nanoseconds.
 
-        The reader computes for ``pause_ns`` before each read, outside of its time; a rival
-        may keep the server's processor busy. The server gets an empty list.
+        The reader computes for ``pause_ns`` before each read, which the times exclude. A rival may
+        keep the server's processor busy. The server gets an empty list.
         """
         os.sched_setaffinity(0, {places[self._pair.rank]})
         if rival and self._reads:
@@ -196,7 +196,7 @@ class Probe:
 
 
 def compete(comm: Any) -> None:
-    """The rival's part: follow the reader's messages, and answer each when it takes effect.
+    """The rival's part: answer each message of the reader, and act on it.
 
     A whole number is a processor to keep busy until the next message, which is None; a float is
     a time in seconds to sleep, and a text the end. Without work the rival sleeps, to disturb nobody.
@@ -223,7 +223,7 @@ def _batches(times_ns: list[int]) -> list[float]:
 
 
 def measure(probe: Probe, a: int, b: int) -> Samples:
-    """All constants of processors ``a`` and ``b`` but the step through a working set."""
+    """All constants of processors ``a`` and ``b``, without ``unit_ns`` and ``reload_ns``."""
     handed = probe.round_trips_ns((a, a), server=BLOCKING, reader=BLOCKING)
     if a == b:
         handoff_ns = [time_ns / 2 for time_ns in handed]
@@ -246,7 +246,7 @@ def measure(probe: Probe, a: int, b: int) -> Samples:
 
 
 def measure_between(probe: Probe) -> Samples:
-    """What messages between two hosts cost."""
+    """The constants of messages between two hosts."""
     own = min(os.sched_getaffinity(0))
     spun = probe.round_trips_ns((own, own), server=SPINNING, reader=SPINNING)
     woken = probe.round_trips_ns((own, own), server=BLOCKING, reader=SPINNING, pause_ns=FALL_ASLEEP_NS)

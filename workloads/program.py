@@ -2,8 +2,8 @@
 
 A program alternates between local computation and a communication phase: an opening
 barrier, reads separated by short gaps of computation, a closing barrier. Source: Dusseau,
-Arpaci, Culler, SIGMETRICS 1996, sections 3.1 and 3.2; the variants beyond the uniform
-imbalance are those its section 8 asks for.
+Arpaci, Culler, SIGMETRICS 1996, sections 3.1 and 3.2. Its section 8 asks for the variants
+beyond the uniform imbalance.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ phases on every machine and in the simulator.
 
 @dataclass(frozen=True)
 class Program:
-    """A validated program. Times are in the unit their name carries.
+    """A validated program. The name of each time carries its unit.
 
     Attributes:
         pattern: BARRIER (the opening barrier only), NEWS or TRANSPOSE.
@@ -134,9 +134,9 @@ class Program:
     def phase_us(self, latency_us: float = NOMINAL_LATENCY_US) -> float:
         """Expected duration of one phase alone on the machine.
 
-        The mean computation of the slowest of P processes (for the uniform interval
+        The sum of: mean computation of the slowest of P processes (for the uniform interval
         g + v/2 (P-1)/(P+1), for the exponential one g + v/2 (H_P - 1)), a round trip for
-        each barrier, and a gap with a round trip for each read.
+        each barrier, a gap and a round trip for each read.
         """
         p = self.processes
         half = self.imbalance_us / 2
@@ -162,8 +162,8 @@ class Program:
     def on(self, processes: int) -> Program:
         """The same work on another number of processes (moldable programs).
 
-        Each of P' processes computes g P / P' per phase, so that P' processes times the
-        granularity, summed over the unchanged number of phases, is conserved.
+        Each of P' processes computes g P / P' per phase. The number of phases stays the same,
+        and so does the total computation.
         """
         if processes == self.processes:
             return self
@@ -179,9 +179,9 @@ class Program:
 class Draws:
     """One process's random compute times, in its own reproducible stream.
 
-    The stream depends on ``key`` and ``rank`` alone, and what is drawn does not depend on
-    the block sizes asked for: an MPI rank that draws 64 phases at a time and a simulator
-    that draws 1024 see the same numbers.
+    The stream depends on ``key`` and ``rank`` alone, not on the number of phases drawn at a
+    time: an MPI rank that draws 64 phases at a time and a simulator that draws 1024 see the
+    same numbers.
 
     Args:
         program: the program.

@@ -1,7 +1,7 @@
 """The fields of a rank's record (docs/formats.md, "ranks"), and the check of each record that comes in.
 
-Records come from processes that run other people's programs, so nothing in them is trusted: a wrong
-value would much later spoil the results of all other ranks.
+Records come from processes that run other people's programs, so the check trusts nothing in them: a
+wrong value would spoil the results of all other ranks much later.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ COUNTED = ("cpu_ns", "voluntary_switches", "involuntary_switches", "run_queue_ns
 """Fields of every rank that waits two-phase."""
 
 FOREIGN = (*COUNTED, "asleep_ns")
-"""Fields that ``workloads.native`` counts in the programs of others."""
+"""Fields that ``workloads.native`` counts in other people's programs."""
 
 OURS = (
     *(PLACE + COUNTED),
     *("processes", "phases", "computing_ns", "communicating_ns", "synchronizing_ns", "served"),
 )
-"""Fields of every rank of a program of ours."""
+"""Fields of every rank of our own programs."""
 
 BEYOND = 1 << 62
-"""No number is as large: differences of two still fit the 64 bits of a store."""
+"""All numbers are smaller, so that the difference of two fits the 64 bits of a store."""
 
 BINS = 64
 WAITS = ("blocked", "blocked_ns", "blocks", "spun", "spun_ns")
@@ -38,7 +38,7 @@ TIMELINE_BYTES = 1 << 21
 """The longest timeline (``workloads.timeline.ROWS``), unpacked."""
 
 CODES = frozenset([*range(4), *range(16, 32)])
-"""Of a timeline's rows: waits and sleeps, messages sent and received."""
+"""Codes of a timeline's rows: waits and sleeps, messages sent and received."""
 
 
 def flaw(record: Mapping[str, Any], required: Collection[str] = ()) -> str:
@@ -46,7 +46,7 @@ def flaw(record: Mapping[str, Any], required: Collection[str] = ()) -> str:
 
     Args:
         record: from JSON.
-        required: the fields that it must have; others may be missing, but be no others than are known.
+        required: the fields that it must have; it may also have other known fields.
     """
     missing = [key for key in required if key not in record]
     if missing:
@@ -84,7 +84,7 @@ def _sizes(value: Any) -> bool:
 
 
 def _waits(value: Any) -> bool:
-    """Both kinds of waits, each as ``workloads.recorder.Waits`` records it."""
+    """Whether it has both kinds of waits, each as ``workloads.recorder.Waits`` records it."""
     if not isinstance(value, dict) or value.keys() != {"barrier", "read"}:
         return False
     return all(
@@ -97,7 +97,7 @@ def _waits(value: Any) -> bool:
 
 
 def _timeline(value: Any) -> bool:
-    """Rows as ``workloads.timeline`` packs them, unpacked no further than they may be long."""
+    """Whether ``workloads.timeline`` may have packed it, of at most TIMELINE_BYTES."""
     try:
         stream = zlib.decompressobj()
         raw = stream.decompress(base64.b64decode(value, validate=True), TIMELINE_BYTES + 1)

@@ -16,7 +16,7 @@ class Waits:
     """The waits of one kind: how many completed while spinning, how many after blocking.
 
     ``blocks`` counts sleeps: one wait can sleep several times, since a process that is
-    woken by a request serves it and goes back to sleep.
+    woken by a request serves it and sleeps again.
     """
 
     __slots__ = ("blocked", "blocked_histogram", "blocked_ns", "blocks", "spun", "spun_histogram", "spun_ns")
@@ -60,13 +60,13 @@ class Recorder:
         self._kernel = (0, 0, 0)
 
     def start(self) -> None:
-        """The program begins now."""
+        """Note that the program begins now."""
         self._kernel = _kernel_counts()
         self._start_ns = monotonic_ns()
         self._cpu_ns = self.mark_ns = thread_time_ns()
 
     def finish(self) -> dict[str, Any]:
-        """The program has ended; returns the record (docs/formats.md, "Rank record")."""
+        """The program has ended; returns the record (docs/formats.md, "ranks")."""
         cpu_ns = thread_time_ns()
         finish_ns = monotonic_ns()
         voluntary, involuntary, queued = (

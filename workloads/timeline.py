@@ -13,8 +13,8 @@ SENT + kind of message     when           count   receiver
 RECEIVED + kind            when           count   sender
 =========================  =============  ======  =======================
 
-A message's count numbers those between two ranks, so that its two ends find each other.
-Computing is what lies between the waits. RAN is for simulated processes, whose activities
+Counts number the messages from one rank to another, so that a reader can match both ends of
+a message. Between its waits a rank computes. RAN is for simulated processes, whose activities
 (:data:`ACTIVITIES`) are known without measuring.
 """
 
@@ -35,14 +35,14 @@ RECEIVED = 24
 ACTIVITIES = ("computing", "communicating", "synchronizing", "switching")
 
 ROWS = 1 << 16
-"""Rows that a rank keeps, the latest: 2 MiB, at a granularity of 1 ms the last 5 to 20 s."""
+"""A rank keeps this many latest rows: 2 MiB, or the last 5 to 20 s at a granularity of 1 ms."""
 
 WIDTH = 4
 ROW = struct.Struct("<4q")
 
 
 class Timeline:
-    """The last ``rows`` rows that were added; memory is taken once, at the beginning."""
+    """The last ``rows`` rows that were added, in memory allocated once, at the beginning."""
 
     def __init__(self, rows: int = ROWS) -> None:
         self._bytes = bytearray(ROW.size * rows)

@@ -1,7 +1,7 @@
-"""Messages and computation that write a timeline; used only where one is asked for.
+"""Messages and computation that write a timeline.
 
-Runs without a timeline pay nothing: these classes override the few steps that are worth a row, and
-watch the clock for leaps, in which another process ran.
+These classes override the few steps that deserve a row, and watch the clock for leaps, in which
+another process ran. Runs without a timeline do not use them, and pay nothing.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from workloads.recorder import Waits
 from workloads.timeline import BARRIER, GONE, READ, RECEIVED, SENT, SLEPT, Timeline
 
 LEAP_NS = 50_000
-"""A poll or a look at the clock takes a microsecond or two; longer than this and the
-processor was somewhere else."""
+"""A poll or a reading of the clock takes a microsecond or two; if it takes longer than this,
+another process had the processor."""
 
 
 class TracedCompute(Compute):

@@ -1,4 +1,4 @@
-"""Bad input, told in a form that a person can act upon.
+"""Bad input, reported so that a person can act on it.
 
 Every check of a value in Lockstep raises :class:`InputError`. It carries the four things a
 message needs, so that whoever knows the file can put its name in front.
@@ -17,10 +17,10 @@ LONGEST = 300
 
 
 class LockstepError(Exception):
-    """What Lockstep cannot do, told in a message for a person."""
+    """Something that Lockstep cannot do, with a message for a person."""
 
     exit_status: ClassVar[int] = 1
-    """Of the command that ends with it."""
+    """Exit status of a command that ends with this error."""
 
 
 @dataclass
@@ -58,7 +58,7 @@ def shown(value: Any) -> str:
 
 
 def brief(text: str) -> str:
-    """A text as messages show it, with its beginning only if it is long."""
+    """A text as messages show it; a long one with its beginning only."""
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}... ({len(text)} characters)"
 
 
