@@ -1,5 +1,5 @@
 """Simulation of jobs rather than processes: when each starts, on how many processors, and when it ends.
 
-A job is its execution time on p processors; its processes do not show. So
-a million jobs take seconds, and whole traces and the space-sharing papers can be simulated.
+The simulator knows the execution time of a job on p processors, but not its processes. So a
+million jobs take seconds: enough for whole traces and for the papers on space sharing.
 """

@@ -24,16 +24,16 @@ def gaps_s(
     cv: float = 2.0,
     unit_s: float = 1.0,
 ) -> Floats:
-    """``count`` times between arrivals.
+    """``count`` times between arrivals, in seconds.
 
     Args:
         process: "exponential"; "hyperexponential" (two stages, balanced means, coefficient
             of variation ``cv``); "geometric": whole numbers of ``unit_s``, none of them 0.
         count: how many.
-        mean_s: of the times between arrivals.
-        random: source of chance.
-        cv: above 1, for "hyperexponential".
-        unit_s: for "geometric"; at most ``mean_s``.
+        mean_s: their mean.
+        random: the random generator.
+        cv: coefficient of variation for "hyperexponential", above 1.
+        unit_s: the unit for "geometric", at most ``mean_s``.
 
     Raises:
         InputError: for a value out of range.
@@ -55,7 +55,7 @@ def gaps_s(
 def hyperexponential(
     count: int, shares: Sequence[float], means: Sequence[float], random: np.random.Generator
 ) -> Floats:
-    """Values drawn from an exponential distribution of one of the ``means``, chosen by ``shares``."""
+    """``count`` exponential values, each with one of the ``means``, chosen with probability ``shares``."""
     stage = random.choice(len(means), size=count, p=shares)
     return np.asarray(random.exponential(1.0, count) * np.asarray(means)[stage])
 
@@ -66,9 +66,9 @@ def in_ns(times_s: Floats) -> Integers:
 
 
 def moldable(submit_s: Floats, most: Integers, work_s: Floats, mu: Floats) -> Jobs:
-    """Jobs with Sevcik's execution time function, told by their maximum parallelism.
+    """Moldable jobs with Sevcik's execution time function, from their maximum parallelism ``most``.
 
-    beta = W / most^2, alpha = W most^(-2 mu), none for infinite ``mu``.
+    beta = W / most^2; alpha = W most^(-2 mu), 0 for infinite ``mu``.
     Source: Anastasiadis and Sevcik 1997, equations (6) and (9).
     """
     beta_s = work_s / most.astype(float) ** 2

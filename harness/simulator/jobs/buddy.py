@@ -41,7 +41,7 @@ class Queues(NamedTuple):
 def simulate(jobs: Jobs, processors: int, direction: int) -> JobLevelOutcome:
     """Simulate FCFS-BB (``direction`` 0), ScanUp (1) or ScanDown (-1).
 
-    ``processors`` must be a power of two; every job has as many as it can use.
+    ``processors`` must be a power of two. Every job gets as many as it can use.
     """
     n = len(jobs)
     levels = processors.bit_length()

@@ -1,9 +1,9 @@
-"""Branches of a queue tree all of whose tasks run in every quantum, each taken for one task.
+"""Collapsed branches of a queue tree: all tasks of such a branch run in every quantum.
 
-Such a branch, a *unit*, repeats itself until a task comes or ends, and nothing below its top need
-be looked at: the top notes the service, and hands it down along one path when the unit changes.
-To the rules of :mod:`coordinator.policies.queue_tree_front` it is a queue of one task. Units lie
-within units.
+Such a branch, a *unit*, repeats itself until a task arrives or ends. Until then the kernel looks
+at its top node only. The top counts the service, and hands it down one path when the unit changes.
+For the rules of :mod:`coordinator.policies.queue_tree_front` a unit is a queue of one task. A unit
+may contain units.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from harness.simulator.compiled import hot
 from harness.simulator.jobs.model import Integers
 
 Nodes = NDArray[np.int32]
-"""Half the memory of 64 bits, which the largest trees feel."""
+"""Half the memory of 64 bits, which matters for the largest trees."""
 
 
 class CollapsedTree(NamedTuple):
@@ -30,13 +30,13 @@ class CollapsedTree(NamedTuple):
     load: Nodes
     """Processors of all jobs in the branch."""
     unit: Nodes
-    """Whether the node is one: then it has a queue of one task."""
+    """1 for the top node of a unit, which counts as a queue of one task."""
     members: Nodes
     """Jobs in a unit."""
     own: Nodes
-    """Those of them in the queue of its top: all, that is one, or none."""
+    """Jobs in the queue of a unit's top node: 1, the only job of the unit, or 0."""
     waiting: Nodes
-    """Whether one of them has not started yet."""
+    """1 for a unit with a job that has not started yet."""
     size: Nodes
     """Processors of each node."""
     stack: Nodes
@@ -53,18 +53,18 @@ class CollapsedTree(NamedTuple):
     least: Integers
     """Quanta until the first job of a unit ends."""
     lag: Integers
-    """Quanta of a unit that have not been handed down yet."""
+    """Quanta of service that a unit has not handed down yet."""
     after: Integers
     before: Integers
     node: Integers
     left: Integers
-    """Quanta that each job still needs; those in a unit when it was made."""
+    """Quanta that each job still needs; for a job in a unit, when the unit was made."""
     start: Integers
     """First quantum of each job, -1 before it."""
 
 
 def empty(leaves: int, left: Integers) -> CollapsedTree:
-    """A tree without jobs for so many processors; ``left``: the quanta that the coming jobs need."""
+    """A tree without jobs for ``leaves`` processors; ``left``: the quanta that each coming job needs."""
     nodes = 4 * leaves  # halves of leaves, too, which are always empty
     narrow = [np.zeros(nodes, dtype=np.int32) for _ in range(9)]
     depths = np.log2(np.maximum(1, np.arange(nodes))).astype(np.int32)
@@ -78,9 +78,9 @@ def empty(leaves: int, left: Integers) -> CollapsedTree:
 
 @hot
 def close(tree: CollapsedTree, node: int) -> bool:
-    """Make a unit of a branch if it can be one; returns whether it is one.
+    """Collapse a branch into a unit if it can be one; returns whether it is one.
 
-    The front must be about to begin the branch, or bound to before it comes there.
+    The branch must be about to begin a round, or begin one before the front reaches it.
     """
     if tree.unit[node] == 1 or tree.tasks[node] == 0 or tree.load[node] > tree.size[node]:
         return bool(tree.unit[node] == 1)
@@ -112,7 +112,7 @@ def close(tree: CollapsedTree, node: int) -> bool:
 
 @hot
 def reopen(tree: CollapsedTree, node: int) -> None:
-    """Make a branch of a unit again, as it is when its round begins."""
+    """Turn a unit back into a branch, in its state at the beginning of a round."""
     tree.unit[node] = 0
     tree.lengths[node] = tree.own[node]
     tree.tasks[node] = tree.members[node]
@@ -131,7 +131,7 @@ def reopen(tree: CollapsedTree, node: int) -> None:
 
 @hot
 def serve(tree: CollapsedTree, node: int, now: int, quanta: int) -> bool:
-    """So many quanta from ``now`` on for all jobs of a unit; returns whether one has ended."""
+    """Give all jobs of a unit ``quanta`` quanta from ``now`` on; returns whether one has ended."""
     if tree.waiting[node] == 1:
         _start(tree, node, now)
     tree.lag[node] += quanta
@@ -159,10 +159,10 @@ def _start(tree: CollapsedTree, node: int, now: int) -> None:
 
 @hot
 def reopen_ended(tree: CollapsedTree, node: int, gone: int, opened: int) -> tuple[int, int]:
-    """Reopen a unit on the way to all its jobs that have ended.
+    """Reopen a unit along the paths to its jobs that have ended.
 
-    It adds the jobs to ``finished`` behind ``gone`` others, and the reopened nodes to ``opened``, a top
-    before the nodes below it. Returns the new lengths of both.
+    Appends the jobs to ``finished``, after ``gone`` others, and the reopened nodes to ``opened``,
+    parents first. Returns the new lengths of both.
     """
     tree.stack[0] = node
     height = 1

@@ -46,7 +46,7 @@ def _divide(
     scratch: Integers,
     start_ns: Integers,
 ) -> None:
-    """Give ``runs`` jobs their new parts; the first ``able`` of them have begun."""
+    """Give the first ``runs`` jobs their new partitions; the first ``able`` of them run already."""
     parts, caps, sizes = scratch[0], scratch[1], scratch[2]
     for i in range(runs):
         caps[i] = jobs.most[here[i]]
@@ -65,7 +65,7 @@ def _divide(
 
 @step
 def _soonest(able: int, left_ns: Integers) -> int:
-    """The place of the job that will end first, -1 if none runs."""
+    """The index of the job that will end first, -1 if none runs."""
     soonest = -1
     for i in range(able):
         if soonest < 0 or left_ns[i] < left_ns[soonest]:
@@ -89,7 +89,7 @@ def _remove(
 def _pass(
     time_ns: int, able: int, here: Integers, left_ns: Integers, sizes: Integers, held_ns: Floats
 ) -> None:
-    """Let the first ``able`` jobs run for so long."""
+    """Let the first ``able`` jobs run for ``time_ns``."""
     for i in range(able):
         left_ns[i] -= time_ns
         held_ns[here[i]] += float(time_ns) * sizes[i]
@@ -108,8 +108,8 @@ def _run(
 ) -> bool:
     """The event loop; ``times`` and ``held_ns`` are modified in place. Returns whether it saturated.
 
-    ``here`` are the jobs present in order of arrival, ``left_ns`` what each still takes on
-    its present processors; only the first ``processors`` of them have any.
+    ``here`` holds the jobs present in order of arrival, ``left_ns`` the time that each still needs
+    on its present processors. Only the first ``processors`` jobs have processors.
     """
     here, left_ns = queue[0], queue[1]
     sizes = scratch[2]

@@ -60,8 +60,8 @@ def _let_go(expected_ns: Integers, held: Integers, owner: Integers, running: int
 
 @step
 def _close_gaps(queue: Integers, first: int, starts: Integers, count: int) -> int:
-    """Remove the jobs at the places ``starts`` of the queue; returns the new ``first``."""
-    # Places ascend, and what lies before each moves up by one: first ones last.
+    """Remove the jobs at the places ``starts``, ascending from ``first``; returns the new ``first``."""
+    # Each removal moves the jobs before it, and ``first``, by one place.
     for i in range(count):
         for place in range(first + starts[i], first, -1):
             queue[place] = queue[place - 1]

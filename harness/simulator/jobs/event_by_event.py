@@ -1,8 +1,8 @@
-"""Any policy on jobs: the policy itself is asked at every event, through its session.
+"""Simulates jobs under any policy: asks the policy itself at every event, through its session.
 
-Slower than the kernels but for every policy of the registry, time-sharing ones included.
-A job runs while all its processes do. Cyclic tables cost nothing while nothing happens:
-when a job will end is computed, not waited for.
+It is slower than the kernels, but takes every policy that decides which job runs where, also
+time sharing. A job progresses while all its processes run. The time between two events costs
+nothing, however often a cyclic table repeats.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Usage:
 
 @dataclass
 class _Share:
-    """When in a table one job runs: ascending intervals from its beginning, and their sum."""
+    """The intervals of a table in which one job runs, ascending, from the beginning of the table."""
 
     begins_ns: list[int] = field(default_factory=list)
     ends_ns: list[int] = field(default_factory=list)
@@ -56,7 +56,7 @@ class _Share:
         return cycles * self.total_ns + part
 
     def reached_ns(self, service_ns: int) -> int:
-        """When, after the beginning, so much service (more than none) will have been given."""
+        """When, after the beginning, the job has had ``service_ns`` (above 0) of service."""
         if not self.begins_ns:
             return NEVER_NS
         cycles = (service_ns - 1) // self.total_ns
@@ -68,7 +68,7 @@ class _Share:
 
 
 def _shares(decision: Decision) -> dict[int, _Share]:
-    """For each placed job its share of the table; an endless slot counts as very long."""
+    """The share of each placed job in the table; an endless slot counts as NEVER_NS long."""
     lengths = [NEVER_NS if slot.length_ns is None else slot.length_ns for slot in decision.slots]
     begins = [0, *accumulate(lengths)]
     cycle_ns = begins[-1] if decision.cyclic and begins[-1] < NEVER_NS else NEVER_NS
@@ -149,12 +149,12 @@ class _JobLevelRun:
         return min(ends, default=(NEVER_NS, -1))
 
     def table_end_ns(self) -> int:
-        """When the table is used up, NEVER_NS if it goes on."""
+        """When the table ends, NEVER_NS if it does not."""
         end_ns = self.plan.cycle.end_ns if self.plan else None
         return NEVER_NS if end_ns is None else end_ns
 
     def go_to(self, time_ns: int) -> None:
-        """Let time pass, without a decision."""
+        """Advance to ``time_ns`` without a decision."""
         if self.plan is not None and time_ns > self.now_ns:
             begin_ns, end_ns = self.now_ns - self.plan.start_ns, time_ns - self.plan.start_ns
             work_ns = 0
@@ -170,7 +170,7 @@ class _JobLevelRun:
         self.now_ns = time_ns
 
     def outcome(self, arrivals: list[int]) -> tuple[JobLevelOutcome, Usage]:
-        """All jobs, which came at ``arrivals``, and the use of the processors."""
+        """The outcome of all jobs, which arrived at ``arrivals``, and the use of the processors."""
         sizes = np.array([self.sizes[n] for n in range(len(self.jobs))], dtype=float)
         if self.malleable:
             sizes = self.held_ns / np.maximum(1, self.finish_ns - self.start_ns)
@@ -198,10 +198,10 @@ def simulate(
 ) -> tuple[JobLevelOutcome, Usage]:
     """Simulate ``jobs`` under any policy that says which job runs where.
 
-    Departures come before arrivals, and those before ends of tables. With ``population``
-    the system is closed: so many jobs arrive at time 0, and each departure brings the next
-    one; their times of arrival are in the outcome. ``watch`` is called with every plan and
-    the time from which it is in force.
+    At one time departures come before arrivals, and arrivals before ends of tables. With
+    ``population`` the system is closed: that many jobs arrive at time 0, and the next one at each
+    departure; the outcome has their arrival times. ``watch`` receives every plan and the time from
+    which it is in force.
 
     Raises:
         InputError: for a policy that leaves the processors to the local scheduler, or a job

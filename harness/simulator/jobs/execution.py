@@ -13,7 +13,7 @@ _useful_processors = step(useful_processors)
 
 
 def useful(jobs: Jobs) -> Columns:
-    """The jobs for a kernel that gives none more processors than make it faster, by what its user says."""
+    """The jobs, with ``most`` limited to the processors that make a job faster by its user's estimate."""
     most = np.empty(len(jobs), dtype=np.int64)
     _limit(jobs.least, jobs.most, jobs.work_s * jobs.factor, jobs.beta_s * jobs.factor, most)
     return jobs.columns._replace(most=most)
@@ -28,6 +28,6 @@ def _limit(least: Integers, asked: Integers, work_s: Floats, beta_s: Floats, mos
 
 @hot
 def time_ns(jobs: Columns, job: int, processors: int) -> int:
-    """How long a job takes alone on so many processors, in whole nanoseconds, at least one."""
+    """Execution time of a job alone on ``processors``, in whole nanoseconds, at least one."""
     time_s = _time_s(processors, jobs.work_s[job], jobs.alpha_s[job], jobs.beta_s[job])
     return max(1, int(np.rint(time_s * 1e9)))

@@ -14,7 +14,7 @@ from workloads.validation import number, whole
 
 @dataclass(frozen=True)
 class Metrics:
-    """Means over the jobs that count; those that did not end make them infinite.
+    """Means over the jobs that count; a job that did not end makes its response time infinite.
 
     Attributes:
         jobs: how many count.
@@ -22,8 +22,8 @@ class Metrics:
         wait_s: first start minus arrival.
         slowdown: response over execution time on the processors the job asks for, alone.
         bounded_slowdown: the same with neither shorter than tau.
-        retr: real execution time ratio, the response over the job's own time on the
-            processors it had (Hori et al. 1996, section 4.1). Rigid jobs: the slowdown.
+        retr: real execution time ratio, the response over the execution time alone on the
+            processors that the job had (Hori et al. 1996, section 4.1). Rigid jobs: the slowdown.
         processors: mean partition size.
         utilisation: used processor time over all processor time from the first arrival that
             counts to the last finish.
@@ -42,7 +42,7 @@ class Metrics:
     fairness: float
 
     def row(self) -> Mapping[str, float | int | None]:
-        """The values by name; None if one is not finite."""
+        """The values by name; None for a value that is not finite."""
         return {
             name: value if isinstance(value, int) or np.isfinite(value) else None
             for name, value in vars(self).items()
@@ -104,8 +104,8 @@ def _utilisation(outcome: JobLevelOutcome, part: slice) -> float:
 def utilisation_over_time(outcome: JobLevelOutcome, parts: int) -> tuple[Floats, Floats]:
     """Middle of each of ``parts`` equal intervals, in seconds, and the share of processors used in it.
 
-    A job counts with its work spread evenly from its start to its end, which is exact
-    where jobs run to completion and smooths time sharing.
+    The work of a job is spread evenly from its start to its end. This is exact for jobs that run
+    to completion, and smooths time sharing.
     """
     ended = outcome.finished
     start = outcome.start_ns[ended] / WHOLE_NS

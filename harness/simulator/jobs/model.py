@@ -34,20 +34,20 @@ class Columns(NamedTuple):
 
 
 class Times(NamedTuple):
-    """The columns that kernels write, an entry a job; NEVER_NS until it happens."""
+    """The columns that kernels write, one entry per job; NEVER_NS for what has not happened."""
 
     start_ns: Integers
     finish_ns: Integers
 
     @classmethod
     def unknown(cls, jobs: int) -> Times:
-        """Nothing has happened yet."""
+        """Columns for ``jobs`` jobs that have not started."""
         return cls(np.full(jobs, NEVER_NS), np.full(jobs, NEVER_NS))
 
 
 @dataclass(frozen=True)
 class Jobs:
-    """The jobs of a simulation in order of arrival; every column has one entry a job.
+    """The jobs of a simulation in order of arrival; every column has one entry per job.
 
     A job takes T(p) = work_s / p + alpha_s + beta_s p seconds alone on p processors
     (Sevcik's function, phi included in ``work_s``), at least one nanosecond.
@@ -59,7 +59,7 @@ class Jobs:
         work_s: phi W.
         alpha_s: work that every processor repeats.
         beta_s: communication and congestion per processor.
-        factor: the execution time that its user estimates, over the true one.
+        factor: estimated over true execution time.
     """
 
     submit_ns: Integers
@@ -81,11 +81,11 @@ class Jobs:
 
     @property
     def columns(self) -> Columns:
-        """For a kernel."""
+        """The columns that kernels read."""
         return Columns(*(getattr(self, name) for name in Columns._fields))
 
     def first(self, count: int) -> Jobs:
-        """The first ``count`` of them."""
+        """The first ``count`` jobs."""
         return Jobs(*(getattr(self, item.name)[:count] for item in fields(self)))
 
     def times_s(self, processors: Integers | Floats) -> Floats:
@@ -94,11 +94,11 @@ class Jobs:
         return times_s
 
     def times_ns(self, processors: Integers) -> Integers:
-        """The same in whole nanoseconds."""
+        """Execution time of each job on its number of ``processors``, in whole nanoseconds."""
         return np.maximum(1, np.rint(self.times_s(processors) * WHOLE_NS)).astype(np.int64)
 
     def time_ns(self, job: int, processors: int) -> int:
-        """The execution time of one job."""
+        """Execution time of one job on ``processors``, in whole nanoseconds."""
         columns = (self.work_s, self.alpha_s, self.beta_s)
         time_s = execution_time_s(processors, *(column[job] for column in columns))
         return max(1, int(np.rint(time_s * WHOLE_NS)))
@@ -162,9 +162,9 @@ class JobLevelOutcome:
         processors: of the machine.
         start_ns: when each first ran, NEVER_NS if it did not.
         finish_ns: when each ended, NEVER_NS if it did not.
-        size: processors each had (of a malleable job, the mean over its time, rounded).
-        first: lowest processor of a job that has neighbouring ones, -1 where it has the
-            lowest ones that were free when it started.
+        size: processors each had (of a malleable job, the mean over its time).
+        first: lowest processor of a job with contiguous processors; else -1: the job has those in
+            ``places``, or without ``places`` the lowest ones that were free at its start.
         saturated: whether the policy could not keep up: see ``simulate``.
     """
 
@@ -176,7 +176,7 @@ class JobLevelOutcome:
     first: Integers
     saturated: bool = False
     places: Mapping[int, tuple[int, ...]] | None = None
-    """The processors of each job where ``first`` and ``size`` do not tell; empty if they change."""
+    """The processors of each job, if ``first`` and ``size`` do not determine them; empty if they change."""
 
     @property
     def finished(self) -> NDArray[np.bool_]:

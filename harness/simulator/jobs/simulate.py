@@ -29,10 +29,10 @@ class Watched:
 
 
 def simulate(jobs: Jobs, processors: int, policy: Policy, watched: Watched | None = None) -> JobLevelOutcome:
-    """Simulate ``jobs`` on a machine of so many processors; the same arguments, the same outcome.
+    """Simulate ``jobs`` on ``processors`` processors; the same arguments give the same outcome.
 
-    Jobs that can do with fewer processors than they can use are malleable under
-    ``dyn-equi`` and moldable under all others.
+    Jobs that can start with fewer processors than they can use are malleable under
+    ``dyn-equi`` and moldable under all other policies.
 
     Raises:
         InputError: for a job larger than the machine, no processors at all, or a policy that
@@ -52,8 +52,8 @@ def kernel(
 ) -> Callable[[], JobLevelOutcome] | None:
     """The compiled simulation of ``policy``, None if there is none for these jobs and this machine.
 
-    It gives the same outcome as asking the policy at every event, but for the distributed
-    queue trees, where arrivals wait for the next quantum and jobs end with one.
+    It gives the same outcome as asking the policy at every event. Distributed queue trees are an
+    exception: arrivals wait for the next quantum, and jobs end with a quantum.
     """
     run: Callable[[], JobLevelOutcome] | None = None
     power_of_two = processors & (processors - 1) == 0
@@ -79,6 +79,6 @@ def kernel(
 
 
 def _inflexible(jobs: Jobs) -> Jobs:
-    """The same jobs, each with as many processors as it can use or none."""
+    """The same jobs as rigid ones, on as many processors as each can use."""
     columns = (jobs.work_s, jobs.alpha_s, jobs.beta_s, jobs.factor)
     return Jobs(jobs.submit_ns, jobs.most, jobs.most, *columns)

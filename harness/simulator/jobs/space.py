@@ -1,7 +1,7 @@
 """Kernel of run-to-completion space sharing: a queue, a count of free processors, a heap of ends.
 
-Every event is decided for itself, as in :class:`coordinator.decide.session.Session`: departures
-before arrivals, jobs that depart at the same time by number.
+The rule decides after each single event, as in :class:`coordinator.decide.session.Session`:
+departures come before arrivals, and jobs that depart at the same time by number.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _differ = step(allocation.differ)
 
 
 class Rule(NamedTuple):
-    """The arguments of ``simulate``; ``until_last``: whether the last arrival ends it as saturated."""
+    """The arguments of ``simulate``; ``until_last``: whether the last arrival ends the run as saturated."""
 
     processors: int
     rule: int
@@ -52,11 +52,11 @@ def simulate(
     Args:
         jobs: in order of arrival.
         processors: of the machine.
-        rule: which.
-        order: of the queue: 0 arrival, 1 demand, 2 that and differential allocation.
+        rule: its number.
+        order: of the queue: 0 arrival, 1 demand, 2 demand with differential allocation.
         limit: for the rule FIXED.
-        watched: stop when so many of the first jobs have ended; if they have not by the
-            arrival of the last job, the outcome is saturated. None: go on to the end.
+        watched: stop when the first ``watched`` jobs have ended; if they have not when the last
+            job arrives, the outcome is saturated. None simulates all jobs to their ends.
     """
     n = len(jobs)
     times = Times.unknown(n)
@@ -110,7 +110,7 @@ def _run(
 ) -> bool:
     """The event loop; ``times`` and ``size`` are modified in place. Returns whether it saturated.
 
-    It is longer than a screen: a step that takes these tuples costs a fifth of the speed.
+    It is longer than a screen, since steps that take these tuples would cost a fifth of the speed.
     """
     grants = scratch[0]
     ends_ns = scratch[1]

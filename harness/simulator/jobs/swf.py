@@ -32,7 +32,7 @@ class Trace:
 
     Attributes:
         jobs: rigid, in order of arrival, the first at time 0.
-        numbers: of the jobs in the trace.
+        numbers: the numbers of the jobs in the trace.
         processors: of the traced machine, None if the trace does not say.
         header: the comments ``; Key: value``, the first of each key.
         skipped: how many jobs were left out, by reason.
@@ -48,11 +48,11 @@ class Trace:
 def read(path: Path, *, cancelled: bool = True) -> Trace:
     """The trace in a file: SWF (``.swf``, ``.swf.gz``) or sacct's text (any other name).
 
-    The run time is the trace's, of at least a second, which is as exact as traces are; the
-    user's estimate is the requested time where it is given and not shorter than the run
-    time, which would have ended the job. Left out are partial records of jobs that were
-    swapped (status 2 to 4), jobs that never ran, and jobs without a size; cancelled ones
-    that ran stay, unless ``cancelled`` is False.
+    Run times are the trace's, but at least one second, the resolution of traces. A user's estimate
+    is the requested time, or the run time if no requested time, or a shorter one, is given. The
+    trace leaves out partial records of swapped jobs (status 2 to 4), jobs that never ran, and jobs
+    without a size or a time of submission. Cancelled jobs that ran stay, unless ``cancelled`` is
+    False.
 
     Raises:
         InputError: naming file and line, for anything that cannot be read.
@@ -127,7 +127,7 @@ def _trace(rows: np.ndarray, header: Mapping[str, str], cancelled: bool) -> Trac
 
 
 def _sacct(path: Path, lines: list[str]) -> np.ndarray:
-    """Rows of SWF from sacct's table; steps of jobs and jobs that have not started are left out."""
+    """Rows of SWF from sacct's table, without job steps and tasks of job arrays."""
     names = lines[0].split("|") if lines else []
     missing = [name for name in _SACCT_NEEDS if name not in names]
     if missing:
@@ -179,7 +179,7 @@ def _limit_s(text: str) -> float:
 
 
 def write(path: Path, outcome: JobLevelOutcome, *, policy: str, numbers: Integers | None = None) -> None:
-    """Write an outcome as SWF 2.2, times in seconds; gzipped if ``path`` says so.
+    """Write an outcome as SWF 2.2, times in seconds; gzipped if ``path`` ends in .gz.
 
     The same outcome gives the same bytes.
     """
@@ -210,10 +210,10 @@ PLACEMENT_VERSION = 1
 
 
 def write_placement(path: Path, outcome: JobLevelOutcome) -> None:
-    """Write who had which processors: a line ``job start_s finish_s processors`` each, by start.
+    """Write the processors of each job: a line ``job start_s finish_s processors``, in order of start.
 
-    Processors are ranges such as ``0-3,8``. Where a policy gives any free processors these
-    are the lowest ones that were free.
+    Processors are ranges such as ``0-3,8``. If the policy takes any free processors, a job gets
+    the lowest ones that are free.
     """
     lines = [f"# placement {PLACEMENT_VERSION}: job start_s finish_s processors"]
     begun = np.flatnonzero(outcome.start_ns < NEVER_NS)

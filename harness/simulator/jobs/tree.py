@@ -1,6 +1,6 @@
 """Kernel of the distributed queue tree: quantum by quantum, on a power-of-two machine.
 
-Arrivals take effect at the next beginning of a quantum, and a job ends with a quantum.
+An arrival takes effect when the next quantum begins, and a job ends with a quantum.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ BEGUN = 3
 def simulate(
     jobs: Jobs, processors: int, fair: bool, quantum_ns: int, quanta: int | None = None
 ) -> tuple[JobLevelOutcome, Integers]:
-    """Simulate DQT or Fair-DQT; returns also the processors in use in each quantum.
+    """Simulate DQT or Fair-DQT; also returns the processors in use in each quantum.
 
     ``processors`` must be a power of two; sizes are rounded up to powers of two. With
-    ``quanta`` the simulation ends after so many; else when all jobs have ended (and busy
-    processors are not recorded).
+    ``quanta`` the simulation ends after that many. Without it, the simulation ends with the last
+    job, and records no processors in use.
     """
     arrival = -(-jobs.submit_ns // quantum_ns)
     depth = processors.bit_length() - 1 - np.ceil(np.log2(jobs.most)).astype(np.int64)
@@ -113,9 +113,9 @@ def _remove(tree: CollapsedTree, leaves: int, job: int) -> None:
 def _advance(tree: CollapsedTree, fair: bool, queued: int, below: int) -> None:
     """Move the front on by one quantum.
 
-    From the bottom up to see whose rounds are over, then from the top down to begin new
-    ones: only the topmost of nodes that are all through, or every level would begin anew
-    all that lies below it. A unit's round is a quantum and begins anew by itself.
+    A pass from the bottom up marks the nodes whose rounds are over. A pass from the top down
+    begins new rounds, at the topmost of these nodes only: else every level would begin all that
+    lies below it once more. A unit's round is one quantum and begins anew by itself.
     """
     _end_quantum(tree, queued, below)
     for i in range(below):
@@ -133,7 +133,7 @@ def _advance(tree: CollapsedTree, fair: bool, queued: int, below: int) -> None:
 
 @hot
 def _end_quantum(tree: CollapsedTree, queued: int, below: int) -> None:
-    """See whose rounds are over, from the bottom up; whose are not goes on to the next job."""
+    """Mark the nodes whose rounds are over, from the bottom up; the others go on to the next job."""
     for i in range(queued):
         node = tree.queued[i]
         if tree.unit[node] == 1:
@@ -167,7 +167,7 @@ def _begin_anew(tree: CollapsedTree, fair: bool, node: int) -> None:
 
 @hot
 def _run_reached(tree: CollapsedTree, queued: int, now: int) -> tuple[int, int, int]:
-    """Run what the front has reached: processors in use, jobs that end, and units reopened for them."""
+    """Run the front; returns processors in use, jobs that end, and nodes reopened for them (counts)."""
     used = gone = opened = 0
     for i in range(queued):
         node = tree.queued[i]
@@ -200,7 +200,7 @@ def _run(
     finish: Integers,
     busy: Integers,
 ) -> None:
-    """One pass a quantum: run the front, let jobs go, move the front, let jobs come."""
+    """One pass per quantum: admit jobs, run the front, remove jobs that end, move the front on."""
     n = len(arrival)
     now = 0
     arrived = 0
