@@ -1,9 +1,9 @@
-"""Where the machine code of the kernels is kept between runs.
+"""The directory that keeps the kernels' machine code between runs.
 
-Numba notices a change in the file of the function that it keeps, but not in other files
-whose functions were compiled into it: left to itself it would go on simulating yesterday's
-waiting rule. So the directory's name is a digest of every source that is compiled, and of
-the versions that compile it; code from other sources is never found in it.
+Numba compiles a function again if the function's own file changes, but not if another file
+changes whose functions it contains. It would then simulate an old waiting rule. So the name of
+the directory is a digest of all compiled sources and of the compilers' versions: the directory
+never holds code from other sources.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ COMPILERS = ("numba", "llvmlite", "numpy")
 def directory() -> Path:
     """A writable directory for code compiled from the sources as they are now.
 
-    It lies in $NUMBA_CACHE_DIR, else in the user's cache directory; where neither can be
-    written, it is a temporary one that this process removes when it ends.
+    It lies in $NUMBA_CACHE_DIR, else in the user's cache directory. If neither is writable, it is
+    a temporary directory, which this process removes at its end.
     """
     name = f"kernels-{_digest()[:24]}"
     for base in _bases():
@@ -44,7 +44,7 @@ def directory() -> Path:
 
 
 def holds(function: str) -> bool:
-    """Whether ``function`` ("file.name"), compiled from the sources as they are now, is kept already."""
+    """Whether the directory holds ``function`` ("file.name"), compiled from the present sources."""
     return any(directory().glob(f"*/{function}-*.nbc"))
 
 

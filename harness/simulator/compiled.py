@@ -1,14 +1,12 @@
-"""How the simulator's kernels are compiled.
+"""Three decorators that compile the simulator's kernels.
 
-Three decorators. ``step`` compiles a function for other compiled functions only, ``hot``
-moreover into each of its callers, for the steps of every event and every context switch: a
-call that is not compiled in passes the State by value, more than a kilobyte, which takes
-longer than most steps do. ``entry`` makes the one that Python calls. None holds the
-interpreter lock, checks divisions or counts references: kernels only look at arrays that
-their caller keeps alive, so counting (atomic, per array and call) would buy nothing.
+``step`` compiles a function for other compiled functions only. ``hot`` compiles it into each of
+its callers, for the steps of every event and every context switch: any other call passes the
+State by value, more than a kilobyte, which takes longer than most steps. ``entry`` compiles a
+function that Python calls. None of them holds the interpreter lock, checks divisions or counts
+references: the caller keeps the arrays alive, so atomic counting would gain nothing.
 
-With NUMBA_DISABLE_JIT=1 all three leave the function as it is, and everything runs in
-Python.
+With NUMBA_DISABLE_JIT=1 all three leave the function as it is.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 ENTRY: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
 INNER: dict[str, Any] = {**ENTRY, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-"""Without the code to be called from Python, which takes longer to compile than the rest."""
+"""Without wrappers for calls from Python and C, which take longer to compile than the rest."""
 
 
 def step(function: F) -> F:

@@ -1,4 +1,4 @@
-"""The signal to simulations on other threads that nobody waits for them any more."""
+"""Ends simulations on other threads, whose results nobody waits for any more."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def check() -> None:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """At its end simulations can begin again; those before are over by then."""
+    """Allow new simulations at the end of the block; all simulations in it must be over by then."""
     try:
         yield
     finally:

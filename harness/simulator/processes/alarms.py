@@ -12,7 +12,7 @@ from harness.simulator.processes.processor import enqueue, reconsider
 
 @hot
 def wake(state: State, q: int) -> None:
-    """Something came for blocked process ``q``: it has kernel priority until it has seen to it."""
+    """Wake blocked process ``q``; it has kernel priority until it has handled what woke it."""
     process = state.processes[q]
     process.kernel = 1
     scheduler.wake(state, process)

@@ -1,16 +1,15 @@
 """The two queues of future events, and their total order.
 
-All messages take the same time, so those under way form a queue: the first sent arrives
-first, at no cost but a ring's. Everything else that can happen is a timer of a processor,
-at most one each, so the next is the winner of a tournament over the processors: changing a
-timer costs five comparisons without a branch, and rarely changes who won a later round. No
-heap is needed.
+All messages take the same time, so a ring holds the messages under way: the first sent arrives
+first. Every other event is a timer of a processor. A tournament over the processors' earliest
+timers finds the next one. A change of a timer costs five comparisons without a branch, and rarely
+changes the winner of a later round.
 
 Events are ordered by time; at the same time slots and arrivals of jobs come first, then
 messages in the order they were sent, then processors by number. On one processor a tick
-comes before an alarm, and that before the end of an activity. Alarms of one processor at the same
-time are one event: a detour begins, then processes wake in the order of their placing. The policy
-learns of a departure when that event is over, before any other.
+comes before an alarm, and an alarm before the end of an activity. Alarms of one processor at the same
+time are one event: a detour begins, then processes wake in the order of their placement. The policy
+learns of a departure before the next event.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from harness.simulator.compiled import hot
 from harness.simulator.processes.model import NEVER_NS, State
 
 SURE_ROUNDS = 5
-"""Rounds of the tournament that are played without asking whether they change anything."""
+"""Rounds of the tournament that are played without a check whether they change anything."""
 
 
 @hot

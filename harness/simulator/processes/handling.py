@@ -1,6 +1,6 @@
 """How a running process handles the messages that came for it.
 
-Where handling takes time, a timer goes on with it (``program.go_on_handling``).
+If handling takes time, it continues when a timer expires (``program.go_on_handling``).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def handling_ns(state: State, process: Records) -> int:
 
 @hot
 def complete_barrier(state: State, q: int) -> None:
-    """All have arrived: root process ``q`` tells every process of its job, itself included."""
+    """All have arrived: root process ``q`` releases every process of its job, itself included."""
     process = state.processes[q]
     job = state.jobs[process.job]
     machine = state.machine[0]
@@ -76,7 +76,7 @@ def handle(state: State, q: int, message: int) -> None:
 
 @hot
 def handle_inbox(state: State, p: int, q: int) -> bool:
-    """Handle what is in the inbox; False if that takes time, so that a timer goes on with it."""
+    """Handle the messages in the inbox; False if that takes time and continues when a timer expires."""
     process = state.processes[q]
     machine = state.machine[0]
     while process.inbox_first != NOBODY:

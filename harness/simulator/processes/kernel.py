@@ -24,12 +24,12 @@ from harness.simulator.processes.processor import reconsider, tick
 from harness.simulator.processes.program import end_activity, receive, take_over
 
 EVENTS = 1 << 20
-"""They take a fraction of a second."""
+"""Events that take a fraction of a second."""
 
 
 @entry
 def advance(state: State) -> int:
-    """Let events happen, ``state`` modified in place, until Python is needed; returns why."""
+    """Simulate events until Python is needed; returns why. ``state`` is modified in place."""
     clock = state.clock[0]
     clock.status = GOING
     mask = len(state.messages) - 1
@@ -96,7 +96,7 @@ def end_slot(state: State) -> None:
 
 @step
 def draw_lateness(state: State) -> None:
-    """How late the slot in force is going to end."""
+    """Draw how late the slot in force ends."""
     clock = state.clock[0]
     clock.random = (clock.random * 1103515245 + 12345) & 0x7FFFFFFF
     clock.late_ns = state.lateness_ns[(clock.random >> 8) % len(state.lateness_ns)]
@@ -104,7 +104,7 @@ def draw_lateness(state: State) -> None:
 
 @step
 def apply_slot(state: State) -> None:
-    """Let on every processor only those run whom the slot in force allows."""
+    """Let only the processes run that the slot in force allows."""
     slot = state.slots[state.clock[0].slot]
     for q in range(len(state.processes)):
         process = state.processes[q]

@@ -33,29 +33,29 @@ class SimulatedMachine:
         local: name of the local scheduler (``harness.simulator.processes.local.KNOWN``).
         dispatch_table: rows of (quantum, tqexp, slpret, maxwait, lwait), lowest priority
             first, in place of the local scheduler's own.
-        quantum_ms: of round-robin; None for its own.
+        quantum_ms: quantum of round-robin; None for the default.
         timers: whether ticks and updates of different processors are "independent", or
             "synchronised".
-        reads_served_by: the "process" that a read is addressed to, or the "network", without
-            that process; ``read = "rma"`` says the latter of one program.
+        reads_served_by: whether the addressed "process" answers a read, or the "network" without
+            that process; ``read = "rma"`` chooses the network for one program.
         send_us: processor time to send a message.
         receive_us: processor time to handle a message that has arrived.
         serve_us: processor time to look up the value that a read asks for.
         poll_us: time until a waiting process notices a message.
-        messages_to_self: whether a process's arrival at the barrier whose root it is, and
-            a read from itself, take messages over the network like any other, as in the
-            paper; else they take none and no time, as in ``workloads.messaging``.
+        messages_to_self: whether a root's arrival at its own barrier, and a read from itself,
+            are messages over the network, as in the paper; else they need no message and no
+            time, as in ``workloads.messaging``.
         handles_when_waiting: whether a running process handles messages only while it
             waits, as a program does that polls; else also while it computes.
         tick_us: the clock tick; by default the local scheduler's own.
         slice_us: the slice of ``eevdf``; by default Linux's for two processors.
         slot_cost_us: time that the first, the second, ... processor loses by a slot switch;
             further processors lose the last value; empty for nothing.
-        lateness_us: how late slots end, one value as likely as the other; empty for never.
+        lateness_us: how late slots end, all values equally likely; empty for never late.
         detour_gap_us: mean time between detours of a processor (``noise``); 0 for none.
         detour_length_us: mean length of a detour.
-        spin_clock: whether a spin limit runs on the "processor" time of the process, or on
-            the "wall" clock, also while it is preempted.
+        spin_clock: whether a spin limit counts "processor" time of the process, or "wall" time,
+            which also passes while the process is preempted.
     """
 
     processors: int = 32

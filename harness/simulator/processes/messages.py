@@ -36,7 +36,7 @@ def spin_limit(job: Records, process: Records) -> int:
 
 @hot
 def ends_compute_phase(job: Records, activity: int) -> bool:
-    """Whether the barrier ``activity`` is the one whose waits tell the load imbalance."""
+    """Whether the waits at the barrier ``activity`` show the load imbalance."""
     return activity == OPENING or (activity == CLOSING and not job.opening)
 
 
@@ -64,8 +64,8 @@ def take_arrival(state: State, sender: Records) -> bool:
     """The root counts an arrival at its barrier; True if it was the last one.
 
     The message carries the sender's previous wait at the barrier that ends the compute
-    phase, or the time of its sending. The completion carries the estimate learned up to the barrier before;
-    once it is on its way the root learns from these reports, like ``workloads.messaging``.
+    phase, or its time of sending. The completion carries the estimate from the barriers before this
+    one. Then the root learns from the reports of this barrier, like ``workloads.messaging``.
     """
     job = state.jobs[sender.job]
     said_ns = report(waiting_rule(job), sender.previous_wait_ns, sender.wait_began_ns)

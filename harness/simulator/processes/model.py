@@ -1,8 +1,7 @@
 """The simulated machine as arrays: one record per process, processor and job.
 
-All times are whole nanoseconds since the start of the run. What an event needs of a
-process lies side by side in one record, so that the cost of an event depends little on the
-number of processes.
+All times are whole nanoseconds since the start of the run. One record holds all that an event
+needs of a process, so that the cost of an event depends little on the number of processes.
 
 The sequence of random numbers is part of this interface: whoever simulates the same model with the
 same numbers gets the same run, event for event. Programs and samples of waits have generators of
@@ -10,19 +9,20 @@ their own (``workloads.program.Draws``, ``workloads.blocking.new_sample``). The 
 numpy's default generator, seeded with SeedSequence(seed, spawn_key=(repeat, 2**31 + stream)):
 
 1. the phase of each processor's clock tick: integers(tick_ns, size=P) + 1;
-2. the phase of each processor's starvation timer: integers(100, size=P) + 1 ticks. Both are drawn
-   even where ticks are synchronised;
+2. the phase of each processor's starvation timer: integers(100, size=P) + 1 ticks. The machine
+   draws 1 and 2 even if ticks are synchronised;
 3. if there are detours, the time of each processor's first: exponential(gap_ns, size=P), cut to whole
    nanoseconds, + 1;
 4. whenever jobs are placed, for each processor that gets processes, in ascending order, the order in
-   which these queue up: a permutation of their numbers, which come in the order of the decision's
-   placements and by rank.
+   which these queue up: a permutation of their numbers. Before it, the numbers are in the order of
+   the decision's placements and, within a job, by rank.
 
-Two kinds of numbers come from sequences of whole numbers in which x is followed by
-(1103515245 x + 12345) mod 2**31. A processor's begins with the phase of its tick; each detour takes
-its length from it, then the gap to the next one: -ln((x + 1) / 2**31) times the mean, cut to a whole
-number. Another begins with the phase of processor 0's tick; each slot but the first of a decision takes
-how late it ends: lateness_ns[(x >> 8) mod n] of n values. The first one ends lateness_ns[0] late.
+Other random numbers come from linear congruential sequences: (1103515245 x + 12345) mod 2**31
+follows x. Each processor has a sequence, which begins with the phase of its tick. A detour draws its
+length from it, then the gap to the next detour: -ln((x + 1) / 2**31) times the mean, cut to a whole
+number. One more sequence begins with the phase of processor 0's tick. Every slot of a decision but the
+first draws from it how late it ends: lateness_ns[(x >> 8) mod n] of n values. The first slot ends
+lateness_ns[0] late.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ ABSENT, ENTERING, READY, TAKING_OVER, RUNNING, BLOCKED, FINISHED = range(7)
 """States of a process. ENTERING: just placed. TAKING_OVER: the processor is switching to it."""
 
 STARTING, COMPUTE, GAP, READING, OPENING, CLOSING, THINKING = range(7)
-"""Activities of a program; from READING on it waits for a message or, THINKING, an alarm."""
+"""Activities of a program. From READING on it waits for a message; THINKING, it waits for an alarm."""
 
 FREE, HANDLING, BROADCASTING, SENDING = range(4)
 """The work of a running process on messages, where that takes time."""
@@ -122,7 +122,7 @@ PROCESSOR = np.dtype(
         ("category", np.int8),
         ("switching", np.int8),
         ("ticks_to_update", np.int16),
-        ("slot_cost_ns", np.int64),  # what it loses by a change of slot
+        ("slot_cost_ns", np.int64),  # time that it loses by a slot switch
         ("charged_ns", np.int64),  # until when the running process's virtual time is counted
         ("random", np.int64),  # state of its random numbers
         ("detour_ns", np.int64),  # when the operating system takes it next: noise.py
@@ -150,7 +150,7 @@ JOB = np.dtype(
         ("least_report_ns", np.int64),  # of the arrivals at the present barrier
         ("greatest_report_ns", np.int64),
         ("estimate_ns", np.int64),  # that completions of the present barrier carry
-        ("learned_ns", np.int64),  # that those of the next one will
+        ("learned_ns", np.int64),  # that completions of the next barrier will carry
         ("rule", np.int64),
         ("switch_ns", np.int64),
         ("round_trip_ns", np.int64),
@@ -198,12 +198,12 @@ CLOCK = np.dtype(
         ("never_ns", np.int64),  # later than all that happens
         ("status", np.int64),
         ("subject", np.int64),
-        ("next_ns", np.int64),  # the earlier of the two that follow
+        ("next_ns", np.int64),  # the end of the slot, lateness included, or until_ns if earlier
         ("slot_end_ns", np.int64),
         ("until_ns", np.int64),
-        ("late_ns", np.int64),  # by how much the present slot is going to end too late
+        ("late_ns", np.int64),  # how late the present slot ends
         ("random", np.int64),  # state of the random numbers for that
-        ("changing", np.int64),  # slots are being changed now
+        ("changing", np.int64),  # 1 during a slot switch
         ("slot", np.int64),
         ("cyclic", np.int64),
         ("new_plan", np.int64),  # a decision has changed slots and jobs since the last call
@@ -232,15 +232,15 @@ class State(NamedTuple):
             processor p's next timer, as time << shift | p.
         messages: a ring of messages under way, each time << shift | message.
         bursts_ns: response time of each burst, of one interactive job after the other.
-        targets: whom to read from, one row of P' ranks per read of the phase, per job.
+        targets: ranks to read from; for each job, one row of its ranks per read of a phase.
         compute_ns, gap_ns: (phases at hand, N) drawn times; phase k is in row k mod rows.
-        samples: (N + J, ...) waits that the adaptive rules remember: of each process, and
-            after those of each job's root.
+        samples: (N + J, ...) waits that the adaptive rules remember: a row for each process, then
+            one for the root of each job.
         waits: (J, kind, outcome, [count, nanoseconds]).
-        accounts: (N + 1, 8) of each process: its processor's time by category while it had it,
-            how often it was dispatched, when first, and when it last lost the processor. The
-            last row, which is at NOBODY, is of idle processors.
-        lateness_ns: how late slots end, one value as likely as the other.
+        accounts: (N + 1, 8) for each process: time by category while it had its processor,
+            number of dispatches, first dispatch, and when it last lost the processor. The
+            last row, at index NOBODY, is for idle processors.
+        lateness_ns: how late slots end, all values equally likely.
         slots: (slots, N) who may run in each slot; ``slot_ns`` their lengths.
         table: the local scheduler's dispatch table, one row per priority.
         timeline: rows of (time, processor, process, category) where recording is on.

@@ -1,12 +1,12 @@
 """Noise of the operating system: detours that take a processor from its process for a moment.
 
-Kernel threads and other programs run for a short while at random times. This takes time, and
-more: the local scheduler then looks again who is to run. Without detours, jobs whose processes
-take turns in opposite orders on two processors would stay out of step for ever; with them they
-meet by chance, for one slice in as many as there are jobs.
+Kernel threads and other programs run for a short while at random times. A detour takes time, and
+makes the local scheduler choose again. Without detours, jobs whose processes take turns in
+opposite orders on two processors would stay out of step for ever. With detours the processes of a
+job run together by chance: with n jobs, in one slice of n.
 
-A detour prolongs the activity of the processor: a computation, a spin, a switch. It delays no message to a
-process that waits, whose answer cuts it short, and has no effect on an idle processor.
+A detour prolongs the activity of the processor: a computation, a spin, a switch. It does not delay
+the message that ends a wait, and has no effect on an idle processor.
 
 Source: Beckman, Iskra, Yoshii, Coghlan, "The Influence of Operating Systems on the Performance
 of Collective Operations at Extreme Scale", 2006 (detours).
@@ -25,7 +25,7 @@ from harness.simulator.processes.processor import preempt
 
 @step
 def exponential(state: State, p: int, mean_ns: int) -> int:
-    """A random time with this mean, the next of processor ``p``'s."""
+    """The next random time of processor ``p``, exponential with mean ``mean_ns``."""
     processor = state.processors[p]
     processor.random = (processor.random * 1103515245 + 12345) & 0x7FFFFFFF
     return int(-math.log((processor.random + 1) / (1 << 31)) * mean_ns)
@@ -33,7 +33,7 @@ def exponential(state: State, p: int, mean_ns: int) -> int:
 
 @step
 def detour(state: State, p: int) -> None:
-    """The operating system takes processor ``p`` for a while, and sets the time of the next detour."""
+    """Begin a detour on processor ``p``, and set the time of the next one."""
     processor = state.processors[p]
     machine = state.machine[0]
     clock = state.clock[0]

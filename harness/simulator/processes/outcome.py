@@ -38,10 +38,10 @@ class ProcessOutcome:
     """One process that was dispatched. Times are nanoseconds since the start of the run.
 
     Attributes:
-        spent_ns: its processor's time while it had it, by category: computing,
+        spent_ns: time while it had its processor, by category: computing,
             communicating, synchronizing, switching.
         dispatches: how often it got the processor.
-        start_ns: when first.
+        start_ns: when it got the processor for the first time.
         finish_ns: when it lost the processor for the last time.
     """
 
@@ -57,9 +57,9 @@ class JobOutcome:
 
     ``finish_ns`` is None for a job that did not finish, ``placement`` empty for one that
     was never placed. ``barriers`` counts opening and closing ones. ``cpu_ns`` is the
-    processor time of each process; ``processes`` are those that were dispatched. ``bursts_ns``
-    are the times that the bursts of an interactive job took, from the end of the thinking
-    before each; none for other jobs.
+    processor time of each process; ``processes`` has the processes that were dispatched.
+    ``bursts_ns`` are the response times of the bursts of an interactive job, each from the end of
+    the think time before it; empty for other jobs.
     """
 
     number: int
@@ -94,11 +94,11 @@ class Outcome:
         spent_ns: (P, 5) time of each processor by category; each row sums to ``end_ns``.
         switches: dispatches of each processor.
         messages: messages handled.
-        timers: timers run out: ends of phases, gaps, switches, spins; ticks.
+        timers: expired timers: ends of phases, gaps, switches and spins, and ticks.
         failure: empty when every job finished.
-        timeline: rows of (time, processor, process, category), each valid until the next of
-            its processor; processes count through the jobs in order of arrival, -1 is
-            none. Empty unless asked for.
+        timeline: rows of (time, processor, process, category), each valid until the next row of
+            its processor. Process numbers run through the jobs in order of arrival; -1 is none.
+            Empty unless asked for.
     """
 
     jobs: tuple[JobOutcome, ...]
@@ -120,7 +120,7 @@ class Outcome:
 
     @property
     def events(self) -> int:
-        """Messages handled and timers run out."""
+        """Messages handled and timers expired."""
         return self.messages + self.timers
 
     @property

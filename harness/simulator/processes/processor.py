@@ -114,9 +114,9 @@ def preempt(state: State, p: int, first: bool) -> None:
 
 @step
 def reconsider(state: State, p: int) -> None:
-    """Something on processor ``p`` became ready: let it have the processor if it should.
+    """Preempt the running process of ``p`` if another ranks above it, or it may not run any more.
 
-    A processor that is switching looks again when it has switched.
+    A processor that is switching checks this at the end of the switch.
     """
     processor = state.processors[p]
     if processor.current == NOBODY:
@@ -140,7 +140,7 @@ def block(state: State, p: int) -> None:
 
 @step
 def tick(state: State, p: int) -> None:
-    """The clock tick of processor ``p``, and every so often its starvation update.
+    """The clock tick of processor ``p``, and its starvation update if due.
 
     A tick during a switch charges nobody.
     """
@@ -168,7 +168,7 @@ def turn_over(state: State, p: int) -> None:
 
 @step
 def update(state: State, p: int) -> None:
-    """Once a second: help the processes of processor ``p`` that do not get on."""
+    """The starvation update: new priorities for processes of ``p`` whose quantum began too long ago."""
     for k in range(state.processors[p].residents):
         q = state.residents[p, k]
         if svr4.update(state, state.processes[q]):

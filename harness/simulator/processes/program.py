@@ -40,7 +40,7 @@ from harness.simulator.processes.processor import block, charge, dispatch, enque
 
 @hot
 def start_phase(state: State, p: int, q: int) -> None:
-    """Compute; the first process to use the last phases at hand asks for more."""
+    """Begin to compute; the first process that begins the second half of the drawn phases asks for more."""
     process = state.processes[q]
     job = state.jobs[process.job]
     rows = len(state.compute_ns)
@@ -192,8 +192,7 @@ def go_on_handling(state: State, p: int, q: int) -> None:
 def resume(state: State, p: int, q: int) -> None:
     """Every message is handled: sleep again, give way, or go on where the process was.
 
-    A process that is unblocked gets a new user priority and gives way if that ranks below
-    another's.
+    An unblocked process gets a new user priority, and gives way to a process that ranks above it.
     """
     process = state.processes[q]
     if process.kernel:
@@ -268,7 +267,7 @@ def end_activity(state: State, p: int) -> None:
 
 @step
 def end_burst(state: State, p: int, q: int) -> None:
-    """A burst of a job of one process has ended: think before the next one, if it thinks."""
+    """A burst of a job of one process has ended: think before the next one, if there is a think time."""
     process = state.processes[q]
     job = state.jobs[process.job]
     state.bursts_ns[job.bursts_at + process.phase] = state.clock[0].now_ns - process.wait_began_ns
@@ -293,9 +292,9 @@ def think(state: State, p: int, q: int) -> None:
 
 @hot
 def receive(state: State, message: int) -> None:
-    """``message`` arrives: a process that runs handles it now, another when it runs.
+    """``message`` arrives: a running process handles it now, any other when it runs next.
 
-    A blocked process is woken for it; a ready one just finds it when its turn comes.
+    The message wakes a blocked process; a ready one finds it when its turn comes.
     """
     sender = state.processes[message >> 1]
     q = message >> 1

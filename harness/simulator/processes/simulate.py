@@ -1,8 +1,8 @@
 """The front door: simulate one workload under one policy.
 
-The policy is driven through the same :class:`coordinator.decide.session.Session` as in a real
-run: it is asked at arrivals, departures and the ends of tables that do not repeat. All
-that happens between runs in the compiled kernel.
+It drives the policy through the same :class:`coordinator.decide.session.Session` as a real run,
+which asks the policy at arrivals, departures and the ends of tables that do not repeat. The
+compiled kernel simulates all that happens in between.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from workloads.validation import InputError, number, whole
 
 PATIENCE_NS = 100_000_000_000
 PATIENCE_FACTOR = 100.0
-"""A simulation in which nothing but clock ticks happens for PATIENCE_NS and this many compute
-phases is stuck: its processes spin for each other's replies and never give way."""
+"""A simulation is stuck if only clock ticks happen for PATIENCE_NS and this many compute phases:
+its processes spin for each other's replies and never give way."""
 
 LONGEST_DRAWN = 64
-"""No phase is drawn so many times as long as the mean."""
+"""No drawn phase is this many times as long as the mean."""
 
 RANDOM_STREAM = 2**31
 """Spawn key of the machine's own random numbers (clock phases, order of queues, detours), of stream 0."""
@@ -55,14 +55,13 @@ def simulate(
     """Run ``jobs`` on ``machine`` under ``policy`` to their ends; the same arguments, the same outcome.
 
     ``seed``, ``repeat`` and the jobs' numbers fix the compute times, which are those of the
-    MPI run; ``stream`` tells the machine's own random numbers of one simulation from those of
-    another. A workload that does not finish within ``timeout_s`` simulated seconds, or gets
-    stuck, gives an outcome with a failure.
+    MPI run; ``stream`` selects the machine's own random numbers. A workload that does not finish
+    within ``timeout_s`` simulated seconds, or gets stuck, gives an outcome with a failure.
 
     Raises:
         InputError: for a job larger than the machine under a policy that does not fold, or numbers
             out of range.
-        InterruptedSimulationError: if ``harness.simulator.interruption`` says so.
+        InterruptedSimulationError: if ``harness.simulator.interruption.interrupt`` is called.
     """
     within("seed", seed)
     whole("repeat", repeat, least=0)
@@ -109,7 +108,7 @@ def _check(jobs: Sequence[SimulatedJob], machine: SimulatedMachine, policy: Poli
 
 
 def _check_phases(jobs: Sequence[SimulatedJob], limit_ns: int) -> None:
-    """Raises InputError for phases that the clock cannot count, with room for the longest that are drawn."""
+    """Raises InputError if LONGEST_DRAWN mean phases are longer than the clock can count."""
     for job in jobs:
         if job.program.granularity_us * 1e3 * LONGEST_DRAWN > limit_ns:
             rule = f"a simulation of so many processes ends after {limit_ns / 1e9:g} s"
@@ -151,10 +150,9 @@ class _ProcessLevelRun:
         self._draws: dict[int, list[Draws]] = {}
 
     def finish(self, limit_ns: int, patience_ns: int) -> str:
-        """Simulate until every job has finished; returns the obstacle to that, or an empty text.
+        """Simulate until every job has finished; returns why it could not, or an empty text.
 
-        Nothing may take longer than ``limit_ns``; in every ``patience_ns`` something must
-        happen to some process.
+        It gives up after ``limit_ns``, and if nothing happens to any process for ``patience_ns``.
         """
         clock = self.state.clock[0]
         clock.slot_end_ns = clock.never_ns
@@ -232,7 +230,7 @@ class _ProcessLevelRun:
             self._draw(index)
 
     def _draw(self, index: int) -> None:
-        """Draw half a table of compute times for job ``index``, over those that are used up."""
+        """Draw half a table of compute times for job ``index``, in place of used ones."""
         job = self.state.jobs[index]
         count = len(self.state.compute_ns) // 2
         begin = job.drawn % len(self.state.compute_ns)

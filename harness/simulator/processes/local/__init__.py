@@ -1,7 +1,7 @@
 """Local schedulers by name: which process a processor's own scheduler runs.
 
-Each is a dispatch table for the rules of :mod:`.svr4`, which the kernel calls at a clock
-tick, at the starvation update, when a process enters, and when one wakes.
+Each is a dispatch table for the rules of :mod:`.svr4`, but ``eevdf`` has rules of its own. The
+kernel calls the rules at a clock tick, at the starvation update, and when a process enters or wakes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class LocalScheduler(NamedTuple):
         table: makes the dispatch table.
         boosts_woken: whether a process that a message has woken goes before all others until it has
             handled it.
-        tick_ns: the clock tick.
+        tick_ns: period of the clock tick.
     """
 
     table: Callable[[], Table]

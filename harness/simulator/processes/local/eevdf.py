@@ -1,16 +1,16 @@
 """Earliest eligible virtual deadline first: the default class of Linux since 6.6.
 
-Every runnable process has a virtual run time, which passes while it runs (all weights are
-equal here), and a virtual deadline one slice later. A process is eligible if it has had no
-more than the average of all that are queued; of the eligible the one with the earliest
+Every runnable process has a virtual run time, which grows while it runs (all weights are
+equal here), and a virtual deadline one slice later. A process is eligible if its virtual run
+time is at most the average of all queued processes. The eligible process with the earliest
 deadline runs. As in Linux 6.12 and later:
 
 - the running process keeps the processor while it is eligible and its slice lasts (run to
-  parity); its slice is looked at in the clock tick and when a process wakes;
-- a process that wakes is placed as far before or behind the average as it was when it went to
+  parity); the scheduler checks the slice at the clock tick and when a process wakes;
+- a process that wakes joins as far before or behind the average as it was when it went to
   sleep (its lag); a running process that is past the average gives way to it;
-- a process that goes to sleep having had more than its share stays in the competition until
-  it would be picked (delayed dequeue); its debt is then forgotten.
+- a process that goes to sleep after more than its share stays queued until the scheduler would
+  pick it (delayed dequeue); then its debt is cancelled.
 
 Sources: Stoica and Abdel-Wahab, "Earliest Eligible Virtual Deadline First", 1995; Linux 6.18,
 kernel/sched/fair.c: pick_eevdf, place_entity, update_deadline, requeue_delayed_entity.
@@ -22,7 +22,7 @@ from harness.simulator.compiled import hot, step
 from harness.simulator.processes.model import BLOCKED, NOBODY, READY, RUNNING, TAKING_OVER, Records, State
 
 SLICE_NS = 1_400_000
-"""Base slice with two processors: 0.7 ms (1 + log2(processors)), at most three times."""
+"""Base slice with two processors: 0.7 ms (1 + log2(processors)); at most 8 processors count."""
 
 TICK_NS = 4_000_000
 """HZ = 250."""
@@ -30,7 +30,7 @@ TICK_NS = 4_000_000
 
 @hot
 def queued(process: Records) -> bool:
-    """Whether it takes part in the average: runnable, or asleep with a debt."""
+    """Whether ``process`` counts in the average: it is runnable, or asleep with a debt."""
     if process.state == BLOCKED:
         return bool(process.delayed)
     return bool(process.allowed and (READY <= process.state <= RUNNING))
@@ -92,7 +92,7 @@ def best(state: State, p: int) -> int:
 
 @step
 def least(state: State, p: int) -> int:
-    """The ready process with the least virtual run time, or NOBODY: nobody is eligible."""
+    """The ready process with the least virtual run time, or NOBODY; for when none is eligible."""
     found = NOBODY
     for k in range(state.processors[p].residents):
         q = state.residents[p, k]
@@ -144,7 +144,7 @@ def place(state: State, process: Records) -> None:
     p = process.processor
     settle(state, p)
     if process.delayed:
-        # It never left; if the others have caught up it owes nothing any more.
+        # It never left the queue; if the others have caught up, it has no debt any more.
         mean_ns = average(state, p)
         process.delayed = 0
         if process.virtual_ns > mean_ns:

@@ -1,7 +1,7 @@
 """Local schedulers with one priority: dispatch tables of one row for the rules of :mod:`.svr4`.
 
-A process that wakes queues up behind those that are ready, and so does one whose turn is over.
-The starvation timer has nothing to raise, so it never comes.
+A process that wakes, or whose turn is over, queues up behind the ready processes. The starvation
+update changes nothing.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ RR_TICKS = 25
 def fifo() -> Table:
     """First come, first served: a process keeps its processor until it blocks or finishes.
 
-    With waits that spin for ever, jobs whose processes got ahead of each other on different
-    processors never finish; the simulation then ends at its time limit.
+    If waits spin for ever, jobs never finish that come first on different processors; the
+    simulation then ends at its time limit.
     Source: the SCHED_FIFO class of POSIX 1003.1b with a single priority.
     """
     return turns(ENDLESS)
 
 
 def round_robin() -> Table:
-    """Turns of one quantum for all.
+    """Equal turns of one quantum.
 
     Source: Dusseau et al. 1996, section 7.2, which obtains it "by simply altering the tunable
     tables of the SVR4 scheduler to have one quantum length and one priority". A process for which
@@ -46,5 +46,5 @@ def rr() -> Table:
 
 
 def turns(ticks: int) -> Table:
-    """The dispatch table whose one row gives turns of so many clock ticks."""
+    """A dispatch table of one row, with turns of ``ticks`` clock ticks."""
     return [(ticks, 0, 0, ENDLESS, 0)]

@@ -14,7 +14,7 @@ from harness.simulator.processes.model import BLOCKED, RUNNING, Records, State
 
 @hot
 def enter(state: State, process: Records) -> None:
-    """A new process takes part from now on; it is not ready yet."""
+    """Admit a new process, which is not ready yet."""
     if state.machine[0].fair:
         eevdf.place(state, process)
     svr4.enter(state, process)
@@ -22,7 +22,7 @@ def enter(state: State, process: Records) -> None:
 
 @hot
 def wake(state: State, process: Records) -> None:
-    """Something came for a blocked process, which is about to be ready."""
+    """Prepare a blocked process that is about to be ready."""
     if state.machine[0].fair:
         eevdf.place(state, process)
 
@@ -45,7 +45,7 @@ def outranked(state: State, p: int, q: int) -> bool:
 
 @step
 def outranked_after_interrupt(state: State, p: int, q: int) -> bool:
-    """The same when an interrupt returns to ``q``: only a fair scheduler looks again then."""
+    """Whether ``q`` has to give way when an interrupt returns to it; only a fair scheduler checks then."""
     running = state.processes[q].state == RUNNING
     return bool(state.machine[0].fair and running and eevdf.outranked(state, p, q))
 

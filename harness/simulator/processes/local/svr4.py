@@ -2,17 +2,17 @@
 
 Sixty user priorities; each has a row in a dispatch table that users may replace:
 
-    quantum   ticks that a process may run before it is judged
+    quantum   ticks that a process may run before its priority changes
     tqexp     its new priority when it has used them up
     slpret    its new priority when it returns from a sleep after more than maxwait seconds, or
               has been running for so long
-    maxwait   seconds (updates) since its quantum began, beyond which it is helped
+    maxwait   seconds (updates) since its quantum began, beyond which slpret or lwait applies
     lwait     its new priority when it has been ready for more than maxwait seconds
 
-The rules are those of ``ts_tick``, ``ts_wakeup``, ``ts_update_list`` and ``ts_trapret`` in
+The rules follow ``ts_tick``, ``ts_wakeup``, ``ts_update_list`` and ``ts_trapret`` in
 Solaris's ``ts.c``. Sources: Goodheart and Cox, The Magic Garden Explained, 1994, chapter 4; manual page
-ts_dptbl(4); Dusseau et al. 1996, section 3.3. With one row the same rules make a round
-robin and first come, first served (:mod:`.one_priority`).
+ts_dptbl(4); Dusseau et al. 1996, section 3.3. With one row the same rules give round robin, or
+first come, first served (:mod:`.one_priority`).
 """
 
 from __future__ import annotations
@@ -73,11 +73,11 @@ def tick(state: State, process: Records) -> bool:
 
 @step
 def update(state: State, process: Records) -> bool:
-    """One more second has passed; True if a ready process gets another priority, and must queue anew.
+    """Count one more second; True if a ready process gets another priority, and must queue anew.
 
-    Who has kernel priority is left alone. A ready process that keeps its priority keeps its
-    place and its quantum, too (``ts_update_list``). A running one comes to the priority after
-    a sleep (``ts_trapret``), a sleeping one when it wakes.
+    A process with kernel priority does not change. A ready process that keeps its priority also
+    keeps its place and its quantum (``ts_update_list``). A running process gets the priority after
+    a sleep (``ts_trapret``); a sleeping process gets it when it wakes.
     """
     if process.kernel:
         return False
@@ -96,7 +96,7 @@ def update(state: State, process: Records) -> bool:
 
 @hot
 def wake(state: State, process: Records) -> None:
-    """Its message has come: the new user priority of a process that slept."""
+    """Give a process whose message has come its user priority after a sleep, if it slept too long."""
     if process.seconds_waiting > state.table[process.priority, MAXWAIT]:
         process.priority = state.table[process.priority, SLPRET]
         process.ticks_left = state.table[process.priority, QUANTUM]
@@ -105,7 +105,7 @@ def wake(state: State, process: Records) -> None:
 
 @hot
 def level(state: State, process: Records) -> int:
-    """Its priority, temporary kernel priority included."""
+    """The priority of ``process``, temporary kernel priority included."""
     return KERNEL_PRIORITY if process.kernel and state.machine[0].boosts_woken else process.priority
 
 
