@@ -1,6 +1,6 @@
 """The papers whose results Lockstep reproduces: ``harness.papers.NAME`` for each.
 
-Such a package has three modules:
+Each package has three modules:
 
 - ``model``: ``FIGURES``, a caption for each figure by its number; ``QUICK``, the effect of quick mode;
   ``simulate_figures(figures, quick, seed, progress)``, which makes the results for the figures; and
@@ -37,14 +37,14 @@ PAPERS: Mapping[str, str] = {
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "not significant"
 CONTRADICTED = "contradicts the paper itself"
-"""It does not hold here, and the paper has a result elsewhere that excludes it, which does."""
+"""The sentence does not hold here, and the paper's own result elsewhere, which does, excludes it."""
 
 
 @dataclass(frozen=True)
 class Claim:
     """A sentence of a paper, what the simulations gave, and whether it holds.
 
-    ``places`` are the two of the paper that contradict each other; empty for any other verdict.
+    ``places`` are the two places of the paper that contradict each other; empty for other verdicts.
     """
 
     text: str
@@ -67,9 +67,9 @@ class Reproduction:
         paper: its name here.
         figures: the figures that were made.
         cells: one row of plain values for every point that was simulated.
-        claims: each with its figure.
+        claims: pairs of figure and claim.
         drawings: for each figure the function that draws it.
-        note: for readers, as that quick mode was used; may be empty.
+        note: for readers, such as that quick mode was used; may be empty.
     """
 
     paper: str
@@ -80,7 +80,7 @@ class Reproduction:
     note: str = ""
 
     def document(self) -> dict[str, Any]:
-        """All of it but the pictures, as one JSON document."""
+        """Everything but the pictures, as one JSON document."""
         return {
             "schema": 1,
             "paper": self.paper,
@@ -100,7 +100,7 @@ class Reproduction:
         }
 
     def explanation(self, figure: str, claim: Claim) -> str:
-        """The heading in our documentation that explains a claim that does not hold."""
+        """The heading in our documentation on a claim that does not hold; empty for other claims."""
         return f"docs/{self.paper}.md#figure-{figure}" if claim.verdict in (FAILS, CONTRADICTED) else ""
 
     def draw(self, folder: Path) -> list[Path]:
@@ -115,7 +115,7 @@ class Reproduction:
 
 
 def verdict(holds: bool, significant: bool = True) -> str:
-    """The verdict in words."""
+    """HOLDS or FAILS; OPEN if the difference is not significant."""
     return (HOLDS if holds else FAILS) if significant else OPEN
 
 

@@ -11,10 +11,10 @@ from harness.papers.anastasiadis97.workload import MU, WaitingRatio
 from harness.predict.replicate import Mean
 
 RESOLUTION = 0.05
-"""Relative half-width of the paper's intervals: a policy that is worse by less could not be seen to be."""
+"""Relative half-width of the paper's intervals: the paper cannot see that a policy is worse by less."""
 
 ALIKE = 2 * RESOLUTION
-"""Two means that are each known within that could not be told apart in the paper if nearer than this."""
+"""The paper knows each mean within RESOLUTION, and cannot tell two apart that differ by less."""
 
 
 def _below_bound(ratio: Mean, bound: float) -> str:
@@ -23,7 +23,7 @@ def _below_bound(ratio: Mean, bound: float) -> str:
 
 
 def _all_of(verdicts: Iterable[str]) -> str:
-    """The verdict of a claim about several cells: it fails if it does in one."""
+    """The verdict of a claim about several cells: it fails if it fails in one."""
     every = set(verdicts)
     return next(one for one in (FAILS, OPEN, HOLDS) if one in every)
 

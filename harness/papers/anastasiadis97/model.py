@@ -98,10 +98,10 @@ class AdaptiveResults:
         return self._cells[workload, load, policy]
 
     def ratio(self, workload: str, load: float, policy: str, other: str) -> Mean:
-        """Response time over the one of ``other``, by the estimate with the narrower interval.
+        """Response time over ``other``'s, by the estimate with the narrower interval.
 
-        Replications of both with the same random numbers, in pairs, tell small differences; but a
-        policy that needs more replications than the other is known better by all of its own.
+        Pairs of replications with the same random numbers show small differences. If one policy
+        has more replications, the ratio of the means over all of them may be more exact.
         """
         ours, theirs = self.runs(workload, load, policy), self.runs(workload, load, other)
         if ours.saturated or theirs.saturated:

@@ -1,4 +1,4 @@
-"""What Anastasiadis and Sevcik 1997 say of speedups, partition sizes and waiting times, checked."""
+"""The sentences of Anastasiadis and Sevcik 1997 on speedups, partition sizes and waiting times, checked."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from harness.papers.anastasiadis97.model import LOADS, AdaptiveResults
 from harness.papers.anastasiadis97.workload import MU, PROCESSORS
 
 ALIKE = 0.1
-"""Means that are known within 5 % each could not be told apart in the paper if nearer than this."""
+"""The paper knows each mean within 5 %, and cannot tell two apart that differ by less."""
 
 CLOSE = 0.5
-"""Processors: partition sizes that differ by less are very close, on axes for up to 32."""
+"""Partition sizes that differ by fewer processors are very close, on the paper's axes up to 32."""
 
 ALMOST_ALL = 0.9
 LOW, HIGH = LOADS[:1], LOADS[-2:]
@@ -143,7 +143,7 @@ def _below(
     others: Sequence[str],
     cells: Iterable[tuple[str, float]],
 ) -> int:
-    """In how many cells a value of ``policy`` is below that of each of the ``others``."""
+    """The number of cells in which ``policy`` has a smaller ``value`` than each of the ``others``."""
     return sum(
         all(
             results.runs(*cell, policy).mean(value).mean < results.runs(*cell, other).mean(value).mean

@@ -15,7 +15,7 @@ from harness.simulator.jobs.simulate import simulate
 
 PROCESSORS = 32
 SHARES, MEANS_S = (0.125, 0.875), (101.0, 1.3)
-"""Large and small jobs: how many, and their mean work."""
+"""Large and small jobs: their shares, and their mean work in seconds."""
 
 MAXIMA = (4, 16, 64)
 MU = {"WK1": (np.inf,), "WK2": (0.4,), "WK3": (0.2,), "WK4": (0.2, 0.4, np.inf)}

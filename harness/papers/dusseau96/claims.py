@@ -13,11 +13,11 @@ from harness.papers.dusseau96.model import PATTERNS, WIDE_US, Point, PointResult
 from harness.papers.dusseau96.published import IMMEDIATE
 
 ABOUT = 0.05
-"""A value that the paper rounds or reads off a graph is met within this share of it, and what it calls
-similar differs by no more."""
+"""Relative tolerance for values that the paper rounds or shows in a graph, and for what it calls
+similar."""
 
 ALIKE = 0.01
-"""Slowdowns that differ by less tell no place from another."""
+"""Slowdowns that differ by less do not decide which point is the worst."""
 
 
 class _Check:
@@ -75,7 +75,7 @@ class _Check:
         ]
 
     def _superior_from_5_ms(self, coarse: Sequence[Point]) -> Claim:
-        """The same machine is in Figure 4, with one of these programs."""
+        """Figure 4 has the same machine with one of these programs."""
         claim = self._all_below(
             "superior from 5 ms to 500 ms with an imbalance of one to two times g", coarse, 1.0
         )
@@ -331,7 +331,7 @@ class _Check:
         return Claim(text, self._said(worst), verdict(abs(self._value(worst) / value - 1) <= ABOUT))
 
     def _is_worst(self, text: str, points: Sequence[Point]) -> Claim:
-        """At g = 1 ms, v = 2 g; another point is the worst only if it is so by more than the doubt."""
+        """Whether g = 1 ms, v = 2 g is the worst; another point counts only if it is significantly worse."""
         worst = self._worst(points)
         named = self._worst([p for p in points if (p.granularity_us, p.imbalance) == (1000.0, 2.0)])
         found = self._said(worst) + ("" if worst == named else f"; there {self._said(named)}")

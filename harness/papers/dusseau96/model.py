@@ -35,7 +35,7 @@ FIGURES = {
 PATTERNS = ("BARRIER", "NEWS", "TRANSPOSE")
 WIDE_US = (500_000.0, 50_000.0, 5_000.0, 1_000.0, 400.0, 100.0)
 FINE_US = (5_000.0, 1_000.0, 400.0, 200.0, 100.0)
-"""Granularities of the bar charts: from 500 ms and, of Figure 6 alone, from 5 ms."""
+"""Granularities of the bar charts: from 500 ms down, in Figure 6 alone from 5 ms down."""
 
 IMBALANCES = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0)
 TABLE_US = (100.0, 5_000.0, 500_000.0)
@@ -50,7 +50,7 @@ JOBS = 3
 GANG_QUANTUM_MS = 500.0
 DEDICATED_S, QUICK_S = 10.0, 2.0
 COARSE_US = 20_000.0
-"""From here on a job has so few phases that chance shows: more repeats, and never shortened."""
+"""From here on a job has few phases and results scatter: more repeats, and jobs are never shortened."""
 
 QUICK = (
     f"jobs of {QUICK_S:g} s instead of {DEDICATED_S:g} s up to a granularity of {COARSE_US / 1e3:g} ms, "
@@ -74,7 +74,7 @@ class Point:
     timers: str = "independent"
     imbalance_estimate: str = "arrival-spread"
     rivals_us: float | None = None
-    """The granularity of the two other jobs, if it is another."""
+    """The granularity of the two other jobs, if it differs."""
 
     def coscheduled(self) -> Point:
         """The same workload under coscheduling."""
@@ -106,7 +106,7 @@ class PointOutcome:
 
 @dataclass(frozen=True)
 class Slowdown:
-    """Makespan over coscheduling's; ``half`` is half of its 95 % interval, None if unknown."""
+    """Makespan over coscheduling's; ``half`` is the half-width of its 95 % interval, None if unknown."""
 
     value: float
     half: float | None
@@ -117,7 +117,7 @@ class Slowdown:
 
 
 class PointResults:
-    """The points that were simulated, with which seed."""
+    """The results of the simulated points, and their seed."""
 
     def __init__(self, measured: Mapping[Point, PointOutcome], seed: int) -> None:
         self._measured = measured
@@ -185,13 +185,13 @@ LONG_SPINS = [
     for imbalance in IMBALANCES[2:]
     for switches in LONG_SWITCHES
 ]
-"""Spins beyond 10 switches, for imbalances beyond that (section 6.1)."""
+"""Spins of 10 switches and more, for imbalances beyond 10 switches (section 6.1)."""
 
 UNLIKE = [Point(pattern, 100.0, 0.25, rivals_us=50_000.0) for pattern in PATTERNS]
 """A fine-grained job beside coarse-grained ones (section 8)."""
 
 BESIDES = {"8": LONG_SPINS, "13": UNLIKE}
-"""Points of claims about a figure that are in no figure."""
+"""Points that no figure shows, but claims about a figure need."""
 
 
 def points(figure: str) -> list[Point]:

@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from harness.papers.hori96.model import Results, TreeCell, TreeOutcome
 
 LINEAR = 0.03
-"""Utilisation within this of the load is linear in it; of DQT's, close to it."""
+"""Utilisation counts as linear within this of the load, and as close to DQT's within this of it."""
 
 SMALL = 0.05
-"""A degradation of utilisation by less is small."""
+"""A degradation of utilisation up to this is small."""
 
 COMPARED_LOAD = 0.9
 """The actual load at which systems of different sizes are compared."""
 
 MOST = 2 / 3
-"""The least share of cases that is "most" of them."""
+"""A claim about "most" cases needs more than this share of them."""
 
 LOW_LOADS, HIGH_LOADS = (0.2, 0.4), (0.9, 0.95, 0.97, 0.99)
 
@@ -55,7 +55,7 @@ def _linear(points: Results) -> list[Claim]:
 
 
 def _worst_sizes(points: Results) -> Claim:
-    """Utilisation below the load at loads of 0.9 and more, in the mean over all sizes of the system."""
+    """Mean shortfall of utilisation below loads of 0.9 and more, over all sizes of the system."""
     gaps = {
         distribution: float(
             np.mean(
@@ -75,7 +75,7 @@ def _worst_sizes(points: Results) -> Claim:
 
 
 def _independent(points: Results) -> Claim:
-    """RETR at one actual load, which chance makes another in every simulation."""
+    """RETR at one actual load, by interpolation: the actual load of each simulation is random."""
     spread: dict[str, list[float]] = {}
     for distribution in ("proportional", "uniform", "inverse"):
         curves = [_of(points, "dqt", distribution, size) for size in SIZES]
@@ -89,7 +89,7 @@ def _independent(points: Results) -> Claim:
 
 
 def _retr_at(load: float, curve: Sequence[tuple[TreeCell, TreeOutcome]]) -> float:
-    """Mean RETR at an actual load, between the points beside it; its inverse is about linear there."""
+    """Mean RETR at an actual load, interpolated between neighbouring points by its inverse."""
     results = sorted((point.load, point.retr) for _, point in curve)
     loads, retrs = np.array(results).T
     return float(1 / np.interp(load, loads, 1 / retrs))
@@ -133,7 +133,7 @@ def _batch(points: Results) -> list[Claim]:
 
 
 def _external(points: Results) -> Claim:
-    """How far the sizes of tasks move the highest utilisation of a policy."""
+    """The range of a policy's highest utilisation over the distributions of task sizes."""
     spans = {}
     for policy in ("fcfs-bb", "dqt"):
         limits = [_limit(points, policy, name) for name in ("proportional", "uniform", "inverse")]
@@ -236,7 +236,7 @@ def _low(points: Results, distribution: str) -> Claim:
 
 
 def _feasible(check: Callable[[Results], list[Claim]]) -> Callable[[Results], list[Claim]]:
-    """``check`` without the points at which more arrived than the machine can do."""
+    """``check`` without the points at which more work arrived than the machine can do."""
     return lambda results: check({cell: point for cell, point in results.items() if point.load <= 1})
 
 

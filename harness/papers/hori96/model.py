@@ -17,7 +17,7 @@ from harness.simulator.jobs.model import JobLevelOutcome, Jobs, rigid
 
 QUANTUM_NS = 1_000_000_000
 QUANTA = 1_000_000
-"""The paper's digits are lost; at a mean task length of 1 000 this is long enough to load 0.99."""
+"""The paper's digits are illegible; docs/hori96.md says where this number is too small."""
 
 LENGTH = 1_000
 LOADS = (0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 0.97, 0.99)
@@ -43,7 +43,7 @@ SYSTEMS = {
 """Processors and policy of each curve of a figure."""
 
 DIRECTIONS = {"fcfs-bb": 0, "scan-up": 1, "scan-down": -1}
-"""Of the current queue's move, for the kernel."""
+"""The kernel's ``direction`` for each batch policy."""
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,1 @@
-"""Ousterhout 1982, as the survey tells it: packings of gangs."""
+"""Ousterhout 1982, after a survey: packings of gangs."""

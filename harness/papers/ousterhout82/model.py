@@ -1,7 +1,7 @@
-"""Ousterhout 1982, as the survey tells it: how full and how even the packings of gangs keep a machine.
+"""Ousterhout 1982, after a survey: how full and how balanced the packings of gangs keep a machine.
 
 The survey gives the result (about 80 % of the processors run coscheduled processes under
-the matrix algorithm) but not the workload, so several are tried: closed systems with a
+the matrix algorithm) but not the workload, so we try several: closed systems with a
 constant number of jobs, sizes from three distributions.
 """
 
@@ -50,7 +50,7 @@ class PackingCell:
 
 @dataclass(frozen=True)
 class Packed:
-    """What a system made of a workload.
+    """The results of a system for a workload.
 
     Attributes:
         busy: mean share of the processors that run coscheduled processes.
@@ -90,7 +90,7 @@ def rows(results: Results, figures: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def idle(sizes: Sequence[int], processors: int) -> float:
-    """Share of the matrix's slots that is empty when gangs of these sizes have come and none has left."""
+    """Share of the matrix's slots that is empty after gangs of these sizes arrive and none leaves."""
     taken: set[int] = set()
     for size in sizes:
         taken |= set(packing.seat("matrix", taken, size, processors) or ())
@@ -98,15 +98,15 @@ def idle(sizes: Sequence[int], processors: int) -> float:
 
 
 def most_idle(processors: int, jobs: int) -> tuple[float, tuple[int, ...]]:
-    """The most of it, over all sequences of up to so many gangs, and the shortest sequence with it."""
+    """The largest such share over all sequences of up to ``jobs`` gangs, and a shortest sequence with it."""
     every = (sizes for n in range(2, jobs + 1) for sizes in product(range(1, processors + 1), repeat=n))
-    # A lone row is never shared: a single job leaves idle what it does not need.
+    # Gangs that fit into one row do not count: nobody could use the rest of that row.
     several = (sizes for sizes in every if sum(sizes) > processors)
     return max(((idle(sizes, processors), sizes) for sizes in several), key=lambda found: found[0])
 
 
 def sizes(distribution: str, count: int, random: np.random.Generator) -> np.ndarray:
-    """Numbers of processes."""
+    """``count`` random numbers of processes."""
     if distribution == "powers of two":
         return 2 ** random.integers(0, PROCESSORS.bit_length(), count)
     most = PROCESSORS if distribution == "uniform, 1 to P" else PROCESSORS // 2
@@ -114,7 +114,7 @@ def sizes(distribution: str, count: int, random: np.random.Generator) -> np.ndar
 
 
 def _simulate(cell: PackingCell, count: int, seed: int) -> Packed:
-    """Three replications, without beginning and end."""
+    """The means of three replications, without the beginning and the end of each."""
     name, options = SYSTEMS[cell.system]
     policy = policies.create(name, {"quantum_ms": 100.0, **options})
     shares, spreads, lowest = [], [], 1.0
@@ -135,7 +135,7 @@ def _simulate(cell: PackingCell, count: int, seed: int) -> Packed:
         outcome, usage = event_by_event.simulate(
             jobs, PROCESSORS, policy, population=cell.population, watch=watch
         )
-        # From when the first generation has gone to when the last job arrives.
+        # From the time when the first jobs have left to the arrival of the last job.
         begin, end = outcome.jobs.submit_ns[[2 * cell.population, -1]]
         last = outcome.finish_ns.max()
         share, low = _over_time(usage.time_ns, usage.busy / PROCESSORS, begin, end, last)

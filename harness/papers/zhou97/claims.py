@@ -35,7 +35,7 @@ def _ordered(results: QueueingResults) -> list[Claim]:
 
 
 def _mixed(results: QueueingResults) -> list[Claim]:
-    """The paper's sentences about arbitrary order; systems are compared in pairs of replications."""
+    """The paper's sentences about arbitrary order; each comparison pairs the replications."""
     mixes = results.mixes
     robin, multi, insert = "round robin", "multilevel, N = 4", "multilevel, N = 4, inserting"
     made = []
@@ -105,13 +105,13 @@ def _examples() -> Sequence[Claim]:
 
 
 def _slots(time_s: float, name: str, options: Mapping[str, Any]) -> int:
-    """How often a job is preempted that shares the machine with a very long one."""
+    """How many slots of a job end before the job does, beside a very long job."""
     _, preempted = run_and_count(whole_machine(np.array([time_s, 5 * time_s])), name, options, same=True)
     return int(preempted[0])
 
 
 def _arithmetic() -> list[Claim]:
-    """The introduction's numbers, and section 4's about six places; by simulation of these jobs."""
+    """The numbers of the introduction, and of section 4 for N = 6, from simulations of just these jobs."""
     slots_s = {seconds: {"service": 0, "quantum_ms": 1000.0 * seconds} for seconds in (30, 3)}
     ten = np.full(10, 600.0)
     ten[-1] = 10.0
@@ -156,7 +156,7 @@ def _arithmetic() -> list[Claim]:
 
 
 def _alone(times_s: np.ndarray, name: str, options: Mapping[str, Any]) -> JobLevelOutcome:
-    """Jobs that all come at once."""
+    """The outcome of jobs that all arrive at once."""
     return run_and_count(whole_machine(times_s), name, options)[0]
 
 
@@ -164,7 +164,7 @@ def _first_service(insert: bool) -> float:
     """Seconds that a new job waits for its first slot, just after a round of six old jobs has begun."""
     options = {"service": 6, "insert": insert, **LEVELS}
     old = 6
-    # Up to level 3 each of them has 5 + 8 x 15 + 7 x 25 s; rounds of six slots of 25 s follow.
+    # Up to level 3 each old job gets 5 + 8 x 15 + 7 x 25 s; rounds of six slots of 25 s follow.
     begun_s = old * (5 + 8 * 15 + 7 * 25) + old * 25
     times_s = np.append(np.full(old, 1000.0), 1.0)
     submit_ns = in_ns(np.append(np.zeros(old), begun_s + 1.0))

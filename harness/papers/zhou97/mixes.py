@@ -37,7 +37,7 @@ SYSTEMS: Mapping[str, tuple[str, dict[str, Any]]] = {
 SHORT_S, LONG_S, LONG_SHARE, LOAD = 4.0, 300.0, 0.125, 0.8
 REPEATS = 5
 LENGTHS = ("alike", "exponential")
-"""Short jobs alike and long ones alike, as in the paper's examples, or exponential about the same means."""
+"""All short jobs alike and all long ones, as in the paper's examples; or exponential, with these means."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ Mixes = Mapping[MixCell, Mix]
 
 
 def cells() -> list[MixCell]:
-    """All that Figure 5 needs."""
+    """All cells that Figure 5 needs."""
     return [MixCell(s, lengths, n) for s in SYSTEMS for lengths in LENGTHS for n in range(REPEATS)]
 
 
@@ -107,12 +107,12 @@ def whole_machine(times_s: np.ndarray, submit_ns: Integers | None = None) -> Job
 def run_and_count(
     jobs: Jobs, name: str, options: Mapping[str, Any], *, same: bool = False
 ) -> tuple[JobLevelOutcome, Integers]:
-    """Simulate on one processor; also how often each job had to give way to another one.
+    """Simulate on one processor; returns the outcome and how often each job gave way to another.
 
-    ``same``: count every end of a slot, also those after which the same job goes on.
+    With ``same`` every end of a slot counts, even if the same job goes on.
     """
     order: list[tuple[int, int]] = []
-    """Since when which job runs."""
+    """(beginning in ns, job) of each slot."""
 
     def watch(plan: Plan, now_ns: int) -> None:
         begin_ns = plan.start_ns

@@ -31,7 +31,7 @@ class QueueingResults:
     """The simulations.
 
     Attributes:
-        ordered: of each number of jobs in service the outcome, and the turnarounds by formula (3).
+        ordered: outcome and turnarounds by formula (3), in s, for each number of jobs in service.
         mixes: short and long jobs in arbitrary order.
     """
 
@@ -56,7 +56,7 @@ def simulate_figures(figures: Sequence[str], quick: bool, seed: int, progress: P
 
 
 def rows(results: QueueingResults, figures: Sequence[str]) -> list[dict[str, Any]]:
-    """A row for each system."""
+    """A row for each N of Figure 3 and each replication of Figure 5."""
     ordered = [
         {"figure": "3", "service": service, "turnaround_s": float(outcome.response_s.mean())}
         for service, (outcome, _) in results.ordered.items()
@@ -65,7 +65,7 @@ def rows(results: QueueingResults, figures: Sequence[str]) -> list[dict[str, Any
 
 
 def _ordered(service: int) -> tuple[JobLevelOutcome, np.ndarray]:
-    """A closed system of M jobs whose times increase, and each turnaround by formula (3)."""
+    """A closed system of M jobs whose times increase, and turnarounds by formula (3), NaN at the ends."""
     times_s = SLOT_S * np.arange(2, 62, dtype=float)
     policy = policies.create("two-queue", {"service": service, "quantum_ms": SLOT_S * 1000})
     outcome, _ = event_by_event.simulate(mixes.whole_machine(times_s), 1, policy, population=POPULATION)
