@@ -1,6 +1,6 @@
 """The back end that simulates job by job: a trace or random jobs under each scheduler.
 
-Why it makes no run records: docs/decisions.md.
+docs/decisions.md says why it makes no run records.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from harness.spec.job_level import JobExperiment, Model, no_processors
 from workloads.validation import InputError
 
 ONE_AT_A_TIME = (Batch, TwoQueue, ModifiedTwoQueue, MultilevelTwoQueue)
-"""Policies that give one job the whole machine: their load is that of a single server."""
+"""Policies that give one job the whole machine, which is a single server then."""
 
 WATCHED_SHARE = 2 / 3
 """The share of a replication's jobs that must end before the last one arrives."""
@@ -42,7 +42,7 @@ class Study:
 
     @classmethod
     def of(cls, experiment: JobExperiment) -> Study:
-        """The study of ``experiment``, whose trace is read.
+        """The study of ``experiment``; reads its trace.
 
         Raises:
             InputError: for a trace that cannot be read, or does not fit the machine.
@@ -118,7 +118,7 @@ class Schedule:
 
 
 def run(study: Study, progress: Progress, compute: Pool = compute) -> list[Schedule]:
-    """Simulate the jobs under every scheduler; ``compute`` does the parts of that work."""
+    """Simulate the jobs under every scheduler; ``compute`` runs the parts of the work."""
     return compute(study.experiment.schedulers, partial(_under, study), progress)
 
 

@@ -15,7 +15,7 @@ from harness.store.records import COUNTERPARTS, RunRecord
 
 
 def back_end(measured: Mapping[Key, RunRecord], session: str, *, timeline: bool) -> BackEnd:
-    """Simulates tasks on the likeness of the hosts of ``measured``, which has a run for the key of each."""
+    """A back end that simulates each task on a machine like the host of ``measured[task.key]``."""
     from harness.predict.process_level import Host, Simulated  # noqa: PLC0415 - its compiler takes long to import
 
     return Simulated(lambda task: Host.of_run(measured[task.key]), session, timeline)
@@ -32,9 +32,9 @@ def imitates(simulated: RunRecord, measured: RunRecord) -> bool:
 def missing(experiment: Experiment, records: Sequence[RunRecord]) -> list[tuple[Task, RunRecord]]:
     """The simulations that measured runs lack, each with the last measured record.
 
-    It leaves out cells with a job that the simulator does not know, unbound processes, and runs that Slurm
-    has scheduled, whose costs of starting and switching jobs are unknown. A counterpart counts if it was
-    simulated with the constants of the measured run.
+    It leaves out cells with a job that the simulator does not know, unbound processes, and runs that
+    Slurm scheduled, since Slurm's costs of starting and switching jobs are unknown. A counterpart counts
+    if it was simulated with the constants of the measured run.
     """
     done = plan.recorded(records)
     lacking = []

@@ -13,8 +13,8 @@ from harness.predict.mpi_start import needs_workers
 from harness.predict.pool import Part, Progress, Value
 
 SHARES = 16
-"""Into so many shares for each worker the work is divided: a message with each part alone takes
-longer than a short simulation, and with few shares some worker would be left with the longest."""
+"""Shares of the work per worker. With more, messages could take longer than short simulations; with
+fewer, one worker could end up with the longest parts."""
 
 
 class MpiPool:
@@ -23,7 +23,7 @@ class MpiPool:
     Attributes:
         workers: how many.
         busy_s: processor time that their simulations have taken.
-        wall_s: how long that took.
+        wall_s: wall-clock time of that.
 
     Raises:
         InputError: if there are none.

@@ -15,16 +15,16 @@ START = "mpiexec -n N lockstep simulate EXPERIMENT --mpi"
 
 
 def needs_workers(size: int) -> InputError:
-    """What is wrong with a job of so many ranks, one of which hands out the work."""
+    """The error for an MPI job of ``size`` ranks in which no rank waits for work."""
     return InputError("--mpi", size, "needs ranks of mpiexec that wait for work", f"start it as {START}")
 
 
 def join() -> None:
-    """Become part of the pool, unless this process is; the guardian is there before MPI is.
+    """Make this process a rank of the pool, unless it is one; the guardian starts before MPI.
 
     Raises:
         InputError: if no launcher has started this process.
-        OSError: if there is no such program any more.
+        OSError: if the program cannot be started.
     """
     if "mpi4py.futures" in sys.modules:
         return
@@ -43,6 +43,6 @@ def join() -> None:
 
 
 def program(words: Sequence[str], arguments: int) -> Sequence[str]:
-    """A command line, so many words of which are arguments of its program, without Python and its options."""
+    """A command line that ends in ``arguments`` arguments of its program, without Python and its options."""
     first = len(words) - arguments - 1
     return words[first - 1 :] if words[first - 1] in ("-m", "-c") else words[first:]

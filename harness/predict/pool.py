@@ -21,7 +21,7 @@ Progress = Callable[[int, int], None]
 
 
 class Pool(Protocol):
-    """What a pool does."""
+    """A function that computes the parts of a piece of work."""
 
     def __call__(
         self, parts: Sequence[Part], work: Callable[[Part], Value], progress: Progress
@@ -78,8 +78,8 @@ def _values(
 
 
 def _end_with(caller: Connection) -> None:
-    """End this process when the other end of ``caller`` is closed, also because its process was killed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the caller has it, too, and closes
+    """End this process when the other end of ``caller`` closes, as it does if the caller's process dies."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the caller gets it, too, and closes the pipe
 
     def wait() -> None:
         caller.poll(None)

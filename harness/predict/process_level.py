@@ -42,7 +42,7 @@ MECHANISM = "signals"
 """The default mechanism of a host."""
 
 SPEED = 30
-"""So many seconds of a run take about one to simulate."""
+"""Seconds of a run that take about one second to simulate."""
 
 
 def machine_like(constants: Mapping[str, Any], processors: int, scheduler: Scheduler) -> SimulatedMachine:
@@ -62,7 +62,7 @@ def machine_like(constants: Mapping[str, Any], processors: int, scheduler: Sched
         context_switch_us=host.handoff_us,
         wakeup_us=max(0.0, host.switch_us - host.handoff_us),
         idle_wakeup_us=max(0.0, (host.wakeup_us or host.switch_us) - host.handoff_us),
-        # The calibrated latency spans a whole message, from the call that sends to the one that has it.
+        # The calibrated latency lasts from the call that sends to the call that returns the message.
         latency_us=max(0.0, host.latency_us - parts_us),
         send_us=host.send_us,
         receive_us=host.receive_us,
@@ -93,10 +93,10 @@ class Host:
         processors: ids of the cores that stand for the simulated processors.
         constants: the host's calibrated constants, as in ``RunRecord.constants``; without any the
             simulated machine is the one of Dusseau et al. 1996.
-        given: values of the [machine] table, which go before the constants.
-        conditions: of the run that is imitated, if there is one.
-        digest: of its experiment, which may be known from its records only.
-        estimates: the execution times that the policy of the imitated run went by, for each job.
+        given: values of the [machine] table, which override the constants.
+        conditions: of the imitated run, if there is one.
+        digest: of the imitated run's experiment, if there is one.
+        estimates: the execution times that the policy of the imitated run used, by job.
     """
 
     processors: Sequence[int]
@@ -123,10 +123,10 @@ class Host:
         return cls(range(task.experiment.processors), known, task.cell.machine)
 
     def machine(self, scheduler: Scheduler) -> SimulatedMachine:
-        """The machine that runs under ``scheduler`` are simulated on.
+        """The machine on which to simulate runs under ``scheduler``.
 
-        It is the host's likeness unless the [machine] table asks for another local scheduler than
-        the host's; then it is the paper's machine, with the host's context switch and latency.
+        It is like the host, unless the [machine] table asks for another local scheduler than
+        the host's. Then it is the paper's machine, with the host's context switch and latency.
 
         Raises:
             InputError: below ``machine``, for values that do not fit together.
@@ -149,9 +149,9 @@ class Simulated:
     """Simulates tasks process by process.
 
     Attributes:
-        host: tells the host to imitate for each task.
+        host: returns the host to imitate for a task.
         session: the invocation of Lockstep that simulates.
-        timeline: whether the ranks record what they do when.
+        timeline: whether to record the ranks' activities over time.
     """
 
     host: Callable[[Task], Host]
@@ -159,7 +159,7 @@ class Simulated:
     timeline: bool = False
 
     def refusal(self, task: Task) -> InputError | None:
-        """Commands, malleable programs and processes that are not bound are not simulated."""
+        """An error for commands, malleable programs and unbound processes; None for other tasks."""
         if not task.scheduler.bind:
             rule = "the simulator keeps every process on its processor"
             return InputError("schedulers.bind", False, rule, "leave bind out, or use lockstep run")
@@ -172,7 +172,7 @@ class Simulated:
         return None
 
     def guess_s(self, task: Task) -> float:
-        """From what the programs are made to take alone."""
+        """A guess from the nominal times of the programs alone."""
         return sum(alone_s(job.program) for job in task.jobs) / SPEED
 
     def run(self, task: Task) -> RunRecord:
@@ -189,7 +189,7 @@ class Simulated:
             imbalance_estimate=scheduler.imbalance_estimate,
             seed=task.experiment.seed,
             repeat=task.repeat,
-            # Cells are different machines' runs: chance must not favour the same jobs in all of them.
+            # Each cell has its own random numbers: chance must not favour the same jobs in all cells.
             stream=task.cell.index,
             timeline=self.timeline,
         )
@@ -215,8 +215,7 @@ def predict(
 ) -> list[RunRecord]:
     """The runs of all cells of ``experiment``, simulated with these constants.
 
-    ``compute`` has the parts of the work done, wherever that is. The same arguments give the
-    same runs.
+    ``compute`` runs the parts of the work. The same arguments give the same runs.
 
     Raises:
         InputError: for a run that the simulator cannot carry out.
@@ -260,7 +259,7 @@ def _ranks(outcome: Outcome, task: Task, processors: Sequence[int]) -> Iterator[
 
 
 def _rank(job: JobOutcome, rank: int, processor: int) -> dict[str, Any]:
-    """A rank record (docs/formats.md); the waits of all ranks of a job stand with rank 0."""
+    """A rank record (docs/formats.md); rank 0 has the waits of all ranks of the job."""
     process = job.processes[rank]
     spent = process.spent_ns
     record = {
@@ -305,7 +304,7 @@ def _spans(outcome: Outcome) -> NDArray[np.int64]:
 
 
 def _packed(spans: NDArray[np.int64], start_ns: int) -> str:
-    """The beginning of the spans of one process as the timeline of a rank that began at ``start_ns``."""
+    """The first spans of a process, packed as the timeline of a rank that began at ``start_ns``."""
     kept = spans[: timelines.ROWS]
     peer = np.full(len(kept), -1, dtype=np.int64)
     columns = [timelines.RAN + kept[:, 1], kept[:, 2] - start_ns, kept[:, 3] - start_ns, peer]

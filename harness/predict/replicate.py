@@ -17,8 +17,8 @@ from harness.simulator.jobs.metrics import Metrics
 class Mean:
     """A mean with the half-width of its 95 % interval.
 
-    ``half`` is None for fewer than two values; ``saturated`` says that the policy could not
-    keep up in some replication: then the mean does not exist and is infinite.
+    ``half`` is None for fewer than two values. If the policy could not keep up in some
+    replication, ``saturated`` is True and the mean infinite.
     """
 
     mean: float
@@ -72,9 +72,9 @@ def replicate(
 ) -> Replications:
     """Replications of ``one`` until the interval of the mean response time is narrow enough.
 
-    ``one`` simulates with its own generator and returns None if the policy is saturated; no
-    more than ``plan.least`` are then tried. The n-th replication of a seed has the same
-    random numbers for every policy.
+    ``one`` simulates with its own generator and returns None if the policy is saturated; then
+    replication stops, after ``plan.least`` at the earliest. The n-th replication of a seed has the
+    same random numbers for every policy.
     """
     found: list[Metrics] = []
     stuck = 0

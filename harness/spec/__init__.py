@@ -1,1 +1,1 @@
-"""The experiment file: source with lines, overrides, checks, and the values that follow."""
+"""The experiment file: its source with line numbers, overrides, checks, and validated values."""

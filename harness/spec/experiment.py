@@ -37,12 +37,12 @@ SPINNING, TWO_PHASE = "spinning", "two-phase"
 
 QUICK_REPEATS = 2
 QUICK_SHARE = 0.25
-"""The most repeats under --quick, and its share of dedicated_s, where the file has no [quick] table."""
+"""The most repeats under --quick without a [quick] table, and the share of dedicated_s and work_s."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One point of the sweep: its settings, and the jobs and the values of the machine that follow."""
+    """One point of the sweep: its settings, its jobs and its values of the machine."""
 
     index: int
     settings: Mapping[str, Any]
@@ -65,11 +65,11 @@ class Experiment:
         repeats: how often everything is measured.
         seed: seed of all compute times and of the order of the runs.
         schedulers: in file order, no two alike.
-        cells: the points of the sweep, the last key varying fastest; one without a sweep.
-        nodes: the hosts to run on; empty for this one.
+        cells: the points of the sweep, the last key varying fastest; one cell without a sweep.
+        nodes: the hosts to run on; empty for this host.
         lease_s: how long the agents go on without the driver.
         dedicated: SPINNING, or TWO_PHASE: jobs with more processes than there are processors also run
-            alone with two-phase waits, and slowdowns go by those times.
+            alone with two-phase waits, and slowdowns refer to the times of these runs.
     """
 
     name: str
@@ -84,7 +84,7 @@ class Experiment:
 
     @property
     def measured_cells(self) -> tuple[Cell, ...]:
-        """The cells whose jobs differ: real runs have the machine they have."""
+        """One cell for each different set of jobs: real runs cannot vary the machine."""
         first: dict[tuple[JobGroup, ...], Cell] = {}
         for cell in self.cells:
             first.setdefault(cell.groups, cell)
@@ -105,7 +105,7 @@ class Experiment:
                 [[dataclasses.asdict(group) for group in cell.groups], cell.machine] for cell in self.cells
             ],
         }
-        if self.dedicated != SPINNING:  # which older experiments do not name
+        if self.dedicated != SPINNING:  # digests of older experiments lack it
             content["dedicated"] = self.dedicated
         text = json.dumps(_plain(content), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
@@ -129,14 +129,14 @@ def load(
     Args:
         source: path or name.
         settings: ``key=value`` overrides, applied in order after those of ``quick``.
-        quick: apply the file's [quick] table, or without one measure at most
-            QUICK_REPEATS times with QUICK_SHARE of the dedicated run time.
-        seed: takes the place of the file's.
-        here: whether it is to be run on this host, whose processors, mechanisms and
-            scheduling classes must then suffice.
+        quick: apply the file's [quick] table; without one, measure at most
+            QUICK_REPEATS times with QUICK_SHARE of each dedicated_s and work_s.
+        seed: replaces the file's.
+        here: whether this host must be able to run it, with its processors, mechanisms and
+            scheduling classes.
 
     Raises:
-        InputError: for whatever is wrong with it.
+        InputError: for any fault in it.
     """
     written = experiment_source.read(source)
     changes = list(_quick(written)) if quick else []
@@ -315,7 +315,7 @@ def _swept(error: InputError, settings: Mapping[str, Any]) -> InputError:
 
 
 def _plain(value: Any) -> Any:
-    """``value`` with whole floats as integers, for a digest that knows no notation."""
+    """``value`` with whole floats as integers, so that the digest does not depend on the notation."""
     if isinstance(value, dict):
         return {key: _plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple):

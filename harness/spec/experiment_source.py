@@ -22,7 +22,7 @@ from harness.spec.table_checks import check_depth
 from workloads.validation import InputError
 
 LARGEST = 4 << 20
-"""Bytes of the largest file that is taken for an experiment."""
+"""The largest size of an experiment file, in bytes."""
 
 LONG_LINE = 1000
 
@@ -33,7 +33,7 @@ _PART = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|([\w-]+))\s*\.?""")
 
 @dataclass
 class ExperimentError(InputError):
-    """Bad input that tells also where it was written: file and line, or the override."""
+    """Bad input with its place: file and line, or the override."""
 
     place: str = ""
 
@@ -49,8 +49,8 @@ class Document:
         file: the file, as messages name it.
         data: its tables, overrides included.
         lines: line number of each table and key, by keys like ``jobs[0].program.pattern``.
-        overrides: those that were applied, in order.
-        source: its text, without them.
+        overrides: the applied overrides, in order.
+        source: its text, without the overrides.
     """
 
     file: str
@@ -144,7 +144,7 @@ def parse(text: str, file: str) -> Document:
     except RecursionError:
         rule = "nests too many tables or lists"
         raise ExperimentError("TOML", "...", rule, "nest less", file) from None
-    except ValueError as error:  # TOMLDecodeError, and what int and datetime say of their values
+    except ValueError as error:  # TOMLDecodeError, and errors of int and datetime
         found = re.search(r"at line (\d+)", str(error))
         lines = text.splitlines() or [""]
         line = int(found[1]) if found else len(lines)
@@ -161,7 +161,7 @@ def _line_numbers(text: str) -> dict[str, int]:
     """The lines on which tables and keys begin; the parts of a value have the line of its key.
 
     It scans lines and does not parse: it skips lines too long for a key, and may see keys inside a
-    multi-line string. Then a message about such a key names a wrong line.
+    multi-line string. A message about such a key then names a wrong line.
     """
     lines: dict[str, int] = {}
     counts: dict[str, int] = {}
@@ -196,7 +196,7 @@ def _join(table: str, part: str) -> str:
 
 
 def _prefixes(key: str) -> Iterator[str]:
-    """``key`` and everything it lies below, from the inside out."""
+    """``key`` and all keys above it, the innermost first."""
     yield key
     while match := re.search(r"""(\."[^"]*"|\.[\w-]+|\[\d+\])$""", key):
         key = key[: match.start()]

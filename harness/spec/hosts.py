@@ -65,9 +65,9 @@ def read(path: Path) -> list[str]:
 
 
 def of_allocation() -> list[str]:
-    """The hosts and processors of the allocation of Slurm around us, as ``--set`` takes them.
+    """The hosts and processors of the Slurm allocation around this process, as overrides for ``--set``.
 
-    On one node a run needs no hosts.
+    On one node the run needs no hosts.
 
     Raises:
         InputError: if there is none, or its variables cannot be read.

@@ -26,12 +26,12 @@ class Model:
     Attributes:
         count: jobs of a replication.
         arrivals: "exponential", "hyperexponential" or "geometric" times between arrivals.
-        load: mean demand E(T(1)) over what the processors can do between two arrivals.
+        load: mean demand over the processor time between two arrivals.
         cv: coefficient of variation of hyperexponential times.
-        shares: how often a job draws its work from each exponential stage.
+        shares: probability of each exponential stage of the work.
         means_s: mean work of each stage.
-        maxima: maximum parallelism, each value as frequent.
-        mu: alpha = W most^(-2 mu), each value as frequent; inf for none.
+        maxima: values of the maximum parallelism, equally likely.
+        mu: values of mu in alpha = W most^(-2 mu), equally likely; inf for alpha = 0.
         rigid: whether jobs need exactly their maximum.
     """
 
@@ -79,7 +79,7 @@ class JobExperiment:
         warm_up: jobs at the beginning that do not count.
         tau_s: bound of the bounded slowdown.
         half_width: relative half-width of the intervals to reach by replications of the model.
-        replications: the most of them.
+        replications: the largest number of replications.
     """
 
     name: str
@@ -103,7 +103,7 @@ def load(document: Document, *, trace: str | None = None) -> JobExperiment:
     """The experiment in ``document``; ``trace`` replaces the file's.
 
     Raises:
-        InputError: for whatever is wrong with it.
+        InputError: for any fault in it.
     """
     try:
         return _experiment(document.data, Path(document.file).stem, trace)

@@ -18,12 +18,12 @@ from workloads.validation import InputError, one_of
 
 LAUNCHER = "{launcher}"
 PROCESSES = "{processes}"
-"""Words that a command may hold in place of our launcher and of the number of processes."""
+"""Placeholders in a command for our launcher and for the number of processes."""
 
 
 @dataclass(frozen=True)
 class JobGroup:
-    """``count`` jobs alike: their program and their time of arrival."""
+    """``count`` identical jobs: their program and their time of arrival."""
 
     program: Work
     count: int = 1
@@ -41,7 +41,7 @@ def job_group(job: Any, key: str, swept: Mapping[str, Any]) -> JobGroup:
     """The jobs that a [[jobs]] table describes; ``swept`` are fields of its program that a sweep sets.
 
     Raises:
-        InputError: below ``key``, for whatever is wrong with it.
+        InputError: below ``key``, for any fault in it.
     """
     job = as_table(job, key)
     shared = {name: job[name] for name in ("count", "arrival_s") if name in job}

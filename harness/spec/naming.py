@@ -7,13 +7,13 @@ from typing import Any
 
 
 def scheduler_name(table: Mapping[str, Any]) -> str:
-    """A [[schedulers]] table: the policy with what tells it from its neighbours."""
+    """The policy of a [[schedulers]] table, and its waiting rule if it is not ``spin``."""
     name = policy_name(table)
     return name if table["blocking"] == "spin" else f"{name} {waiting_name(table)}"
 
 
 def policy_name(table: Mapping[str, Any]) -> str:
-    """The policy of a [[schedulers]] table, with its quantum, its local class, and whether it binds."""
+    """The policy of a [[schedulers]] table, with its quantum and with options that are not the defaults."""
     name = str(table["policy"])
     if "quantum_ms" in table:
         name += f" {table['quantum_ms']:g} ms"
@@ -36,7 +36,7 @@ def waiting_name(table: Mapping[str, Any]) -> str:
 
 
 def program_name(program: Mapping[str, Any]) -> str:
-    """What a job runs, from the table that describes it (``harness.spec.jobs.described``)."""
+    """A job's program, from the table that describes it (``harness.spec.jobs.described``)."""
     if "argv" in program:
         n = program["processes"]
         return f"{' '.join(program['argv'])}, {n} process{'es' if n > 1 else ''}"

@@ -24,14 +24,14 @@ _BARE_WORD = re.compile(r"[A-Za-z][\w.+-]*")
 
 @dataclass(frozen=True)
 class Override:
-    """One replacement: the way to a key, its new value, and how it was asked for."""
+    """One replacement: the path to a key, its new value, and its origin for messages."""
 
     steps: tuple[Step, ...]
     value: Any
     origin: str
 
     def touches(self, key: str) -> bool:
-        """Whether the value at ``key`` (as errors write it) comes from it, at least in part."""
+        """Whether this override sets the value at ``key`` (as errors write it), at least in part."""
         mine = _written(self.steps)
         if self.steps[0] == "program":
             key = re.sub(r"^jobs\[\d+\]\.", "", key)
@@ -130,7 +130,7 @@ def _value(key: str, text: str) -> Any:
         check_depth(parsed, key)
     except InputError:
         raise
-    except (ValueError, RecursionError):  # no TOML, or what int, datetime or the parser cannot bear
+    except (ValueError, RecursionError):  # no TOML, or a value that int, datetime or the parser refuses
         parsed = {}
     if parsed.keys() == {"value"}:
         return parsed["value"]

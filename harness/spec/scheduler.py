@@ -19,7 +19,7 @@ SHARED = ("blocking", "spin_switches", "imbalance_estimate", "local", "mechanism
 """Keys of every [[schedulers]] table, whatever its policy."""
 
 ADDED = {"bind": True, "imbalance_estimate": "longest-wait", "rows": 0, "share": "none"}
-"""Keys that came after records had been stored without them, and the values that those stand for."""
+"""Keys that older records lack, and the values that those records imply."""
 
 LOCAL_CLASSES = ("other", "rr")
 
@@ -33,11 +33,11 @@ class Scheduler:
         policy: with its parameters.
         blocking: the waiting rule of all ranks.
         spin_switches: spin of the fixed rule, in context switches.
-        imbalance_estimate: from what the rule global-adaptive estimates the load imbalance.
+        imbalance_estimate: how the rule global-adaptive estimates the load imbalance.
         local: class of the local scheduler, "other" or "rr".
         mechanism: the way to stop and continue processes, if the policy needs one.
-        bind: whether each process is kept on the processor that the policy gives it; else it stays where the
-            kernel puts it, among the processors of the experiment.
+        bind: whether each process stays on the processor that the policy gives it; else the kernel
+            chooses among the processors of the experiment.
     """
 
     name: str
@@ -80,7 +80,7 @@ class Scheduler:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What tells it from others: its table without the keys of ``added`` that have their defaults."""
+        """Its table without the keys of ``added`` that have their defaults; different for every scheduler."""
         later = added(self.name)
         return {key: value for key, value in self.table.items() if (key, value) not in later.items()}
 
@@ -95,7 +95,7 @@ def schedulers_of(tables: Any, here: bool) -> tuple[Scheduler, ...]:
     """The schedulers that the [[schedulers]] tables describe, no two alike.
 
     Raises:
-        InputError: below ``schedulers``, for whatever is wrong; ``here``: for what this host lacks, too.
+        InputError: below ``schedulers``, for any fault; with ``here`` also for what this host lacks.
     """
     made = each(tables, "schedulers", 'policy = "gang"', _here if here else scheduler_of)
     for index, scheduler in enumerate(made):

@@ -23,19 +23,19 @@ LINES = ("extra", "modules", "setup")
 
 @dataclass(frozen=True)
 class Submission:
-    """The [slurm] table. Options have the names that they have for sbatch, with ``_`` for ``-``.
+    """The [slurm] table. Options have sbatch's names, with ``_`` for ``-``.
 
     Attributes:
         nodes: how many.
-        ntasks_per_node: processors to use of each; None for the experiment's, shared out.
+        ntasks_per_node: processors to use on each node; None divides the experiment's evenly.
         exclusive: whether no other job may run on the nodes.
         extra: further options for ``#SBATCH`` lines, as they stand.
-        modules: to be loaded.
-        setup: lines of shell to be executed before Lockstep is started.
-        container: the command that runs Lockstep in a container, without Lockstep itself.
-        requeue: whether a job that reaches its time limit is put into the queue again.
-        signal_s: how long before the time limit the run is ended.
-        gang_partition: where jobs run under the policy slurm-gang.
+        modules: to load.
+        setup: lines of shell to run before Lockstep starts.
+        container: the words before Lockstep in a command that runs it in a container.
+        requeue: whether a job that reaches its time limit goes back into the queue.
+        signal_s: seconds before the time limit at which the run ends.
+        gang_partition: the partition of the jobs under the policy slurm-gang.
     """
 
     nodes: int = 1
@@ -76,13 +76,13 @@ class Submission:
             sbatch_option("extra", line)
 
     def spread(self, processors: int) -> Submission:
-        """The same with a number of processors on each node.
+        """A copy with the number of processors on each node.
 
         Args:
-            processors: of the experiment; 0 for all there are.
+            processors: of the experiment; 0 for all.
 
         Raises:
-            InputError: if they cannot be shared out.
+            InputError: if the nodes cannot have equal numbers.
         """
         if self.ntasks_per_node is not None:
             return self
@@ -101,7 +101,7 @@ class Submission:
 
     @property
     def alone(self) -> Submission:
-        """The same for work that takes one processor."""
+        """A copy for work on one processor."""
         return dataclasses.replace(self, nodes=1, ntasks_per_node=1, exclusive=False, requeue=False)
 
     def started(self, inside: Sequence[str], outside: Sequence[str]) -> list[str]:
@@ -175,7 +175,7 @@ def _fields(table: Mapping[str, Any]) -> dict[str, Any]:
         if not isinstance(fields[name], list):
             raise InputError(name, fields[name], "must be a list of lines", 'write ["first", "second"]')
         fields[name] = tuple(fields[name])
-    for name in ("time", "mem"):  # numbers are what sbatch takes them for: minutes, megabytes
+    for name in ("time", "mem"):  # sbatch reads numbers as minutes and megabytes
         if isinstance(fields.get(name), int) and not isinstance(fields[name], bool):
             whole(name, fields[name], least=0, most=2**31 - 1)
             fields[name] = str(fields[name])
@@ -187,7 +187,7 @@ def _written(field: str) -> str:
 
 
 def sbatch_option(key: str, line: Any) -> None:
-    """Accept a line that can stand in a script as an option of sbatch, else raise InputError."""
+    """Accept a line that is an option of sbatch; else raise InputError."""
     _line(key, line)
     if not line.startswith("-"):
         raise InputError(key, line, "must be an option of sbatch", 'write "--option=value"')

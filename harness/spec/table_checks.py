@@ -73,10 +73,10 @@ def each(value: Any, key: str, example: str, make: Callable[[Mapping[str, Any]],
 
 
 def check_depth(value: Any, key: str) -> None:
-    """Accept a value with at most DEEPEST tables or lists in each other.
+    """Accept a value in which at most DEEPEST tables or lists nest.
 
     Raises:
-        InputError: for any other; what handles it would go as deep.
+        InputError: for any other: recursive functions could fail on it.
     """
     level = [value]
     for _ in range(DEEPEST):
