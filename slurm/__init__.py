@@ -1,5 +1,5 @@
 """Slurm: batch scripts as text, submission, the states of jobs, the allocation around a process.
 
-A leaf: plain values go in, text and plain values come out, and nothing else of Lockstep is
-imported.
+A leaf package: plain values go in, text and plain values come out. It imports nothing else of
+Lockstep.
 """

@@ -20,8 +20,8 @@ def nodes(
 ) -> list[tuple[str, int]]:
     """Name and number of processors of each node, in Slurm's order.
 
-    A node has as many processors as tasks were asked for on each node, else as many as the job
-    has there. ``expand`` makes a list of hosts of one in Slurm's notation.
+    A node's number is the number of tasks per node that the job asked for, else the number of
+    processors that it has there. ``expand`` turns Slurm's notation into a list of hosts.
 
     Raises:
         SlurmError: outside of an allocation, or if its variables cannot be read.

@@ -30,7 +30,7 @@ def submit(script: Path, *, after: str | None = None) -> str:
 
 
 def cancel(jobs: Sequence[str]) -> None:
-    """End jobs; those that are over stay as they are.
+    """End jobs; jobs that are over stay as they are.
 
     Raises:
         SlurmError: if Slurm does not answer.

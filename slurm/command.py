@@ -9,7 +9,7 @@ from collections.abc import Mapping
 PATIENCE_S = 60
 FOREIGN = ("SLURM_", "SBATCH_", "SALLOC_", "SRUN_", "SQUEUE_", "SACCT_")
 KEPT = ("SLURM_CONF", "SLURM_JWT")
-"""Variables that say which cluster it is, and who asks."""
+"""Variables that commands need: they name the cluster and the user."""
 
 
 class SlurmError(Exception):

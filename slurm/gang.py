@@ -8,11 +8,11 @@ from slurm.command import ask
 from slurm.quoting import word
 
 PAUSE_S = 0.2
-"""Before a refused step is asked for again."""
+"""Pause before srun asks for a refused step again."""
 
 
 def time_slice_s(partition: str) -> tuple[int, str]:
-    """The length of a slot of gang scheduling in a partition, and why there is none: one of them is empty.
+    """Seconds of a gang scheduling slot in a partition, and ""; or 0, and why there is no such slot.
 
     Raises:
         SlurmError: if Slurm does not answer, or does not know the partition.
@@ -39,8 +39,8 @@ def _value(name: str, text: str) -> str:
 def step(tasks: int, plugin: str, *, retry: bool, begun: str) -> list[str]:
     """Lines of shell that define ``step``, which runs its arguments as the ranks of a job.
 
-    A suspended job may not create steps, and srun asks again after ever longer pauses, of up to a
-    minute. With ``retry`` it is started anew instead, until the file ``begun`` tells that it was let.
+    A suspended job may not create steps; srun asks again after ever longer pauses, up to a minute.
+    With ``retry`` the lines restart srun instead, until the file ``begun`` shows that a step began.
     """
     srun = f"srun --mpi={plugin} --ntasks={tasks} --kill-on-bad-exit=1 --quiet"
     if not retry:

@@ -13,7 +13,7 @@ class _Task(Enum):
 
 
 TASK: Final = _Task.NUMBER
-"""In a word of a command: the number of the task of a job array."""
+"""Stands in a word of a command for the number of the task of a job array."""
 
 Word = str | tuple[str | _Task, ...]
 """A word of a command: text that stays as it is, or parts, among them TASK, which is expanded."""
@@ -48,7 +48,7 @@ def _escaped(character: str) -> str:
 
 
 def option(value: str) -> str:
-    """A value as sbatch reads it from a line of options: quotes, blanks, # and backslashes mean something.
+    """A value as sbatch reads it from a line of options: quotes, blanks, # and backslashes are special.
 
     Raises:
         ValueError: if it is not one printable line.
@@ -61,7 +61,7 @@ def option(value: str) -> str:
 
 
 def pattern(path: str) -> str:
-    """A path as Slurm reads it in the name of a log, where % means something.
+    """A path as Slurm reads it in the name of a log, where % is special.
 
     Raises:
         ValueError: for characters that Slurm cannot read there: a backslash, or an unprintable one.

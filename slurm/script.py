@@ -25,12 +25,12 @@ class Script:
         options: ``#SBATCH`` options by Slurm's names without their dashes; a value of True
             stands for an option without value, False and None for one that is left out.
         extra: further lines of options, as they stand.
-        setup: lines of shell to be executed first, as they stand.
-        signal_s: how long before its time limit the job gets the signal to end.
-        requeue: whether a job that reaches its time limit is put into the queue again.
+        setup: lines of shell to run first, as they stand.
+        signal_s: seconds before its time limit at which the job gets the signal to end.
+        requeue: whether a job that reaches its time limit goes back into the queue.
         resume: whether the first start gets --resume, as every start after a requeue does; None for a
             command that has no such option.
-        tasks: of a job array; None for a single job.
+        tasks: their number in a job array; None for a single job.
 
     Raises:
         ValueError: for a directory whose name Slurm cannot read.

@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class JobState(Enum):
-    """States of a job that make a difference to those who wait for it."""
+    """States of a job that matter to a caller who waits for it."""
 
     PENDING = "PENDING"
     RUNNING = "RUNNING"
@@ -36,7 +36,7 @@ REPORTED = {
     "DEADLINE": JobState.TIMEOUT,
     "REVOKED": JobState.CANCELLED,
 }
-"""Slurm's words that are believed without further evidence."""
+"""Slurm's words that need no further evidence."""
 
 MEANINGS = {
     JobState.PENDING: "waits",

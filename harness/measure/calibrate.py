@@ -29,7 +29,7 @@ CLOCK_MONOTONIC_COARSE = 6
 RR_INTERVAL = Path("/proc/sys/kernel/sched_rr_timeslice_ms")
 
 MEANS = {"detour_gap_us": "detour_gap_ns", "detour_length_us": "detour_ns"}
-"""Constants that are means, by their samples; the others are medians of the quantity of their name."""
+"""Constants that are means, with the names of their samples; all others are medians."""
 
 LATENESS_SHARES = [share / 20 for share in range(1, 20, 2)]
 """Middles of ten equal parts of a distribution."""
@@ -42,7 +42,7 @@ ProbeBetween = Callable[[], Mapping[str, list[float]]]
 
 
 class Measurement(NamedTuple):
-    """Samples of one quantity in nanoseconds. A mechanism's has its name behind a blank."""
+    """Samples of one quantity in nanoseconds; the name of a mechanism may follow it after a blank."""
 
     quantity: str
     samples: list[float]
@@ -80,14 +80,14 @@ class HostConstants:
 
     @classmethod
     def of_record(cls, recorded: Mapping[str, Any]) -> HostConstants:
-        """The constants of ``RunRecord.constants``; those that an earlier version did not record are 0."""
+        """The constants of ``RunRecord.constants``; missing ones are 0, ``handoff_us`` is ``switch_us``."""
         known = {item.name: recorded.get(item.name, 0.0) for item in fields(cls)}
         return cls(**known | {"handoff_us": recorded.get("handoff_us", known["switch_us"])})
 
 
 @dataclass(frozen=True)
 class Constants(HostConstants):
-    """The constants of a calibration, with those of mechanisms and working sets.
+    """The constants of a calibration, also for mechanisms and working sets.
 
     Attributes:
         slot_cost_us: time that each processor loses by a slot switch, the largest first, by
@@ -101,7 +101,7 @@ class Constants(HostConstants):
     step_ns: Mapping[int, float] = field(default_factory=dict)
 
     def unit_ns(self, working_sets: Collection[int]) -> float:
-        """The step time if all programs have one working set, else 0: each rank measures its own."""
+        """The step time if all programs have one working set; else 0, and each rank measures its own."""
         sizes = set(working_sets)
         return self.step_ns.get(sizes.pop(), 0.0) if len(sizes) == 1 else 0.0
 
@@ -126,7 +126,7 @@ def mpi_probe(launcher: Launcher) -> Probe:
 
 
 def mpi_probe_between(launcher: Launcher, hosts: Sequence[str]) -> ProbeBetween | None:
-    """The same between the first two of ``hosts``; None if there are not two different ones."""
+    """A probe of messages between the first two different ``hosts``; None if there are not two."""
     server, *others = dict.fromkeys(hosts) or [""]
     if not others:
         return None
@@ -171,7 +171,7 @@ def kernel() -> Iterator[Measurement]:
 
 
 def constants(calibrations: Iterable[Calibration]) -> Constants:
-    """The constants from calibrations; a switch or a message never costs less than nothing."""
+    """The constants from calibrations; no cost is negative."""
     samples: dict[str, list[float]] = defaultdict(list)
     steps: dict[int, float] = {}
     for one in calibrations:

@@ -23,9 +23,9 @@ def measure(
 ) -> Mapping[str, list[float]]:
     """Samples in nanoseconds of ``slot_cost_ns``, ``lateness_ns`` and ``skew_ns``; empty if the run fails.
 
-    ``slot_cost_ns`` has one sample a processor: its time from the first start to the last
-    finish that no process has used, by slot switch. Some of it is the agent's, some is
-    stopping and continuing. ``lateness_ns`` and ``skew_ns`` have one sample a change.
+    ``slot_cost_ns`` has one sample per processor: the time from the first start to the last
+    finish that no process used, divided by the number of slot switches. It includes the agent's
+    time. ``lateness_ns`` and ``skew_ns`` have one sample per slot switch.
     """
     program = Program(processes=len(processors), granularity_us=COMPUTE_US, imbalance=0, phases=1)
     workload = Workload(

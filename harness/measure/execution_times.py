@@ -28,7 +28,7 @@ def fit(points: Sequence[Point]) -> ExecutionTime:
 
     W, alpha and beta are not negative; relative errors are minimised, so that short runs on
     many processors count as much as long runs on few. Runs on two different numbers of
-    processors tell W and alpha, runs on one only W.
+    processors determine W and alpha, runs on one number only W.
     Source: Anastasiadis and Sevcik 1997, section 1 (Wu 1993).
 
     Raises:
@@ -49,7 +49,7 @@ def fit(points: Sequence[Point]) -> ExecutionTime:
 
 
 def key(program: Work | Mapping[str, object]) -> str:
-    """A text that two programs share if they are the same job, on any number of processes."""
+    """A text that is the same for the same program, also if a policy has moulded it."""
     fields = dict(program) if isinstance(program, Mapping) else described(program)
     return json.dumps(fields, sort_keys=True)
 
@@ -57,8 +57,8 @@ def key(program: Work | Mapping[str, object]) -> str:
 class Estimates:
     """Execution times fitted to undisturbed runs.
 
-    Undisturbed are dedicated runs, and runs under policies that give each job processors of
-    its own; there a moulded program shows its time on fewer processors.
+    Undisturbed runs are dedicated runs, and runs under policies that give each job its own
+    processors. The latter show the times of moulded programs on fewer processors.
     """
 
     def __init__(self) -> None:
@@ -79,5 +79,5 @@ class Estimates:
                     self._points.setdefault(key(job.program), []).append((job.processes, seconds))
 
     def fitted(self) -> dict[str, ExecutionTime]:
-        """For every program that has run undisturbed its execution time, by ``key``."""
+        """The execution time of every program that has run undisturbed, by ``key``."""
         return {program: fit(measured) for program, measured in self._points.items()}

@@ -1,4 +1,4 @@
-"""Several copies of a command at once, under a guardian: nothing of them remains, whatever happens to us."""
+"""Several copies of a command at once, under a guardian: no process of theirs outlives this one."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from coordinator.host.rundir import RunDirectory
 from workloads.validation import InputError
 
 COPY = "{copy}"
-"""Stands in a command for the number of the copy, so that each can write to files of its own."""
+"""Placeholder in a command for the number of the copy, so that each can write its own files."""
 
 
 @dataclass(frozen=True)
 class Spent:
-    """What some copies of a command took together.
+    """The time that copies of a command took together.
 
     Attributes:
-        wall_s: until the last had ended; None if they were stopped before.
+        wall_s: time until the end of the last; None if they were stopped before.
         cpu_s: processor time of all their processes; None if they were stopped.
     """
 
@@ -59,7 +59,7 @@ def run_copies(
 
 
 def _children_s() -> float:
-    """Processor time of all processes below us that have ended and been waited for."""
+    """Processor time of all descendants of this process that have been waited for, in seconds."""
     spent = resource.getrusage(resource.RUSAGE_CHILDREN)
     return spent.ru_utime + spent.ru_stime
 
@@ -84,7 +84,7 @@ def _ended(
     directory: RunDirectory,
     deadline: float | None,
 ) -> bool:
-    """Wait until all have ended well; returns whether they have before the deadline."""
+    """Wait until all have succeeded; returns whether that was before the deadline."""
     with ExitStack() as stack:
         poll, left = select.poll(), {}
         for copy, process in enumerate(started):

@@ -28,7 +28,7 @@ START_S = 1.0
 
 @dataclass(frozen=True)
 class Purpose:
-    """The purpose of a run, by which another invocation that takes it over can record it.
+    """What another invocation needs to record a run that it takes over.
 
     Attributes:
         store: path of the store that gets its record.
@@ -36,7 +36,7 @@ class Purpose:
         key: of the task.
         constants: of the run.
         before: the state of the host when it began.
-        begin_s: when that was, of time.monotonic().
+        begin_s: when it began, by time.monotonic().
     """
 
     store: Path
@@ -48,7 +48,7 @@ class Purpose:
 
 
 PURPOSE = LineFormat(by_name(Purpose), version=1)
-"""As the text that goes with a workload."""
+"""The format of a Purpose as the text in a workload."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Measured:
     Attributes:
         site: where.
         constants: for the waiting rules.
-        note: hears the present step of a run.
+        note: receives the present step of a run.
         timeline: whether the ranks record their activities over time.
         by_slurm: whether the tools leave the scheduling to Slurm.
         estimates: from the runs of the experiment so far, each read once.
@@ -72,14 +72,14 @@ class Measured:
     estimates: Estimates = field(default_factory=Estimates, repr=False)
 
     def refusal(self, task: Task) -> InputError | None:
-        """Slurm's controller schedules the jobs that are submitted to it, and no others."""
+        """An error if Slurm should schedule the task and cannot here, or the other way round; else None."""
         if not self.by_slurm:
             return left_to_slurm(task)
         rule = "is a policy of Lockstep, but Slurm schedules these jobs"
         return None if left_to_slurm(task) else InputError("policy", task.scheduler.name, rule, "remove it")
 
     def guess_s(self, task: Task) -> float:
-        """From what the programs are made to take alone."""
+        """A guess from the nominal times of the programs alone."""
         folds = [max(1.0, job.program.processes / task.experiment.processors) for job in task.jobs]
         alone_s = sum(jobs.alone_s(job.program) * f for job, f in zip(task.jobs, folds, strict=True))
         shared = task.scheduler.name in ("none", "implicit") and task.scheduler.blocking == "spin"
@@ -131,7 +131,7 @@ class Measured:
 
 
 def left_to_slurm(task: Task) -> InputError | None:
-    """The error to raise where nothing is submitted to Slurm, if Slurm is to schedule ``task``."""
+    """The error for a task that only Slurm can schedule; None for other tasks."""
     if not task.scheduler.of_slurm:
         return None
     key = f"schedulers[{task.experiment.schedulers.index(task.scheduler)}].policy"

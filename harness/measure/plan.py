@@ -1,4 +1,4 @@
-"""The runs of an experiment, in the order in which they are made, and the face of a back end.
+"""The runs of an experiment, in the order in which they are made, and the interface of a back end.
 
 An experiment is planned as tasks; a back end carries a task out and returns its record; ``summary``
 turns records into rows. Back ends are ``measured.Measured``, also for Slurm's gang scheduling, and
@@ -23,13 +23,13 @@ from harness.store.records import COUNTERPARTS, DEDICATED, POLICY, SIMULATED, SI
 from workloads.validation import InputError
 
 Key = tuple[int, int, str, str, int]
-"""Cell, repeat, kind, scheduler, first job: no two runs of an experiment have all in common."""
+"""Cell, repeat, kind, scheduler, first job: different for any two runs of an experiment."""
 
 ALONE, FOLDED = Scheduler("batch", create("batch", {})), Scheduler("none", create("none", {}))
-"""What a job runs under alone, and one that has more processes than there are processors."""
+"""Schedulers of dedicated runs: for jobs that fit the machine, and for larger jobs."""
 
 FOLDED_TWO_PHASE = Scheduler("implicit", create("implicit", {}), blocking="global-adaptive")
-"""What such a job runs under alone as well, if the experiment asks for it."""
+"""The second scheduler of dedicated runs of larger jobs, if the experiment asks for it."""
 
 
 @dataclass(frozen=True)
@@ -104,9 +104,9 @@ def label(kind: str, scheduler: Mapping[str, Any], settings: Mapping[str, Any]) 
 def plan(experiment: Experiment, cells: Sequence[Cell] | None = None) -> list[Task]:
     """All runs in the order in which they are made; the same for the same experiment.
 
-    ``cells`` are by default those that are measured. Repeats are outermost and cells next.
-    The dedicated runs of a cell and its runs under every scheduler are shuffled together,
-    anew in each repeat, so that a machine that drifts favours none of them.
+    ``cells`` are by default the measured ones. Repeats are outermost and cells next. Each repeat
+    shuffles the dedicated runs of a cell together with its runs under every scheduler, so that a
+    machine that drifts favours none of them.
     """
     return [
         task
@@ -139,7 +139,7 @@ def _dedicated(job: ParallelJob, experiment: Experiment) -> tuple[Scheduler, ...
 
 
 def recorded(done: Iterable[RunRecord]) -> dict[Key, RunRecord]:
-    """The runs that did not fail by the keys of their tasks; of several the last."""
+    """The successful runs by the keys of their tasks; the last of several with one key."""
     return {
         (r.cell, r.repeat, r.kind, json.dumps(r.scheduler, sort_keys=True), r.jobs[0].job): r
         for r in done

@@ -1,4 +1,4 @@
-"""What the ranks of programs with two-phase waits say when they end."""
+"""The records that ranks of programs with two-phase waits send when they end."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ CREDENTIALS_BYTES = socket.CMSG_SPACE(struct.calcsize("3i"))
 class RankListener:
     """Takes the records that ranks on this host send when they end.
 
-    Its socket has no place in any file system, so that nothing of it can be left behind. Every user of the
-    host can find it and send to it: what does not come from a process of ours is ignored.
+    Its socket is in no file system, so that it leaves nothing behind. Every user of the host can send
+    to it; it ignores what comes from other users.
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class RankListener:
 
     @property
     def variables(self) -> dict[str, str]:
-        """What to set so that ranks find it."""
+        """The environment variables by which ranks find it."""
         return {"LOCKSTEP_LISTENER": self._name}
 
     def __enter__(self) -> RankListener:
@@ -40,7 +40,7 @@ class RankListener:
         return self
 
     def __exit__(self, *ignored: object) -> None:
-        """Take what has been sent by now, and no more."""
+        """Take the records sent so far, and no more."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as own:
             own.sendto(b"", f"\0{self._name}")
         self._thread.join()

@@ -13,14 +13,14 @@ from harness.store.database import Store
 from harness.store.records import RunRecord
 
 HOPELESS = 3
-"""After this many failures without a single success the rest is not tried."""
+"""The runner gives up after this many failures without a single success."""
 
 
 def run(tasks: Sequence[Task], back_end: BackEnd, store: Store, watcher: Watcher) -> Iterator[RunRecord]:
     """Do the tasks one after the other; yields each run's record once it is stored.
 
     A run that fails becomes a record as well. If the first HOPELESS runs all fail, the
-    rest is left undone.
+    function skips the rest.
 
     Raises:
         StoreError: if a record cannot be written.
@@ -52,7 +52,7 @@ def run(tasks: Sequence[Task], back_end: BackEnd, store: Store, watcher: Watcher
 
 
 class _Pace:
-    """The time left, from guesses at first and then from the times of runs alike."""
+    """Estimates the time left: first from guesses, then from the times of similar runs."""
 
     def __init__(self, tasks: Sequence[Task], back_end: BackEnd) -> None:
         self._tasks, self._guess_s = tasks, back_end.guess_s
@@ -67,7 +67,7 @@ class _Pace:
         self._took_s += wall_s
 
     def progress(self, done: int, label: str) -> Progress:
-        """Where things stand before task number ``done``."""
+        """The progress before task number ``done``."""
         left_s = sum(map(self._expected_s, self._tasks[done:]))
         return Progress(label, done, len(self._tasks), time.monotonic() - self._begin, left_s)
 

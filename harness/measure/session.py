@@ -30,7 +30,7 @@ class Tools:
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a long piece of work stands: ``done`` of ``total`` runs, and the time left."""
+    """The progress of a long piece of work: ``done`` of ``total`` runs, and the time left."""
 
     label: str
     done: int
@@ -84,7 +84,7 @@ class Site:
     ) -> list[Calibration]:
         """Measure the machine constants and store them; empty on a host with one processor.
 
-        ``mechanisms`` are those whose slot switches are to be measured, too.
+        It also measures the slot switches of ``mechanisms``.
 
         Raises:
             LaunchError: if the probe fails.

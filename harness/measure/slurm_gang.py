@@ -1,7 +1,7 @@
-"""Measuring Slurm's own gang scheduling: every job of a workload as a job of Slurm's.
+"""Measures Slurm's own gang scheduling: submits every job of a workload to Slurm.
 
-The rows stand beside those of an allocation, so all that is taken from there is made with the
-same experiment, on the same nodes, against the same dedicated runs.
+Its rows are compared with runs in an allocation. So both need the same experiment, the same nodes
+and the same dedicated runs.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from workloads.record import OURS, flaw
 from workloads.validation import InputError
 
 PLUGINS = {"mpich": "pmi2", "openmpi": "pmix"}
-"""By which of Slurm's plugins srun starts the ranks of each MPI."""
+"""The plugin of Slurm with which srun starts the ranks of each MPI."""
 
 
 def needed(wanted: Experiment) -> bool:
@@ -53,7 +53,7 @@ def check(wanted: Experiment, how: Submission) -> None:
     """Check that Slurm can run the jobs of an experiment as it asks.
 
     Raises:
-        InputError: if the partition has no gang scheduling, or with other slots, or the jobs do not fit.
+        InputError: if the partition lacks gang scheduling or has other slots, or the jobs do not fit.
     """
     for job in (job for cell in wanted.measured_cells for job in cell.jobs()):
         fits = isinstance(job.program, Program) and not job.program.malleable
@@ -101,7 +101,7 @@ def measure(
         how: the [slurm] table.
         results: the directory of the store.
         folder: for scripts and logs.
-        watcher: hears the progress.
+        watcher: receives the progress.
         resume: whether runs that are recorded already are left out.
 
     Raises:
@@ -144,7 +144,7 @@ def _submission(how: Submission, nodes: Sequence[str]) -> Submission:
 
 @dataclass(frozen=True)
 class _Notes:
-    """Passes on messages while waiting, and keeps the bar to the runs."""
+    """Passes on messages while waiting, so that the progress bar shows the runs only."""
 
     tell: Callable[[str], None]
 
@@ -165,7 +165,7 @@ class Cluster:
     Attributes:
         how: the options of each job.
         folder: for scripts, logs and records.
-        plugin: by which srun starts ranks.
+        plugin: with which srun starts ranks.
     """
 
     how: Submission

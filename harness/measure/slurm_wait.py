@@ -13,10 +13,10 @@ from slurm.command import SlurmError
 from slurm.states import Ending, JobState, explain
 
 FIRST_PAUSE_S, LAST_PAUSE_S = 1.0, 15.0
-"""Pauses between two questions grow from the first to the last: controllers serve many."""
+"""Pauses between two questions grow from the first to the last, to spare Slurm's controller."""
 
 LATE_S = 30.0
-"""How much later than its end a job's exit status may be seen on a shared file system."""
+"""How long after a job's end its exit status may appear on a shared file system."""
 
 SILENCE_S = 600.0
 """How long Slurm may give no answer."""
@@ -38,7 +38,7 @@ def wait(
     Args:
         jobs: ids, or ids of tasks ("12_3"), of scripts that write to ``folder``.
         folder: their directory.
-        watcher: hears the states, and the last line of the log of a job that runs.
+        watcher: receives the states, and the last line of the log of a running job.
         ask: asks Slurm for the states.
         pause: sleeps for so many seconds.
         clock: the time in seconds.

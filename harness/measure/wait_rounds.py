@@ -1,4 +1,4 @@
-"""A program with each choice of how its ranks wait, alone and several at a time, in rounds."""
+"""Rounds of runs of a program, with each way for its ranks to wait, alone and several at a time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TWO_PHASE = "two-phase"
 
 @dataclass(frozen=True)
 class WaitChoice:
-    """A way to have ranks wait: its name, its variables, and the lines that set it, for people."""
+    """A way for ranks to wait: its name, its variables, and the lines with which people set it."""
 
     name: str
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -25,7 +25,7 @@ class WaitChoice:
 
 
 class WaitCell(NamedTuple):
-    """What is measured in each round: a choice, and how many copies run at a time."""
+    """One run of a round: a choice, and how many copies run at a time."""
 
     choice: str
     copies: int
@@ -36,16 +36,16 @@ ALONE = WaitCell(AS_IT_IS, 1)
 Round = Mapping[WaitCell, Spent]
 
 Runner = Callable[[WaitChoice, int, float | None], Spent]
-"""Runs so many copies with a choice, stopped after so many seconds."""
+"""Runs a number of copies with a choice; stops them after a number of seconds."""
 
 
 def measure(
     choices: Sequence[WaitChoice], jobs: int, rounds: int, give_up: float, run: Runner, watcher: Watcher
 ) -> list[Round]:
-    """Measure all choices, the first of which must be AS_IT_IS, alone and ``jobs`` at a time.
+    """Measure all choices, alone and ``jobs`` at a time; the first choice must be AS_IT_IS.
 
-    Odd rounds go in the opposite order, so that a host that becomes faster or slower favours none.
-    What takes longer than ``give_up`` times the sum of the times alone is stopped, and not tried again.
+    Every second round reverses the order, so that a host that drifts favours none. A run that takes
+    longer than ``give_up`` times the sum of the times alone is stopped, and its cell not tried again.
     """
     by_name = {choice.name: choice for choice in choices}
     cells = [WaitCell(name, copies) for copies in dict.fromkeys((1, jobs)) for name in by_name]
@@ -66,7 +66,7 @@ def measure(
 
 
 class _Remaining:
-    """The runs that are left, told to a watcher with the time left by what such runs took before."""
+    """The runs left; reports to a watcher, with the time left by earlier runs of the same cells."""
 
     def __init__(self, watcher: Watcher, cells: Sequence[WaitCell], rounds: int) -> None:
         self.left = dict.fromkeys(cells, rounds)
@@ -81,7 +81,7 @@ class _Remaining:
         self._tell(f"{cell.choice}, {what}")
 
     def end(self, cell: WaitCell, *, again: bool) -> None:
-        """It has ended; there may be more of the cell."""
+        """It has ended; unless ``again``, the cell has no more runs."""
         self._took_s[cell].append(time.monotonic() - self._run_s)
         self.left[cell] = self.left[cell] - 1 if again else 0
         if not any(self.left.values()):

@@ -21,7 +21,7 @@ COMPARABLE = ("host", "cpu_model", "kernel", "processors", "launcher", "nodes")
 """Conditions that must be equal for two sessions to measure the same thing."""
 
 SHORT_S = 1.0
-"""In less processor time than this its parts cannot be told: the kernel counts them in hundredths."""
+"""Shares of less processor time than this are too coarse: the kernel counts hundredths of a second."""
 
 
 def of_session(processors: Sequence[int], launcher: str) -> dict[str, Any]:
@@ -79,10 +79,10 @@ class Moment:
 
 
 def of_run(session: Mapping[str, Any], before: Moment, after: Moment) -> dict[str, Any]:
-    """The conditions of one run: of its session, and between two moments.
+    """The conditions of one run: its session's, and changes between two moments.
 
     ``steal`` is the share of the processors' time that the hypervisor gave to others; ``others`` is the
-    share of processes that are not ours.
+    share that foreign processes used.
     """
     span_s = after.total_s - before.total_s
     others_s = max(0.0, after.busy_s - before.busy_s - (after.own_s - before.own_s))

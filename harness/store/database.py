@@ -1,8 +1,8 @@
 """The append-only store of records: one SQLite file in the results directory.
 
 A run is written in one transaction, so that a crash at any moment loses at most the run in
-progress. A run that cannot be written goes into a file beside the store (``harness.store.spool``),
-and the next to open the store takes it in. Tables refuse UPDATE and DELETE. Every run has a
+progress. A run that cannot be written goes into a file beside the store (``harness.store.spool``);
+the next invocation that opens the store adds it. Tables refuse UPDATE and DELETE. Every run has a
 checksum: a reader gets the run as it was written, or a StoreError.
 """
 
@@ -47,7 +47,7 @@ __all__ = ["FILE_NAME", "Frames", "Store", "StoreError", "load"]
 FILE_NAME = "lockstep.sqlite"
 
 CLOSING_MS = 1000
-"""How long a store waits for others before it takes in the runs beside it."""
+"""How long a store waits for a lock when it takes in the runs beside it."""
 
 
 @dataclass(frozen=True)
@@ -66,9 +66,8 @@ class Store:
     """An open store; use it as a context manager.
 
     Args:
-        folder: where it lies; made if it is not there.
-        existing: accept only a store that is there already, also by the path of the file itself,
-            and also if it can only be read.
+        folder: the directory of the store; created if missing.
+        existing: open only an existing store, which may be read-only; ``folder`` may be its file.
         warn: receives messages about runs that could not be written.
 
     Raises:
@@ -110,8 +109,8 @@ class Store:
     def add_run(self, record: RunRecord) -> int | None:
         """Store a run with its jobs, ranks, switches and timelines, all or nothing; returns its number.
 
-        While others keep the store locked for longer than ``schema.BUSY_S`` it is kept beside the store,
-        and the number is None.
+        If others lock the store for longer than ``schema.BUSY_S``, the run goes into a file beside the
+        store, and the number is None.
 
         Raises:
             StoreError: if it cannot be written; the message says where it is kept.
@@ -126,10 +125,10 @@ class Store:
             return None
 
     def _keep(self, record: RunRecord, why: sqlite3.Error) -> None:
-        """Keep a run beside the store that would not take it.
+        """Write a run that the store refuses into a file beside it.
 
         Raises:
-            StoreError: unless the store is only locked, and only for now.
+            StoreError: unless the store is merely locked.
         """
         try:
             path = self._spool.keep(record)
@@ -216,7 +215,7 @@ class Store:
         """Store the rows of schedulers at the job level, all or nothing.
 
         Raises:
-            StoreError: if it cannot be written.
+            StoreError: if they cannot be written.
         """
         with self._transaction():
             for schedule in schedules:
@@ -236,8 +235,7 @@ class Store:
     def merge(self, other: Store) -> int:
         """Add the records that only ``other`` holds, in its order; returns the number of runs.
 
-        A store is only ever added to, so of each session the first records are those that have been
-        merged before.
+        Stores only grow, so the first records of each session are the ones that were merged before.
 
         Raises:
             StoreError: if it cannot be written.

@@ -9,13 +9,13 @@ from pathlib import Path
 LOCAL = frozenset(
     "bcachefs btrfs ext2 ext3 ext4 f2fs jfs overlay ramfs reiserfs tmpfs xfs zfs".split()  # noqa: SIM905
 )
-"""Those that only one host has. On any other, two hosts would each have a memory of their own."""
+"""File systems that only one host mounts. On any other, two hosts could not share the memory."""
 
 MOUNTS = Path("/proc/self/mountinfo")
 
 
 def local(folder: Path, mounts: str | None = None) -> bool:
-    """Whether ``folder`` lies on a file system that only this host has; False where nobody says.
+    """Whether ``folder`` lies on a file system that only this host has; False if unknown.
 
     ``mounts`` is the content of MOUNTS.
     """

@@ -18,11 +18,10 @@ FIRST = ("none", "implicit", "gang", "partitioned", "batch")
 
 
 def experiment_of(records: Sequence[RunRecord]) -> Experiment:
-    """The experiment of ``records``, which are runs of one digest under a policy and alone.
+    """The experiment of ``records``, which have one digest.
 
-    The order of runs is shuffled, so the schedulers come in the order of FIRST, of waiting rules and
-    of quanta. The digest differs from the file's, in which cells may differ by simulated machines
-    alone.
+    Runs are shuffled, so the function sorts the schedulers by FIRST, waiting rule and quantum. The
+    digest may differ from the file's: records lack cells that differ by simulated machines alone.
 
     Raises:
         InputError: if there is no run under a policy.

@@ -29,7 +29,7 @@ class JobRecord:
 
     ``program`` is the program as the experiment asks for it; ``processes`` is the number it ran
     with, which differs for a moulded program. ``admitted_ns`` is when its policy gave it processors;
-    ``estimate`` has the fields of the ``ExecutionTime`` by which it did, if the policy had one.
+    ``estimate`` has the fields of the ``ExecutionTime`` that the policy had for it, if any.
     """
 
     job: int
@@ -66,7 +66,7 @@ class RunRecord:
         experiment: name of the experiment.
         digest: of the experiment (``Experiment.digest``).
         cell: index of the point of the sweep.
-        settings: of the sweep there.
+        settings: the settings of that point.
         kind: DEDICATED for a program alone, POLICY for the workload under a scheduler; if
             simulated, SIMULATED_DEDICATED and SIMULATED.
         scheduler: the [[schedulers]] table with its defaults filled in.
@@ -74,7 +74,7 @@ class RunRecord:
         seed: of the experiment.
         processors: ids of the cores it could use.
         constants: from ``harness.measure.calibrate``, and unit_ns (docs/formats.md).
-        mechanism: by which processes were stopped and continued, with the reason for the choice.
+        mechanism: the way to stop and continue processes; ``mechanism_reason`` says why this one.
         launcher: the MPI that started the ranks.
         wall_s: duration with start-up and clean-up.
         failure: empty when every job finished.
@@ -147,7 +147,7 @@ class ScheduleRecord:
         seed: of the model's random numbers.
         scheduler: the [[schedulers]] table.
         metrics: means by name (docs/formats.md), none if ``saturated``.
-        half_width: half the widths of their 95 % intervals, where there are replications.
+        half_width: half-widths of their 95 % intervals, if there are several replications.
         replications: how many.
         saturated: why the scheduler cannot keep up; empty if it can.
         conditions: see ``harness.store.conditions``.
@@ -174,7 +174,7 @@ def alone_two_phase(record: RunRecord) -> bool:
 
 
 def switch_summary(switches: Sequence[Switch]) -> dict[str, float]:
-    """Their number, and medians and 99th percentiles of lateness and skew; empty for none."""
+    """Number of switches, medians and 99th percentiles of lateness and skew; empty without switches."""
     summary: dict[str, float] = {"count": len(switches)} if switches else {}
     for what in ("lateness", "skew") if switches else ():
         times_ns = sorted(getattr(switch, f"{what}_ns") for switch in switches)
@@ -191,7 +191,7 @@ def between_nodes_ns(switches: Sequence[Switch]) -> list[int]:
 
 
 def quantile(ascending: Sequence[float], share: float) -> float:
-    """The value below which ``share`` of the sorted values lie, linear in between."""
+    """The value below which ``share`` of the sorted values lie, interpolated linearly."""
     position = share * (len(ascending) - 1)
     low = math.floor(position)
     high = math.ceil(position)

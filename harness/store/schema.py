@@ -142,7 +142,7 @@ def _made(table: str) -> str:
 
 
 def _remade(table: str) -> str:
-    """Statements that make a table anew with the rows that it has."""
+    """Statements that rebuild a table and keep its rows."""
     old = f"old_{table}"
     drops = "".join(f"DROP TRIGGER {table}_no_{deed}; " for deed in ("UPDATE", "DELETE"))
     return (
@@ -178,7 +178,7 @@ def connect(file: Path, mode: str) -> sqlite3.Connection:
     try:
         return _connected(file, f"mode={mode}")
     except sqlite3.OperationalError:
-        # A log cannot be opened where nothing may be written; without one the file alone is the store.
+        # SQLite cannot open a log in a read-only directory; without a log the file is the whole store.
         log = file.with_name(f"{file.name}-wal")
         if mode == "rwc" or os.access(file.parent, os.W_OK) or log.exists():
             raise
@@ -201,14 +201,14 @@ def _connected(file: Path, options: str) -> sqlite3.Connection:
 
 
 def _choose_journal(database: sqlite3.Connection, file: Path) -> None:
-    """Have a write-ahead log, with which readers keep no writer waiting, where only this host has the file.
+    """Choose a write-ahead log, with which readers block no writer, if only this host has the file.
 
     Raises:
         sqlite3.Error: if a log that other hosts cannot share is in use.
     """
     wanted = "wal" if file_systems.local(file.parent) else "delete"
     database.execute("PRAGMA busy_timeout = 0")
-    with suppress(sqlite3.OperationalError):  # somebody reads at the moment: as it is, then
+    with suppress(sqlite3.OperationalError):  # somebody reads at the moment: keep the present mode
         database.execute(f"PRAGMA journal_mode = {wanted}")
     database.execute(f"PRAGMA busy_timeout = {round(BUSY_S * 1000)}")
     (found,) = database.execute("PRAGMA journal_mode").fetchone()

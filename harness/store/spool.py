@@ -28,7 +28,7 @@ class Spool:
 
     Args:
         store: path of the store.
-        reserve: whether to keep room for a run, for those who make runs.
+        reserve: whether to keep room on the disk for a run, for invocations that make runs.
     """
 
     def __init__(self, store: Path, *, reserve: bool = False) -> None:
@@ -36,13 +36,13 @@ class Spool:
         self._reserve = _reserve(store.parent) if reserve else None
 
     def close(self) -> None:
-        """Give the room back."""
+        """Release the reserved room."""
         if self._reserve:
             self._reserve.close()
         self._reserve = None
 
     def keep(self, record: RunRecord) -> Path:
-        """Write a run to a new file, whole and on the disk or not at all; returns its path.
+        """Write a run to a new file on the disk, whole or not at all; returns its path.
 
         Raises:
             OSError: if there is no room for it either.
@@ -68,7 +68,7 @@ class Spool:
         except OSError:
             part.unlink(missing_ok=True)
             raise
-        with suppress(OSError):  # the name's own way to the disk; not every file system has one
+        with suppress(OSError):  # brings the name to the disk; not every file system can
             folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
                 os.fsync(folder)
@@ -88,7 +88,7 @@ def read(path: Path) -> RunRecord:
     """The run in a file.
 
     Raises:
-        OSError, ValueError, TypeError, KeyError: if there is none in it.
+        OSError, ValueError, TypeError, KeyError: if the file holds none.
     """
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         found = json.load(file)

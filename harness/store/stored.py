@@ -26,10 +26,10 @@ TYPES: Mapping[str, tuple[type, ...]] = {
 }
 
 PARTS = ("jobs", "ranks", "switches")
-"""Tables that hold a run beside ``runs``, and its checksum with them."""
+"""Tables that hold a run together with ``runs``; its checksum covers them."""
 
 LISTS = ("processors", "placement", "samples")
-"""Columns of JSON that hold lists; ``processors`` of a schedule is a number, the others hold tables."""
+"""JSON columns that hold lists; ``processors`` of a schedule is a number. All others hold tables."""
 
 COLUMNS: Mapping[str, Mapping[str, tuple[tuple[type, ...], bool]]] = {
     table: {
@@ -39,10 +39,10 @@ COLUMNS: Mapping[str, Mapping[str, tuple[tuple[type, ...], bool]]] = {
     }
     for table, text in TABLES.items()
 }
-"""The columns of each table: the types of their values, and whether there must be one."""
+"""The columns of each table: the types of their values, and whether a value is required."""
 
 BROKEN = (ValueError, TypeError, KeyError, IndexError, OverflowError, RecursionError, zlib.error)
-"""The errors of Python for content that Lockstep did not write."""
+"""Python's errors on content that Lockstep did not write."""
 
 PASSING = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN}
 PASSING |= {sqlite3.SQLITE_FULL, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM}
@@ -69,7 +69,7 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def damaged(path: Path, why: object) -> StoreError:
-    """The error for a store with a content that nobody has written."""
+    """The error for a store whose content Lockstep did not write."""
     text = " ".join(str(why).split())[:200]
     remedy = "restore it from a copy, or measure again with another --results"
     rest = f"to see the intact part: sqlite3 {path} .recover"
@@ -83,7 +83,7 @@ def primary_code(error: sqlite3.Error) -> int:
 
 
 def decoded(table: str, row: sqlite3.Row) -> dict[str, Any]:
-    """The values of a row, those of JSON columns as Python has them.
+    """The values of a row, with JSON columns parsed.
 
     Raises:
         ValueError: if one does not fit the table.
@@ -136,9 +136,9 @@ def rows_of(database: sqlite3.Connection, table: str, run: int) -> list[sqlite3.
 
 
 def checksum(database: sqlite3.Connection, run: int) -> str:
-    """SHA-256 over all rows of a run, but for timelines, the run's number and the order of the rows.
+    """SHA-256 over all rows of a run, without timelines, the run's number and the order of the rows.
 
-    Missing values do not count, so that a column that is added later changes nothing.
+    Missing values do not count, so that a new column changes no checksum.
     """
     digest = hashlib.sha256()
     for table in ("runs", *PARTS):
@@ -153,7 +153,7 @@ def checksum(database: sqlite3.Connection, run: int) -> str:
 
 
 def run_record(database: sqlite3.Connection, run: int) -> RunRecord:
-    """The run with this number, which is there.
+    """The run with this number, which must exist.
 
     Raises:
         sqlite3.Error, or one of BROKEN: if the store is damaged.
@@ -178,5 +178,5 @@ def run_record(database: sqlite3.Connection, run: int) -> RunRecord:
 
 
 def _known(rank: Mapping[str, Any]) -> dict[str, Any]:
-    """A rank record without the values that programs of others do not record."""
+    """A rank record without missing values; programs of others do not record all."""
     return {key: value for key, value in rank.items() if value is not None}
