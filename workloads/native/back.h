@@ -1,5 +1,5 @@
-/* What the parts of the library share that is made for one MPI. Its functions that begin with
-   lockstep_ take the place of MPI's, or those with timed_ if the rule is to spin; mpi.X is MPI's own X. */
+/* Shared by the parts of the library that is made for one MPI. Functions lockstep_X replace MPI's X;
+   under the rule spin, functions timed_X do. mpi.X is MPI's own X. */
 #ifndef LOCKSTEP_BACK_H
 #define LOCKSTEP_BACK_H
 
@@ -13,9 +13,9 @@ extern struct own_mpi mpi;
 
 /* The ranks of a communicator that share this node's page, as their numbers on it, or -1. */
 struct peers {
-    int ranks;  /* those that a rank here can send to: the remote group of an intercommunicator */
-    int *place; /* of each of them */
-    int others; /* ranks on the page that belong to the communicator, this one left out */
+    int ranks;  /* that a rank here can send to; in an intercommunicator the remote group */
+    int *place; /* the place of each of these ranks */
+    int others; /* ranks of the communicator on the page, without this one */
     int *other;
     int elsewhere; /* ranks that are not on the page */
     int foreign;   /* ranks that are not of this MPI_COMM_WORLD */
@@ -24,17 +24,17 @@ struct peers {
 /* Find out who shares this node and make the page. Collective over MPI_COMM_WORLD. */
 void peers_begin(void);
 
-/* Who takes part in a communicator. Nothing is sent for it. */
+/* The peers in a communicator. Sends no message. */
 const struct peers *peers_of(MPI_Comm comm);
 
-/* Whether a communicator has ranks of another MPI_COMM_WORLD: spawned ones, or those of another job. They
+/* Whether a communicator has ranks of another MPI_COMM_WORLD: spawned ranks, or ranks of another job. They
    may run without this library, and MPI's blocking collective operations do not match its nonblocking ones. */
 int spans_worlds(MPI_Comm comm);
 
-/* Where a rank is on the page: its number, -1 if it is not there, ANYBODY if all may be meant. */
+/* A rank's number on the page; ANYBODY if it is not there, or if `rank` may mean any rank. */
 int place_of(const struct peers *peers, int rank);
 
-/* Wake who waits for this rank: one, those of a communicator, or all on the page. */
+/* Wake ranks that wait for this one: one rank, the ranks of a communicator, or all on the page. */
 void ring_rank(MPI_Comm comm, int rank);
 void ring_members(MPI_Comm comm);
 void ring_all(void);
@@ -46,11 +46,11 @@ struct wait {
     enum kind kind;
     int (*test)(void *what, int *done); /* returns an MPI error */
     void *what;
-    MPI_Comm comm; /* whose ranks can end the wait; MPI_COMM_NULL: anybody */
-    int rank;      /* which of them; MPI_ANY_SOURCE: any */
+    MPI_Comm comm; /* its ranks can end the wait; MPI_COMM_NULL: any rank can */
+    int rank;      /* the rank of comm that can; MPI_ANY_SOURCE: any */
 };
 
-/* Wait until the test says done, or fails: spin as long as the rule says, then sleep. Returns the error. */
+/* Wait until the test says done, or fails: spin as long as the rule allows, then sleep. Returns the error. */
 int wait_two_phase(struct wait *wait);
 
 /* Wait in a collective operation that has been started. */
@@ -68,17 +68,17 @@ void nap_briefly(void);
 /* Note a wait in MPI's own call, which spins. */
 void wait_timed(enum kind kind, int64_t begin_ns);
 
-/* Whether MPI's own calls are to wait. */
+/* Whether MPI's own calls wait (the rule spin). */
 int wait_as_mpi(void);
 
-/* The rule, and whether several threads of the process may wait. */
+/* Read the rule; `threads`: whether several threads of the process may wait. */
 void wait_begin(int threads);
 extern int concurrent;
 
-/* There is a page, on which this is the rank of that number. */
+/* Note that there is a page, on which this rank has the number `rank`. */
 void wait_page(int rank);
 
-/* What the waits of one kind were (docs/formats.md). */
+/* Counts of the waits of one kind (docs/formats.md). */
 #define BINS 64
 struct waits {
     int64_t spun, blocked, blocks, spun_ns, blocked_ns, spun_histogram[BINS], blocked_histogram[BINS];

@@ -5,8 +5,8 @@
 
 struct own_mpi mpi;
 
-/* Take MPI's functions by `find`, and prepare everything. MPI_COMM_WORLD's ranks all call this right after
-   MPI's own initialization. Returns how the functions here begin to which calls are to come from now on, or NULL. */
+/* Find MPI's functions with `find`, and prepare everything. All ranks of MPI_COMM_WORLD call this right after
+   MPI's own initialization. Returns the prefix of the functions that replace MPI's from now on, or NULL. */
 __attribute__((visibility("default"))) const char *lockstep_begin(void *(*find)(const char *name))
 {
     int rank, ranks, level;

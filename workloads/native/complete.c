@@ -1,7 +1,7 @@
 /* Calls that wait for messages and requests.
  *
- * Where a program's own requests are completed, MPI does it: Wait is MPI's Test, called until it is true,
- * and the others likewise. */
+ * MPI itself completes a program's own requests: Wait calls MPI's Test until it is true, and the others
+ * do likewise. */
 #include <stdlib.h>
 
 #include "back.h"
@@ -78,7 +78,7 @@ static int wait_exchanged(MPI_Request requests[2], MPI_Status *status, MPI_Comm 
 struct probe {
     int source, tag;
     MPI_Comm comm;
-    MPI_Message *message; /* NULL: it is not taken out */
+    MPI_Message *message; /* NULL: MPI keeps the message */
     MPI_Status *status;
 };
 
@@ -107,7 +107,7 @@ int lockstep_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MP
     return wait_two_phase(&wait);
 }
 
-/* Requests of the program: nobody knows here whose ranks can complete them. */
+/* Requests of the program: the library does not know which ranks can complete them. */
 struct requests {
     int count;
     MPI_Request *requests;
@@ -173,7 +173,7 @@ int lockstep_Waitsome(int count, MPI_Request requests[], int *outcount, int indi
     return wait_requests(test_some, &some);
 }
 
-/* Who completes something may have moved on what others wait for. */
+/* A rank that completes something may have advanced operations that others wait for. */
 static int rung(int error, const int *done)
 {
     if (!error && *done)

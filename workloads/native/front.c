@@ -1,9 +1,9 @@
-/* The library that is preloaded into every process. It knows no MPI: it has an entry for each call that
- * is covered, which jumps to where the call goes. That is MPI's own function until MPI has been
- * initialized, and for ever in a program whose MPI is not among those named in LOCKSTEP_NATIVE
- * ("LIBRARY=OURS:..."). Otherwise it is the function of the library made for that MPI.
+/* The library that is preloaded into every process. It knows no MPI: it has an entry for each covered
+ * call, which jumps to the call's target. The target is MPI's own function until MPI has been
+ * initialized, and for ever if LOCKSTEP_NATIVE ("LIBRARY=OURS:...") does not name the program's MPI.
+ * Otherwise the target is the function of the library made for that MPI.
  *
- * An entry passes its arguments on as they come, each as wide as a register: it need not know what they are.
+ * An entry passes its arguments on, each as wide as a register: it need not know their types.
  * The entries have both names, MPI_X and PMPI_X, because the Fortran functions of Open MPI call the second.
  * A process that never calls MPI runs nothing of this file. */
 #define _GNU_SOURCE
@@ -100,7 +100,7 @@ static void *ours_for(void *function)
     return NULL;
 }
 
-/* MPI has been initialized: lead the calls to the library for it. */
+/* MPI has been initialized: direct the calls to the library for it. */
 static void begin(void *initialize)
 {
     void *ours = ours_for(initialize);

@@ -1,6 +1,6 @@
-/* Nobody may sleep while the message that would wake it lies there unseen. So who falls asleep raises a
-   flag, fences, looks once more, and only then sleeps; and who sends, sends, fences, and looks at the
-   flag. Whichever comes first, one of the two sees the other. The flag is the futex on which it sleeps. */
+/* No rank may sleep while the message that should wake it has arrived unseen. So a sleeper raises a flag,
+   fences, looks once more, and only then sleeps. A sender sends, fences, and looks at the flag.
+   Whichever comes first, one of the two sees the other. The flag is the futex of the sleeper. */
 #define _GNU_SOURCE
 #include "page.h"
 
@@ -112,7 +112,7 @@ void page_ring(int rank)
 
 int64_t page_take_longest(void)
 {
-    return atomic_exchange(&page->longest_ns, 0) - 1; /* a new page holds zeros: one more than what is meant */
+    return atomic_exchange(&page->longest_ns, 0) - 1; /* stored plus one, since a new page holds zeros */
 }
 
 void page_report(int64_t waited_ns)

@@ -1,4 +1,4 @@
-/* The page that the ranks of a job share on a node: who sleeps, and for whom. */
+/* The page that the ranks of a job share on a node: which ranks sleep, and which ranks they wait for. */
 #ifndef LOCKSTEP_PAGE_H
 #define LOCKSTEP_PAGE_H
 
@@ -6,15 +6,15 @@
 
 #define ANYBODY (-1)
 
-/* Make the page for so many ranks. Returns its descriptor, or -1. Nothing of it has a name: it is
-   gone with the last process that has it. */
+/* Make the page for `ranks` ranks. Returns its descriptor, or -1. The page has no name: it
+   disappears with the last process that has it. */
 int page_make(int ranks);
 
 /* Take part as rank `own` of the node in the page that `process` made as its `descriptor`. Returns 0, or -1. */
 int page_join(int process, int descriptor, int ranks, int own);
 
-/* This rank is about to sleep until `rank` of the node, or ANYBODY, has done something for it. Whoever
-   sends it something after this sees it, and whatever was sent before, this rank can now see. */
+/* Announce that this rank will sleep until `rank` of the node, or ANYBODY, wakes it. Later senders see
+   the announcement; this rank can now see all that was sent before. */
 void page_announce(int rank);
 
 /* Sleep until woken, but not longer than this. Returns whether somebody woke it (or a signal did). */
@@ -23,17 +23,17 @@ int page_sleep(int64_t timeout_ns);
 /* This rank is awake. */
 void page_awake(void);
 
-/* Whether anybody sleeps. Everything this rank has done before is visible to who falls asleep later. */
+/* Whether anybody sleeps. All that this rank has done before is visible to ranks that fall asleep later. */
 int page_asleep(void);
 
 /* Wake a rank if it sleeps and waits for this one. Ask page_asleep before. */
 void page_ring(int rank);
 
-/* The longest wait that any rank has reported since the last call; UNKNOWN_NS where there is none. */
+/* The longest wait that any rank has reported since the last call; UNKNOWN_NS without any. */
 int64_t page_take_longest(void);
 void page_report(int64_t waited_ns);
 
-/* The estimate by which the ranks of the node go. */
+/* The estimate that all ranks of the node use. */
 int64_t page_estimate(void);
 void page_set_estimate(int64_t estimate_ns);
 

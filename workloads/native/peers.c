@@ -1,7 +1,7 @@
-/* Who is where: the page of the node, and which of a communicator's ranks are on it.
+/* The page of the node, and the ranks of a communicator on it.
  *
- * The ranks of a node are those with the same boot and the same process numbers. The first of them
- * makes the page; the others open its descriptor through /proc. */
+ * Ranks are on one node if they have the same boot and the same process numbers. The first of them
+ * provides the page; the others open its descriptor through /proc. */
 #define _GNU_SOURCE
 #include <stdint.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ static int keyval = MPI_KEYVAL_INVALID;
 static MPI_Comm last_comm;
 static const struct peers *last_peers, nobody;
 
-/* A number that two ranks share if they are of the same boot and see each other's process numbers. */
+/* A number that ranks share if they have the same boot and the same process numbers. */
 static int64_t node(void)
 {
     char text[128] = "";
@@ -90,7 +90,7 @@ void peers_begin(void)
     free(cards);
 }
 
-/* The places of a group's ranks; `foreign` grows by those that have none in MPI_COMM_WORLD. */
+/* The places of a group's ranks; `foreign` grows by the number of ranks outside MPI_COMM_WORLD. */
 static int *places(MPI_Group group, int ranks, int *foreign)
 {
     int *from = malloc(2 * ((size_t)ranks + 1) * sizeof *from), *found = malloc(((size_t)ranks + 1) * sizeof *found);
@@ -149,12 +149,12 @@ const struct peers *peers_of(MPI_Comm comm)
     void *value = NULL;
     int found = 0;
 
-    if (keyval == MPI_KEYVAL_INVALID) /* nobody knows yet who is where */
+    if (keyval == MPI_KEYVAL_INVALID) /* before peers_begin */
         return &nobody;
     if (last_peers != NULL && comm == last_comm)
         return last_peers;
     if (PMPI_Comm_get_attr(comm, keyval, &value, &found) != MPI_SUCCESS)
-        return &nobody; /* it is no communicator; the call itself will tell */
+        return &nobody; /* not a communicator; the call itself will fail */
     if (!found) {
         value = look_up(comm);
         PMPI_Comm_set_attr(comm, keyval, value);

@@ -1,5 +1,5 @@
 /* Calls that receive, in one of two forms: COUNT is int and FORM(X) is X, or MPI_Count and X_c.
-   Where a program has an error handler of its own, MPICH says success after calling it, and there is no request. */
+   If a program has its own error handler, MPICH calls it and returns success, without a request. */
 
 int FORM(lockstep_Recv)(void *buf, COUNT count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
                         MPI_Status *status)

@@ -93,16 +93,16 @@ static void write_to(FILE *out)
     fputs("}}\n", out);
 }
 
-/* A file gets its name when it is whole, so that a rank that is killed leaves no part of one; where the
-   file system cannot do that, the name comes first. */
+/* A file gets its name when it is complete, so that a killed rank leaves no partial file. On file systems
+   without O_TMPFILE the name comes first. */
 static void write_file(const char *folder, const char *text, size_t bytes)
 {
     char name[4096], unnamed[64];
     int file = open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666), named = 0;
 
-    (void)mkdir(folder, 0700); /* each node of a run has one of its own */
+    (void)mkdir(folder, 0700); /* each node of a run has its own */
     snprintf(name, sizeof name, "%s/rank-%d-%d.json", folder, rank, (int)process);
-    unlink(name); /* of an earlier process of that number */
+    unlink(name); /* left by an earlier process with this pid */
     if (file < 0) {
         file = open(name, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0666);
         named = 1;
@@ -137,7 +137,7 @@ __attribute__((destructor)) void record_write(void)
     size_t bytes = 0;
     FILE *out;
 
-    /* A child that was forked is no rank. */
+    /* A forked child is not a rank. */
     if (written || process != getpid() || (folder == NULL && listener == NULL))
         return;
     written = 1;

@@ -1,12 +1,12 @@
-/* The two-phase wait, of which there is one.
+/* The two-phase wait, which all waits use.
  *
- * It calls MPI's test until that says done, as long as the rule lets it spin. Then it announces on the
- * page that it will sleep, tests once more, and sleeps until a bell rings: who sends a message to a
- * sleeper rings after sending, and who has moved a collective operation on rings those that take part.
+ * It calls MPI's test until the wait is over or the rule's spin has passed. Then it announces on the page
+ * that it will sleep, tests once more, and sleeps until another rank rings. A sender rings a sleeping
+ * receiver; a rank that has advanced a collective operation rings the ranks that take part.
  *
- * MPI also moves messages on when nobody rings: a large one goes in several steps, and so does a
- * collective operation. So a sleeper first rings those for whom it may have done a step, though not
- * endlessly, and never sleeps longer than a nap; a nap that found something is counted (rechecks).
+ * MPI also advances messages when nobody rings: a large message takes several steps, and so does a
+ * collective operation. So a sleeper first rings the ranks for which it may have done a step, a bounded
+ * number of times, and never sleeps longer than a nap. Naps that ended a wait are counted (rechecks).
  */
 #define _GNU_SOURCE
 #include <stdatomic.h>
@@ -20,10 +20,10 @@
 #include "page.h"
 
 #define NAP_NS 1000000 /* the first; each is twice as long as the one before, up to GROWTH times the first */
-#define BRIEF_NAP_NS 50000 /* the first where nobody may ring */
+#define BRIEF_NAP_NS 50000 /* the first if some rank cannot ring */
 #define GROWTH 8
 #define NEITHER (-1)
-#define STEPS 16      /* so many times a sleeper rings others before it sleeps */
+#define STEPS 16      /* how often, at most, a sleeper rings others in one wait */
 
 struct counts counts;
 
@@ -96,7 +96,7 @@ int wait_as_mpi(void)
 }
 
 /* The local rule learns from each wait in a collective operation. By the global one, the first rank of
-   the node learns from the longest wait of any rank since it did so last, and all go by its estimate. */
+   the node learns from the longest wait of any rank since it last learned; all use its estimate. */
 static void learn_from(int64_t waited_ns)
 {
     if (waiting.rule == LOCAL_ADAPTIVE || (waiting.rule == GLOBAL_ADAPTIVE && !has_page)) {
@@ -127,8 +127,8 @@ static void ring_for(const struct wait *wait)
         ring_rank(wait->comm, wait->rank);
 }
 
-/* A test that says neither yes nor no has failed, and the program's own error handler has seen why:
-   MPICH then returns success. */
+/* A test that leaves `done` unset has failed, and MPICH has called the program's own error handler: it then
+   returns success. */
 static int test(struct wait *wait, int *done)
 {
     int error;
@@ -179,7 +179,7 @@ static int sleep_once(struct wait *wait, int *done, int *error, int wants, int64
     return woken;
 }
 
-/* Whether all who can end a wait are on the page, and so will ring. */
+/* Whether all ranks that can end a wait are on the page, and so will ring. */
 static int all_ring(const struct wait *wait, const struct peers *peers)
 {
     if (!has_page || brief)
@@ -209,7 +209,7 @@ static int block(struct wait *wait, int *done, int64_t *blocks)
     return error;
 }
 
-/* A thread that waits while another one does only tests: two cannot sleep on one flag. */
+/* Whether this thread may sleep: not while another thread waits, since two cannot sleep on one flag. */
 static int alone(void)
 {
     if (!concurrent)
