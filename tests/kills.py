@@ -1,4 +1,4 @@
-"""Kill a part of a command at a random instant of its life, and see what is left of it.
+"""Kill a part of a command at a random instant of its life, and check what remains.
 
 The kill chooses its victim by its role among the processes that exist at that instant: the driver alone in
 the beginning, later its agents, guardians, launchers, proxies and ranks as well.
@@ -22,7 +22,7 @@ from coordinator.host.mechanisms import cgroups_of_runs
 from coordinator.host.processes import JOB, RUN, environment_of
 
 PATIENCE_S = 10.0
-"""How long after the end of the driver something of its run may be there."""
+"""How long parts of a run may remain after the end of its driver."""
 
 LIFE_S = 180.0
 """How long a driver may take to end by itself when another part was killed."""
@@ -43,7 +43,7 @@ MODULES = {
 
 
 def role(pid: int) -> str:
-    """What part a process plays; it may be gone."""
+    """The role of a process; empty if it has gone."""
     words = command(pid)
     if not words:
         return ""
@@ -63,9 +63,9 @@ class Outcome:
 
     Attributes:
         told: what the kill did, in words.
-        role: of the victim; empty if everything was over before.
-        clean_s: from the end of the driver until nothing was left.
-        faults: what is not as it should be.
+        role: role of the victim; empty if the command had ended before.
+        clean_s: seconds from the end of the driver until nothing remained.
+        faults: violations, in words.
     """
 
     told: str
@@ -79,7 +79,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Kill:
-    """Something to do: a signal to a part of a command. SIGKILL goes to any, others to the driver."""
+    """A signal to a part of a command: SIGKILL to any part, other signals to the driver."""
 
     what: str
     number: int
@@ -87,7 +87,7 @@ class Kill:
     signum: signal.Signals = signal.SIGKILL
 
     def do(self, life_s: float) -> Outcome:
-        """Do it at an instant of a life of so many seconds."""
+        """Start the command, and send the signal at a random instant of ``life_s`` seconds."""
         choices = random.Random(f"{self.seed}-{self.number}")
         instant_s = choices.uniform(0.0, life_s)
         with started(self.what, self.number) as life:
@@ -105,7 +105,7 @@ class Kill:
             return self._judged(life, outcome)
 
     def _first_rank_s(self, life: Life) -> float:
-        """Wait for a rank; returns when that was."""
+        """Wait for a rank; returns the time in seconds of ``time.monotonic``."""
         while life.status() is None and not any(role(pid) == "rank" for pid in life.processes()):
             time.sleep(0.01)
         return time.monotonic()
@@ -132,7 +132,7 @@ class Kill:
         return Outcome(f"{self.what}: had ended")
 
     def _judged(self, life: Life, outcome: Outcome) -> Outcome:
-        """Look at how the driver ended, too."""
+        """Check how the driver ended, too; returns ``outcome``."""
         status, said = life.status(), life.said()
         if status is not None and status not in self._expected(outcome.role):
             outcome.faults.append(f"the driver ended with status {status}")
@@ -154,7 +154,7 @@ class Kill:
 
 
 def follow(life: Life, outcome: Outcome) -> None:
-    """Wait for the end of the driver, and then until nothing is left, but for no longer than it may take."""
+    """Wait at most LIFE_S for the end of the driver, and then at most PATIENCE_S until nothing remains."""
     begin_s = time.monotonic()
     while life.status() is None:
         if time.monotonic() > begin_s + LIFE_S:
@@ -171,7 +171,7 @@ def follow(life: Life, outcome: Outcome) -> None:
 
 
 def remains(life: Life) -> list[str]:
-    """What there is of a command at this moment: processes, files, groups."""
+    """The processes, files and cgroups of a command at this moment."""
     left = []
     for pid in life.processes():
         marks = {name: value for name, value in environment_of(pid).items() if name in (RUN, JOB)}
@@ -181,7 +181,7 @@ def remains(life: Life) -> list[str]:
 
 
 def undisturbed(what: str) -> tuple[float, Outcome]:
-    """How long a command lives if nobody does anything to it, in seconds, and what is left of it."""
+    """The life of an undisturbed command in seconds, and its outcome."""
     with started(what, 0) as life:
         begin_s = time.monotonic()
         outcome = Outcome(f"{what}: undisturbed")

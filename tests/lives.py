@@ -1,6 +1,6 @@
-"""A command of Lockstep as a test sees it from outside: its processes, its status, whatever it leaves.
+"""A command of Lockstep as a test sees it from outside: its processes, its status, what it leaves.
 
-It lives on this host or on the head of two emulated ones.
+It runs on this host or on the head of two emulated hosts.
 """
 
 from __future__ import annotations
@@ -51,22 +51,22 @@ echo 1
 LOCKSTEP = (sys.executable, "-P", "-m", "harness")
 
 TEMPORARY = re.compile(r"(lockstep|hydra|ompi|openmpi|prte|pmix|mpich|mpiexec)", re.IGNORECASE)
-"""How Lockstep and the launchers name what they leave in /tmp if they heed no TMPDIR."""
+"""Names that Lockstep and launchers give files in /tmp if they ignore TMPDIR."""
 
 
 class Life(Protocol):
-    """A command that was started, and all that there is of it."""
+    """A started command, its processes and its files."""
 
     def driver(self) -> int | None:
         """The pid of the command; None before it runs and after its end."""
         ...
 
     def processes(self) -> list[int]:
-        """Pids of all that descends from it, wherever it is."""
+        """Pids of all its descendants, on any host."""
         ...
 
     def status(self) -> int | None:
-        """How it ended, as in ``subprocess``; None if it has not."""
+        """Its exit status, as in ``subprocess``; None before its end."""
         ...
 
     def files(self) -> list[str]:
@@ -179,7 +179,7 @@ def parent(pid: int) -> int:
 
 
 def _segments() -> list[str]:
-    """What this user has in /dev/shm and no living process maps: who maps it is told of by itself."""
+    """This user's files in /dev/shm that no living process maps."""
     found = [path for path in Path("/dev/shm").iterdir() if _ours(path)]
     maps = "".join(text(f"/proc/{pid}/maps") for pid in psutil.pids() if found)
     return [str(path) for path in found if str(path) not in maps]
@@ -221,7 +221,7 @@ def _simulate(number: int) -> list[str]:
 
 @functools.cache
 def _native_program() -> tuple[TemporaryDirectory[str], str]:
-    """A program that is not ours, in a folder that lasts as long as this."""
+    """A program that is not ours, in a folder that lasts as long as the test process."""
     folder = TemporaryDirectory(prefix="ls-kill-program-")
     program = f"{folder.name}/native-rank"
     source = Path(__file__).parent / "native/bsp.c"
@@ -231,7 +231,7 @@ def _native_program() -> tuple[TemporaryDirectory[str], str]:
 
 
 def _exec(number: int) -> list[str]:
-    """Number 0 ends by itself soon; the others go on until something of them is killed."""
+    """Number 0 ends by itself soon; the others run until one of their parts is killed."""
     _, program = _native_program()
     compiling = ["env", "XDG_CACHE_HOME=cache"] if number % 4 == 3 else []
     command = find_launcher().argv(2, [program, "300", ".5", "1000000" if number else "3000"])
@@ -256,7 +256,7 @@ ELSEWHERE = "run on two hosts"
 
 @contextmanager
 def started(what: str, number: int) -> Iterator[Life]:
-    """A command that was started just now; afterwards nothing of it is left."""
+    """Start a command; nothing of it remains afterwards."""
     with TemporaryDirectory(prefix="ls-kill-", ignore_cleanup_errors=True) as name:
         root = Path(name)
         (root / "x.toml").write_text(EXPERIMENT)

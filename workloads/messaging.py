@@ -30,8 +30,8 @@ was lost; the record counts it."""
 
 OVERDUE_NS = 200_000
 NAP_S = 1e-4
-"""A message that is announced but not there after OVERDUE_NS may need its sender to go on in MPI, and the
-sender this processor: a rank naps between looks from then on."""
+"""An announced message that is not there after OVERDUE_NS may need its sender to continue in MPI, and the
+sender may need this processor. So the rank naps between looks from then on."""
 
 
 def world() -> MPI.Intracomm:
