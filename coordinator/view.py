@@ -1,6 +1,6 @@
 """What a policy sees and what it answers: plain frozen values, no clock and no process.
 
-Job numbers are those of the experiment, processors are numbered from 0. Times are
+Jobs have their numbers from the experiment; processors are numbered from 0. Times are
 nanoseconds since the start of the run.
 """
 
@@ -112,7 +112,7 @@ class Job:
 
 @dataclass(frozen=True)
 class View:
-    """All a policy may know when it decides.
+    """All that a policy may know when it decides.
 
     Attributes:
         machine: the processors.
@@ -168,7 +168,7 @@ class Decision:
             the middle of a slot need not lengthen it. Counts in the first cycle only.
         cyclic: whether the table starts over at its end; otherwise the policy is asked
             again, with Reason.SLOT_END.
-        memory: whatever the policy wants to find in ``View.previous`` next time.
+        memory: anything that the policy wants to find in ``View.previous`` next time.
     """
 
     placements: Mapping[int, tuple[int, ...]]

@@ -130,7 +130,7 @@ class OneHost:
         return text(self._root / "err")
 
     def end(self) -> None:
-        """Leave nothing, whatever the test has found."""
+        """Kill what remains."""
         while self.nest.poll() is None:
             for pid in self.processes():
                 with suppress(ProcessLookupError):

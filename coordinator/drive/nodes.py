@@ -249,7 +249,7 @@ class Nodes:
             self._nodes[number].lost = why
 
     def _lose(self, number: int, why: str) -> None:
-        """Give a node up: its own agent or guardian releases whatever runs there."""
+        """Give a node up: its own agent or guardian releases everything there."""
         node = self._nodes[number]
         if node.lost:
             return

@@ -101,7 +101,7 @@ class RunningJobs:
         self._nodes.publish(plan, from_ns, self._context.origin_ns, taking_part)
 
     def _seats(self, job: int, placement: tuple[int, ...]) -> tuple[int, ...]:
-        """The launched ranks that take part in a job, in its order; all if it is to be launched anew."""
+        """The launched ranks that take part in a job, in its order; all if it must start again elsewhere."""
         found = seats(self.parts[job].launched, placement, self._nodes.node_of)
         return found or tuple(range(len(placement)))
 

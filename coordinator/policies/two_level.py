@@ -1,4 +1,4 @@
-"""Two-level scheduling: whatever gang has its slot shares its processors with sequential processes.
+"""Two-level scheduling: each gang shares its processors with sequential processes during its slot.
 
 The gangs are scheduled globally, in slots; each processor's local scheduler divides a slot between
 the gang's process and the sequential ones that are placed there.
@@ -30,7 +30,7 @@ def decide(share: str, gangs: Callable[[View, Reason], Decision], view: View, wh
     """The decision of ``gangs``; with ``share`` "sequential" about jobs of more than one process only.
 
     Then every job of one process keeps the processor that had the fewest such jobs when it
-    came (of equals the one with the fewest processes of gangs), and may run there in all slots.
+    came (among equals, the one with the fewest processes of gangs), and may run there in all slots.
     """
     if share == "none":
         return gangs(view, why)

@@ -39,8 +39,8 @@ class Library:
     """The library made for one MPI.
 
     Attributes:
-        front: what is preloaded.
-        back: what it loads where a program initializes the MPI.
+        front: the library that is preloaded.
+        back: the library that ``front`` loads when a program initializes the MPI.
         libraries: the files of that MPI.
     """
 
