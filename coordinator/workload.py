@@ -53,8 +53,8 @@ class Workload:
         latency_us: one-way message latency for the waiting rules.
         local: "other" or "rr", the local scheduler's class of the ranks.
         mechanism: "signals", "freezer", "realtime", or "auto".
-        bind: whether each rank is kept on the processor that the policy gives it; else it may be on all of
-            its node's.
+        bind: whether each rank stays on the processor that the policy gives it; else it may use all of
+            the run's processors on its node.
         seed: seed of the experiment.
         repeat: number of the repetition; seed, repeat and job number fix the compute times.
         unit_ns: calibrated cost of a step through the working set, 0 without one.

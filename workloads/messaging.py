@@ -256,7 +256,7 @@ class Messenger:
         return waited_ns
 
     def _block(self) -> int:
-        """Sleep until a message has arrived; returns how often it slept (0 if one was there at once)."""
+        """Sleep until a message has arrived; returns how often the rank slept at its bell (naps excluded)."""
         bell, test = self._bell, self._receive.Test
         assert bell
         blocks = 0

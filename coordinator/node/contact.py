@@ -19,7 +19,7 @@ class Contact:
     Args:
         clock: the run's clock; it learns from each exchange with a driver on another host.
         lease_s: how long the agent continues without an answer.
-        same_clock: whether the driver is on this host.
+        same_clock: whether driver and agent certainly share one clock.
     """
 
     def __init__(self, clock: Clock, lease_s: float, *, same_clock: bool) -> None:
