@@ -256,7 +256,7 @@ class Messenger:
         return waited_ns
 
     def _block(self) -> int:
-        """Sleep until a message has arrived; returns how often the rank slept at its bell (naps excluded)."""
+        """Sleep until a message has arrived; returns how often it slept (0 if one was there at once)."""
         bell, test = self._bell, self._receive.Test
         assert bell
         blocks = 0
@@ -272,6 +272,7 @@ class Messenger:
                 begin = perf_counter_ns()
             elif not arrived and perf_counter_ns() - begin > OVERDUE_NS:
                 sleep(NAP_S)
+                blocks += 1
             bell.disarm()
             if arrived:
                 self.rechecks += not rung
