@@ -8,6 +8,7 @@ from typing import Any
 
 from coordinator.policies import Policy
 from coordinator.view import ExecutionTime
+from workloads.blocking import DEFAULT_ESTIMATE
 from workloads.other import Command, InteractiveWork, SequentialWork
 from workloads.program import Program
 
@@ -71,7 +72,7 @@ class Workload:
     processors: tuple[int, ...]
     blocking: str = "spin"
     spin_switches: float = 2.0
-    imbalance_estimate: str = "arrival-spread"
+    imbalance_estimate: str = DEFAULT_ESTIMATE
     switch_us: float = 10.0
     latency_us: float = 2.0
     local: str = "other"

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from workloads import patterns
-from workloads.blocking import ESTIMATES, RULES, Waiting, waiting
+from workloads.blocking import DEFAULT_ESTIMATE, ESTIMATES, RULES, Waiting, waiting
 from workloads.messaging import world
 from workloads.program import IMBALANCE_KINDS, READ_KINDS, Program
 from workloads.rank import prepare
@@ -46,7 +46,7 @@ def parser() -> argparse.ArgumentParser:
     waits.add_argument("--blocking", choices=list(RULES), default="spin")
     waits.add_argument("--spin-switches", type=float, default=2, help="spin of the fixed rule")
     waits.add_argument(
-        "--imbalance-estimate", choices=list(ESTIMATES), default="longest-wait", help="of global-adaptive"
+        "--imbalance-estimate", choices=list(ESTIMATES), default=DEFAULT_ESTIMATE, help="of global-adaptive"
     )
     waits.add_argument("--switch-us", type=float, default=DEFAULT_SWITCH_US, help="cost of a context switch")
     waits.add_argument("--latency-us", type=float, default=DEFAULT_LATENCY_US, help="one-way message latency")

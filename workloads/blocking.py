@@ -34,6 +34,9 @@ ESTIMATES = {"longest-wait": LONGEST_WAIT, "arrival-spread": ARRIVAL_SPREAD}
 """How the root of a barrier estimates the load imbalance (global-adaptive): from the longest wait that
 a process reports, or from the time between the first and the last arrival at the barrier."""
 
+DEFAULT_ESTIMATE = "longest-wait"
+"""The better one on real ranks (docs/decisions.md)."""
+
 FOREVER_NS = 1 << 62
 """A spin limit that never ends."""
 
@@ -59,7 +62,7 @@ class Waiting(NamedTuple):
     round_trip_ns: int
     fixed_ns: int
     imbalance_ns: int
-    estimate: int = ARRIVAL_SPREAD
+    estimate: int = LONGEST_WAIT
 
 
 def waiting(
@@ -69,7 +72,7 @@ def waiting(
     latency_us: float,
     spin_switches: float = 2,
     imbalance_us: float = 0.0,
-    imbalance_estimate: str = "arrival-spread",
+    imbalance_estimate: str = DEFAULT_ESTIMATE,
 ) -> Waiting:
     """The rule named ``blocking`` for a machine and a program; times become whole nanoseconds.
 

@@ -12,13 +12,14 @@ from coordinator.policies import Policy
 from coordinator.policies.slurm_gang import SlurmGang
 from harness.spec.table_checks import each, known_keys
 from workloads import blocking
+from workloads.blocking import DEFAULT_ESTIMATE
 from workloads.bounds import within
 from workloads.validation import InputError, flag, one_of
 
 SHARED = ("blocking", "spin_switches", "imbalance_estimate", "local", "mechanism", "bind")
 """Keys of every [[schedulers]] table, whatever its policy."""
 
-ADDED = {"bind": True, "imbalance_estimate": "longest-wait", "rows": 0, "share": "none"}
+ADDED = {"bind": True, "imbalance_estimate": DEFAULT_ESTIMATE, "rows": 0, "share": "none"}
 """Keys that older records lack, and the values that those records imply."""
 
 LOCAL_CLASSES = ("other", "rr")
@@ -44,7 +45,7 @@ class Scheduler:
     policy: Policy
     blocking: str = "spin"
     spin_switches: float = 2
-    imbalance_estimate: str = "longest-wait"
+    imbalance_estimate: str = DEFAULT_ESTIMATE
     local: str = "other"
     mechanism: str = "auto"
     bind: bool = True
@@ -53,7 +54,7 @@ class Scheduler:
         one_of("blocking", self.blocking, blocking.RULES)
         within("schedulers.spin_switches", self.spin_switches)
         one_of("imbalance_estimate", self.imbalance_estimate, blocking.ESTIMATES)
-        if self.blocking != "global-adaptive" and self.imbalance_estimate != "longest-wait":
+        if self.blocking != "global-adaptive" and self.imbalance_estimate != DEFAULT_ESTIMATE:
             rule = f"the waiting rule {self.blocking} has no such estimate"
             remedy = 'write blocking = "global-adaptive", or leave it out'
             raise InputError("imbalance_estimate", self.imbalance_estimate, rule, remedy)

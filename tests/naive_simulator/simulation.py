@@ -34,7 +34,7 @@ class NaiveSimulation:
         rule="spin",
         seed=0,
         stream=0,
-        imbalance_estimate="arrival-spread",
+        imbalance_estimate=blocking.DEFAULT_ESTIMATE,
         deviates=DEVIATIONS,
     ):
         self.machine, self.key, self.deviates = machine, (seed, 0), deviates

@@ -21,7 +21,7 @@ from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.processes.model import DEPARTED, PAUSED, REFILL, TABLE_END, TIMELINE_FULL
 from harness.simulator.processes.outcome import Outcome, summarize
 from harness.simulator.processes.state import allocate, enter_job, queue_up, slot_arrays, start_timers
-from workloads.blocking import Waiting, waiting
+from workloads.blocking import DEFAULT_ESTIMATE, Waiting, waiting
 from workloads.bounds import fits, within
 from workloads.program import Draws, Program
 from workloads.validation import InputError, number, whole
@@ -45,7 +45,7 @@ def simulate(
     *,
     blocking: str = "spin",
     spin_switches: float = 2.0,
-    imbalance_estimate: str = "arrival-spread",
+    imbalance_estimate: str = DEFAULT_ESTIMATE,
     seed: int = 0,
     repeat: int = 0,
     stream: int = 0,
