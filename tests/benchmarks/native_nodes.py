@@ -1,4 +1,4 @@
-"""What two-phase waits cost MPI programs whose ranks are on two nodes, where nobody rings.
+"""What two-phase waits cost MPI programs whose ranks are on two nodes.
 
     python -P tests/benchmarks/native_nodes.py [--rounds 3] [--seconds 1]
 

@@ -11,14 +11,15 @@
 
 extern struct own_mpi mpi;
 
-/* The ranks of a communicator that share this node's page, as their numbers on it, or -1. */
+/* The ranks of a communicator. */
 struct peers {
     int ranks;  /* that a rank here can send to; in an intercommunicator the remote group */
-    int *place; /* the place of each of these ranks */
-    int others; /* ranks of the communicator on the page, without this one */
-    int *other;
-    int elsewhere; /* ranks that are not on the page */
-    int foreign;   /* ranks that are not of this MPI_COMM_WORLD */
+    int *world; /* the rank of each of these in MPI_COMM_WORLD, or -1 */
+    int others; /* ranks of the communicator that this one can ring, by their ranks in MPI_COMM_WORLD: */
+    int *other; /* first those on this node's page, */
+    int away;   /* and so many on other nodes */
+    int silent; /* ranks that cannot ring this one */
+    int foreign; /* ranks that are not of this MPI_COMM_WORLD */
 };
 
 /* Find out who shares this node and make the page. Collective over MPI_COMM_WORLD. */
@@ -34,10 +35,17 @@ int spans_worlds(MPI_Comm comm);
 /* A rank's number on the page; ANYBODY if it is not there, or if `rank` may mean any rank. */
 int place_of(const struct peers *peers, int rank);
 
-/* Wake ranks that wait for this one: one rank, the ranks of a communicator, or all on the page. */
+/* How a rank can ring this one. */
+enum reach { SILENT, BY_PAGE, BY_BELL };
+enum reach reach_of(const struct peers *peers, int rank);
+
+/* Wake ranks that wait for this one: one rank, the ranks of a communicator, or all. */
 void ring_rank(MPI_Comm comm, int rank);
 void ring_members(MPI_Comm comm);
 void ring_all(void);
+
+/* Ask ranks on other nodes to ring: `rank`, or all of the communicator. */
+void ask_away(const struct peers *peers, int rank);
 
 /* What a wait is for. */
 enum kind { COLLECTIVE, MESSAGE };

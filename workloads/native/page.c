@@ -19,6 +19,8 @@
 
 #define LINE __attribute__((aligned(64)))
 
+enum { AWAKE, ASLEEP, ASLEEP_ELSEWHERE };
+
 struct sleeper {
     LINE _Atomic uint32_t asleep;
     _Atomic int32_t wants;
@@ -71,10 +73,11 @@ int page_join(int process, int descriptor, int ranks, int rank)
     return 0;
 }
 
-void page_announce(int rank)
+void page_announce(int rank, int elsewhere)
 {
     atomic_store_explicit(&page->ranks[own].wants, rank, memory_order_relaxed);
-    atomic_store_explicit(&page->ranks[own].asleep, 1, memory_order_release);
+    atomic_store_explicit(&page->ranks[own].asleep, elsewhere ? ASLEEP_ELSEWHERE : ASLEEP,
+                          memory_order_release);
     atomic_fetch_add(&page->sleepers, 1);
     atomic_thread_fence(memory_order_seq_cst);
 }
@@ -83,12 +86,12 @@ int page_sleep(int64_t timeout_ns)
 {
     struct timespec most = {timeout_ns / 1000000000, timeout_ns % 1000000000};
 
-    return syscall(SYS_futex, &page->ranks[own].asleep, FUTEX_WAIT, 1, &most, NULL, 0) == 0 || errno != ETIMEDOUT;
+    return syscall(SYS_futex, &page->ranks[own].asleep, FUTEX_WAIT, ASLEEP, &most, NULL, 0) == 0 || errno != ETIMEDOUT;
 }
 
 void page_awake(void)
 {
-    atomic_store_explicit(&page->ranks[own].asleep, 0, memory_order_relaxed);
+    atomic_store_explicit(&page->ranks[own].asleep, AWAKE, memory_order_relaxed);
     atomic_fetch_sub_explicit(&page->sleepers, 1, memory_order_relaxed);
 }
 
@@ -98,16 +101,21 @@ int page_asleep(void)
     return page != NULL && atomic_load_explicit(&page->sleepers, memory_order_relaxed) > 0;
 }
 
-void page_ring(int rank)
+int page_ring(int rank)
 {
     struct sleeper *other = &page->ranks[rank];
+    uint32_t before;
     int wants;
 
     if (!atomic_load_explicit(&other->asleep, memory_order_acquire))
-        return;
+        return 0;
     wants = atomic_load_explicit(&other->wants, memory_order_relaxed);
-    if ((wants == own || wants == ANYBODY) && atomic_exchange(&other->asleep, 0))
+    if (wants != own && wants != ANYBODY)
+        return 0;
+    before = atomic_exchange(&other->asleep, AWAKE);
+    if (before == ASLEEP)
         syscall(SYS_futex, &other->asleep, FUTEX_WAKE, 1, NULL, NULL, 0);
+    return before == ASLEEP_ELSEWHERE;
 }
 
 int64_t page_take_longest(void)

@@ -13,9 +13,9 @@ int page_make(int ranks);
 /* Take part as rank `own` of the node in the page that `process` made as its `descriptor`. Returns 0, or -1. */
 int page_join(int process, int descriptor, int ranks, int own);
 
-/* Announce that this rank will sleep until `rank` of the node, or ANYBODY, wakes it. Later senders see
-   the announcement; this rank can now see all that was sent before. */
-void page_announce(int rank);
+/* Announce that this rank will sleep until `rank` of the node, or ANYBODY, wakes it: on the page, or
+   elsewhere. Later senders see the announcement; this rank can now see all that was sent before. */
+void page_announce(int rank, int elsewhere);
 
 /* Sleep until woken, but not longer than this. Returns whether somebody woke it (or a signal did). */
 int page_sleep(int64_t timeout_ns);
@@ -26,8 +26,9 @@ void page_awake(void);
 /* Whether anybody sleeps. All that this rank has done before is visible to ranks that fall asleep later. */
 int page_asleep(void);
 
-/* Wake a rank if it sleeps and waits for this one. Ask page_asleep before. */
-void page_ring(int rank);
+/* Wake a rank if it sleeps and waits for this one. Returns whether it sleeps elsewhere, and so is to be woken
+   there. Ask page_asleep before. */
+int page_ring(int rank);
 
 /* The longest wait that any rank has reported since the last call; UNKNOWN_NS without any. */
 int64_t page_take_longest(void);

@@ -1,4 +1,4 @@
-/* The page of the node, and the ranks of a communicator on it.
+/* How the ranks of a communicator reach each other: by the page of a node, by bells between nodes.
  *
  * Ranks are on one node if they have the same boot and the same process numbers. The first of them
  * provides the page; the others open its descriptor through /proc. */
@@ -11,14 +11,19 @@
 #include <unistd.h>
 
 #include "back.h"
+#include "bell.h"
 #include "page.h"
+
+#define MOST_AWAY 16 /* ranks of a communicator on other nodes that a sleeper asks to ring */
 
 struct card {
     int64_t node, process, page;
+    struct bell_card bell;
 };
 
-static int *place; /* of each rank of MPI_COMM_WORLD on the page, or -1 */
-static int own_place;
+static int *place;        /* of each rank of MPI_COMM_WORLD on the page, or -1 */
+static enum reach *reach; /* of each rank of MPI_COMM_WORLD */
+static int own_rank;
 static int keyval = MPI_KEYVAL_INVALID;
 static MPI_Comm last_comm;
 static const struct peers *last_peers, nobody;
@@ -50,7 +55,7 @@ static int forget(MPI_Comm comm, int key, void *value, void *extra)
     (void)comm, (void)key, (void)extra;
     if (peers == last_peers)
         last_peers = NULL;
-    free(peers->place);
+    free(peers->world);
     free(peers->other);
     free(peers);
     return MPI_SUCCESS;
@@ -63,16 +68,18 @@ static int test_request(void *what, int *done)
 
 void peers_begin(void)
 {
-    int rank, ranks, here = 0, first = -1;
+    int ranks, here = 0, first = -1, bell, page;
     MPI_Request request;
     struct card own, *cards;
     struct wait wait = {COLLECTIVE, test_request, &request, MPI_COMM_NULL, MPI_ANY_SOURCE};
 
-    PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    PMPI_Comm_rank(MPI_COMM_WORLD, &own_rank);
     PMPI_Comm_size(MPI_COMM_WORLD, &ranks);
     cards = calloc((size_t)ranks, sizeof *cards);
     place = calloc((size_t)ranks, sizeof *place);
-    own = (struct card){node(), getpid(), page_make(ranks)};
+    reach = calloc((size_t)ranks, sizeof *reach);
+    own = (struct card){.node = node(), .process = getpid(), .page = page_make(ranks)};
+    bell = !concurrent && bell_open(&own.bell) == 0;
     mpi.Iallgather(&own, sizeof own, MPI_BYTE, cards, sizeof own, MPI_BYTE, MPI_COMM_WORLD, &request);
     wait_two_phase(&wait);
     for (int other = 0; other < ranks; other++) {
@@ -80,20 +87,32 @@ void peers_begin(void)
         if (place[other] == 0)
             first = other;
     }
-    if (own.page >= 0 && first != rank)
+    if (own.page >= 0 && first != own_rank)
         close((int)own.page);
-    own_place = place[rank];
+    page = here > 1 && cards[first].page >= 0 &&
+           page_join((int)cards[first].process, (int)cards[first].page, ranks, place[own_rank]) == 0;
+    if (page)
+        wait_page(place[own_rank]);
+    if (here == ranks)
+        bell_close();
+    else if (bell && bell_join(own_rank, ranks) != 0)
+        bell = 0;
+    for (int other = 0; other < ranks; other++) {
+        if (place[other] >= 0)
+            reach[other] = page ? BY_PAGE : SILENT;
+        else
+            reach[other] = bell && cards[other].bell.port != 0 ? BY_BELL : SILENT;
+        if (bell && here < ranks)
+            bell_introduce(other, &cards[other].bell, place[other] >= 0);
+    }
     PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget, &keyval, NULL);
-    if (here > 1 && cards[first].page >= 0 &&
-        page_join((int)cards[first].process, (int)cards[first].page, ranks, own_place) == 0)
-        wait_page(own_place);
     free(cards);
 }
 
-/* The places of a group's ranks; `foreign` grows by the number of ranks outside MPI_COMM_WORLD. */
-static int *places(MPI_Group group, int ranks, int *foreign)
+/* The ranks in MPI_COMM_WORLD of a group's ranks, or -1. */
+static int *in_world(MPI_Group group, int ranks)
 {
-    int *from = malloc(2 * ((size_t)ranks + 1) * sizeof *from), *found = malloc(((size_t)ranks + 1) * sizeof *found);
+    int *from = malloc(((size_t)ranks + 1) * sizeof *from), *found = malloc(((size_t)ranks + 1) * sizeof *found);
     MPI_Group world;
 
     for (int rank = 0; rank < ranks; rank++)
@@ -102,11 +121,24 @@ static int *places(MPI_Group group, int ranks, int *foreign)
     PMPI_Group_translate_ranks(group, ranks, from, world, found);
     PMPI_Group_free(&world);
     free(from);
-    for (int rank = 0; rank < ranks; rank++) {
-        *foreign += found[rank] < 0;
-        found[rank] = found[rank] < 0 ? -1 : place[found[rank]];
-    }
+    for (int rank = 0; rank < ranks; rank++)
+        found[rank] = found[rank] < 0 ? -1 : found[rank];
     return found;
+}
+
+/* Add those of the ranks that are reached like this. */
+static void add(struct peers *peers, const int *world, int ranks, enum reach how)
+{
+    for (int rank = 0; rank < ranks; rank++) {
+        if (world[rank] == own_rank || (world[rank] < 0 ? SILENT : reach[world[rank]]) != how)
+            continue;
+        if (how == SILENT)
+            peers->silent++;
+        else
+            peers->other[peers->others++] = world[rank];
+        peers->away += how == BY_BELL;
+        peers->foreign += world[rank] < 0;
+    }
 }
 
 static struct peers *look_up(MPI_Comm comm)
@@ -117,28 +149,23 @@ static struct peers *look_up(MPI_Comm comm)
 
     PMPI_Comm_group(comm, &group);
     PMPI_Group_size(group, &ranks);
-    local = places(group, ranks, &peers->foreign);
+    local = in_world(group, ranks);
     PMPI_Group_free(&group);
-    peers->place = local;
+    peers->world = local;
     peers->ranks = ranks;
     PMPI_Comm_test_inter(comm, &inter);
     if (inter) {
         PMPI_Comm_remote_group(comm, &group);
         PMPI_Group_size(group, &peers->ranks);
-        peers->place = places(group, peers->ranks, &peers->foreign);
+        peers->world = in_world(group, peers->ranks);
         PMPI_Group_free(&group);
     }
-    for (int rank = 0; rank < peers->ranks; rank++)
-        peers->elsewhere += peers->place[rank] < 0;
-    for (int rank = 0; inter && rank < ranks; rank++)
-        peers->elsewhere += local[rank] < 0;
     peers->other = malloc(((size_t)ranks + (size_t)peers->ranks) * sizeof *peers->other);
-    for (int rank = 0; rank < ranks; rank++)
-        if (local[rank] >= 0 && local[rank] != own_place)
-            peers->other[peers->others++] = local[rank];
-    for (int rank = 0; inter && rank < peers->ranks; rank++)
-        if (peers->place[rank] >= 0)
-            peers->other[peers->others++] = peers->place[rank];
+    for (enum reach how = SILENT; how <= BY_BELL; how++) {
+        add(peers, local, ranks, how);
+        if (inter)
+            add(peers, peers->world, peers->ranks, how);
+    }
     if (inter)
         free(local);
     return peers;
@@ -173,35 +200,67 @@ int spans_worlds(MPI_Comm comm)
 
 int place_of(const struct peers *peers, int rank)
 {
-    if (rank < 0 || rank >= peers->ranks)
+    if (rank < 0 || rank >= peers->ranks || peers->world[rank] < 0)
         return ANYBODY;
-    return peers->place[rank] >= 0 ? peers->place[rank] : ANYBODY;
+    return place[peers->world[rank]] >= 0 ? place[peers->world[rank]] : ANYBODY;
+}
+
+enum reach reach_of(const struct peers *peers, int rank)
+{
+    if (rank >= 0 && rank < peers->ranks)
+        return peers->world[rank] < 0 ? SILENT : reach[peers->world[rank]];
+    return peers->silent > 0 || peers->away > MOST_AWAY ? SILENT : peers->away > 0 ? BY_BELL : BY_PAGE;
+}
+
+void ask_away(const struct peers *peers, int rank)
+{
+    if (rank >= 0 && rank < peers->ranks) {
+        bell_ask(peers->world[rank]);
+        return;
+    }
+    for (int number = peers->others - peers->away; number < peers->others; number++)
+        bell_ask(peers->other[number]);
+}
+
+/* Wake a rank of MPI_COMM_WORLD, if it waits for this one. */
+static void ring(int rank)
+{
+    if (reach[rank] == BY_BELL)
+        bell_ring(rank);
+    else if (reach[rank] == BY_PAGE && page_ring(place[rank]))
+        bell_wake(rank);
+}
+
+/* Whether any rank sleeps that this one may have to wake. */
+static int asleep(void)
+{
+    return (bell_heed() > 0) | page_asleep();
 }
 
 void ring_rank(MPI_Comm comm, int rank)
 {
     const struct peers *peers;
 
-    if (rank < 0 || !page_asleep())
+    if (rank < 0 || !asleep())
         return;
     peers = peers_of(comm);
-    if (rank < peers->ranks && peers->place[rank] >= 0)
-        page_ring(peers->place[rank]);
+    if (rank < peers->ranks && peers->world[rank] >= 0)
+        ring(peers->world[rank]);
 }
 
 void ring_members(MPI_Comm comm)
 {
     const struct peers *peers;
 
-    if (!page_asleep())
+    if (!asleep())
         return;
     peers = peers_of(comm);
     for (int number = 0; number < peers->others; number++)
-        page_ring(peers->other[number]);
+        ring(peers->other[number]);
 }
 
 void ring_all(void)
 {
-    if (page_asleep())
+    if (asleep())
         ring_members(MPI_COMM_WORLD);
 }

@@ -13,15 +13,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "back.h"
+#include "bell.h"
 #include "page.h"
 
 #define NAP_NS 1000000 /* the first; each is twice as long as the one before, up to GROWTH times the first */
-#define BRIEF_NAP_NS 50000 /* the first if some rank cannot ring */
+#define BRIEF_NAP_NS 50000 /* the first if some rank cannot ring, or may hear too late that it should */
+#define SLACK_NS 1000 /* by which the kernel may end a brief nap too late */
 #define GROWTH 8
+#define OVERTAKEN_NS 100000 /* by which a ring from another node may come before its message */
 #define NEITHER (-1)
 #define STEPS 16      /* how often, at most, a sleeper rings others in one wait */
 
@@ -151,60 +155,82 @@ static int spin(struct wait *wait, int *done, int64_t until_ns)
     return error;
 }
 
-/* Sleep until woken or for a nap, unless the wait is over. Returns whether somebody woke this rank. */
-static int sleep_once(struct wait *wait, int *done, int *error, int wants, int64_t nap_ns, int64_t *blocks)
-{
-    struct timespec nap = {0, nap_ns};
-    int64_t begin_ns;
-    int woken = 0;
+/* How a rank sleeps. */
+struct sleep {
+    const struct peers *peers; /* of the communicator of the wait */
+    enum reach reach;          /* how its ranks ring this one */
+    int rank;                  /* the rank that should, or MPI_ANY_SOURCE */
+    int64_t nap_ns;
+};
 
-    if (has_page) {
-        page_announce(wants);
-        *error = test(wait, done);
-        if (*done || *error) {
-            page_awake();
-            return 1;
-        }
-    }
-    begin_ns = now_ns();
-    if (has_page)
-        woken = page_sleep(nap_ns);
+/* Sleep until woken, but not longer than this. Returns whether somebody woke this rank. */
+static int nap(const struct sleep *sleep)
+{
+    struct timespec most = {0, sleep->nap_ns};
+    int brief_nap = sleep->nap_ns < NAP_NS, slack_ns = brief_nap ? prctl(PR_GET_TIMERSLACK) : 0, woken = 0;
+    int64_t begin_ns = now_ns();
+
+    if (brief_nap)
+        prctl(PR_SET_TIMERSLACK, SLACK_NS);
+    if (sleep->reach == BY_BELL)
+        woken = bell_sleep(sleep->nap_ns);
+    else if (has_page)
+        woken = page_sleep(sleep->nap_ns);
     else
-        nanosleep(&nap, NULL);
-    ++*blocks;
+        nanosleep(&most, NULL);
+    if (brief_nap)
+        prctl(PR_SET_TIMERSLACK, slack_ns);
     counts.asleep_ns += now_ns() - begin_ns;
-    if (has_page)
-        page_awake();
-    *error = test(wait, done);
     return woken;
 }
 
-/* Whether all ranks that can end a wait are on the page, and so will ring. */
-static int all_ring(const struct wait *wait, const struct peers *peers)
+/* Sleep once, unless the wait is over; `ask`: ranks on other nodes have yet to hear of it. Returns whether
+   somebody woke this rank. */
+static int sleep_once(struct wait *wait, int *done, int *error, const struct sleep *sleep, int ask, int64_t *blocks)
 {
-    if (!has_page || brief)
-        return 0;
-    if (wait->kind == MESSAGE && wait->rank >= 0 && wait->rank < peers->ranks)
-        return peers->place[wait->rank] >= 0;
-    return peers->elsewhere == 0;
+    int woken;
+
+    if (sleep->reach == BY_BELL)
+        bell_heed();
+    if (has_page)
+        page_announce(place_of(sleep->peers, sleep->rank), sleep->reach == BY_BELL);
+    if (ask)
+        ask_away(sleep->peers, sleep->rank);
+    if (has_page || ask) {
+        *error = test(wait, done);
+        if (*done || *error) {
+            if (has_page)
+                page_awake();
+            return 1;
+        }
+    }
+    woken = nap(sleep);
+    ++*blocks;
+    if (has_page)
+        page_awake();
+    *error = spin(wait, done, woken && sleep->reach == BY_BELL ? now_ns() + OVERTAKEN_NS : 0);
+    return woken;
 }
 
 static int block(struct wait *wait, int *done, int64_t *blocks)
 {
     const struct peers *peers = peers_of(wait->comm == MPI_COMM_NULL ? MPI_COMM_WORLD : wait->comm);
-    int wants = wait->comm == MPI_COMM_NULL ? ANYBODY : place_of(peers, wait->rank);
-    int rings = all_ring(wait, peers);
-    int64_t first_ns = rings ? NAP_NS : BRIEF_NAP_NS, nap_ns = first_ns;
+    int rank = wait->comm == MPI_COMM_NULL || wait->kind == COLLECTIVE ? MPI_ANY_SOURCE : wait->rank;
+    enum reach reach = brief ? SILENT : reach_of(peers, rank);
+    struct sleep sleep = {peers, reach, rank, reach == BY_PAGE ? NAP_NS : BRIEF_NAP_NS};
+    int64_t longest_ns = GROWTH * (reach == SILENT ? BRIEF_NAP_NS : NAP_NS);
     int error = MPI_SUCCESS, woken = 1, steps = 0;
 
     while (!*done && !error) {
-        if (woken && steps++ < STEPS)
+        int again = woken && steps++ < STEPS;
+
+        if (again)
             ring_for(wait);
-        woken = sleep_once(wait, done, &error, wants, nap_ns, blocks);
-        if (*done && !woken && rings)
+        woken = sleep_once(wait, done, &error, &sleep, again && reach == BY_BELL, blocks);
+        if (*done && !woken && reach != SILENT)
             counts.rechecks++;
-        if (!woken && nap_ns < GROWTH * first_ns)
-            nap_ns *= 2;
+        if (!woken && sleep.nap_ns < longest_ns)
+            sleep.nap_ns *= 2;
     }
     return error;
 }

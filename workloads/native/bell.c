@@ -1,0 +1,175 @@
+/* A rank cannot see whether a rank on another node sleeps. So a sleeper asks those that can end its wait to
+   ring, and each rings once, at its next call that may have done so. Who asks too late, or whose datagram is
+   lost, finds its message at the end of a nap. */
+#define _GNU_SOURCE
+#include "bell.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum what { ASK = 1, RING };
+
+struct datagram {
+    uint64_t token;
+    uint32_t rank; /* network byte order */
+    uint32_t what; /* network byte order */
+};
+
+static int bell = -1;
+static int own, ranks, asking;
+static uint64_t token;
+static struct bell_card self;
+static struct sockaddr_in *reached; /* of each rank */
+static char *asked;                 /* by each rank */
+
+static void note_addresses(struct bell_card *card)
+{
+    struct ifaddrs *found, *at;
+
+    if (getifaddrs(&found))
+        return;
+    for (at = found; at != NULL && card->addresses < ADDRESSES; at = at->ifa_next) {
+        if (at->ifa_addr == NULL || at->ifa_netmask == NULL || at->ifa_addr->sa_family != AF_INET)
+            continue;
+        if ((at->ifa_flags & IFF_LOOPBACK) || !(at->ifa_flags & IFF_UP))
+            continue;
+        card->address[card->addresses] = ((struct sockaddr_in *)at->ifa_addr)->sin_addr.s_addr;
+        card->mask[card->addresses++] = ((struct sockaddr_in *)at->ifa_netmask)->sin_addr.s_addr;
+    }
+    freeifaddrs(found);
+}
+
+int bell_open(struct bell_card *card)
+{
+    struct sockaddr_in any = {.sin_family = AF_INET};
+    socklen_t length = sizeof any;
+
+    memset(card, 0, sizeof *card);
+    if (getrandom(&card->token, sizeof card->token, 0) != sizeof card->token)
+        return -1;
+    bell = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (bell < 0)
+        return -1;
+    if (bind(bell, (struct sockaddr *)&any, sizeof any) || getsockname(bell, (struct sockaddr *)&any, &length)) {
+        bell_close();
+        return -1;
+    }
+    card->port = any.sin_port;
+    note_addresses(card);
+    self = *card;
+    return 0;
+}
+
+void bell_close(void)
+{
+    if (bell >= 0)
+        close(bell);
+    bell = -1;
+}
+
+int bell_join(int rank, int all)
+{
+    own = rank;
+    ranks = all;
+    reached = calloc((size_t)all, sizeof *reached);
+    asked = calloc((size_t)all, 1);
+    return reached != NULL && asked != NULL ? 0 : -1;
+}
+
+/* The address at which this host best reaches another: on a network that both are in, else its first. */
+static uint32_t address_of(const struct bell_card *card, int here)
+{
+    if (here || card->addresses == 0)
+        return htonl(INADDR_LOOPBACK);
+    for (int theirs = 0; theirs < card->addresses; theirs++)
+        for (int mine = 0; mine < self.addresses; mine++)
+            if (self.mask[mine] == card->mask[theirs] &&
+                ((self.address[mine] ^ card->address[theirs]) & self.mask[mine]) == 0)
+                return card->address[theirs];
+    return card->address[0];
+}
+
+void bell_introduce(int rank, const struct bell_card *card, int here)
+{
+    if (rank == 0)
+        token = card->token;
+    reached[rank].sin_family = AF_INET;
+    reached[rank].sin_port = card->port;
+    reached[rank].sin_addr.s_addr = address_of(card, here);
+}
+
+static void send_to(int rank, enum what what)
+{
+    struct datagram datagram = {token, htonl((uint32_t)own), htonl(what)};
+
+    /* One that cannot be sent is as good as lost. */
+    (void)sendto(bell, &datagram, sizeof datagram, MSG_NOSIGNAL, (struct sockaddr *)&reached[rank],
+                 sizeof reached[rank]);
+}
+
+void bell_ask(int rank)
+{
+    send_to(rank, ASK);
+}
+
+/* Read all datagrams; returns whether one of them rang. */
+static int read_all(void)
+{
+    struct datagram datagram;
+    int rung = 0;
+    ssize_t length;
+
+    while ((length = recv(bell, &datagram, sizeof datagram, MSG_TRUNC)) >= 0) {
+        uint32_t rank = ntohl(datagram.rank);
+
+        if (length != sizeof datagram || datagram.token != token || rank >= (uint32_t)ranks)
+            continue;
+        if (ntohl(datagram.what) == RING) {
+            rung = 1;
+        } else if (!asked[rank]) {
+            asked[rank] = 1;
+            asking++;
+        }
+    }
+    return rung;
+}
+
+int bell_heed(void)
+{
+    if (bell >= 0)
+        read_all();
+    return asking;
+}
+
+void bell_ring(int rank)
+{
+    if (asked == NULL || !asked[rank])
+        return;
+    asked[rank] = 0;
+    asking--;
+    send_to(rank, RING);
+}
+
+void bell_wake(int rank)
+{
+    if (bell >= 0)
+        send_to(rank, RING);
+}
+
+int bell_sleep(int64_t timeout_ns)
+{
+    struct pollfd socket = {.fd = bell, .events = POLLIN};
+    struct timespec most = {timeout_ns / 1000000000, timeout_ns % 1000000000};
+
+    return ppoll(&socket, 1, &most, NULL) > 0 && read_all();
+}
