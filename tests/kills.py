@@ -64,12 +64,14 @@ class Outcome:
     Attributes:
         told: what the kill did, in words.
         role: role of the victim; empty if the command had ended before.
+        lived_s: seconds from the start of the command until then.
         clean_s: seconds from the end of the driver until nothing remained.
         faults: violations, in words.
     """
 
     told: str
     role: str = ""
+    lived_s: float = 0.0
     clean_s: float = 0.0
     faults: list[str] = field(default_factory=list)
 
@@ -99,7 +101,8 @@ class Kill:
             while not (life.driver() or life.status() is not None):
                 time.sleep(0.002)
             outcome = self._strike(life, choices)
-            outcome.told += f" {time.monotonic() - begin_s:.3f} s after the start, of {life_s:.1f} s"
+            outcome.lived_s = time.monotonic() - begin_s
+            outcome.told += f" {outcome.lived_s:.3f} s after the start, of {life_s:.1f} s"
             outcome.told += f" (LOCKSTEP_KILLS_SEED={self.seed}, number {self.number})"
             follow(life, outcome)
             return self._judged(life, outcome)

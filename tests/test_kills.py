@@ -55,12 +55,14 @@ def nothing_remains(kill: Kill) -> None:
     if why:
         pytest.skip(why)
     outcome = kill.do(life_s(kill.what))
+    if not outcome.role and not outcome.faults:  # it was faster than when its life was measured
+        outcome = kill.do(outcome.lived_s)
     print(outcome)
     assert not outcome.faults, outcome
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kill", series(3, 2, 2, 3), ids=shown)
+@pytest.mark.parametrize("kill", series(2, 1, 2, 3), ids=shown)
 def test_nothing_remains_after_a_kill(kill: Kill) -> None:
     nothing_remains(kill)
 
@@ -74,7 +76,7 @@ def test_nothing_remains_after_many_kills(kill: Kill) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kill", execs(4), ids=shown)
+@pytest.mark.parametrize("kill", execs(3), ids=shown)
 def test_nothing_remains_of_a_command_with_two_phase_waits(kill: Kill) -> None:
     nothing_remains(kill)
 
