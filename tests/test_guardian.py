@@ -17,6 +17,7 @@ import pytest
 from runs import HIDE, eventually, everything_in, state
 
 from coordinator.host import cleanup, guarded_program, guardian
+from coordinator.host.launchers import find_launcher
 from coordinator.host.mechanisms import Freezer, cgroups_of_runs
 from coordinator.host.processes import find
 from coordinator.host.rundir import RunDirectory
@@ -167,3 +168,30 @@ def test_a_guarded_program_has_our_descriptors_and_we_its_status(
     ending = subprocess.run([*guarded_program.COMMAND, "sh", "-c", "kill -9 $$"], check=False)
     assert ending.returncode == -signal.SIGKILL
     assert list(runtime.iterdir()) == []
+
+
+RANKS = """
+import contextlib, os, sys
+from coordinator.host import guarded_program, guardian
+
+@contextlib.contextmanager
+def guarded():
+    raise ChildProcessError("the guardian ended at its start")
+    yield
+
+if "1" in (os.environ.get("PMI_RANK"), os.environ.get("OMPI_COMM_WORLD_RANK")):
+    guardian.guarded = guarded
+sys.exit(guarded_program.main())
+"""
+
+
+@pytest.mark.slow
+def test_a_rank_whose_guardian_is_killed_at_its_start_ends_the_other_ranks() -> None:
+    """They are in MPI_Init, where they would wait for it for ever."""
+    program = [sys.executable, "-P", "-m", "mpi4py", "-c", "from mpi4py import MPI"]
+    launcher = find_launcher()
+    argv = launcher.argv(2, [sys.executable, "-P", "-c", RANKS, *program])
+    environment = launcher.environment({})
+    done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode != 0
+    assert "the guardian ended at its start" in done.stderr and "Traceback" not in done.stderr

@@ -45,12 +45,16 @@ def run(command: Sequence[str]) -> int:
 
 
 def main() -> int:
-    """Run the command of our command line; end by the same signal if a signal ends it.
+    """Run the command of our command line; end by the same signal if a signal ends it, or if it cannot start.
 
     Then the launcher ends the other ranks; after a mere status it might wait for them.
     """
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    status = run(sys.argv[1:])
+    try:
+        status = run(sys.argv[1:])
+    except OSError as error:
+        sys.stderr.write(f"{error}\n")
+        status = -signal.SIGTERM
     if status < 0:
         signal.raise_signal(-status)
     return status
