@@ -32,6 +32,9 @@ const struct peers *peers_of(MPI_Comm comm);
    may run without this library, and MPI's blocking collective operations do not match its nonblocking ones. */
 int spans_worlds(MPI_Comm comm);
 
+/* Whether any communicator that was looked at has such ranks. */
+int knows_foreigners(void);
+
 /* A rank's number on the page; ANYBODY if it is not there, or if `rank` may mean any rank. */
 int place_of(const struct peers *peers, int rank);
 

@@ -5,17 +5,19 @@
 #include "bell.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
+
+#define MOST_READ 1024 /* datagrams at a time */
 
 enum what { ASK = 1, RING };
 
@@ -26,7 +28,7 @@ struct datagram {
 };
 
 static int bell = -1;
-static int own, ranks, asking;
+static int own, ranks, asking, rung;
 static uint64_t token;
 static struct bell_card self;
 static struct sockaddr_in *reached; /* of each rank */
@@ -64,8 +66,12 @@ int bell_open(struct bell_card *card)
         bell_close();
         return -1;
     }
-    card->port = any.sin_port;
     note_addresses(card);
+    if (card->addresses == 0) {
+        bell_close();
+        return -1;
+    }
+    card->port = any.sin_port;
     self = *card;
     return 0;
 }
@@ -89,7 +95,7 @@ int bell_join(int rank, int all)
 /* The address at which this host best reaches another: on a network that both are in, else its first. */
 static uint32_t address_of(const struct bell_card *card, int here)
 {
-    if (here || card->addresses == 0)
+    if (here)
         return htonl(INADDR_LOOPBACK);
     for (int theirs = 0; theirs < card->addresses; theirs++)
         for (int mine = 0; mine < self.addresses; mine++)
@@ -122,16 +128,20 @@ void bell_ask(int rank)
     send_to(rank, ASK);
 }
 
-/* Read all datagrams; returns whether one of them rang. */
-static int read_all(void)
+/* Read what has come, and leave the program's errno alone. */
+static void read_all(void)
 {
     struct datagram datagram;
-    int rung = 0;
+    int before = errno;
     ssize_t length;
 
-    while ((length = recv(bell, &datagram, sizeof datagram, MSG_TRUNC)) >= 0) {
-        uint32_t rank = ntohl(datagram.rank);
+    for (int read = 0; asked != NULL && read < MOST_READ; read++) {
+        uint32_t rank;
 
+        length = recv(bell, &datagram, sizeof datagram, MSG_TRUNC | MSG_DONTWAIT);
+        if (length < 0)
+            break;
+        rank = ntohl(datagram.rank);
         if (length != sizeof datagram || datagram.token != token || rank >= (uint32_t)ranks)
             continue;
         if (ntohl(datagram.what) == RING) {
@@ -141,7 +151,7 @@ static int read_all(void)
             asking++;
         }
     }
-    return rung;
+    errno = before;
 }
 
 int bell_heed(void)
@@ -162,14 +172,29 @@ void bell_ring(int rank)
 
 void bell_wake(int rank)
 {
-    if (bell >= 0)
-        send_to(rank, RING);
+    send_to(rank, RING);
 }
 
-int bell_sleep(int64_t timeout_ns)
+void bell_forget(void)
+{
+    read_all();
+    rung = 0;
+}
+
+enum ending bell_sleep(int64_t timeout_ns)
 {
     struct pollfd socket = {.fd = bell, .events = POLLIN};
     struct timespec most = {timeout_ns / 1000000000, timeout_ns % 1000000000};
+    int found = rung ? 1 : ppoll(&socket, 1, &most, NULL);
 
-    return ppoll(&socket, 1, &most, NULL) > 0 && read_all();
+    if (found == 0)
+        return TIMED_OUT;
+    if (found > 0 && !rung && !(socket.revents & POLLIN)) { /* the program has closed the socket */
+        nanosleep(&most, NULL);
+        return TIMED_OUT;
+    }
+    read_all();
+    found = rung;
+    rung = 0;
+    return found ? RUNG : DISTURBED;
 }

@@ -14,7 +14,7 @@ struct bell_card {
     uint16_t addresses;
 };
 
-/* Open this rank's socket, and describe it. Returns 0, or -1. */
+/* Open this rank's socket, and describe it. Returns 0, or -1 if others could not reach it. */
 int bell_open(struct bell_card *card);
 void bell_close(void);
 
@@ -36,7 +36,13 @@ void bell_ring(int rank);
 /* Ring a rank, which is known to sleep. */
 void bell_wake(int rank);
 
-/* Sleep until somebody rings, but not longer than this. Returns whether somebody did. */
-int bell_sleep(int64_t timeout_ns);
+/* Forget rings that have come so far. */
+void bell_forget(void);
+
+/* How a sleep ended: by a ring, by its time, or by something else. */
+enum ending { RUNG, TIMED_OUT, DISTURBED };
+
+/* Sleep until somebody rings, but not longer than this. */
+enum ending bell_sleep(int64_t timeout_ns);
 
 #endif

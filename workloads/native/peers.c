@@ -23,7 +23,7 @@ struct card {
 
 static int *place;        /* of each rank of MPI_COMM_WORLD on the page, or -1 */
 static enum reach *reach; /* of each rank of MPI_COMM_WORLD */
-static int own_rank;
+static int own_rank, foreigners;
 static int keyval = MPI_KEYVAL_INVALID;
 static MPI_Comm last_comm;
 static const struct peers *last_peers, nobody;
@@ -79,7 +79,8 @@ void peers_begin(void)
     place = calloc((size_t)ranks, sizeof *place);
     reach = calloc((size_t)ranks, sizeof *reach);
     own = (struct card){.node = node(), .process = getpid(), .page = page_make(ranks)};
-    bell = !concurrent && bell_open(&own.bell) == 0;
+    if (!concurrent)
+        bell_open(&own.bell);
     mpi.Iallgather(&own, sizeof own, MPI_BYTE, cards, sizeof own, MPI_BYTE, MPI_COMM_WORLD, &request);
     wait_two_phase(&wait);
     for (int other = 0; other < ranks; other++) {
@@ -93,16 +94,19 @@ void peers_begin(void)
            page_join((int)cards[first].process, (int)cards[first].page, ranks, place[own_rank]) == 0;
     if (page)
         wait_page(place[own_rank]);
-    if (here == ranks)
-        bell_close();
-    else if (bell && bell_join(own_rank, ranks) != 0)
+    bell = here < ranks;
+    for (int other = 0; other < ranks; other++)
+        bell = bell && cards[other].bell.port != 0; /* all have one, or nobody uses any */
+    if (bell && bell_join(own_rank, ranks) != 0)
         bell = 0;
+    if (!bell)
+        bell_close();
     for (int other = 0; other < ranks; other++) {
         if (place[other] >= 0)
             reach[other] = page ? BY_PAGE : SILENT;
         else
-            reach[other] = bell && cards[other].bell.port != 0 ? BY_BELL : SILENT;
-        if (bell && here < ranks)
+            reach[other] = bell ? BY_BELL : SILENT;
+        if (bell)
             bell_introduce(other, &cards[other].bell, place[other] >= 0);
     }
     PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget, &keyval, NULL);
@@ -168,6 +172,7 @@ static struct peers *look_up(MPI_Comm comm)
     }
     if (inter)
         free(local);
+    foreigners |= peers->foreign > 0;
     return peers;
 }
 
@@ -198,6 +203,11 @@ int spans_worlds(MPI_Comm comm)
     return comm != MPI_COMM_NULL && peers_of(comm)->foreign > 0;
 }
 
+int knows_foreigners(void)
+{
+    return foreigners;
+}
+
 int place_of(const struct peers *peers, int rank)
 {
     if (rank < 0 || rank >= peers->ranks || peers->world[rank] < 0)
@@ -209,7 +219,9 @@ enum reach reach_of(const struct peers *peers, int rank)
 {
     if (rank >= 0 && rank < peers->ranks)
         return peers->world[rank] < 0 ? SILENT : reach[peers->world[rank]];
-    return peers->silent > 0 || peers->away > MOST_AWAY ? SILENT : peers->away > 0 ? BY_BELL : BY_PAGE;
+    if (peers->silent > 0 || peers->away > MOST_AWAY || reach == NULL)
+        return SILENT;
+    return peers->away > 0 ? BY_BELL : reach[own_rank];
 }
 
 void ask_away(const struct peers *peers, int rank)

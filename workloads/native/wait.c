@@ -28,6 +28,7 @@
 #define OVERTAKEN_NS 100000 /* by which a ring from another node may come before its message */
 #define NEITHER (-1)
 #define STEPS 16      /* how often, at most, a sleeper rings others in one wait */
+#define ASKS 4        /* and how often it asks ranks on other nodes to ring */
 
 struct counts counts;
 
@@ -163,73 +164,85 @@ struct sleep {
     int64_t nap_ns;
 };
 
-/* Sleep until woken, but not longer than this. Returns whether somebody woke this rank. */
-static int nap(const struct sleep *sleep)
+/* Sleep until woken, but not longer than this. */
+static enum ending nap(const struct sleep *sleep)
 {
     struct timespec most = {0, sleep->nap_ns};
-    int brief_nap = sleep->nap_ns < NAP_NS, slack_ns = brief_nap ? prctl(PR_GET_TIMERSLACK) : 0, woken = 0;
+    int exact = !has_page || sleep->reach == BY_BELL;
+    unsigned long slack_ns = exact ? (unsigned long)prctl(PR_GET_TIMERSLACK) : 0;
+    enum ending ending = TIMED_OUT;
     int64_t begin_ns = now_ns();
 
-    if (brief_nap)
+    if (exact)
         prctl(PR_SET_TIMERSLACK, SLACK_NS);
     if (sleep->reach == BY_BELL)
-        woken = bell_sleep(sleep->nap_ns);
+        ending = bell_sleep(sleep->nap_ns);
     else if (has_page)
-        woken = page_sleep(sleep->nap_ns);
+        ending = page_sleep(sleep->nap_ns) ? RUNG : TIMED_OUT;
     else
         nanosleep(&most, NULL);
-    if (brief_nap)
+    if (exact)
         prctl(PR_SET_TIMERSLACK, slack_ns);
     counts.asleep_ns += now_ns() - begin_ns;
-    return woken;
+    return ending;
 }
 
-/* Sleep once, unless the wait is over; `ask`: ranks on other nodes have yet to hear of it. Returns whether
-   somebody woke this rank. */
-static int sleep_once(struct wait *wait, int *done, int *error, const struct sleep *sleep, int ask, int64_t *blocks)
+/* Sleep once, unless the wait is over; `ask`: ranks on other nodes have yet to hear of it. Returns how the
+   sleep ended. */
+static enum ending sleep_once(struct wait *wait, int *done, int *error, const struct sleep *sleep, int ask,
+                              int64_t *blocks)
 {
-    int woken;
+    int announces = has_page && (sleep->reach != BY_BELL || sleep->rank < 0);
+    int64_t spin_ns = 0;
+    enum ending ending;
 
-    if (sleep->reach == BY_BELL)
-        bell_heed();
-    if (has_page)
+    if (announces)
         page_announce(place_of(sleep->peers, sleep->rank), sleep->reach == BY_BELL);
     if (ask)
         ask_away(sleep->peers, sleep->rank);
-    if (has_page || ask) {
+    if (announces || ask) {
         *error = test(wait, done);
         if (*done || *error) {
-            if (has_page)
+            if (announces)
                 page_awake();
-            return 1;
+            return RUNG;
         }
     }
-    woken = nap(sleep);
+    ending = nap(sleep);
     ++*blocks;
-    if (has_page)
+    if (announces)
         page_awake();
-    *error = spin(wait, done, woken && sleep->reach == BY_BELL ? now_ns() + OVERTAKEN_NS : 0);
-    return woken;
+    if (ending == RUNG && sleep->reach == BY_BELL && wait->kind == MESSAGE)
+        spin_ns = now_ns() + OVERTAKEN_NS;
+    *error = spin(wait, done, spin_ns);
+    return ending;
 }
 
 static int block(struct wait *wait, int *done, int64_t *blocks)
 {
     const struct peers *peers = peers_of(wait->comm == MPI_COMM_NULL ? MPI_COMM_WORLD : wait->comm);
     int rank = wait->comm == MPI_COMM_NULL || wait->kind == COLLECTIVE ? MPI_ANY_SOURCE : wait->rank;
-    enum reach reach = brief ? SILENT : reach_of(peers, rank);
-    struct sleep sleep = {peers, reach, rank, reach == BY_PAGE ? NAP_NS : BRIEF_NAP_NS};
-    int64_t longest_ns = GROWTH * (reach == SILENT ? BRIEF_NAP_NS : NAP_NS);
-    int error = MPI_SUCCESS, woken = 1, steps = 0;
+    int silent = brief || (wait->comm == MPI_COMM_NULL && knows_foreigners());
+    enum reach reach = silent ? SILENT : reach_of(peers, rank);
+    int64_t first_ns = reach == BY_PAGE ? NAP_NS : BRIEF_NAP_NS;
+    int64_t longest_ns = first_ns * (reach == BY_BELL ? 2 * GROWTH : GROWTH);
+    struct sleep sleep = {peers, reach, rank, first_ns};
+    enum ending ending = RUNG;
+    int error = MPI_SUCCESS, steps = 0, asks = 0;
 
+    if (reach == BY_BELL)
+        bell_forget();
     while (!*done && !error) {
-        int again = woken && steps++ < STEPS;
+        int again = ending == RUNG && steps++ < STEPS;
 
         if (again)
             ring_for(wait);
-        woken = sleep_once(wait, done, &error, &sleep, again && reach == BY_BELL, blocks);
-        if (*done && !woken && reach != SILENT)
+        ending = sleep_once(wait, done, &error, &sleep, again && reach == BY_BELL && asks++ < ASKS, blocks);
+        if (*done && ending == TIMED_OUT && reach != SILENT)
             counts.rechecks++;
-        if (!woken && sleep.nap_ns < longest_ns)
+        if (ending == RUNG && reach == BY_BELL)
+            sleep.nap_ns = first_ns;
+        else if (ending == TIMED_OUT && sleep.nap_ns < longest_ns)
             sleep.nap_ns *= 2;
     }
     return error;
