@@ -1,8 +1,9 @@
 /* The two-phase wait, which all waits use.
  *
  * It calls MPI's test until the wait is over or the rule's spin has passed. Then it announces on the page
- * that it will sleep, tests once more, and sleeps until another rank rings. A sender rings a sleeping
- * receiver; a rank that has advanced a collective operation rings the ranks that take part.
+ * that it will sleep, or asks ranks of other nodes to ring (bell.c), tests once more, and sleeps until
+ * another rank rings. A sender rings a sleeping receiver; a rank that has advanced a collective operation
+ * rings the ranks that take part.
  *
  * MPI also advances messages when nobody rings: a large message takes several steps, and so does a
  * collective operation. So a sleeper first rings the ranks for which it may have done a step, a bounded
