@@ -62,7 +62,7 @@ class Waiting(NamedTuple):
     round_trip_ns: int
     fixed_ns: int
     imbalance_ns: int
-    estimate: int = LONGEST_WAIT
+    estimate: int = ESTIMATES[DEFAULT_ESTIMATE]
 
 
 def waiting(
