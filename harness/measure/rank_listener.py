@@ -19,7 +19,7 @@ class RankListener:
     """Takes the records that ranks on this host send when they end.
 
     Its socket is in no file system, so that it leaves nothing behind. Every user of the host can send
-    to it; it ignores what comes from other users.
+    to it, but the listener ignores the datagrams of other users.
     """
 
     def __init__(self) -> None:
