@@ -74,6 +74,32 @@ def test_a_rank_on_another_node_rings(hosts: Cluster, compiled: Callable[[str], 
     assert sum(record["rechecks"] for record in records) <= blocked / 4
 
 
+FLOOD = """
+import os, random, socket, time
+out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+end, sent = time.monotonic() + 4, 0
+while time.monotonic() < end:
+    ports = [int(line.split()[1].split(":")[1], 16) for line in open("/proc/net/udp").readlines()[1:]]
+    for port in ports:
+        for length in (0, 1, 16, 16, 17, 4000):
+            noise = bytes(16) if random.random() < .3 else os.urandom(length)
+            out.sendto(noise, ("127.0.0.1", port))
+            sent += 1
+    time.sleep(.001)
+print(sent)
+"""
+
+
+@pytest.mark.slow
+def test_datagrams_of_strangers_change_nothing(hosts: Cluster, compiled: Callable[[str], str]) -> None:
+    flood = ["-hosts", ",".join(hosts.hosts), "-ppn", "1", "-n", "2", sys.executable, "-P", "-c", FLOOD]
+    stranger = hosts.start(["mpiexec", *flood])
+    printed = run(hosts, [*EXEC, "immediate", "--"], 2, compiled("bsp"), "1000", "0.5", "1000")
+    assert printed.split()[1] == "2000"
+    sent, err = stranger.communicate(timeout=60)
+    assert sum(map(int, sent.split())) > 100, err
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_rare_and_wrong_uses_give_across_nodes_what_they_give_without(
