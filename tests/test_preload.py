@@ -292,6 +292,33 @@ def test_a_signal_is_passed_on_to_the_command(tmp_path):
     assert process.returncode == 5
 
 
+DEAF = """#!/bin/sh
+[ "$1" = --version ] && echo "HYDRA build details: Version: 4" && exit
+trap 'echo lost' TERM
+touch there
+sleep .2
+trap 'echo caught; exit 5' TERM
+while :; do sleep .01; done
+"""
+"""As MPICH's launcher: loses a signal that comes while it starts."""
+
+
+@pytest.mark.slow
+def test_a_launcher_that_loses_a_signal_while_it_starts_gets_it_again(tmp_path):
+    launcher("here")
+    deaf = tmp_path / "mpiexec"
+    deaf.write_text(DEAF)
+    deaf.chmod(0o755)
+    argv = [*LOCKSTEP, "exec", "--", str(deaf)]
+    ours = os.environ | {"PYTHONPATH": str(PROGRAMS.parents[1])}
+    with subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.PIPE, text=True, env=ours) as process:
+        while not (tmp_path / "there").exists():
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        assert process.communicate(timeout=30)[0] == "lost\ncaught\n"
+    assert process.returncode == 5
+
+
 @pytest.mark.slow
 def test_a_command_that_is_missing_and_a_compiler_that_fails_are_told(tmp_path):
     launcher("here")

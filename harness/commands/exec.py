@@ -7,13 +7,15 @@ import os
 import shlex
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from coordinator.host import guardian
 from coordinator.host.caretaker import Caretaker
+from coordinator.host.launchers import launcher_at
 from coordinator.host.processes import RUN, Process
 from harness.commands import SCHEMA, Answer
 from harness.measure.rank_listener import RankListener, summed
@@ -26,8 +28,12 @@ PASSED_ON = (
     *(signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT),
     *(signal.SIGUSR1, signal.SIGUSR2, signal.SIGCONT, signal.SIGWINCH),
 )
+ENDING = PASSED_ON[:4]
 FROM_A_PROCESS = (0, -1, -6)
 """si_code of kill, sigqueue and tgkill. A terminal's signals reach the command by themselves."""
+
+START_S, AGAIN_S = 3.0, 0.5
+"""Hydra, MPICH's launcher, loses a signal of its first milliseconds: until START_S we repeat it."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -130,18 +136,43 @@ def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
             env=environment,
             preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, before),  # noqa: PLW1509 # it locks nothing
         )
-        handle = Process(child.pid)
-        while child.poll() is None:
-            came = signal.sigwaitinfo(blocked)
-            if came.si_signo != signal.SIGCHLD and came.si_code in FROM_A_PROCESS:
-                handle.send(signal.Signals(came.si_signo))
-        handle.close()
+        _pass_on(blocked, child, command)
     except OSError as error:
         rule = f"cannot be run: {error.strerror}"
         raise InputError("COMMAND", shlex.join(command), rule, "look at its name and path") from error
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return child.returncode if child.returncode >= 0 else 128 - child.returncode
+
+
+def _pass_on(signals: Set[signal.Signals], child: subprocess.Popen[bytes], command: Sequence[str]) -> None:
+    """Pass signals on until the child ends; repeat one that should end a launcher which may have lost it."""
+    until_s = time.monotonic() + START_S
+    handle = Process(child.pid)
+    ending: signal.Signals | None = None
+    while child.poll() is None:
+        if ending and time.monotonic() > until_s:
+            ending = None
+        came = signal.sigtimedwait(signals, AGAIN_S) if ending else signal.sigwaitinfo(signals)
+        if came is None:
+            if ending:
+                handle.send(ending)
+        elif came.si_signo != signal.SIGCHLD:
+            signum = signal.Signals(came.si_signo)
+            if came.si_code in FROM_A_PROCESS:
+                handle.send(signum)
+            if signum in ENDING and time.monotonic() < until_s and _is_hydra(command):
+                ending = signum
+    handle.close()
+
+
+def _is_hydra(command: Sequence[str]) -> bool:
+    """Whether a command is MPICH's launcher."""
+    if not native.is_launcher(command):
+        return False
+    with suppress(InputError):
+        return launcher_at(command[0]).kind == "mpich"
+    return False
 
 
 def _line(document: Mapping[str, Any]) -> str:

@@ -62,16 +62,20 @@ class Library:
         }
 
 
+def is_launcher(command: Sequence[str]) -> bool:
+    """Whether a command is an mpiexec, by its name."""
+    return bool(command) and Path(command[0]).name.partition(".")[0] in LAUNCHERS
+
+
 def wrapper(command: Sequence[str]) -> Path:
     """The compiler wrapper of the MPI that a command uses: the one beside its launcher, else mpicc.
 
     Raises:
         NativeError: if there is none.
     """
-    launcher = shutil.which(command[0]) if command else None
-    name = Path(command[0]).name if command else ""
-    if launcher and name.partition(".")[0] in LAUNCHERS:
-        beside = Path(launcher).with_name("mpicc" + name[len(name.partition(".")[0]) :])
+    launcher = shutil.which(command[0]) if is_launcher(command) else None
+    if launcher:
+        beside = Path(launcher).with_name("mpicc" + "".join(Path(command[0]).name.partition(".")[1:]))
         if beside.exists():
             return beside
     found = shutil.which("mpicc")
