@@ -109,6 +109,11 @@ def test_built_in_experiments_load_also_quickly(name):
     assert quick.cells[0].jobs()[0].program.phase_count() < whole.cells[0].jobs()[0].program.phase_count()
 
 
+@pytest.mark.parametrize("name", ["policies", "policies-alike"])
+def test_the_experiments_with_every_policy_leave_none_out(name):
+    assert {scheduler.name for scheduler in load(name).schedulers} == set(policies.known()) - {"slurm-gang"}
+
+
 def test_quick_scales_a_file_that_does_not_say_how(write):
     quick = load(write(SMALL), quick=True)
     first, _, last = quick.cells[0].jobs()
