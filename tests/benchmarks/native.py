@@ -21,7 +21,6 @@ the machine; ``--only two-phase`` leaves the settings of the MPI out.
 import argparse
 import json
 import os
-import shutil
 import statistics
 import subprocess
 import sys
@@ -77,8 +76,9 @@ def commands(options, folder):
         words = ["lmp", "-in", str(PROGRAMS / "melt.in"), "-var", "steps", str(options.steps), "-log", "none"]
         return [(f"lammps, {options.steps} steps", words)]
     if options.program == "hpcc":
-        shutil.copy(PROGRAMS / "hpccinf.txt", folder)
-        return [("hpcc", ["hpcc"])]
+        small = (PROGRAMS / "hpccinf.txt").read_text()
+        (folder / "hpccinf.txt").write_text(small.replace("64 Ns", "2000 Ns").replace("16 NBs", "80 NBs"))
+        return [("hpcc, N = 2000", ["hpcc"])]
     if options.program == "mpi4py":
         made = [sys.executable, "-P", str(PROGRAMS / "bsp.py")]
     else:
@@ -87,6 +87,7 @@ def commands(options, folder):
     for loop in options.loops:
         g_us, imbalance = loop.split(":")
         words = [*made, g_us, imbalance, str(int(options.seconds * 1e6 / float(g_us)))]
+        words += ["reduce"] if options.program.startswith("fortran") else []
         found.append((f"{options.program}, g = {g_us} us, v = {imbalance} g", words))
     return found
 

@@ -1,4 +1,5 @@
-! The bulk-synchronous loop in Fortran: bsp GRANULARITY_US IMBALANCE ITERATIONS, with the module that MODULE names.
+! The bulk-synchronous loop in Fortran: bsp GRANULARITY_US IMBALANCE ITERATIONS [reduce], with mpi or mpi_f08.
+! With "reduce" an iteration has MPI_Allreduce only, as in bsp.c, else also two exchanges of messages.
 program bsp
 #ifdef F08
   use mpi_f08
@@ -38,6 +39,7 @@ program bsp
     all = 1
     call MPI_Allreduce(MPI_IN_PLACE, all, 1, MPI_INTEGER8, MPI_SUM, MPI_COMM_WORLD, error)
     total = total + all
+    if (command_argument_count() > 3) cycle
     token = rank
     call MPI_Sendrecv(token, 1, MPI_INTEGER, next, 1, came, 1, MPI_INTEGER, before, 1, MPI_COMM_WORLD, status, error)
     total = total + came
