@@ -30,6 +30,19 @@ SACCT = """JobID|Submit|Start|ElapsedRaw|AllocCPUS|State|Timelimit
 8|2024-01-01T00:00:30|Unknown|0|0|PENDING|UNLIMITED
 9|2024-01-01T00:00:40|2024-01-01T00:01:40|20|2|CANCELLED by 100|00:10:00
 """
+ARRAYS = """JobID|JobIDRaw|Submit|Start|ElapsedRaw|AllocCPUS|State|Timelimit
+12_3|14|2024-01-01T00:00:00|2024-01-01T00:01:00|60|4|COMPLETED|00:02:00
+12_3.batch|14.batch|2024-01-01T00:00:00|2024-01-01T00:01:00|60|4|COMPLETED|
+12_4|15|2024-01-01T00:00:00|2024-01-01T00:02:00|70|4|FAILED|00:02:00
+12_[5-9%2]|12|2024-01-01T00:00:00|Unknown|0|0|PENDING|00:02:00
+20+0|20|2024-01-01T00:00:10|2024-01-01T00:01:00|30|2|COMPLETED|00:01:00
+20+0.0|20.0|2024-01-01T00:00:10|2024-01-01T00:01:00|30|2|COMPLETED|
+20+1|21|2024-01-01T00:00:10|2024-01-01T00:01:00|31|6|COMPLETED|00:03:00
+30+0|30|2024-01-01T00:00:20|2024-01-01T00:01:00|10|2|COMPLETED|00:01:00
+30+1|31|2024-01-01T00:00:20|2024-01-01T00:01:00|10|2|RUNNING|00:01:00
+20+0|20|2024-01-01T00:00:30|2024-01-01T00:05:00|5|2|COMPLETED|00:01:00
+20+1|21|2024-01-01T00:00:30|2024-01-01T00:05:00|5|6|COMPLETED|00:03:00
+"""
 
 
 def written(folder, name, text):
@@ -62,6 +75,20 @@ def test_sacct_is_read_without_steps_and_jobs_that_wait(tmp_path):
     assert trace.jobs.estimates_ns().tolist() == [86_410 * S, 600 * S]
 
 
+def test_tasks_of_an_array_are_jobs_and_components_of_a_heterogeneous_job_are_one(tmp_path):
+    trace = swf.read(written(tmp_path, "jobs.txt", ARRAYS))
+    assert trace.numbers.tolist() == [14, 15, 20, 20]
+    assert trace.jobs.most.tolist() == [4, 4, 8, 8]
+    assert trace.jobs.times_ns(trace.jobs.most).tolist() == [60 * S, 70 * S, 31 * S, 5 * S]
+    assert trace.jobs.estimates_ns().tolist() == [120 * S, 120 * S, 180 * S, 180 * S]
+    assert trace.skipped == {"never ran": 2}, "tasks that wait, and a job of which a part runs"
+
+
+def test_without_raw_numbers_tasks_have_that_of_their_array(tmp_path):
+    text = "\n".join(line.split("|", 1)[0] + "|" + line.split("|", 2)[2] for line in ARRAYS.splitlines())
+    assert swf.read(written(tmp_path, "jobs.txt", text)).numbers.tolist() == [12, 12, 20, 20]
+
+
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
@@ -70,6 +97,8 @@ def test_sacct_is_read_without_steps_and_jobs_that_wait(tmp_path):
         ("a.swf", "; Version: 2.2\n", "at least one job that ran"),
         ("a.txt", "JobID|State\n", "missing are Submit, ElapsedRaw, AllocCPUS"),
         ("a.txt", SACCT.replace("|60|4|", "|many|4|"), "line 2"),
+        ("a.txt", SACCT.replace("9|2024", "total|2024"), "line 5"),
+        ("a.txt", SACCT + "10|2024-01-01T00:00:40\n", "line 6"),
         ("a.txt", "", "must name the columns"),
     ],
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gzip
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,6 +24,9 @@ FAILED, COMPLETED, PARTIAL, LAST_PARTIAL, PARTIAL_FAILED, CANCELLED = 0, 1, 2, 3
 UNKNOWN = -1
 
 _SACCT_NEEDS = ("JobID", "Submit", "ElapsedRaw", "AllocCPUS")
+_SACCT_JOB = re.compile(r"(\d+)(_\d+|_\[.*\]|\+\d+)?")
+"""A job, a task of a job array, its tasks that still wait, or a component of a heterogeneous job."""
+_SACCT_STEP = re.compile(_SACCT_JOB.pattern + r"\..+")
 
 
 @dataclass(frozen=True)
@@ -127,34 +130,65 @@ def _trace(rows: np.ndarray, header: Mapping[str, str], cancelled: bool) -> Trac
 
 
 def _sacct(path: Path, lines: list[str]) -> np.ndarray:
-    """Rows of SWF from sacct's table, without job steps and tasks of job arrays."""
+    """Rows of SWF from sacct's table, without job steps.
+
+    Each task of a job array is a job. The components of a heterogeneous job start together, so they are
+    one job of all their processors.
+    """
     names = lines[0].split("|") if lines else []
     missing = [name for name in _SACCT_NEEDS if name not in names]
     if missing:
         rule = f"{path}: the first line must name the columns; missing are " + ", ".join(missing)
         remedy = "give a .swf file, or sacct --parsable2 --format=" + ",".join(
-            [*_SACCT_NEEDS, "Start,State,Timelimit"]
+            [*_SACCT_NEEDS, "JobIDRaw,Start,State,Timelimit"]
         )
         raise InputError("trace", lines[0][:80] if lines else "", rule, remedy)
-    rows = []
+    rows: list[list[float]] = []
+    components: dict[str, dict[str, list[float]]] = {}
     for place, line in enumerate(lines[1:], 2):
         values = dict(zip(names, line.split("|"), strict=False))
-        if not line.strip() or not re.fullmatch(r"\d+", values.get("JobID", "")):
+        name = values.get("JobID", "")
+        if not line.strip() or _SACCT_STEP.fullmatch(name):
             continue
         try:
-            rows.append(_sacct_row(values))
-        except ValueError:
+            row = _sacct_row(values)
+        except (ValueError, LookupError):
             rule = f"{path}, line {place}: cannot be read as a job of sacct"
             raise InputError("trace", line[:80], rule, "correct or remove that line") from None
+        whole, _, component = name.partition("+")
+        known = components.setdefault(whole, {}) if component else {}
+        if component in known:  # sacct --duplicates: the job was requeued
+            known.clear()
+        if known:
+            _join(next(iter(known.values())), row)
+        else:
+            rows.append(row)
+        known[component] = row
     return np.array(rows, dtype=float).reshape(-1, FIELDS)
 
 
+def _join(job: list[float], component: Sequence[float]) -> None:
+    """Add a component to the heterogeneous job that it belongs to."""
+    job[ALLOCATED] += component[ALLOCATED]
+    ended = job[RUN] >= 0 and component[RUN] >= 0
+    job[RUN] = max(job[RUN], component[RUN]) if ended else UNKNOWN
+    job[REQUESTED_S] = max(job[REQUESTED_S], component[REQUESTED_S])
+
+
 def _sacct_row(values: Mapping[str, str]) -> list[float]:
+    """A job. Its number is JobIDRaw; without that column tasks of an array have their array's number.
+
+    Raises:
+        ValueError: if JobID is no job's, or a number or time cannot be read.
+        LookupError: if a column is empty or missing.
+    """
     row = [float(UNKNOWN)] * FIELDS
+    if not (job := _SACCT_JOB.fullmatch(values["JobID"])):
+        raise ValueError(values["JobID"])
     submit = _instant(values["Submit"])
     begun = values.get("Start", "")
     state = values.get("State", "COMPLETED").split()[0]
-    row[NUMBER], row[SUBMIT] = float(values["JobID"]), submit
+    row[NUMBER], row[SUBMIT] = float(values.get("JobIDRaw", job[1])), submit
     row[RUN], row[ALLOCATED] = float(values["ElapsedRaw"]), float(values["AllocCPUS"])
     row[WAIT] = _instant(begun) - submit if begun and begun[0].isdigit() else UNKNOWN
     row[REQUESTED_S] = _limit_s(values.get("Timelimit", ""))
