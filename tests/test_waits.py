@@ -21,7 +21,7 @@ from coordinator.host.processes import children
 from harness import cli
 from harness.analyse import wait_verdict
 from harness.commands import waits
-from harness.measure.guarded_copies import Spent, run_copies
+from harness.measure.guarded_copies import Spent, libraries_loaded, run_copies
 from harness.measure.wait_rounds import ALONE, AS_IT_IS, TWO_PHASE, WaitCell, WaitChoice, measure
 from workloads import native
 from workloads.native import Library
@@ -159,8 +159,10 @@ def test_a_choice_is_best_only_if_its_interval_is_apart(other, best):
 @pytest.fixture
 def command(monkeypatch, tmp_path, capsys):
     """Runs ``lockstep waits`` on a made-up host; gives status, stdout, stderr."""
-    made = Library(tmp_path / "front", tmp_path / "back", (library_of("Open MPI 4.1", tmp_path),))
+    mpi = library_of("Open MPI 4.1", tmp_path)
+    made = Library(tmp_path / "front", tmp_path / "back", (mpi,))
     monkeypatch.setattr(waits, "preload", lambda *ignored: (made, {"LD_PRELOAD": "front"}))
+    monkeypatch.setattr(waits, "libraries_loaded", lambda argv: [Path("/lib/libc.so.6"), mpi])
 
     def command(host, *words, ranks=True):
         names = {(): AS_IT_IS, ("LD_PRELOAD",): TWO_PHASE}
@@ -215,12 +217,42 @@ def test_a_command_of_another_mpi_is_refused(command):
     assert status == 2 and "--mpicc" in err
 
 
+HOST = {"as_it_is": (1, 2), "two_phase": (1, 1), "knob": (1, 1.5)}
+
+
+def no_compiler(*ignored):
+    raise native.NativeError("no C compiler: install one")
+
+
+def test_without_a_compiler_the_settings_of_the_mpi_are_measured(command, monkeypatch):
+    monkeypatch.setattr(waits, "preload", no_compiler)
+    status, out, err = command(Host(**HOST), "--json", "--rounds", "1")
+    assert status == 0
+    assert [row["choice"] for row in json.loads(out)["choices"]] == [AS_IT_IS, "yield when idle"]
+    assert "two-phase is left out: no C compiler: install one" in err
+
+
+def test_who_asks_for_two_phase_waits_needs_a_compiler(command, monkeypatch):
+    monkeypatch.setattr(waits, "preload", no_compiler)
+    status, _, err = command(Host(**HOST), "--only", "two-phase", "--rounds", "1")
+    assert status == 2 and "install one" in err
+    status, _, err = command(Host(**HOST), "--only", "yield when idle", "--rounds", "1")
+    assert status == 0 and "install one" not in err
+
+
+def test_a_command_without_mpi_is_refused(command, monkeypatch):
+    monkeypatch.setattr(waits, "libraries_loaded", lambda argv: [Path("/lib/libc.so.6")])
+    status, _, err = command(Host(**HOST))
+    assert status == 2 and "loads no libmpi" in err
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
         (["--rounds", "0"], "--rounds"),
         (["--give-up", "0.5"], "--give-up"),
         (["--only", "speed"], "two-phase"),
+        (["--only", "heavy yield"], "yield when idle"),
     ],
 )
 def test_options_are_checked(command, words, complaint):
@@ -256,6 +288,13 @@ def test_copies_run_at_once_each_with_its_number_and_without_leftovers(tmp_path,
     assert run_copies(["sleep", "1000"], 2, {}, 0.01) == Spent(None, None)
     assert set(children(os.getpid())) <= before, "not all have been waited for"
     assert not list(tmp_path.glob("lockstep-*"))
+
+
+@pytest.mark.slow
+def test_libraries_that_a_program_loads_late_are_seen():
+    loads = "import ctypes; ctypes.CDLL('libresolv.so.2')"
+    found = {path.name for path in libraries_loaded(["sh", "-c", f'"{sys.executable}" -S -c "{loads}"'])}
+    assert {"libc.so.6", "libresolv.so.2"} <= found
 
 
 @pytest.mark.slow

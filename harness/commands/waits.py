@@ -6,6 +6,7 @@ import argparse
 import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from harness.analyse.caveats import of_waits
@@ -13,7 +14,7 @@ from harness.analyse.statistics import estimate
 from harness.analyse.wait_verdict import rows, verdict
 from harness.commands import SCHEMA, Answer
 from harness.commands.exec import command_of, preload, rule_arguments
-from harness.measure.guarded_copies import Spent, run_copies
+from harness.measure.guarded_copies import Spent, libraries_loaded, run_copies
 from harness.measure.rank_listener import RankListener
 from harness.measure.session import Watcher
 from harness.measure.wait_rounds import ALONE, AS_IT_IS, TWO_PHASE, Round, Runner, WaitChoice, measure
@@ -21,8 +22,8 @@ from harness.report import wait_table
 from harness.spec.experiment import usable_processors
 from harness.store.conditions import Moment
 from workloads.bounds import within
-from workloads.native import Library
-from workloads.native.knobs import Knob, offered
+from workloads.native import Library, NativeError
+from workloads.native.knobs import KNOBS, Knob, offered
 from workloads.validation import InputError, one_of
 
 DEFAULT_RULE = {"blocking": "global-adaptive", "spin_switches": 2, "switch_us": 10.0, "latency_us": 2.0}
@@ -54,29 +55,66 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     Raises:
         InputError: if an option is out of bounds, the command cannot be run, or uses another MPI.
         LaunchError: if a copy of the command fails.
-        NativeError: if the library that waits cannot be made.
+        NativeError: if an option asks for two-phase waits and their library cannot be made.
     """
     for name in ("--jobs", "--rounds", "--give-up"):
         within(name, getattr(options, name.strip("-").replace("-", "_")))
     command = command_of(options, "waits")
-    made, variables = preload(options, command, watcher)
-    there, missing = offered(made.libraries)
+    _check_only(options, [AS_IT_IS, TWO_PHASE, *(knob.name for knob in KNOBS)])
+    made, variables = _preload(options, command, watcher)
+    libraries = _libraries(command)  # also so that what is first read from a disk counts for nobody
+    there, missing = offered(libraries)
     choices = [
         WaitChoice(AS_IT_IS),
-        WaitChoice(TWO_PHASE, variables, (_exec_line(options, command),)),
+        *([WaitChoice(TWO_PHASE, variables, (_exec_line(options, command),))] if made else ()),
         *(WaitChoice(knob.name, knob.variables, (knob.line(), f"or: {_on_line(knob)}")) for knob in there),
     ]
-    for name in options.only or ():
-        one_of("--only", name, [choice.name for choice in choices])
+    _check_only(options, [choice.name for choice in choices])
     kept = [one for one in choices if one.name in {AS_IT_IS, *(options.only or [one.name])}]
-    run = _runner(command, made)
-    run(choices[0], 1, None)  # what is first read from a disk shall count for nobody
     before = Moment.now(usable_processors())
-    rounds = measure(kept, options.jobs, options.rounds, options.give_up, run, watcher)
+    rounds = measure(kept, options.jobs, options.rounds, options.give_up, _runner(command, made), watcher)
     complete = all(spent.wall_s is not None for one in rounds for spent in one.values())
     doubts = of_waits(before, Moment.now(usable_processors()), complete=complete)
     document = _document(options, command, kept, missing, rounds) | {"doubts": doubts}
     return Answer(document, wait_table.render(document), verbatim=True)
+
+
+def _check_only(options: argparse.Namespace, choices: Sequence[str]) -> None:
+    for name in options.only or ():
+        one_of("--only", name, choices)
+
+
+def _preload(
+    options: argparse.Namespace, command: Sequence[str], watcher: Watcher
+) -> tuple[Library | None, dict[str, str]]:
+    """As ``exec.preload``; nothing if two-phase waits are not asked for, or cannot be made here.
+
+    Raises:
+        NativeError: if they cannot be made, but an option asks for them.
+    """
+    if options.only and TWO_PHASE not in options.only:
+        return None, {}
+    try:
+        return preload(options, command, watcher)
+    except NativeError as error:
+        if options.only or options.mpicc:
+            raise
+        watcher.warn(f"{TWO_PHASE} is left out: {error}")
+        return None, {}
+
+
+def _libraries(command: Sequence[str]) -> Sequence[Path]:
+    """The libraries of the MPI that a command uses, with all parts of Open MPI; the command runs once.
+
+    Raises:
+        InputError: if it uses none.
+    """
+    found = [path for path in libraries_loaded(command) if path.name.startswith(("libmpi", "libopen-"))]
+    if not any(path.name.startswith("libmpi") for path in found):  # its launcher is none
+        rule = "loads no libmpi on this host, so nobody knows which settings its MPI has"
+        remedy = "write a command that runs an MPI program on this host"
+        raise InputError("COMMAND", shlex.join(command), rule, remedy)
+    return found
 
 
 def _exec_line(options: argparse.Namespace, command: Sequence[str]) -> str:
@@ -94,11 +132,11 @@ def _on_line(knob: Knob) -> str:
     return f"{knob.words()} (after the launcher's name)"
 
 
-def _runner(command: Sequence[str], made: Library) -> Runner:
+def _runner(command: Sequence[str], made: Library | None) -> Runner:
     """Runs copies of the command, and sees to it that two-phase waits are what it says."""
 
     def run(choice: WaitChoice, copies: int, limit_s: float | None) -> Spent:
-        if choice.name != TWO_PHASE:
+        if choice.name != TWO_PHASE or made is None:
             return run_copies(command, copies, choice.variables, limit_s)
         with RankListener() as listener:
             spent = run_copies(command, copies, {**choice.variables, **listener.variables}, limit_s)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import select
 import shlex
@@ -11,6 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from pathlib import Path
 
 from coordinator.host import guardian, launch
 from coordinator.host.processes import STUBBORN_S
@@ -56,6 +58,27 @@ def run_copies(
             return Spent(time.monotonic() - begin, _children_s() - cpu_s)
     finally:
         launch.reap(started, STUBBORN_S)  # else a stopped copy's time would count in a later run
+
+
+def libraries_loaded(command: Sequence[str]) -> list[Path]:
+    """Run a command alone in our environment; returns the libraries that its processes on this host load.
+
+    The dynamic loader of the C library names them, also those that a program loads later.
+
+    Raises:
+        LaunchError, InputError: as for ``run_copies``.
+    """
+    started: list[subprocess.Popen[bytes]] = []
+    try:
+        with guardian.guarded() as directory:
+            told = {"LD_DEBUG": "files", "LD_DEBUG_OUTPUT": str(directory.path / "loaded")}
+            started.append(_start(command, 0, {**os.environ, **told}, directory))
+            _ended(started, command, directory, None)
+            files = [file.read_bytes() for file in directory.path.glob("loaded.*")]
+    finally:
+        launch.reap(started, STUBBORN_S)
+    names = {name for file in files for name in re.findall(rb"calling init: (/.+)", file)}
+    return sorted(Path(os.fsdecode(name)) for name in names)
 
 
 def _children_s() -> float:

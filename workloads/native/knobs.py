@@ -6,9 +6,7 @@ a library is looked through for the names: it must hold them to read them.
 
 from __future__ import annotations
 
-import re
-import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -86,18 +84,9 @@ KNOBS = (
 
 
 def offered(libraries: Sequence[Path]) -> tuple[list[Knob], list[Knob]]:
-    """The knobs of the MPI of these libraries: those that they hold, and those that they lack."""
-    held = b"\0".join(path.read_bytes() for path in _with_parts(libraries))
+    """The knobs of the MPI of these libraries, in parts if it has any: what they hold, and what they lack."""
+    held = b"\0".join(path.read_bytes() for path in libraries)
     family = next((mpi for mpi, sign in FAMILIES.items() if sign.encode() in held), "")
     ours = [knob for knob in KNOBS if knob.mpi == family]
     there = [knob for knob in ours if all(sign.encode() in held for sign in knob.signs)]
     return there, [knob for knob in ours if knob not in there]
-
-
-def _with_parts(libraries: Iterable[Path]) -> list[Path]:
-    """The libraries, and the parts that Open MPI is divided into."""
-    found = {path.resolve() for path in libraries}
-    for path in tuple(found):
-        said = subprocess.run(["ldd", str(path)], capture_output=True, text=True, check=False).stdout
-        found |= {Path(part).resolve() for part in re.findall(r"libopen-\S+ => (/\S+)", said)}
-    return sorted(found)
