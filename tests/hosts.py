@@ -17,6 +17,7 @@ from coordinator.wire import protocol
 from coordinator.wire.agent_config import Setup
 from coordinator.wire.protocol import TO_AGENT, TO_DRIVER
 from coordinator.wire.zmq_transport import Hub, Keys
+from coordinator.workload import LEASE_S
 
 
 class Host:
@@ -30,7 +31,12 @@ class Host:
         self.endpoint = f"ipc://{directory.hub}"
         self.hub = Hub(self.endpoint, self.keys, {self.agent_keys.public: 0})
         self.setup = Setup(
-            str(directory.path), self.endpoint, self.keys.public, self.agent_keys, mechanism, **options
+            str(directory.path),
+            self.endpoint,
+            self.keys.public,
+            self.agent_keys,
+            mechanism,
+            **{"lease_s": LEASE_S, **options},
         )
         self.agent = subprocess.Popen(
             [sys.executable, "-m", "coordinator.node.agent"],

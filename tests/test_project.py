@@ -1,6 +1,8 @@
 """The project's own rules, as tests."""
 
 import ast
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -86,6 +88,14 @@ def imported():
     return graph
 
 
+LITTLE = {
+    "coordinator.node.agent": {"numpy", "coordinator.policies", "coordinator.drive", "psutil"},
+    "coordinator.host.guardian": {"numpy", "tempfile", "secrets", "zmq"},
+    "workloads.rank": {"statistics", "psutil", "coordinator"},
+}
+"""Modules that every run starts, and what they do not import: their start is part of each run."""
+
+
 @cache
 def calls(tree):
     """Dotted names of all functions that a file calls."""
@@ -124,6 +134,13 @@ def test_rooms_import_only_what_comes_before_them():
             theirs, below = room_of(other)
             if package == theirs and None not in (room, below) and (module, other) not in EXCEPTIONS:
                 assert below <= room, f"{module} imports {other}"
+
+
+@pytest.mark.parametrize("module", LITTLE)
+def test_what_every_run_starts_imports_little(module):
+    code = f"import sys, {module}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert LITTLE[module] & set(done.stdout.split()) == set()
 
 
 def test_the_simulator_knows_nothing_of_experiments():

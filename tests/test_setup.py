@@ -23,7 +23,7 @@ from workloads.validation import InputError
 
 
 def test_a_setup_survives_its_file_and_others_are_refused(tmp_path: Path) -> None:
-    setup = Setup("/x", "ipc:///y", "key", Keys("a", "b"), None)
+    setup = Setup("/x", "ipc:///y", "key", Keys("a", "b"), None, 2.0)
     setup.write(tmp_path / "agent")
     assert find(tmp_path / "agent") == setup
     (tmp_path / "agent").chmod(0o640)
@@ -55,7 +55,7 @@ def on_standard_input(text: bytes, ends: bool = False) -> Setup:
 
 def test_a_setup_is_the_first_line_of_standard_input() -> None:
     """Its end need not come, and it need not be a line."""
-    setup = Setup("/x", "ipc:///y", "key", Keys("a", "b"), None)
+    setup = Setup("/x", "ipc:///y", "key", Keys("a", "b"), None, 2.0)
     assert on_standard_input(setup.encode().encode() + b"more") == setup
     assert on_standard_input(setup.encode().strip().encode(), ends=True) == setup
     with pytest.raises(LineError, match="not an agent's set-up"):

@@ -7,7 +7,6 @@ process has displaced the memory from the cache.
 
 from __future__ import annotations
 
-import statistics
 from time import thread_time_ns
 
 import numpy as np
@@ -82,7 +81,7 @@ def unit_ns(working_set_bytes: int) -> float:
     for _ in range(max(3, CALIBRATION_STEPS // batch)):
         walker(batch)
         samples.append((walker.ended_ns - walker.began_ns) / batch)
-    return statistics.median(samples)
+    return float(np.median(samples))
 
 
 def _steps(working_set_bytes: int) -> list[np.ndarray[tuple[int], np.dtype[np.int64]]]:

@@ -24,8 +24,6 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-import psutil
-
 CACHE_LINE_BYTES = 64
 WORD_BYTES = 8
 
@@ -219,6 +217,8 @@ class NetworkBell:
 
 def own_addresses() -> list[tuple[str, str]]:
     """IPv4 addresses of this host's interfaces that are up, with their masks, loopback last."""
+    import psutil  # noqa: PLC0415 - few ranks need it, and all would wait for it
+
     up = {name for name, state in psutil.net_if_stats().items() if state.isup}
     found = [
         (entry.address, entry.netmask or "255.255.255.255")

@@ -11,7 +11,6 @@ import errno
 import fcntl
 import os
 import re
-import secrets
 import shutil
 import socket
 import time
@@ -70,7 +69,7 @@ class RunDirectory:
                 user owns or can change the place.
         """
         parent = home()
-        directory = cls(parent / secrets.token_hex(4))
+        directory = cls(parent / os.urandom(4).hex())
         if len(os.fsencode(directory.socket)) > SOCKET_PATH_BYTES:
             raise InputError(
                 "XDG_RUNTIME_DIR",

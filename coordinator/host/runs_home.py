@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -29,6 +28,8 @@ def home() -> Path:
     """
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     if not (runtime and Path(runtime).is_dir() and os.access(runtime, os.W_OK)):
+        import tempfile  # noqa: PLC0415 - guardians and agents rarely need it, and their start counts
+
         try:
             runtime = tempfile.gettempdir()
         except FileNotFoundError as error:

@@ -31,7 +31,7 @@ from coordinator.host.stopped import Stopped
 from coordinator.node import rank_record
 from coordinator.node.contact import Contact
 from coordinator.node.roster import Peer, Roster
-from coordinator.node.switcher import Switcher
+from coordinator.node.switcher import Switcher, Switching
 from coordinator.wire import agent_config, protocol
 from coordinator.wire.agent_config import Setup
 from coordinator.wire.line_format import LineError
@@ -55,7 +55,7 @@ class Agent:
         self._line = Line(setup.endpoint, setup.driver_key, setup.keys)
         self._loop = Loop()
         self._loop.watch(self._line)  # heard in every turn of the loop
-        self._switches: list[tuple[int, int, int, int]] = []
+        self._switches: list[Switching] = []
         self._told: list[protocol.Present | protocol.Finished | protocol.Gone] = []
         self._dropped = 0
         self._claim: ProcessorClaim | None = None
@@ -135,7 +135,7 @@ class Agent:
             return
         switch = self._switcher.switch(now_ns)
         if switch is not None:
-            self._switches.append((switch.slot, switch.due_ns, switch.lateness_ns, switch.skew_ns))
+            self._switches.append(switch)
             if len(self._switches) >= REPORT_SWITCHES:
                 self._report()
 

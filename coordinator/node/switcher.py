@@ -8,15 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from coordinator.decide.cycle import Cycle
 from coordinator.host.mechanisms import Mechanism
 from coordinator.host.processes import Process
 from coordinator.wire.protocol import Table
-from coordinator.workload import Switch
 
 FREE, RUN, HOLD = range(3)
 """States of a process: left to the local scheduler, selected by the slot, kept from running."""
+
+
+class Switching(NamedTuple):
+    """A change of slot, as ``protocol.SwitchReport`` tells the driver.
+
+    ``due_ns`` is the planned time, ``lateness_ns`` the delay of the last process,
+    ``skew_ns`` the time between the first and the last processor.
+    """
+
+    slot: int
+    due_ns: int
+    lateness_ns: int
+    skew_ns: int
 
 
 @dataclass
@@ -74,7 +87,7 @@ class Switcher:
         ends = [self._due_ns] if self._due_ns is not None else []
         return min([*ends, *(table.from_ns for table in self._coming[:1])], default=None)
 
-    def switch(self, now_ns: int) -> Switch | None:
+    def switch(self, now_ns: int) -> Switching | None:
         """Bring all processes to the state that ``now_ns`` asks for; None if nothing changed."""
         due_ns = self.due_ns()
         while self._coming and self._coming[0].from_ns <= now_ns:
@@ -91,7 +104,7 @@ class Switcher:
         times = self._apply(self._ranks.values(), slot)
         if not times:
             return None
-        return Switch(slot, due_ns, times[-1] - due_ns, times[-1] - times[0])
+        return Switching(slot, due_ns, times[-1] - due_ns, times[-1] - times[0])
 
     def release(self) -> None:
         """Free every process."""

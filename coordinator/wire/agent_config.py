@@ -17,7 +17,6 @@ from pathlib import Path
 from coordinator.wire import protocol
 from coordinator.wire.line_format import LineError, LineFormat, by_name
 from coordinator.wire.zmq_transport import Keys
-from coordinator.workload import LEASE_S
 from workloads.validation import InputError
 
 PATIENCE_S = 30.0
@@ -37,10 +36,10 @@ class Setup:
         driver_key: the driver's public key.
         keys: the node's key pair.
         mechanism: its name; None if the policy stops nothing.
+        lease_s: how long the agent continues without the driver.
         local: "other" or "rr", the class of the ranks under the local scheduler.
         bind: whether each rank stays on one core; else it may use all cores of the run on the node.
         same_clock: whether the run is on the driver's host only, so that both share one clock.
-        lease_s: how long the agent continues without the driver.
         driver: descriptor of a handle on the driver (a pidfd), inherited from it; None on other hosts.
     """
 
@@ -49,10 +48,10 @@ class Setup:
     driver_key: str
     keys: Keys
     mechanism: str | None
+    lease_s: float
     local: str = "other"
     bind: bool = True
     same_clock: bool = True
-    lease_s: float = LEASE_S
     driver: int | None = None
 
     def encode(self) -> str:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from coordinator.decide.session import Plan
 from coordinator.wire.line_format import LineFormat
 from workloads import agent
+
+if TYPE_CHECKING:
+    from coordinator.decide.session import Plan  # with all policies
 
 VERSION = agent.VERSION
 
