@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
+import os
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -15,6 +18,7 @@ from netns_cluster import Cluster, cluster, unavailable
 from workloads import native
 
 PROGRAMS = Path(__file__).parent / "native"
+RUNG, TIMED_OUT = 0, 1  # of bell.h
 EXEC = [sys.executable, "-P", "-m", "harness", "exec", "--blocking"]
 
 
@@ -74,11 +78,78 @@ def test_a_rank_on_another_node_rings(hosts: Cluster, compiled: Callable[[str], 
     assert sum(record["rechecks"] for record in records) <= blocked / 4
 
 
+CARD_BYTES = 64  # more than it has
+
+
+def sockets() -> set[int]:
+    """The descriptors of this process that are sockets."""
+    return {int(path.name) for path in Path("/proc/self/fd").iterdir() if path.is_socket()}
+
+
+@pytest.fixture(scope="module")
+def bell_alone(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    """The part of the library that makes bells."""
+    made, source = tmp_path_factory.mktemp("bell") / "bell.so", Path(native.__file__).parent / "bell.c"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", made, source], check=True)
+    return ctypes.CDLL(str(made))
+
+
+@pytest.fixture
+def bell(bell_alone: ctypes.CDLL) -> Iterator[tuple[ctypes.CDLL, int]]:
+    """The bell of the only rank of a job, and its descriptor."""
+    made, before = bell_alone, sockets()
+    card = ctypes.create_string_buffer(CARD_BYTES)
+    if made.bell_open(card):
+        pytest.skip("this host has no network")
+    (descriptor,) = sockets() - before
+    assert made.bell_join(0, 1) == 0
+    made.bell_introduce(0, card, 1)
+    yield made, descriptor
+    made.bell_close()
+
+
+def test_a_bell_rings_for_who_has_asked(bell: tuple[ctypes.CDLL, int]) -> None:
+    library, _ = bell
+    assert library.bell_heed() == 0
+    library.bell_ask(0)
+    assert library.bell_heed() == 1
+    library.bell_ring(0)
+    assert library.bell_heed() == 0
+    assert library.bell_sleep(ctypes.c_int64(10**9)) == RUNG
+
+
+def test_a_file_of_the_program_with_the_number_of_the_bell_is_left_alone(
+    bell: tuple[ctypes.CDLL, int],
+) -> None:
+    library, descriptor = bell
+    mine, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    with mine, other:
+        os.dup2(mine.fileno(), descriptor)
+        other.send(b"for the program")
+        assert library.bell_heed() == 0
+        assert library.bell_sleep(ctypes.c_int64(1000)) == TIMED_OUT
+        assert mine.recv(100, socket.MSG_DONTWAIT) == b"for the program"
+        os.close(descriptor)
+
+
+def test_nothing_is_written_to_a_file_of_the_program(bell: tuple[ctypes.CDLL, int]) -> None:
+    library, descriptor = bell
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.socket() as mine:
+        mine.connect(server.getsockname())
+        accepted, _ = server.accept()
+        with accepted:
+            os.dup2(mine.fileno(), descriptor)
+            library.bell_ask(0)
+            accepted.setblocking(False)
+            with pytest.raises(BlockingIOError):
+                accepted.recv(100)
+            os.close(descriptor)
+
+
 FLOOD = """
-import os, random, socket, time
-out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-end, sent = time.monotonic() + 4, 0
-while time.monotonic() < end:
+import os, random, socket, sys, time
+out, sent = socket.socket(socket.AF_INET, socket.SOCK_DGRAM), 0
+while not os.path.exists(sys.argv[1]):
     ports = [int(line.split()[1].split(":")[1], 16) for line in open("/proc/net/udp").readlines()[1:]]
     for port in ports:
         for length in (0, 1, 16, 16, 17, 4000):
@@ -91,10 +162,15 @@ print(sent)
 
 
 @pytest.mark.slow
-def test_datagrams_of_strangers_change_nothing(hosts: Cluster, compiled: Callable[[str], str]) -> None:
+def test_datagrams_of_strangers_change_nothing(
+    hosts: Cluster, compiled: Callable[[str], str], tmp_path: Path
+) -> None:
     flood = ["-hosts", ",".join(hosts.hosts), "-ppn", "1", "-n", "2", sys.executable, "-P", "-c", FLOOD]
-    stranger = hosts.start(["mpiexec", *flood])
-    printed = run(hosts, [*EXEC, "immediate", "--"], 2, compiled("bsp"), "1000", "0.5", "1000")
+    stranger = hosts.start(["mpiexec", *flood, str(tmp_path / "over")])
+    try:
+        printed = run(hosts, [*EXEC, "immediate", "--"], 2, compiled("bsp"), "1000", "0.5", "1000")
+    finally:
+        (tmp_path / "over").touch()
     assert printed.split()[1] == "2000"
     sent, err = stranger.communicate(timeout=60)
     assert sum(map(int, sent.split())) > 100, err

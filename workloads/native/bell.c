@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -28,6 +29,7 @@ struct datagram {
 };
 
 static int bell = -1;
+static struct stat made; /* the socket */
 static int own, ranks, asking, rung;
 static uint64_t token;
 static struct bell_card self;
@@ -62,7 +64,8 @@ int bell_open(struct bell_card *card)
     bell = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (bell < 0)
         return -1;
-    if (bind(bell, (struct sockaddr *)&any, sizeof any) || getsockname(bell, (struct sockaddr *)&any, &length)) {
+    if (bind(bell, (struct sockaddr *)&any, sizeof any) || getsockname(bell, (struct sockaddr *)&any, &length) ||
+        fstat(bell, &made)) {
         bell_close();
         return -1;
     }
@@ -81,6 +84,17 @@ void bell_close(void)
     if (bell >= 0)
         close(bell);
     bell = -1;
+}
+
+/* Whether the socket is still ours. A program may close descriptors that it does not know, and then get this
+   number for a file of its own: nobody may read from that, or write to it. */
+static int is_ours(void)
+{
+    struct stat found;
+
+    if (bell >= 0 && (fstat(bell, &found) || found.st_ino != made.st_ino || found.st_dev != made.st_dev))
+        bell = -1;
+    return bell >= 0;
 }
 
 int bell_join(int rank, int all)
@@ -119,6 +133,8 @@ static void send_to(int rank, enum what what)
     struct datagram datagram = {token, htonl((uint32_t)own), htonl(what)};
 
     /* One that cannot be sent is as good as lost. */
+    if (!is_ours())
+        return;
     (void)sendto(bell, &datagram, sizeof datagram, MSG_NOSIGNAL, (struct sockaddr *)&reached[rank],
                  sizeof reached[rank]);
 }
@@ -128,14 +144,23 @@ void bell_ask(int rank)
     send_to(rank, ASK);
 }
 
+/* Whether something has come. Each call of the program asks this, so it only looks, and asks whose socket
+   this is only before something is taken from it. */
+static int has_come(void)
+{
+    char first;
+
+    return recv(bell, &first, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 && is_ours();
+}
+
 /* Read what has come, and leave the program's errno alone. */
 static void read_all(void)
 {
     struct datagram datagram;
-    int before = errno;
+    int before = errno, come = asked != NULL && has_come();
     ssize_t length;
 
-    for (int read = 0; asked != NULL && read < MOST_READ; read++) {
+    for (int read = 0; come && read < MOST_READ; read++) {
         uint32_t rank;
 
         length = recv(bell, &datagram, sizeof datagram, MSG_TRUNC | MSG_DONTWAIT);
@@ -183,16 +208,12 @@ void bell_forget(void)
 
 enum ending bell_sleep(int64_t timeout_ns)
 {
-    struct pollfd socket = {.fd = bell, .events = POLLIN};
+    struct pollfd socket = {.fd = is_ours() ? bell : -1, .events = POLLIN}; /* -1: nothing ever comes */
     struct timespec most = {timeout_ns / 1000000000, timeout_ns % 1000000000};
     int found = rung ? 1 : ppoll(&socket, 1, &most, NULL);
 
     if (found == 0)
         return TIMED_OUT;
-    if (found > 0 && !rung && !(socket.revents & POLLIN)) { /* the program has closed the socket */
-        nanosleep(&most, NULL);
-        return TIMED_OUT;
-    }
     read_all();
     found = rung;
     rung = 0;
