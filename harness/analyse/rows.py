@@ -5,18 +5,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from harness.analyse.breakdown import Breakdown
 from harness.analyse.statistics import Estimate
-from harness.spec.naming import scheduler_name
+from harness.spec.naming import scheduler_name, setting_names, short_name, workload_name
 
 
 @dataclass(frozen=True)
 class Slowdowns:
-    """Response time over dedicated time: mean and maximum over the jobs, medians over the repeats.
+    """Response time over dedicated time: of each job, mean and maximum; medians over the repeats.
 
     In bounded slowdowns, times shorter than ``tau_s`` count as ``tau_s``.
     """
@@ -26,6 +26,7 @@ class Slowdowns:
     bounded_mean: float
     bounded_max: float
     tau_s: float
+    per_job: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -182,6 +183,11 @@ class Row:
         return self.jobs[0].program
 
     @property
+    def workload(self) -> str:
+        """The programs of all jobs, in words."""
+        return workload_name([job.program for job in self.jobs])
+
+    @property
     def name(self) -> str:
         """The scheduler's name."""
         return scheduler_name(self.scheduler)
@@ -201,3 +207,16 @@ class Row:
         """Simulated over measured workload slowdown, minus 1; None if either is missing."""
         measured, simulated = self.median("measured"), self.median("simulated")
         return None if measured is None or simulated is None else simulated / measured - 1.0
+
+
+def swept(rows: Sequence[Row]) -> dict[str, str]:
+    """The keys whose values differ between the points of the sweep, with their headings."""
+    keys = dict.fromkeys(key for row in rows for key in row.settings)
+    varied = [key for key in keys if any(row.settings.get(key) != rows[0].settings.get(key) for row in rows)]
+    return setting_names(varied)
+
+
+def different_jobs(rows: Sequence[Row]) -> bool:
+    """Whether the jobs differ, but in the same way at all points of the sweep: then each has a column."""
+    names = {tuple(short_name(job.program) for job in row.jobs) for row in rows}
+    return len(names) == 1 and any(job.program != row.program for row in rows for job in row.jobs)

@@ -23,7 +23,7 @@ from harness.analyse.rows import (
     Switches,
     WaitMeans,
 )
-from harness.analyse.statistics import bounded_slowdown, estimate
+from harness.analyse.statistics import Estimate, bounded_slowdown, estimate
 from harness.spec.experiment import Cell, Experiment
 from harness.spec.jobs import described
 from harness.store.records import (
@@ -91,6 +91,13 @@ def rows(
         for cell in (experiment.measured_cells if cells is None else cells)
         for scheduler in experiment.schedulers
     ]
+
+
+def measured_slowdown(cell: Cell, table: Mapping[str, Any], records: Sequence[RunRecord]) -> Estimate:
+    """The measured workload slowdown under a scheduler; ``records`` are those of the cell."""
+    ours = [record for record in records if record.kind == POLICY and record.scheduler == table]
+    alone = [record for record in records if record.kind == DEDICATED]
+    return estimate([one.workload_slowdown for one in _repeats(cell.jobs(), alone, ours)])
 
 
 def _row(cell: Cell, table: dict[str, Any], records: Sequence[RunRecord], tau_s: float) -> Row:
@@ -183,6 +190,7 @@ def _summary(repeats: Sequence[_Repeat], tau_s: float, failures: int) -> Summary
             bounded_mean=statistics.median(statistics.fmean(one.bounded(tau_s)) for one in repeats),
             bounded_max=statistics.median(max(one.bounded(tau_s)) for one in repeats),
             tau_s=tau_s,
+            per_job=tuple(map(statistics.median, zip(*(one.slowdowns for one in repeats), strict=True))),
         ),
         breakdown=_breakdown(repeats),
         makespan_s=statistics.median(one.makespan_ns for one in repeats) / 1e9,

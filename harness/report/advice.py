@@ -11,7 +11,7 @@ from rich.text import Text
 from harness.analyse.advise import Range
 from harness.analyse.rows import Row
 from harness.report.cells import SLOWDOWNS, slowdown_cells, table
-from harness.spec.naming import duration_name, program_name, scheduler_name
+from harness.spec.naming import duration_name, scheduler_name
 
 
 def render(rows: Sequence[Row], ranges: Sequence[Range], processors: int) -> Iterator[RenderableType]:
@@ -20,7 +20,7 @@ def render(rows: Sequence[Row], ranges: Sequence[Range], processors: int) -> Ite
     ``rows`` are those of the candidates, the best first.
     """
     best, jobs = rows[0], len(rows[0].jobs)
-    what = f"{jobs} job{'s' if jobs > 1 else ''} of {program_name(best.program)}"
+    what = f"{jobs} job{'s' if jobs > 1 else ''} of {best.workload}"
     yield Text(f"{what} on {processors} processors, simulated with this host's constants")
     yield Text(f"Use {best.name}.", style="bold")
     yield _predictions(rows)

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from harness.analyse.rows import Row
-from harness.spec.naming import duration_name, program_name
+from harness.spec.naming import duration_name
 
 LABELS = 172
 """Room for the schedulers' names, in pixels."""
@@ -37,7 +37,7 @@ def blocks(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
 def title(row: Row, *, alone: bool) -> str:
     """A short name for a point of the sweep: its settings, or the whole program."""
     if alone or not row.settings:
-        return program_name(row.program)
+        return row.workload
     return ", ".join(_setting(key, value) for key, value in row.settings.items())
 
 

@@ -13,6 +13,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from harness.analyse.results_document import ResultsDocument
+from harness.analyse.rows import different_jobs, swept
 from harness.analyse.timelines import Lanes
 from harness.analyse.verdicts import WITHIN
 from harness.report import charts, traces
@@ -93,7 +94,7 @@ def html(content: Content) -> str:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"program": naming.program_name}
+    environment.filters |= {"short": naming.short_name}
     rows = content.results.rows
     return environment.from_string(template).render(
         results=content.results,
@@ -103,7 +104,8 @@ def html(content: Content) -> str:
         dark=DARK,
         facts=list(_facts(content)),
         run=list(_conditions(content)),
-        swept=len({str(row.settings) for row in rows}) > 1,
+        swept=swept(rows),
+        several=different_jobs(rows),
         tolerance=content.tolerance,
     )
 

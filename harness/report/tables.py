@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Mapping
 from typing import Any
 
 from harness.analyse.breakdown import PARTS
 from harness.analyse.results_document import ResultsDocument
-from harness.analyse.rows import Row
+from harness.analyse.rows import Row, swept
 from harness.analyse.statistics import estimate
-from harness.spec.naming import program_name
 
 SIDES = ("measured", "simulated")
 
@@ -21,7 +21,8 @@ MARKUP = "|<\\`"
 def comma_separated(found: ResultsDocument) -> str:
     """A heading and a line for each row, with full precision; unknown values are empty."""
     text = io.StringIO()
-    lines = [_cells(row) | _shares(row) for row in found.rows]
+    keys = swept(found.rows)
+    lines = [_cells(row, keys) | _shares(row) for row in found.rows]
     writer = csv.DictWriter(text, lines[0], lineterminator="\n")
     writer.writeheader()
     writer.writerows(lines)
@@ -30,7 +31,8 @@ def comma_separated(found: ResultsDocument) -> str:
 
 def markdown(found: ResultsDocument) -> str:
     """A heading, a table and the doubts."""
-    rows = [_cells(row) for row in found.rows]
+    keys = swept(found.rows)
+    rows = [_cells(row, keys) for row in found.rows]
     lines = [f"# {_short(found.experiment)}", "", f"| {' | '.join(rows[0])} |", "|---" * len(rows[0]) + "|"]
     lines += [f"| {' | '.join(map(_short, cells.values()))} |" for cells in rows]
     if found.doubts:
@@ -38,12 +40,13 @@ def markdown(found: ResultsDocument) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _cells(row: Row) -> dict[str, Any]:
+def _cells(row: Row, keys: Mapping[str, str]) -> dict[str, Any]:
     slowdown = row.measured.workload_slowdown if row.measured else estimate([])
     low, high = slowdown.ci95 or (None, None)
     measured, simulated = (side and side.responses for side in (row.measured, row.simulated))
     return {
-        "program": program_name(row.program),
+        "program": row.workload,
+        **{heading: row.settings.get(key) for key, heading in keys.items()},
         "scheduler": row.name,
         "measured": slowdown.median,
         "low": low,

@@ -12,9 +12,9 @@ from rich.text import Text
 
 from harness.analyse import agreement
 from harness.analyse.results_document import ResultsDocument
-from harness.analyse.rows import Row
+from harness.analyse.rows import Row, different_jobs
 from harness.report.cells import SHARES, SLOWDOWNS, UNKNOWN, fixed, share_cells, slowdown_cells, table
-from harness.spec.naming import policy_name, program_name, waiting_name
+from harness.spec.naming import policy_name, program_name, short_name, waiting_name
 
 ENDLESS = 10_000
 
@@ -38,6 +38,8 @@ def render(found: ResultsDocument) -> Iterator[RenderableType]:
         block = list(rows)
         yield Text(_title(found.experiment, block[0]), style="bold")
         yield _Block(block)
+        if different_jobs(block):
+            yield _each_job(block)
     yield Text(LEGEND, style="dim")
     if any(row.measured and row.measured.responses for row in found.rows):
         yield Text(LEGEND_RESPONSES, style="dim")
@@ -47,6 +49,16 @@ def render(found: ResultsDocument) -> Iterator[RenderableType]:
         yield Text(agreement.sentence(found.agreement))
     for doubt in found.doubts:
         yield Text(f"Doubt: {doubt}.")
+
+
+def _each_job(rows: Sequence[Row]) -> Table:
+    """The slowdown of each job under each scheduler, measured before simulated."""
+    names = [f"{n}\n{short_name(job.program)}" for n, job in enumerate(rows[0].jobs)]
+    made = table(["slowdown of job\nunder"], names)
+    for row in rows:
+        found = [side.slowdown.per_job for side in row.sides.values() if side.slowdown]
+        made.add_row(row.name, *(" / ".join(map(fixed, values)) for values in zip(*found, strict=True)))
+    return made
 
 
 class _Block:
@@ -95,7 +107,10 @@ def _title(name: str, row: Row) -> str:
     if row.measured and row.measured.against_spinning:
         alone += f", spinning: {row.measured.against_spinning.dedicated_s:.2f} s"
     n = max(row.measured.workload_slowdown.n if row.measured else 0, 1)
-    return f"{name}: {jobs} of {described}{alone}; {n} repeat{'s' if n > 1 else ''}"
+    point = "".join(
+        f", {key} = {value}" for key, value in row.settings.items() if not key.startswith("program.")
+    )
+    return f"{name}: {jobs} of {described}{point}{alone}; {n} repeat{'s' if n > 1 else ''}"
 
 
 def _slowdowns(row: Row, headings: Headings) -> list[str]:

@@ -11,9 +11,8 @@ from rich.text import Text
 
 from harness.analyse.agreement import Agreement, sentence
 from harness.analyse.results_document import ResultsDocument
-from harness.analyse.rows import Row, Verdict
+from harness.analyse.rows import Row, Verdict, swept
 from harness.report.cells import UNKNOWN, fixed, interval, table
-from harness.spec.naming import program_name
 
 HEADINGS = ("measured", "95 %\ninterval", "simu-\nlated", "error\n%", "95 %\ninterval", "start-up\nms")
 
@@ -35,12 +34,11 @@ def render(experiments: Sequence[ResultsDocument], tolerance: float) -> Iterator
 
 
 def _table(rows: Sequence[Row]) -> Table:
-    swept = len({str(row.settings) for row in rows}) > 1
-    made = table(["program", "scheduler"] if swept else ["scheduler"], HEADINGS)
+    settings = swept(rows)
+    made = table([*settings.values(), "scheduler"], HEADINGS)
     made.add_column("verdict")
     for row in rows:
-        cells = [program_name(row.program)] if swept else []
-        made.add_row(*cells, row.name, *_cells(row))
+        made.add_row(*(str(row.settings[key]) for key in settings), row.name, *_cells(row))
     return made
 
 

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import PurePath
 from typing import Any
+
+from coordinator import policies
+
+QUANTA = ("quantum_ms", "quanta_ms")
 
 
 def scheduler_name(table: Mapping[str, Any]) -> str:
@@ -13,17 +19,41 @@ def scheduler_name(table: Mapping[str, Any]) -> str:
 
 
 def policy_name(table: Mapping[str, Any]) -> str:
-    """The policy of a [[schedulers]] table, with its quantum and with options that are not the defaults."""
-    name = str(table["policy"])
-    if "quantum_ms" in table:
-        name += f" {table['quantum_ms']:g} ms"
-    if not table.get("retry", True):
-        name += ", srun waits"
+    """The policy of a [[schedulers]] table, with its quanta and with options that are not the defaults."""
+    policy = str(table["policy"])
+    defaults = policies.parameters(policy) if policy in policies.known() else {}
+    quanta = [_times_name(table[key]) for key in QUANTA if key in table]
+    options = [
+        _option_name(key, table[key])
+        for key, default in defaults.items()
+        if key not in QUANTA and _plain(table.get(key, default)) != _plain(default)
+    ]
+    name = " ".join((policy, *quanta)) + "".join(f", {option}" for option in options)
     if table["mechanism"] != "auto":
         name += f" {table['mechanism']}"
     if table["local"] != "other":
         name += f", {table['local']}"
     return name if table.get("bind", True) else f"{name}, unbound"
+
+
+def _option_name(key: str, value: Any) -> str:
+    if key == "packing":
+        return str(value)
+    if isinstance(value, bool):
+        return key if value else f"no {key}"
+    if key.endswith("_ms"):
+        return f"{key.removesuffix('_ms').removesuffix('_quantum')} {_times_name(value)}"
+    return f"{key} {'/'.join(map(str, value)) if isinstance(value, list | tuple) else value}"
+
+
+def _times_name(times_ms: float | Sequence[float]) -> str:
+    """One time, or several of them, in milliseconds."""
+    values = times_ms if isinstance(times_ms, list | tuple) else (times_ms,)
+    return "/".join(f"{value:g}" for value in values) + " ms"
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
 
 
 def waiting_name(table: Mapping[str, Any]) -> str:
@@ -48,6 +78,28 @@ def program_name(program: Mapping[str, Any]) -> str:
     p = program["processes"]
     processes = f"{p} process{'es' if p > 1 else ''}"
     return f"{program['pattern']}, {processes}, g = {g}, v = {program['imbalance']:g} g"
+
+
+def workload_name(programs: Sequence[Mapping[str, Any]]) -> str:
+    """The programs of all jobs: in full if alike, else in a word each, as in "2 x NEWS + BARRIER"."""
+    if all(program == programs[0] for program in programs):
+        return program_name(programs[0])
+    counts = Counter(map(short_name, programs))
+    return " + ".join(f"{count} x {name}" if count > 1 else name for name, count in counts.items())
+
+
+def short_name(program: Mapping[str, Any]) -> str:
+    """A job's program in a word: its pattern, its kind, or the name of its file."""
+    if "argv" in program:
+        return PurePath(program["argv"][0]).name
+    return str(program.get("pattern") or ("sequential" if "work_s" in program else "interactive"))
+
+
+def setting_names(keys: Iterable[str]) -> dict[str, str]:
+    """A heading for each swept key: its last part, or the whole key if another one ends alike."""
+    last = {key: key.replace("[", ".").replace("]", "").rpartition(".")[2] for key in keys}
+    counts = Counter(last.values())
+    return {key: name if counts[name] == 1 else key for key, name in last.items()}
 
 
 def duration_name(time_us: float) -> str:

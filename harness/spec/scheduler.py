@@ -22,6 +22,12 @@ SHARED = ("blocking", "spin_switches", "imbalance_estimate", "local", "mechanism
 ADDED = {"bind": True, "imbalance_estimate": DEFAULT_ESTIMATE, "rows": 0, "share": "none"}
 """Keys that older records lack, and the values that those records imply."""
 
+IMPLICIT = "global-adaptive"
+"""The waiting rule of the policy implicit, if its table names none."""
+
+OF_RULES = {"spin_switches": "fixed", "imbalance_estimate": "global-adaptive"}
+"""Keys that mean something to one waiting rule only."""
+
 LOCAL_CLASSES = ("other", "rr")
 
 
@@ -74,8 +80,8 @@ class Scheduler:
 
     @property
     def table(self) -> dict[str, Any]:
-        """The keys of the [[schedulers]] table with every default filled in."""
-        options = {key: getattr(self.policy, key) for key in policies.parameters(self.name)}
+        """The keys of the [[schedulers]] table with every default filled in, as records keep them."""
+        options = {key: _plain(getattr(self.policy, key)) for key in policies.parameters(self.name)}
         shared = {key: getattr(self, key) for key in SHARED}
         return {"policy": self.name} | options | shared
 
@@ -86,19 +92,25 @@ class Scheduler:
         return {key: value for key, value in self.table.items() if (key, value) not in later.items()}
 
 
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
 def added(policy: str) -> dict[str, Any]:
     """The entries of ADDED that a table of the policy ``policy`` has."""
     own = policies.parameters(policy) if policy in policies.known() else {}
     return {key: value for key, value in ADDED.items() if key in SHARED or key in own}
 
 
-def schedulers_of(tables: Any, here: bool) -> tuple[Scheduler, ...]:
-    """The schedulers that the [[schedulers]] tables describe, no two alike.
+def schedulers_of(tables: Any, here: bool, *, merge: bool = False) -> tuple[Scheduler, ...]:
+    """The schedulers that the [[schedulers]] tables describe; of several alike ``merge`` takes the first.
 
     Raises:
         InputError: below ``schedulers``, for any fault; with ``here`` also for what this host lacks.
     """
     made = each(tables, "schedulers", 'policy = "gang"', _here if here else scheduler_of)
+    if merge:
+        return tuple(dict.fromkeys(made))
     for index, scheduler in enumerate(made):
         if (first := made.index(scheduler)) < index:
             rule = f"is the same as schedulers[{first}]"
@@ -125,8 +137,26 @@ def scheduler_of(table: Mapping[str, Any]) -> Scheduler:
     policy = policy_of(table, SHARED)
     values = {key: table[key] for key in SHARED if key in table}
     if table["policy"] == "implicit":
-        values.setdefault("blocking", "global-adaptive")
+        values.setdefault("blocking", IMPLICIT)
     return Scheduler(table["policy"], policy, **values)
+
+
+def has_key(table: Any, key: str) -> bool:
+    """Whether ``key`` means something in a [[schedulers]] table: to its policy, or to its waiting rule."""
+    if not isinstance(table, dict) or table.get("policy") not in policies.known():
+        return False
+    name = table["policy"]
+    blocking = table.get("blocking", IMPLICIT if name == "implicit" else "spin")
+    return key in policies.parameters(name) or (key in SHARED and OF_RULES.get(key, blocking) == blocking)
+
+
+def who_has(key: str) -> str:
+    """The [[schedulers]] tables in which ``key`` means something, in words."""
+    if key in OF_RULES:
+        return f"it belongs to blocking = {OF_RULES[key]!r}"
+    return "these policies have it: " + ", ".join(
+        p for p in policies.known() if key in policies.parameters(p)
+    )
 
 
 def policy_of(table: Mapping[str, Any], others: Sequence[str] = ()) -> Policy:
@@ -139,5 +169,11 @@ def policy_of(table: Mapping[str, Any], others: Sequence[str] = ()) -> Policy:
         remedy = "give one of " + ", ".join(policies.known())
         raise InputError("policy", None, "every [[schedulers]] table needs a policy", remedy)
     name = table["policy"]
-    known_keys(table, ("policy", *others, *policies.parameters(name)), "")
+    own = policies.parameters(name)
+    for key in table:
+        if key not in own and any(key in policies.parameters(other) for other in policies.known()):
+            raise InputError(
+                key, table[key], f"the policy {name!r} has no such key", f"remove it; {who_has(key)}"
+            )
+    known_keys(table, ("policy", *others, *own), "")
     return policies.create(name, {key: table[key] for key in table if key not in ("policy", *others)})
