@@ -1,6 +1,7 @@
 """Advice: what is best where, and what it rests on."""
 
 import json
+from pathlib import Path
 
 import pytest
 from fake_runs import TOOLS
@@ -64,9 +65,9 @@ def test_the_asked_granularity_is_among_those_tried():
 def test_what_cannot_be_advised_on_is_refused():
     with pytest.raises(InputError, match="one process per processor"):
         advise.experiment(Program(processes=4, dedicated_s=1.0), 3, 2)
-    with pytest.raises(InputError, match="synthetic program"):
-        advise.like([ParallelJob(0, PROGRAM), ParallelJob(1, SequentialWork(1.0))])
-    assert advise.like([ParallelJob(0, PROGRAM), ParallelJob(1, PROGRAM)]) == (PROGRAM, 2)
+    with pytest.raises(InputError, match=r"--like = '../r4': .* synthetic program"):
+        advise.like(Path("../r4"), [ParallelJob(0, PROGRAM), ParallelJob(1, SequentialWork(1.0))])
+    assert advise.like(Path("x"), [ParallelJob(0, PROGRAM), ParallelJob(1, PROGRAM)]) == (PROGRAM, 2)
 
 
 @pytest.mark.slow

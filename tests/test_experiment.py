@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from coordinator import policies
 from harness.spec import experiment, experiment_source
 from harness.spec.experiment import load
+from harness.spec.naming import scheduler_name
 from workloads.validation import InputError
 
 SMALL = """
@@ -53,7 +54,7 @@ def refused(source, *settings, **options):
 
 def test_defaults_are_filled_in(write):
     loaded = load(write(SMALL.replace("processors = 2\n", "")))
-    assert (loaded.name, loaded.repeats, loaded.seed) == ("small", 5, 1)
+    assert (loaded.name, loaded.repeats, loaded.seed) == ("small", 8, 1)
     assert loaded.processors == len(os.sched_getaffinity(0))
     gang, implicit = loaded.schedulers
     assert gang.table == {
@@ -99,6 +100,44 @@ def test_a_sweep_is_a_product_in_file_order_whose_last_key_varies_fastest(write)
 def test_a_sweep_of_the_simulated_machine_is_measured_once(write):
     sweep = '[sweep]\n"program.imbalance" = [0.25, 1.5]\n"machine.latency_us" = [1, 2, 3]\n'
     assert [cell.index for cell in load(write(SMALL + sweep)).measured_cells] == [0, 3]
+
+
+def names(loaded):
+    return [scheduler_name(scheduler.table) for scheduler in loaded.schedulers]
+
+
+def test_a_sweep_of_a_scheduler_makes_schedulers(write):
+    tables = SMALL + '[[schedulers]]\npolicy = "implicit"\nblocking = "fixed"\n'
+    loaded = load(write(tables + '[sweep]\n"schedulers.0.quantum_ms" = [10, 50]\nspin_switches = [2, 8]\n'))
+    assert [name for name in names(loaded) if name.startswith("gang")] == ["gang 10 ms", "gang 50 ms"]
+    assert [name for name in names(loaded) if "fixed" in name] == ["implicit fixed 2", "implicit fixed 8"]
+    assert len(loaded.cells) == 1
+
+
+def test_what_a_sweep_makes_twice_is_one_scheduler(write):
+    tables = SMALL + '[[schedulers]]\npolicy = "gang"\nquantum_ms = 50\n'
+    found = names(load(write(tables + "[sweep]\nquantum_ms = [10, 50]\n")))
+    assert [name for name in found if "gang" in name] == ["gang 10 ms", "gang 50 ms"]
+
+
+def test_a_sweep_takes_keys_of_one_job_and_the_processors(write):
+    keys = '"jobs.0.count" = [1, 2]\n"jobs[1].program.phases" = [5, 6]\nprocessors = [2, 3]\n'
+    loaded = load(write(SMALL + "[sweep]\n" + keys))
+    last = loaded.cells[-1]
+    assert last.settings == {"jobs.0.count": 2, "jobs[1].program.phases": 6, "processors": 3}
+    assert [group.count for group in last.groups] == [2, 1]
+    assert [cell.groups[1].program.phases for cell in loaded.cells] == [5, 5, 6, 6] * 2
+    assert [cell.processors for cell in loaded.cells] == [2, 3] * 4
+    assert loaded.processors == 3
+    assert len(loaded.measured_cells) == 8
+
+
+def test_a_key_for_all_schedulers_reaches_those_that_have_it(write):
+    tables = SMALL + '[[schedulers]]\npolicy = "none"\n'
+    assert [s.table.get("quantum_ms") for s in load(write(tables), settings=["quantum_ms=7"]).schedulers][
+        -1
+    ] is None
+    assert names(load(write(tables), settings=["quantum_ms=7"]))[0] == "gang 7 ms"
 
 
 @pytest.mark.parametrize("name", ["three-jobs", "coarse", "reads", "mixed"])
@@ -185,7 +224,10 @@ BAD = [
     ("schedulers.0.policy=gong", "schedulers[0].policy", "gong", "gang", "'gang'"),
     ("schedulers.0.quantum_ms=0", "schedulers[0].quantum_ms", 0, "at least 0.01", "in that range"),
     ("schedulers.0.quantm_ms=1", "schedulers[0].quantm_ms", 1, "not a key", "'quantum_ms'"),
-    ("schedulers.1.quantum_ms=1", "schedulers[1].quantum_ms", 1, "not a key", "remove it"),
+    ("schedulers.1.quantum_ms=1", "schedulers[1].quantum_ms", 1, "'implicit' has no such key", "gang"),
+    ("granularity_us=3", "granularity_us", 3, "a key of programs", "write program.granularity_us"),
+    ("service=3", "service", 3, "no [[schedulers]] table", "two-queue"),
+    ("spin_switches=3", "spin_switches", 3, "no [[schedulers]] table", "'fixed'"),
     ("schedulers.1.blocking=global", "schedulers[1].blocking", "global", "global-adaptive", "choose one"),
     (
         "schedulers.1.imbalance_estimate=spread",
@@ -213,12 +255,22 @@ BAD = [
     ("sweep.program.imbalance=[]", 'sweep."program.imbalance"', [], "list", "[a, b, c]"),
     ("sweep.program.imbalance=[0.5, 3]", 'sweep."program.imbalance"', 3, "at most 2", "in that range"),
     ("sweep.program.imbalance=[1, 1.0]", 'sweep."program.imbalance"[1]', 1.0, "twice", "remove one"),
+    ("sweep.granularity_us=[1]", 'sweep."granularity_us"', [1], "varies a key", "'program.granularity_us'"),
+    ("sweep.quantum_ms=[5, 0]", 'sweep."quantum_ms"', 0, "at least 0.01", "in that range"),
+    ("sweep.schedulers.1.quantum_ms=[5]", 'sweep."schedulers.1.quantum_ms"', 5, "has no such key", "gang"),
+    ("sweep.schedulers.7.bind=[true]", 'sweep."schedulers.7.bind"', True, "2 entries", "existing entry"),
+    ("sweep.jobs.0.count=[1, 0]", 'sweep."jobs.0.count"', 0, "at least 1", "in that range"),
+    ("sweep.jobs.7.count=[1]", 'sweep."jobs.7.count"', 1, "2 entries", "existing entry"),
+    ("sweep.processors=[2, -1]", 'sweep."processors"', -1, "at least 0", "in that range"),
     ("sweep.machine.latency_us=[-1]", 'sweep."machine.latency_us"', -1, "at least 0", "in that range"),
     ("repeats", "--set", "repeats", "key=value", "--set repeats=3"),
     ("=3", "--set", "=3", "key=value", "--set repeats=3"),
     ("repeats=[1,", "repeats", "[1,", "TOML value", "in quotes"),
     ("a key=3", "a key", 3, "not a key", "dots between"),
-    ("repeats.deep=3", "repeats", {"deep": 3}, "whole number", "without quotes"),
+    ("repeats.deep=3", "repeats.deep", 3, "not a key", "known are least, most"),
+    ("repeats.least=9", "repeats.least", 9, "more than the most, 8", "smaller"),
+    ("repeats.most=0", "repeats.most", 0, "at least 1", "in that range"),
+    ("precision=0", "precision", 0, "at least 0.0001", "in that range"),
 ]
 
 

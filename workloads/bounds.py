@@ -38,6 +38,7 @@ BOUNDS: Mapping[str, Bounds] = {
     "processors": _count(0, PROCESSORS),
     "hosts": _count(1, PROCESSORS),
     "repeats": _count(1, 10_000),
+    "precision": Bounds(1e-4, 10),
     "seed": RANDOM,
     "lease_s": Bounds(2, 86_400),
     "jobs.count": _count(1, 1000),

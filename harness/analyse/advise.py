@@ -6,6 +6,7 @@ import itertools
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from coordinator.workload import ParallelJob
@@ -63,7 +64,7 @@ def experiment(program: Program, jobs: int, processors: int) -> Experiment:
     fits("--processes", program.processes, processors)
     grid = sorted({*map(float, GRID_US), float(program.granularity_us)})
     cells = tuple(
-        Cell(index, {"program.granularity_us": g_us}, (JobGroup(_at(program, g_us), jobs),), {})
+        Cell(index, {"program.granularity_us": g_us}, (JobGroup(_at(program, g_us), jobs),), {}, processors)
         for index, g_us in enumerate(grid)
     )
     return Experiment("advise", processors, REPEATS, 1, tuple(map(scheduler_of, CANDIDATES)), cells)
@@ -125,8 +126,8 @@ def _good(at: Mapping[int, Row]) -> list[int]:
     return [name for name, row in at.items() if slowdown(row) <= least * (1 + AS_GOOD)]
 
 
-def like(jobs: Sequence[ParallelJob]) -> tuple[Program, int]:
-    """The program of measured ``jobs`` and their number.
+def like(results: Path, jobs: Sequence[ParallelJob]) -> tuple[Program, int]:
+    """The program of ``jobs``, which were measured in ``results``, and their number.
 
     Raises:
         InputError: unless all jobs run the same synthetic program.
@@ -135,6 +136,6 @@ def like(jobs: Sequence[ParallelJob]) -> tuple[Program, int]:
     if not isinstance(program, Program) or any(job.program != program for job in jobs):
         rule = "its jobs do not all run the same synthetic program"
         raise InputError(
-            "--like", len(jobs), rule, "describe one program with --pattern, --granularity-us, ..."
+            "--like", str(results), rule, "describe one program with --pattern, --granularity-us, ..."
         )
     return program, len(jobs)

@@ -68,7 +68,8 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
 
 def _described(options: argparse.Namespace, watcher: Watcher) -> tuple[Program, int]:
     if options.like:
-        return advise.like(stored.read(options.like, None, watcher)[-1].experiment.cells[0].jobs())
+        last = stored.read(options.like, None, watcher)[-1].experiment
+        return advise.like(options.like, last.cells[0].jobs())
     program = Program(
         pattern=options.pattern,
         processes=options.processes,

@@ -80,7 +80,7 @@ class Measured:
 
     def guess_s(self, task: Task) -> float:
         """A guess from the nominal times of the programs alone."""
-        folds = [max(1.0, job.program.processes / task.experiment.processors) for job in task.jobs]
+        folds = [max(1.0, job.program.processes / task.cell.processors) for job in task.jobs]
         alone_s = sum(jobs.alone_s(job.program) * f for job, f in zip(task.jobs, folds, strict=True))
         shared = task.scheduler.name in ("none", "implicit") and task.scheduler.blocking == "spin"
         return START_S + alone_s * (len(task.jobs) if shared else 1.3)
@@ -110,7 +110,7 @@ class Measured:
                 replace(job, estimate=known.get(execution_times.key(job.program))) for job in task.jobs
             ),
             policy=scheduler.policy,
-            processors=() if site.nodes else site.processors,
+            processors=() if site.nodes else site.processors[: task.cell.processors],
             nodes=site.nodes,
             blocking=scheduler.blocking,
             spin_switches=scheduler.spin_switches,
@@ -167,7 +167,7 @@ def _record(task: Task, site: Site, workload: Workload, purpose: Purpose, result
     after = conditions.Moment.now(site.processors)
     return task.record(
         site.session,
-        processors=site.processors,
+        processors=site.processors[: task.cell.processors],
         constants=purpose.constants.of_run(result.mechanism) | {"unit_ns": workload.unit_ns},
         mechanism=result.mechanism,
         mechanism_reason=result.mechanism_reason,

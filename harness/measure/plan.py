@@ -123,7 +123,7 @@ def _shuffled(experiment: Experiment, cell: Cell, repeat: int) -> list[Task]:
     tasks = [
         Task(experiment, cell, repeat, DEDICATED, scheduler, (job,))
         for job in alone
-        for scheduler in _dedicated(job, experiment)
+        for scheduler in _dedicated(job, cell, experiment)
     ]
     tasks += [
         Task(experiment, cell, repeat, POLICY, scheduler, everything) for scheduler in experiment.schedulers
@@ -132,8 +132,8 @@ def _shuffled(experiment: Experiment, cell: Cell, repeat: int) -> list[Task]:
     return tasks
 
 
-def _dedicated(job: ParallelJob, experiment: Experiment) -> tuple[Scheduler, ...]:
-    if job.program.processes <= experiment.processors:
+def _dedicated(job: ParallelJob, cell: Cell, experiment: Experiment) -> tuple[Scheduler, ...]:
+    if job.program.processes <= cell.processors:
         return (ALONE,)
     return (FOLDED,) if experiment.dedicated == SPINNING else (FOLDED, FOLDED_TWO_PHASE)
 

@@ -26,7 +26,7 @@ from harness.measure.calibrate import mpi_probe
 from harness.measure.measured import Measured
 from harness.measure.plan import plan, recorded
 from harness.measure.runner import run
-from harness.measure.session import Progress, Site, Tools, Watcher
+from harness.measure.session import Progress, Site, Standing, Tools, Watcher
 from harness.spec import hosts
 from harness.spec.experiment import Experiment
 from harness.spec.submission import Submission
@@ -55,11 +55,12 @@ def check(wanted: Experiment, how: Submission) -> None:
     Raises:
         InputError: if the partition lacks gang scheduling or has other slots, or the jobs do not fit.
     """
-    for job in (job for cell in wanted.measured_cells for job in cell.jobs()):
+    places = [(job, cell.processors) for cell in wanted.measured_cells for job in cell.jobs()]
+    for job, processors in places:
         fits = isinstance(job.program, Program) and not job.program.malleable
-        if not fits or job.program.processes != wanted.processors:
+        if not fits or job.program.processes != processors:
             rule = "under slurm-gang every job is a program with a process on each processor"
-            remedy = f"give all jobs {wanted.processors} processes, or leave slurm-gang out"
+            remedy = f"give all jobs {processors} processes, or leave slurm-gang out"
             raise InputError(f"job {job.number}", job.program.processes, rule, remedy)
     name = how.gang_partition
     if name is None:
@@ -150,6 +151,9 @@ class _Notes:
 
     def progress(self, progress: Progress) -> None:
         self.tell(progress.label)
+
+    def standing(self, standing: Standing) -> None:
+        """Nothing: rows have values when all runs are made."""
 
     def note(self, text: str) -> None:
         self.tell(text)

@@ -120,7 +120,7 @@ class Host:
         scheduler = task.scheduler
         mechanism = MECHANISM if scheduler.mechanism == "auto" else scheduler.mechanism
         known = constants.of_run(mechanism if scheduler.policy.needs_mechanism else "") if constants else {}
-        return cls(range(task.experiment.processors), known, task.cell.machine)
+        return cls(range(task.cell.processors), known, task.cell.machine)
 
     def machine(self, scheduler: Scheduler) -> SimulatedMachine:
         """The machine on which to simulate runs under ``scheduler``.

@@ -7,12 +7,9 @@ file, the line or override, the key, the value, the rule and the remedy.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import hashlib
-import itertools
 import json
 import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,20 +17,22 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from coordinator.workload import LEASE_S, Node, ParallelJob
-from harness.spec import experiment_source, hosts, overrides, submission
+from harness.spec import experiment_source, hosts, overrides, submission, sweep
 from harness.spec.experiment_source import Document
-from harness.spec.jobs import JobGroup, job_group
+from harness.spec.jobs import JobGroup, check_here, job_group
 from harness.spec.machine import machine_values
-from harness.spec.scheduler import Scheduler, schedulers_of
-from harness.spec.table_checks import as_table, field_names, known_keys, tables
-from workloads.bounds import ALONE_S, CELLS, JOBS, RANKS, RUNS, fits, within
-from workloads.machine import KEYS as MACHINE_KEYS
+from harness.spec.scheduler import Scheduler
+from harness.spec.table_checks import as_table, known_keys, tables
+from workloads.bounds import ALONE_S, JOBS, RANKS, RUNS, fits, within
 from workloads.other import Command
 from workloads.program import Program
-from workloads.validation import LONGEST, InputError, one_of
+from workloads.validation import InputError, one_of
 
 SPINNING, TWO_PHASE = "spinning", "two-phase"
 """How jobs that are larger than the machine wait when they run alone."""
+
+REPEATS = {"least": 3, "most": 8}
+PRECISION = 0.05
 
 QUICK_REPEATS = 2
 QUICK_SHARE = 0.25
@@ -42,12 +41,13 @@ QUICK_SHARE = 0.25
 
 @dataclass(frozen=True)
 class Cell:
-    """One point of the sweep: its settings, its jobs and its values of the machine."""
+    """One point of the sweep: its settings, jobs, values of the machine, and number of processors."""
 
     index: int
     settings: Mapping[str, Any]
     groups: tuple[JobGroup, ...]
     machine: Mapping[str, Any]
+    processors: int
 
     def jobs(self) -> tuple[ParallelJob, ...]:
         """The jobs, numbered from 0 in file order."""
@@ -61,8 +61,10 @@ class Experiment:
 
     Attributes:
         name: as in the file, else the file's name.
-        processors: how many processors it uses.
-        repeats: how often everything is measured.
+        processors: the most processors that a cell uses.
+        repeats: how often everything is measured at the most.
+        least_repeats: how often at least; more repeats follow for rows that are not precise.
+        precision: widest 95 % interval of a row, as a share of its median, that needs no more repeats.
         seed: seed of all compute times and of the order of the runs.
         schedulers: in file order, no two alike.
         cells: the points of the sweep, the last key varying fastest; one cell without a sweep.
@@ -81,13 +83,15 @@ class Experiment:
     nodes: tuple[Node, ...] = ()
     lease_s: float = LEASE_S
     dedicated: str = SPINNING
+    least_repeats: int = 1
+    precision: float = PRECISION
 
     @property
     def measured_cells(self) -> tuple[Cell, ...]:
-        """One cell for each different set of jobs: real runs cannot vary the machine."""
-        first: dict[tuple[JobGroup, ...], Cell] = {}
+        """One cell for each set of jobs and number of processors: real runs cannot vary the machine."""
+        first: dict[tuple[tuple[JobGroup, ...], int], Cell] = {}
         for cell in self.cells:
-            first.setdefault(cell.groups, cell)
+            first.setdefault((cell.groups, cell.processors), cell)
         return tuple(first.values())
 
     @cached_property
@@ -105,8 +109,12 @@ class Experiment:
                 [[dataclasses.asdict(group) for group in cell.groups], cell.machine] for cell in self.cells
             ],
         }
-        if self.dedicated != SPINNING:  # digests of older experiments lack it
+        # Digests of older experiments lack these.
+        if self.dedicated != SPINNING:
             content["dedicated"] = self.dedicated
+        sizes = [cell.processors for cell in self.cells]
+        if len(set(sizes)) > 1:
+            content["sizes"] = sizes
         text = json.dumps(_plain(content), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -117,17 +125,17 @@ def usable_processors() -> tuple[int, ...]:
 
 
 def load(
-    source: str,
+    source: str | Mapping[str, Any],
     *,
     settings: Iterable[str] = (),
     quick: bool = False,
     seed: int | None = None,
     here: bool = False,
 ) -> Experiment:
-    """The experiment in the file at path ``source``, or the built-in one of that name.
+    """The experiment in a file, the built-in one of a name, or the one that tables describe.
 
     Args:
-        source: path or name.
+        source: path, name, or the tables of an experiment file.
         settings: ``key=value`` overrides, applied in order after those of ``quick``.
         quick: apply the file's [quick] table; without one, measure at most
             QUICK_REPEATS times with QUICK_SHARE of each dedicated_s and work_s.
@@ -157,20 +165,25 @@ def _quick(written: Document) -> Iterable[overrides.Override]:
         for key, value in table.items():
             yield overrides.make(key, value, f"[quick] {key} = {value!r}")
         return
-    repeats = data.get("repeats", 5)
+    repeats = data.get("repeats", REPEATS["most"])
+    if isinstance(repeats, dict):
+        repeats = repeats.get("most", REPEATS["most"])
     if isinstance(repeats, int) and not isinstance(repeats, bool):
         yield overrides.make("repeats", min(repeats, QUICK_REPEATS), "--quick")
-    jobs, sweep = data.get("jobs"), data.get("sweep")
-    swept = isinstance(sweep, dict) and "program.dedicated_s" in sweep
+    jobs, swept = data.get("jobs"), data.get("sweep")
+    axes = swept if isinstance(swept, dict) else {}
     for index, job in enumerate(jobs if isinstance(jobs, list) else ()):
         program = job.get("program") if isinstance(job, dict) else None
-        dedicated_s = program.get("dedicated_s") if isinstance(program, dict) else None
-        if _scales(dedicated_s) and not swept:
-            key = f"jobs[{index}].program.dedicated_s"
-            yield overrides.make(key, dedicated_s * QUICK_SHARE, "--quick")
-        work_s = job.get("work_s") if isinstance(job, dict) else None
-        if _scales(work_s):
-            yield overrides.make(f"jobs[{index}].work_s", work_s * QUICK_SHARE, "--quick")
+        table = job if isinstance(job, dict) else {}
+        for key, seconds in (
+            (
+                f"jobs[{index}].program.dedicated_s",
+                program.get("dedicated_s") if isinstance(program, dict) else None,
+            ),
+            (f"jobs[{index}].work_s", table.get("work_s")),
+        ):
+            if _scales(seconds) and not any(overrides.make(axis, None, "").sets(key) for axis in axes):
+                yield overrides.make(key, seconds * QUICK_SHARE, "--quick")
 
 
 def _scales(seconds: Any) -> TypeGuard[float]:
@@ -180,36 +193,57 @@ def _scales(seconds: Any) -> TypeGuard[float]:
 
 def _experiment(data: Mapping[str, Any], file: Path, here: bool) -> Experiment:
     known = ("name", "processors", "hosts", "lease_s", "repeats", "seed", "machine", "jobs", "schedulers")
-    known_keys(data, (*known, "dedicated", "sweep", "quick", "slurm"), "")
+    known_keys(data, (*known, "precision", "dedicated", "sweep", "quick", "slurm"), "")
     one_of("dedicated", data.get("dedicated", SPINNING), (SPINNING, TWO_PHASE))
-    within("repeats", data.get("repeats", 5))
+    least, most = _repeats(data.get("repeats", REPEATS))
+    within("precision", data.get("precision", PRECISION))
     within("lease_s", data.get("lease_s", LEASE_S))
     within("seed", data.get("seed", 1))
     as_table(data.get("quick", {}), "quick")
     submission.parse(data.get("slurm", {}))
-    cells = _cells(data, file.parent)
+    swept = sweep.checked(data)
     nodes = hosts.parse(data.get("hosts", []))
-    processors = _processors(data.get("processors", 0), here, nodes)
-    schedulers = schedulers_of(data.get("schedulers", []), here)
+    if nodes and "processors" in swept:
+        rule = "the hosts have numbers of processors of their own"
+        raise InputError('sweep."processors"', swept["processors"], rule, "write an experiment for each")
+    points = enumerate(sweep.points(data, swept))
+    cells = tuple(_cell(index, *point, file.parent, here, nodes) for index, point in points)
+    schedulers = sweep.schedulers(data, swept, here)
     for cell in cells:
-        _check_sizes(cell, processors, schedulers)
+        _check_sizes(cell, schedulers)
         if data.get("dedicated") == TWO_PHASE:
-            _check_waits(cell, processors)
-    runs = data.get("repeats", 5) * len(cells) * len(schedulers)
+            _check_waits(cell)
+    runs = most * len(cells) * len(schedulers)
     if runs > RUNS:
         rule = f"makes {runs} runs with the sweep and the schedulers; at most {RUNS} are allowed"
-        raise InputError("repeats", data.get("repeats", 5), rule, "reduce the repeats or the sweep")
+        raise InputError("repeats", data.get("repeats", REPEATS), rule, "reduce the repeats or the sweep")
     return Experiment(
         name=experiment_name(data, file.stem),
-        processors=processors,
-        repeats=data.get("repeats", 5),
+        processors=max(cell.processors for cell in cells),
+        repeats=most,
         seed=data.get("seed", 1),
         schedulers=schedulers,
         cells=cells,
         nodes=nodes,
         lease_s=data.get("lease_s", LEASE_S),
         dedicated=data.get("dedicated", SPINNING),
+        least_repeats=least,
+        precision=data.get("precision", PRECISION),
     )
+
+
+def _repeats(given: Any) -> tuple[int, int]:
+    """The least and the most repeats: one number for both, or a table of the two."""
+    if not isinstance(given, dict):
+        within("repeats", given)
+        return given, given
+    known_keys(given, tuple(REPEATS), "repeats")
+    least, most = (given.get(key, default) for key, default in REPEATS.items())
+    for key, value in (("least", least), ("most", most)):
+        within("repeats", value, f"repeats.{key}")
+    if least > most:
+        raise InputError("repeats.least", least, f"is more than the most, {most}", "write a smaller one")
+    return least, most
 
 
 def experiment_name(data: Mapping[str, Any], default: str) -> str:
@@ -237,7 +271,7 @@ def _processors(wanted: Any, here: bool, nodes: Sequence[Node]) -> int:
     return int(wanted) or most
 
 
-def _check_sizes(cell: Cell, processors: int, schedulers: Sequence[Scheduler]) -> None:
+def _check_sizes(cell: Cell, schedulers: Sequence[Scheduler]) -> None:
     counts = [group.count for group in cell.groups]
     ranks = sum(group.count * group.program.processes for group in cell.groups)
     if sum(counts) > JOBS or ranks > RANKS:
@@ -247,71 +281,36 @@ def _check_sizes(cell: Cell, processors: int, schedulers: Sequence[Scheduler]) -
     for index, group in enumerate(cell.groups if strict else ()):
         what = "program.processes" if isinstance(group.program, Program) else "command"
         try:
-            fits(f"jobs[{index}].{what}", group.program.processes, processors, under=strict[0])
+            fits(f"jobs[{index}].{what}", group.program.processes, cell.processors, under=strict[0])
         except InputError as error:
-            raise _swept(error, cell.settings) from None
+            raise sweep.blamed(error, cell.settings) from None
 
 
-def _check_waits(cell: Cell, processors: int) -> None:
+def _check_waits(cell: Cell) -> None:
     for index, group in enumerate(cell.groups):
         program = group.program
-        if isinstance(program, Command) and program.waits == "mpi" and program.processes > processors:
+        if isinstance(program, Command) and program.waits == "mpi" and program.processes > cell.processors:
             rule = f"the command of jobs[{index}] has {program.processes} processes and waits as its MPI does"
             raise InputError("dedicated", TWO_PHASE, rule, 'give that job waits = "two-phase"')
 
 
-def _cells(data: Mapping[str, Any], folder: Path) -> tuple[Cell, ...]:
-    jobs = tables(data.get("jobs", []), "jobs", 'program = { pattern = "NEWS", dedicated_s = 2.0 }')
-    machine = as_table(data.get("machine", {}), "machine")
-    sweep = as_table(data.get("sweep", {}), "sweep")
-    size = 1
-    for key, values in sweep.items():
-        _check_axis(key, values)
-        size *= len(values)
-        if size > CELLS:
-            rule = f"makes more than {CELLS} points"
-            raise InputError(f'sweep."{key}"', values, rule, "give fewer values, or several files")
-    points = [dict(zip(sweep, values, strict=True)) for values in itertools.product(*sweep.values())]
-    return tuple(_cell(index, settings, jobs, machine, folder) for index, settings in enumerate(points))
-
-
-def _check_axis(key: str, values: Any) -> None:
-    where = f'sweep."{key}"'
-    fields = {"program": field_names(Program), "machine": MACHINE_KEYS}
-    known = [f"{room}.{name}" for room, names in fields.items() for name in names]
-    if key not in known:
-        close = difflib.get_close_matches(key[:LONGEST], known, n=1)
-        remedy = f"did you mean {close[0]!r}?" if close else 'write "program.KEY" or "machine.KEY", in quotes'
-        raise InputError(where, values, "a sweep varies a key of the program or the machine", remedy)
-    if not isinstance(values, list) or not values:
-        raise InputError(where, values, "must be a list of at least one value", "write [a, b, c]")
-    if len(values) > CELLS:
-        raise InputError(where, values, f"must be a list of at most {CELLS} values", "give fewer")
-    for index, value in enumerate(values):
-        if value in values[:index]:
-            raise InputError(f"{where}[{index}]", value, "is twice in the sweep", "remove one")
-
-
 def _cell(
-    index: int, settings: Mapping[str, Any], jobs: Sequence[Any], machine: Mapping[str, Any], folder: Path
+    index: int,
+    settings: Mapping[str, Any],
+    data: Mapping[str, Any],
+    folder: Path,
+    here: bool,
+    nodes: Sequence[Node],
 ) -> Cell:
-    swept: dict[str, dict[str, Any]] = {"program": {}, "machine": {}}
-    for key, value in settings.items():
-        room, name = key.split(".", 1)
-        swept[room][name] = value
     try:
-        groups = tuple(job_group(job, f"jobs[{n}]", swept["program"]) for n, job in enumerate(jobs))
-        return Cell(index, settings, groups, machine_values({**machine, **swept["machine"]}, folder))
+        jobs = tables(data.get("jobs", []), "jobs", 'program = { pattern = "NEWS", dedicated_s = 2.0 }')
+        groups = tuple(job_group(job, f"jobs[{n}]") for n, job in enumerate(jobs))
+        for n, group in enumerate(groups if here and not nodes else ()):
+            check_here(group, f"jobs[{n}]")
+        machine = machine_values(as_table(data.get("machine", {}), "machine"), folder)
+        return Cell(index, settings, groups, machine, _processors(data.get("processors", 0), here, nodes))
     except InputError as error:
-        raise _swept(error, settings) from None
-
-
-def _swept(error: InputError, settings: Mapping[str, Any]) -> InputError:
-    """The error, under the sweep's key if its value comes from the sweep."""
-    name = re.sub(r"^jobs\[\d+\]\.", "", error.key)
-    if name not in settings:
-        return error
-    return InputError(f'sweep."{name}"', error.value, error.rule, error.remedy)
+        raise sweep.blamed(error, settings) from None
 
 
 def _plain(value: Any) -> Any:

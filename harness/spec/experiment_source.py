@@ -96,12 +96,15 @@ def built_in() -> dict[str, Any]:
     return {name: files[name] for name in sorted(files) if files[name].name.endswith(".toml")}
 
 
-def read(source: str) -> Document:
-    """The experiment file at the path ``source``, or the built-in one of that name.
+def read(source: str | Mapping[str, Any]) -> Document:
+    """The experiment file at the path ``source``, the built-in one of that name, or the tables of one.
 
     Raises:
         InputError: if there is no such file or name, or the file cannot be read as TOML.
     """
+    if isinstance(source, Mapping):
+        check_depth(source, "EXPERIMENT")
+        return Document("experiment", copy.deepcopy(dict(source)))
     names = built_in()
     path = Path(source)
     if source in names:

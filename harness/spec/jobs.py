@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import PurePath
@@ -37,8 +38,8 @@ class JobGroup:
 NUMBER = re.compile("[0-9]{1,9}")
 
 
-def job_group(job: Any, key: str, swept: Mapping[str, Any]) -> JobGroup:
-    """The jobs that a [[jobs]] table describes; ``swept`` are fields of its program that a sweep sets.
+def job_group(job: Any, key: str) -> JobGroup:
+    """The jobs that a [[jobs]] table describes.
 
     Raises:
         InputError: below ``key``, for any fault in it.
@@ -55,16 +56,19 @@ def job_group(job: Any, key: str, swept: Mapping[str, Any]) -> JobGroup:
     if len(what) > 1:
         rule = f"a job has either a program, a command or a kind, and {what[0]} is given, too"
         raise InputError(f"{key}.{what[1]}", rest[what[1]], rule, "write two [[jobs]] tables")
-    work = {"program": _program, "command": _command, "kind": _single}[what[0]](rest, key, swept)
+    work = {"program": _program, "command": _command, "kind": _single}[what[0]](rest, key)
     return build(JobGroup, {**shared, "program": work}, key)
 
 
-def _program(table: Mapping[str, Any], key: str, swept: Mapping[str, Any]) -> Work:
+def _program(table: Mapping[str, Any], key: str) -> Work:
     known_keys(table, ("program", "count", "arrival_s"), key)
-    return build(Program, {**as_table(table["program"], f"{key}.program"), **swept}, f"{key}.program")
+    program = dict(as_table(table["program"], f"{key}.program"))
+    if isinstance(program.get("pattern"), str):
+        program["pattern"] = program["pattern"].upper()
+    return build(Program, program, f"{key}.program")
 
 
-def _single(table: Mapping[str, Any], key: str, swept: Mapping[str, Any]) -> Work:
+def _single(table: Mapping[str, Any], key: str) -> Work:
     kind = table["kind"]
     try:
         one_of("kind", kind, KINDS)
@@ -78,7 +82,7 @@ def _single(table: Mapping[str, Any], key: str, swept: Mapping[str, Any]) -> Wor
     return build(KINDS[kind], work, key)
 
 
-def _command(table: Mapping[str, Any], key: str, swept: Mapping[str, Any]) -> Work:
+def _command(table: Mapping[str, Any], key: str) -> Work:
     known_keys(table, ("command", "processes", "dedicated_s", "waits", "count", "arrival_s"), key)
     words, where = table["command"], f"{key}.command"
     remedy = f'write ["{LAUNCHER}", "-n", "4", "./my_app"]'
@@ -92,7 +96,8 @@ def _command(table: Mapping[str, Any], key: str, swept: Mapping[str, Any]) -> Wo
         within("jobs.processes", table["processes"], f"{key}.processes")
     count = str(table.get("processes", PROCESSES))
     words = [word.replace(PROCESSES, count) for word in words]
-    if words[1:2] not in (["-n"], ["-np"]) or len(words) < 4 or not NUMBER.fullmatch(words[2]):
+    counted = words[1:2] in (["-n"], ["-np"]) and len(words) >= 4 and NUMBER.fullmatch(words[2])
+    if not counted or words[3].startswith("-"):
         rule = "must continue with -n, a number and the program: Lockstep binds and places the processes"
         raise InputError(where, words, rule, remedy)
     if "processes" in table and words[2] != count:
@@ -102,6 +107,18 @@ def _command(table: Mapping[str, Any], key: str, swept: Mapping[str, Any]) -> Wo
     launcher = "" if words[0] == LAUNCHER else words[0]
     known = {"argv": tuple(words[3:]), "processes": int(words[2]), "launcher": launcher}
     return build(Command, known | optional, key)
+
+
+def check_here(group: JobGroup, key: str) -> None:
+    """Accept a job whose program can be started from the current directory.
+
+    Raises:
+        InputError: below ``key``, if there is no such program.
+    """
+    program = group.program
+    if isinstance(program, Command) and shutil.which(program.argv[0]) is None:
+        rule = f"there is no program {program.argv[0]!r} on the PATH or below the current directory"
+        raise InputError(f"{key}.command", list(program.argv), rule, "check its name, its path and its mode")
 
 
 def described(program: Work) -> dict[str, Any]:

@@ -1,18 +1,23 @@
 """``--set key=value``: replace any key of an experiment file.
 
 ``repeats=3``, ``jobs.0.program.pattern=NEWS`` or ``jobs[0].program.pattern=NEWS``,
-``program.granularity_us=100`` (every job's program), ``sweep.program.imbalance=[0.25,1.5]``.
-Values are TOML values; bare words are taken as text.
+``program.granularity_us=100`` (every job's program), ``quantum_ms=10`` (every scheduler that has one),
+``sweep.program.imbalance=[0.25,1.5]``. Values are TOML values; bare words are taken as text.
 """
 
 from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
-from harness.spec.table_checks import DEEPEST, check_depth
+from coordinator import policies
+from harness.spec.scheduler import SHARED, has_key, who_has
+from harness.spec.table_checks import DEEPEST, check_depth, field_names
+from workloads.program import Program
 from workloads.validation import InputError, brief, shown
 
 Step = str | int
@@ -20,6 +25,12 @@ DIGITS = 9
 """The most digits of an index in a key."""
 _STEP = re.compile(r"""(?:"([^"]+)"|\[(\d+)\]|([\w-]+))\.?""")
 _BARE_WORD = re.compile(r"[A-Za-z][\w.+-]*")
+
+
+@cache
+def scheduler_keys() -> tuple[str, ...]:
+    """Keys that, alone, stand for those of all [[schedulers]] tables that have them."""
+    return tuple(sorted({*SHARED, *(key for name in policies.known() for key in policies.parameters(name))}))
 
 
 @dataclass(frozen=True)
@@ -32,11 +43,28 @@ class Override:
 
     def touches(self, key: str) -> bool:
         """Whether this override sets the value at ``key`` (as errors write it), at least in part."""
-        mine = _written(self.steps)
-        if self.steps[0] == "program":
-            key = re.sub(r"^jobs\[\d+\]\.", "", key)
-        within = ((key, mine), (mine, key))
-        return key == mine or any(inner.startswith((f"{outer}.", f"{outer}[")) for inner, outer in within)
+        return self.sets(key) or _is_in(_written(self.steps), self._of_its_table(key))
+
+    def sets(self, key: str) -> bool:
+        """Whether the value at ``key`` is this override's, or a part of it."""
+        mine, key = _written(self.steps), self._of_its_table(key)
+        return key == mine or _is_in(key, mine)
+
+    @property
+    def room(self) -> str:
+        """The top-level key of the file that it changes."""
+        first = str(self.steps[0])
+        if first == "program":
+            return "jobs"
+        return "schedulers" if self.steps[1:] == () and first in scheduler_keys() else first
+
+    @property
+    def _is_for_all(self) -> bool:
+        """Whether it changes all tables of its room."""
+        return self.room != self.steps[0]
+
+    def _of_its_table(self, key: str) -> str:
+        return re.sub(rf"^{self.room}\[\d+\]\.", "", key) if self._is_for_all else key
 
 
 def parse(text: str) -> Override:
@@ -72,26 +100,54 @@ def make(key: str, value: Any, origin: str) -> Override:
     return Override(tuple(steps), value, origin)
 
 
+def room(key: str) -> str:
+    """The top-level key of the file that the dotted ``key`` belongs to.
+
+    Raises:
+        InputError: if ``key`` is not a dotted key.
+    """
+    return make(key, None, key).room
+
+
+def reaches(key: str, number: int, table: Any) -> bool:
+    """Whether a ``key`` of schedulers changes this [[schedulers]] table, the one with this number."""
+    steps = make(key, None, key).steps
+    return (
+        steps[1] == number if steps[0] == "schedulers" and len(steps) > 1 else has_key(table, str(steps[0]))
+    )
+
+
 def apply(data: dict[str, Any], override: Override) -> None:
     """Put the override into ``data``, modified in place.
 
     Raises:
         InputError: if its key leads through something that is not there, or is swept.
     """
-    steps, swept = override.steps, data.get("sweep")
-    name = re.sub(r"^jobs\.\d+\.", "", ".".join(map(str, steps)))
-    if isinstance(swept, dict) and name in swept:
-        rule = f"the file sweeps it over {shown(swept[name])}"
-        raise InputError(
-            _written(steps), override.value, rule, f"override the sweep: --set sweep.{name}=[...]"
-        )
-    if steps[0] != "program":
+    steps, key, swept = override.steps, _written(override.steps), data.get("sweep")
+    for axis, values in swept.items() if isinstance(swept, dict) and steps[0] != "sweep" else ():
+        if make(axis, None, axis).touches(key):
+            rule = f"the file sweeps it over {shown(values)}"
+            raise InputError(key, override.value, rule, f"override the sweep: --set sweep.{axis}=[...]")
+    if steps[0] == "program":
+        for number, job in enumerate(_tables(data, "jobs")):
+            if not (isinstance(job, dict) and {"command", "kind"} & job.keys()):  # those have no program
+                _put(data, ("jobs", number, *steps), override.value)
+    elif override.room == "schedulers" and steps[0] != "schedulers":
+        having = [n for n, table in enumerate(_tables(data, "schedulers")) if has_key(table, str(steps[0]))]
+        if not having:
+            raise InputError(key, override.value, "no [[schedulers]] table has this key", who_has(key))
+        for number in having:
+            _put(data, ("schedulers", number, *steps), override.value)
+    elif len(steps) == 1 and steps[0] in field_names(Program):
+        remedy = f"write program.{key} for all jobs, or jobs.0.program.{key} for one"
+        raise InputError(key, override.value, "is a key of programs", remedy)
+    else:
         _put(data, steps, override.value)
-        return
-    jobs = data.get("jobs")
-    for number, job in enumerate(jobs if isinstance(jobs, list) else ()):
-        if not (isinstance(job, dict) and {"command", "kind"} & job.keys()):  # those have no program
-            _put(data, ("jobs", number, *steps), override.value)
+
+
+def _tables(data: Mapping[str, Any], key: str) -> list[Any]:
+    found = data.get(key)
+    return found if isinstance(found, list) else []
 
 
 def _put(data: dict[str, Any], steps: tuple[Step, ...], value: Any) -> None:
@@ -138,6 +194,10 @@ def _value(key: str, text: str) -> Any:
         return text
     rule = "must be a TOML value or one bare word"
     raise InputError(key, text, rule, 'write a number, true, "text" in quotes, or [a, list]')
+
+
+def _is_in(inner: str, outer: str) -> bool:
+    return inner.startswith((f"{outer}.", f"{outer}["))
 
 
 def _written(steps: tuple[Step, ...]) -> str:

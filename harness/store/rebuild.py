@@ -35,7 +35,7 @@ def experiment_of(records: Sequence[RunRecord]) -> Experiment:
     last = ours[-1]
     return Experiment(
         name=last.experiment,
-        processors=len(last.processors),
+        processors=max(len(record.processors) for record in ours),
         repeats=1 + max(record.repeat for record in ours),
         seed=last.seed,
         schedulers=tuple(scheduler_of(table) for table in sorted(tables.values(), key=_rank)),
@@ -46,7 +46,7 @@ def experiment_of(records: Sequence[RunRecord]) -> Experiment:
 
 def _cell(record: RunRecord) -> Cell:
     groups = (JobGroup(rebuilt(job.program), 1, job.arrival_ns / 1e9) for job in record.jobs)
-    return Cell(record.cell, record.settings, tuple(groups), {})
+    return Cell(record.cell, record.settings, tuple(groups), {}, len(record.processors))
 
 
 def _rank(table: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -1,0 +1,133 @@
+"""The [sweep] table: lists of values for keys of the experiment file, by the keys of ``--set``.
+
+A list for a key of [[schedulers]] makes several schedulers of that table, for all jobs alike. Lists for
+other keys make the points of the sweep: all combinations, the last key varying fastest.
+"""
+
+from __future__ import annotations
+
+import copy
+import difflib
+import itertools
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from harness.spec import overrides
+from harness.spec.scheduler import Scheduler, schedulers_of
+from harness.spec.table_checks import as_table, field_names
+from workloads.bounds import CELLS
+from workloads.machine import KEYS as MACHINE_KEYS
+from workloads.program import Program
+from workloads.validation import LONGEST, InputError
+
+EVERYWHERE = {"program": field_names(Program), "machine": MACHINE_KEYS}
+SWEPT = ("program", "machine", "jobs", "schedulers", "processors")
+
+
+def checked(data: Mapping[str, Any]) -> Mapping[str, list[Any]]:
+    """The [sweep] table of an experiment: a list of different values for each key.
+
+    Raises:
+        InputError: for a key that cannot be swept, a value that is no such list, or too many points.
+    """
+    sweep = as_table(data.get("sweep", {}), "sweep")
+    size = 1
+    for key, values in sweep.items():
+        _check_axis(key, values)
+        size *= len(values)
+        if size > CELLS:
+            rule = f"makes more than {CELLS} points"
+            raise InputError(f'sweep."{key}"', values, rule, "give fewer values, or several files")
+    return sweep
+
+
+def points(data: Mapping[str, Any], sweep: Mapping[str, list[Any]]) -> Iterator[tuple[dict[str, Any], Any]]:
+    """The settings of each point, and the tables of the file with these values in them.
+
+    Raises:
+        InputError: for a key that leads to nothing in the file.
+    """
+    axes = {key: values for key, values in sweep.items() if not _of_schedulers(key)}
+    rest = {key: value for key, value in data.items() if key != "sweep"}
+    for point in itertools.product(*axes.values()):
+        settings = dict(zip(axes, point, strict=True))
+        yield settings, _with(rest, settings)
+
+
+def schedulers(data: Mapping[str, Any], sweep: Mapping[str, list[Any]], here: bool) -> tuple[Scheduler, ...]:
+    """The schedulers of the file and those that the sweep makes of them, in file order.
+
+    Raises:
+        InputError: as ``schedulers_of``; below ``sweep`` for a value that comes from there.
+    """
+    axes = {key: values for key, values in sweep.items() if _of_schedulers(key)}
+    tables = data.get("schedulers", [])
+    made: list[tuple[int, dict[str, Any], Any]] = []
+    for number, table in enumerate(tables if axes and isinstance(tables, list) else ()):
+        ours = {key: values for key, values in axes.items() if overrides.reaches(key, number, table)}
+        for point in itertools.product(*ours.values()):
+            settings = dict(zip(ours, point, strict=True))
+            changed = _with({"schedulers": [*tables[:number], table]}, settings)["schedulers"][number]
+            made.append((number, settings, changed))
+    for key, values in axes.items():
+        if not any(key in settings for _, settings, _ in made):
+            _with({"schedulers": tables}, {key: values[0]})
+    try:
+        return schedulers_of([table for *_, table in made] if axes else tables, here, merge=bool(axes))
+    except InputError as error:
+        place = re.match(r"schedulers\[(\d+)\]", error.key)
+        if not (place and made):
+            raise
+        number, settings, _ = made[int(place[1])]
+        there = f"schedulers[{number}]{error.key[place.end() :]}"
+        raise blamed(InputError(there, error.value, error.rule, error.remedy), settings) from None
+
+
+def blamed(error: InputError, settings: Mapping[str, Any]) -> InputError:
+    """The error, under the sweep's key if its value comes from the sweep."""
+    for key in settings:
+        if overrides.make(key, None, key).sets(error.key):
+            return InputError(f'sweep."{key}"', error.value, error.rule, error.remedy)
+    return error
+
+
+def _with(data: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of the tables with other values; what no setting reaches is not copied."""
+    made = dict(data)
+    for room in {overrides.room(key) for key in settings}:
+        made[room] = copy.deepcopy(made.get(room, {}))
+    for key, value in settings.items():
+        try:
+            overrides.apply(made, overrides.make(key, value, key))
+        except InputError as error:
+            raise blamed(error, settings) from None
+    return made
+
+
+def _of_schedulers(key: str) -> bool:
+    return overrides.room(key) == "schedulers"
+
+
+def _check_axis(key: str, values: Any) -> None:
+    where = f'sweep."{key}"'
+    known = [f"{table}.{name}" for table, names in EVERYWHERE.items() for name in names]
+    table, _, name = key.partition(".")
+    try:
+        room = overrides.room(key)
+    except InputError as error:
+        raise InputError(where, values, error.rule, error.remedy) from None
+    if room not in SWEPT or (table in EVERYWHERE and key not in known) or (table in SWEPT[2:4] and not name):
+        close = difflib.get_close_matches(key[:LONGEST], [*known, *overrides.scheduler_keys()], n=1)
+        remedy = (
+            'write "program.KEY", "jobs.0.KEY", "schedulers.0.KEY", "machine.KEY" or "processors", in quotes'
+        )
+        rule = "a sweep varies a key of programs, jobs, schedulers or the machine"
+        raise InputError(where, values, rule, f"did you mean {close[0]!r}?" if close else remedy)
+    if not isinstance(values, list) or not values:
+        raise InputError(where, values, "must be a list of at least one value", "write [a, b, c]")
+    if len(values) > CELLS:
+        raise InputError(where, values, f"must be a list of at most {CELLS} values", "give fewer")
+    for index, value in enumerate(values):
+        if value in values[:index]:
+            raise InputError(f"{where}[{index}]", value, "is twice in the sweep", "remove one")
