@@ -20,7 +20,7 @@ from harness.measure import runner
 from harness.measure.calibrate import Constants
 from harness.measure.measured import Measured
 from harness.measure.plan import Key, Task, plan
-from harness.measure.session import Progress, Site, Tools, Watcher
+from harness.measure.session import Progress, Site, Standing, Tools, Watcher
 from harness.predict import missing
 from harness.spec.experiment import Experiment
 from harness.spec.jobs import alone_s
@@ -184,9 +184,13 @@ class Quiet:
     def __init__(self) -> None:
         self.steps: list[Progress] = []
         self.warnings: list[str] = []
+        self.standings: list[Standing] = []
 
     def progress(self, progress: Progress) -> None:
         self.steps.append(progress)
+
+    def standing(self, standing: Standing) -> None:
+        self.standings.append(standing)
 
     def note(self, text: str) -> None:
         pass

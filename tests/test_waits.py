@@ -91,7 +91,7 @@ class Listening:
     def note(self, text):
         """Nothing to keep."""
 
-    warn = note
+    warn = standing = note
 
 
 class Host:

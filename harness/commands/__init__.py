@@ -9,13 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from harness.analyse.results_document import ResultsDocument
 
 COMMANDS = {
+    "init": "write an experiment file to start from, with comments",
     "run": "run an experiment on real processes and compare its schedulers",
     "simulate": "simulate an experiment, without running it",
     "reproduce": "simulate the figures and check the claims of a paper",
     "compare": "compare measured with simulated slowdowns, with a verdict for each row",
+    "list": "list the experiments and runs in a store",
     "report": "write the results of an experiment as a page, picture or table",
     "trace": "write the timeline of a run for Perfetto or Chrome",
     "calibrate": "measure the machine constants that waiting rules and simulator use",
@@ -26,6 +31,7 @@ COMMANDS = {
     "agent": "act as the agent of a node (internal: lockstep run starts it)",
     "submit": "run an experiment in a Slurm allocation",
     "collect": "merge the results of the parts of a sweep, and report them",
+    "doctor": "check what on this host disturbs measurements",
     "clean": "release the leftovers of killed runs",
 }
 """Every subcommand with its line of help."""
@@ -44,6 +50,7 @@ class Answer:
         status: exit status: 0, or 1 if something failed.
         notes: sentences for stderr, with and without --json.
         verbatim: whether long lines of the text must not be wrapped.
+        results: the results of an experiment, for the package ``lockstep``; None for other commands.
     """
 
     document: Mapping[str, Any]
@@ -51,6 +58,7 @@ class Answer:
     status: int = 0
     notes: tuple[str, ...] = ()
     verbatim: bool = False
+    results: ResultsDocument | None = None
 
 
 class Interrupted(KeyboardInterrupt):

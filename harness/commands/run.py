@@ -16,8 +16,15 @@ from coordinator.host import mechanisms
 from coordinator.host.launchers import find_launcher
 from coordinator.workload import Node, Result, Workload
 from harness.analyse import results_document, summary
+from harness.analyse.precision import RowPrecision
 from harness.commands import Answer, Interrupted
-from harness.commands.shared import announce_compiler, experiment_arguments
+from harness.commands.shared import (
+    announce_compiler,
+    experiment_arguments,
+    judged,
+    thresholds_of,
+    verdict_arguments,
+)
 from harness.measure import measured, plan, runner, session
 from harness.measure.calibrate import mpi_probe, mpi_probe_between
 from harness.measure.session import Site, Tools, Watcher
@@ -48,6 +55,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--tau", type=float, default=summary.TAU_S, metavar="S", help="bound of the bounded slowdown, seconds"
     )
     results_argument(parser)
+    verdict_arguments(parser)
 
 
 def measuring_arguments(parser: argparse.ArgumentParser) -> None:
@@ -107,6 +115,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         seed=options.seed,
         here=True,
     )
+    conditions = thresholds_of(options, wanted)
     for task in () if options.allocation else plan.plan(wanted):
         if error := measured.left_to_slurm(task):
             raise error
@@ -115,6 +124,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     tools = real_tools(wanted.nodes)
     with Store(options.results, warn=watcher.warn) as store:
         here = Site.here(experiment.usable_processors()[: wanted.processors], tools, store, wanted.nodes)
+        stored = [record for record in store.runs(wanted.digest) if record.kind in MEASURED_KINDS]
         before = _comparable(store.runs(wanted.digest), here) if options.resume else []
         made = [measured.record_taken_over(wanted, here, *taken)] if taken else []
         made += _measure(wanted, cells, here, [*before, *made], options.timeline, watcher)
@@ -123,14 +133,22 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
             simulated = _simulate(wanted, here, [*before, *made], options.timeline, watcher)
     found = results_document.results(wanted, [*before, *made, *simulated], options.tau, here.session)
     failed = [record for record in (*made, *simulated) if record.failure]
-    already = sum(record.kind in MEASURED_KINDS for record in before)
-    notes = [f"{len(made)} runs recorded in {path}, {already} found there"]
+    notes = [f"{len(made)} runs recorded in {path}{_earlier(len(stored), resumed=options.resume)}"]
     for what, ours in (("runs", made), ("simulations", simulated)):
         if bad := sum(1 for record in ours if record.failure):
-            notes.append(f"{bad} of {len(ours)} {what} failed:")
-    if failed:
-        notes += [f"  {failure}" for failure in found.failures]
-    return Answer(found.document(), text.render(found), status=1 if failed else 0, notes=tuple(notes))
+            notes.append(f"{bad} of {len(ours)} {what} failed")
+    status = 1 if failed else 0
+    answer = Answer(found.document(), text.render(found), status=status, notes=tuple(notes), results=found)
+    return judged(answer, options, conditions, "measured")
+
+
+def _earlier(count: int, *, resumed: bool) -> str:
+    """What becomes of the runs of this experiment that were in the store before, in words."""
+    if not count:
+        return ""
+    if resumed:
+        return f", {count} found there"
+    return f"; reports use these and not its {count} earlier runs of this experiment (--resume extends them)"
 
 
 def _take_over(wanted: Experiment, results: Path, watcher: Watcher) -> tuple[Workload, Result] | None:
@@ -193,23 +211,34 @@ def _measure(
     watcher: Watcher,
 ) -> list[RunRecord]:
     """Measure the runs of these cells that ``before`` lacks."""
-    done = plan.recorded(before)
+    done, precision = plan.recorded(before), RowPrecision(wanted, before)
     ours = [task for task in plan.plan(wanted) if task.cell.index in cells and not task.scheduler.of_slurm]
-    tasks = [task for task in ours if task.key not in done]
+    tasks = {task.key: task for task in ours if task.key not in done}
     made: list[RunRecord] = []
-    if not tasks:
+    if not any(map(precision.needs, tasks.values())):
         return made
-    working_sets = jobs.working_sets(job for task in tasks for job in task.jobs)
+    for standing in precision.unknown():
+        watcher.standing(standing)
+    working_sets = jobs.working_sets(job for task in tasks.values() for job in task.jobs)
     try:
         constants = session.constants(here.calibrate(working_sets, _mechanisms(wanted), watcher))
         back_end = measured.Measured(here, constants, watcher.note, timeline)
-        for record in runner.run(tasks, back_end, here.store, watcher):
+        for record in runner.run(list(tasks.values()), back_end, here.store, watcher, precision.needs):
             made.append(record)
+            precision.add(record)
+            for standing in precision.news(record):
+                watcher.standing(standing)
     except (KeyboardInterrupt, SystemExit):  # the driver ends by the latter on SIGTERM
+        ended = plan.recorded(made)
+        total = len(made) + sum(precision.needs(task) for key, task in tasks.items() if key not in ended)
         raise Interrupted(
-            f"interrupted: everything is released; {len(made)} of {len(tasks)} runs are recorded in "
+            f"interrupted: everything is released; {len(made)} of {total} runs are recorded in "
             f"{here.store.path}; continue with --resume"
         ) from None
+    if wanted.least_repeats < wanted.repeats and (wide := list(precision.wide())):
+        shown = ", ".join(f"{name} ({width:.0%})" for name, width in wide)
+        asked = f"precision = {wanted.precision:.0%}"
+        watcher.warn(f"after {wanted.repeats} repeats intervals are wider than {asked}: {shown}")
     return made
 
 

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 
+from harness.analyse import thresholds
+from harness.analyse.thresholds import Threshold
+from harness.commands import Answer
 from harness.measure.session import Progress, Watcher
+from harness.report import junit
 from harness.simulator import cache
+from harness.spec.experiment import Experiment
+from harness.spec.naming import scheduler_name
+from workloads.validation import InputError
 
 COMPILING = "compiling the simulator, once for this version"
 
@@ -25,6 +35,48 @@ def experiment_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--quick", action="store_true", help="fewer repeats of shorter programs")
     add("--seed", type=int, help="seed of compute times and of the order of runs")
+
+
+def verdict_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options that make a command fail, and report its rows as tests."""
+    add = parser.add_argument
+    help_text = (
+        'exit with status 1 if this holds of a slowdown, e.g. "gang 100 ms > 1.05", "any > 2" (repeatable)'
+    )
+    add("--fail-if", action="append", default=[], metavar="CONDITION", help=help_text)
+    add("--junit", type=Path, metavar="FILE", help="write the rows as tests in JUnit's XML")
+
+
+def thresholds_of(options: argparse.Namespace, wanted: Experiment) -> list[Threshold]:
+    """The conditions of --fail-if on the schedulers of an experiment.
+
+    Raises:
+        InputError: for a text that is no condition.
+    """
+    return thresholds.parse(options.fail_if, [scheduler_name(one.table) for one in wanted.schedulers])
+
+
+def judged(answer: Answer, options: argparse.Namespace, conditions: Sequence[Threshold], side: str) -> Answer:
+    """The answer, with the status and notes of the conditions that rows break; writes the file of --junit.
+
+    Raises:
+        InputError: if the file cannot be written.
+    """
+    if answer.results is None:
+        return answer
+    found = answer.results
+    broken = thresholds.broken(conditions, found.rows, side)
+    if options.junit is not None:
+        text = junit.document(found.experiment, found.rows, side, broken, found.failures)
+        try:
+            options.junit.write_text(text, encoding="utf-8")
+        except OSError as error:
+            rule = f"cannot be written: {error.strerror}"
+            raise InputError(
+                "--junit", str(options.junit), rule, "give a file in a directory of yours"
+            ) from error
+    notes = (*answer.notes, *(junit.sentence(threshold, row, side) for threshold, row in broken))
+    return replace(answer, status=1 if broken else answer.status, notes=notes)
 
 
 class Counted:

@@ -7,9 +7,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.analyse import results_document, summary
-from harness.commands import SCHEMA, Answer
-from harness.commands.shared import Counted, announce_compiler, experiment_arguments
+from harness.analyse import summary
+from harness.analyse.results_document import ResultsDocument
+from harness.commands import Answer
+from harness.commands.shared import (
+    Counted,
+    announce_compiler,
+    experiment_arguments,
+    judged,
+    thresholds_of,
+    verdict_arguments,
+)
 from harness.measure.calibrate import Constants, constants
 from harness.measure.plan import plan
 from harness.measure.session import Watcher
@@ -41,6 +49,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="store whose last calibration gives the values missing in [machine] (default: %(default)s)",
     )
+    verdict_arguments(parser)
     add("--mpi", action="store_true", help="simulate on the ranks of mpiexec (docs/slurm.md)")
     add("--trace", metavar="FILE", help="with level = 'jobs': trace of jobs (.swf, .swf.gz, sacct)")
     add("-o", dest="folder", type=Path, metavar="DIR", help="with level = 'jobs': output directory")
@@ -75,6 +84,7 @@ def _simulated(options: argparse.Namespace, watcher: Watcher, compute: Pool) -> 
     wanted = experiment.load(
         options.experiment, settings=options.settings, quick=options.quick, seed=options.seed
     )
+    conditions = thresholds_of(options, wanted)
     from harness.predict import process_level  # noqa: PLC0415 - numba is slow to load
 
     calibrated = _calibrated(options.results)
@@ -83,24 +93,19 @@ def _simulated(options: argparse.Namespace, watcher: Watcher, compute: Pool) -> 
     failures = [record.failure for record in records if record.failure]
     first = next(task for task in plan(wanted, wanted.cells) if task.scheduler == wanted.schedulers[0])
     rows = summary.rows(wanted, records, options.tau, wanted.cells)
-    found = {
-        "schema": SCHEMA,
-        "experiment": wanted.name,
-        "digest": wanted.digest,
-        "machine": vars(process_level.Host.of_calibration(calibrated, first).machine(first.scheduler)),
-        "rows": [results_document.row_document(row) for row in rows],
-        "failures": failures,
-        "doubts": [],
-    }
+    machine = vars(process_level.Host.of_calibration(calibrated, first).machine(first.scheduler))
+    found = ResultsDocument(wanted.name, wanted.digest, "", machine, rows, None, failures, ())
+    document = found.document()
+    del document["session"], document["agreement"]
     notes = [f"{len(failures)} simulations failed: {failures[0]}"] if failures else []
     given = [cell.machine for cell in wanted.cells]
     if not calibrated and any(not {"context_switch_us", "latency_us"} <= values.keys() for values in given):
         notes.append(
             f"no calibration in {options.results}: values missing in [machine] are from Dusseau et al. 1996"
         )
-    return Answer(
-        found, simulations.experiment(wanted.name, rows), status=1 if failures else 0, notes=tuple(notes)
-    )
+    text = simulations.experiment(wanted.name, rows)
+    answer = Answer(document, text, status=1 if failures else 0, notes=tuple(notes), results=found)
+    return judged(answer, options, conditions, "simulated")
 
 
 def _pool() -> MpiPool:

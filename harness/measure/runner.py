@@ -5,10 +5,11 @@ from __future__ import annotations
 import statistics
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from harness.measure.plan import BackEnd, Task
 from harness.measure.session import Progress, Watcher
+from harness.spec.experiment import Experiment
 from harness.store.database import Store
 from harness.store.records import RunRecord
 
@@ -16,8 +17,16 @@ HOPELESS = 3
 """The runner gives up after this many failures without a single success."""
 
 
-def run(tasks: Sequence[Task], back_end: BackEnd, store: Store, watcher: Watcher) -> Iterator[RunRecord]:
+def run(
+    tasks: Sequence[Task],
+    back_end: BackEnd,
+    store: Store,
+    watcher: Watcher,
+    needed: Callable[[Task], bool] = lambda task: True,
+) -> Iterator[RunRecord]:
     """Do the tasks one after the other; yields each run's record once it is stored.
+
+    It asks before each task whether it is still ``needed``, and leaves it out if not.
 
     A run that fails becomes a record as well. If the first HOPELESS runs all fail, the
     function skips the rest.
@@ -25,11 +34,13 @@ def run(tasks: Sequence[Task], back_end: BackEnd, store: Store, watcher: Watcher
     Raises:
         StoreError: if a record cannot be written.
     """
-    pace = _Pace(tasks, back_end)
+    pace = _Pace(tasks, back_end, needed)
     failures = successes = 0
     warned: set[str] = set()
     for number, task in enumerate(tasks):
-        watcher.progress(pace.progress(number, f"{task.label} of {task.experiment.repeats}"))
+        if not needed(task):
+            continue
+        watcher.progress(pace.progress(number, f"{task.label} of {_most(task.experiment)}"))
         record = back_end.run(task)
         store.add_run(record)
         pace.took(task, record.wall_s)
@@ -51,11 +62,17 @@ def run(tasks: Sequence[Task], back_end: BackEnd, store: Store, watcher: Watcher
     watcher.progress(pace.progress(len(tasks), "done"))
 
 
+def _most(experiment: Experiment) -> str:
+    """How many repeats there will be."""
+    least, most = experiment.least_repeats, experiment.repeats
+    return str(most) if least == most else f"at most {most}"
+
+
 class _Pace:
     """Estimates the time left: first from guesses, then from the times of similar runs."""
 
-    def __init__(self, tasks: Sequence[Task], back_end: BackEnd) -> None:
-        self._tasks, self._guess_s = tasks, back_end.guess_s
+    def __init__(self, tasks: Sequence[Task], back_end: BackEnd, needed: Callable[[Task], bool]) -> None:
+        self._tasks, self._guess_s, self._needed = tasks, back_end.guess_s, needed
         self._begin = time.monotonic()
         self._seen: dict[tuple[int, str, str], list[float]] = defaultdict(list)
         self._guessed_s = self._took_s = 0.0
@@ -68,7 +85,7 @@ class _Pace:
 
     def progress(self, done: int, label: str) -> Progress:
         """The progress before task number ``done``."""
-        left_s = sum(map(self._expected_s, self._tasks[done:]))
+        left_s = sum(self._expected_s(task) for task in self._tasks[done:] if self._needed(task))
         return Progress(label, done, len(self._tasks), time.monotonic() - self._begin, left_s)
 
     def _expected_s(self, task: Task) -> float:

@@ -39,11 +39,25 @@ class Progress:
     left_s: float
 
 
+@dataclass(frozen=True)
+class Standing:
+    """The workload slowdown of a row so far; ``final`` if no further run of it is to come."""
+
+    row: str
+    median: float | None
+    interval: tuple[float, float] | None
+    n: int
+    final: bool = False
+
+
 class Watcher(Protocol):
     """A listener to the progress of the work."""
 
     def progress(self, progress: Progress) -> None:
         """A run begins, or all are done."""
+
+    def standing(self, standing: Standing) -> None:
+        """A row has a new value."""
 
     def note(self, text: str) -> None:
         """Say the present step of the work."""

@@ -6,13 +6,17 @@ import time
 from contextlib import AbstractContextManager, suppress
 from types import TracebackType
 
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
 from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
 from rich.text import Text
 
 from harness.measure import session
+from harness.report.cells import fixed, interval, table
 
 PLAIN_EVERY_S = 10.0
+
+HEADINGS = ("workload\nslowdown", "95 %\ninterval", "runs\n")
 
 
 class PlainWatcher(AbstractContextManager["PlainWatcher"]):
@@ -32,6 +36,11 @@ class PlainWatcher(AbstractContextManager["PlainWatcher"]):
             left = f"; {duration(progress.left_s)} left" if progress.left_s else ""
             self._say(f"{progress.done}/{progress.total} {progress.label}{left}")
 
+    def standing(self, standing: session.Standing) -> None:
+        """Print a row that is final."""
+        if standing.final:
+            self._say(f"{standing.row}: {' '.join(_cells(standing)[1:])}")
+
     def note(self, text: str) -> None:
         """Print nothing: notes are too many for a log."""
 
@@ -45,7 +54,7 @@ class PlainWatcher(AbstractContextManager["PlainWatcher"]):
 
 
 class BarWatcher(AbstractContextManager["BarWatcher"]):
-    """A bar with the current run and the time left for all runs."""
+    """A table of the rows that have a value, and below it a bar with the current run and the time left."""
 
     def __init__(self, console: Console) -> None:
         self._bar = Progress(
@@ -56,19 +65,32 @@ class BarWatcher(AbstractContextManager["BarWatcher"]):
             _Left(),
             TextColumn("{task.fields[detail]}", style="dim", markup=False),
             console=console,
-            transient=True,
         )
         self._task = self._bar.add_task("starting", total=None, count="", detail="", until_s=None)
+        self._rows: dict[str, session.Standing] = {}
+        self._console = console
+        self._live = Live(console=console, get_renderable=self._picture, refresh_per_second=8, transient=True)
 
     def __enter__(self) -> BarWatcher:
-        self._bar.start()
+        self._live.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with suppress(OSError):  # the terminal may be closed
-            self._bar.stop()
+            self._live.stop()
+
+    def _picture(self) -> RenderableType:
+        room = self._console.height - 6
+        if not self._rows or room < 1:
+            return self._bar
+        running = self._bar.tasks[0].description
+        made = table(["", "so far"], HEADINGS)
+        for standing in list(self._rows.values())[-room:]:
+            mark = ">" if running.startswith(f"{standing.row}, repeat ") else "=" if standing.final else ""
+            made.add_row(mark, *_cells(standing))
+        return Group(made, self._bar)
 
     def progress(self, progress: session.Progress) -> None:
         """Move the bar to the elapsed share of the expected time."""
@@ -82,6 +104,12 @@ class BarWatcher(AbstractContextManager["BarWatcher"]):
             detail="",
         )
 
+    def standing(self, standing: session.Standing) -> None:
+        """Show the new value of a row."""
+        if len(self._rows) > self._console.height:  # then the table shows those that changed last
+            self._rows.pop(standing.row, None)
+        self._rows[standing.row] = standing
+
     def note(self, text: str) -> None:
         """Show a note beside the bar until the next one."""
         self._bar.update(self._task, detail=text)
@@ -89,7 +117,11 @@ class BarWatcher(AbstractContextManager["BarWatcher"]):
     def warn(self, text: str) -> None:
         """Print a warning above the bar."""
         with suppress(OSError):
-            self._bar.console.print(f"warning: {text}", markup=False, highlight=False, soft_wrap=True)
+            self._console.print(f"warning: {text}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _cells(standing: session.Standing) -> tuple[str, str, str, str]:
+    return standing.row, fixed(standing.median), interval(standing.interval), f"n = {standing.n}"
 
 
 class _Left(ProgressColumn):

@@ -1,0 +1,122 @@
+"""Repeats end as soon as the rows are precise: which runs are made, and what a watcher hears."""
+
+import dataclasses
+import io
+from collections import Counter
+
+import pytest
+from fake_runs import TOOLS, Quiet, imitate, probe
+from rich.console import Console
+
+from harness.analyse.precision import RowPrecision
+from harness.measure import runner
+from harness.measure.calibrate import Constants
+from harness.measure.measured import Measured
+from harness.measure.plan import plan
+from harness.measure.session import Progress, Site, Standing, Tools
+from harness.report.progress import BarWatcher, PlainWatcher
+from harness.spec.experiment import load
+from harness.store.database import Store
+
+CONSTANTS = Constants(switch_us=5.0, handoff_us=3.0, latency_us=2.0)
+TEXT = """
+processors = 2
+repeats = { least = 2, most = 6 }
+[[jobs]]
+program = { processes = 2, dedicated_s = 1.0 }
+[[schedulers]]
+policy = "none"
+[[schedulers]]
+policy = "gang"
+"""
+
+
+def unsteady(workload, progress=None):
+    """An imitation in which ``none`` takes twice as long in every second run."""
+    result = imitate(workload)
+    if workload.policy.folds and workload.repeat % 2 and type(workload.policy).__name__ != "Implicit":
+        jobs = [dataclasses.replace(job, finish_ns=2 * job.finish_ns) for job in result.jobs]
+        return dataclasses.replace(result, jobs=tuple(jobs))
+    return result
+
+
+@pytest.fixture
+def series(tmp_path):
+    """A function that makes the runs of the experiment; gives the records and the watcher."""
+    file = tmp_path / "x.toml"
+    file.write_text(TEXT)
+
+    def make(run_workload, *settings, before=()):
+        experiment, watcher = load(str(file), settings=settings), Quiet()
+        precision = RowPrecision(experiment, before)
+        done = {record.recorded_at for record in before}
+        with Store(tmp_path) as store:
+            site = Site.here((0, 1), Tools(TOOLS.launcher, probe, run_workload), store)
+            back_end = Measured(site, CONSTANTS, watcher.note)
+            known = {(r.repeat, r.kind, r.scheduler["policy"]) for r in before}
+            tasks = [t for t in plan(experiment) if (t.repeat, t.kind, t.scheduler.name) not in known]
+            made = []
+            for record in runner.run(tasks, back_end, store, watcher, precision.needs):
+                made.append(record)
+                precision.add(record)
+                watcher.standings += precision.news(record)
+        assert not done & {record.recorded_at for record in made}
+        return made, watcher, precision
+
+    return make
+
+
+def runs(records):
+    return Counter(record.scheduler["policy"] for record in records)
+
+
+def test_steady_rows_end_after_the_least_number_of_repeats(series):
+    made, watcher, precision = series(imitate)
+    assert runs(made) == {"none": 2, "gang": 2, "batch": 2}
+    assert [one.final for one in watcher.standings if one.n == 2] == [True, True]
+    assert not list(precision.wide())
+    assert watcher.steps[-1].done == watcher.steps[-1].total
+
+
+def test_an_unsteady_row_is_repeated_alone_and_named(series):
+    made, watcher, precision = series(unsteady)
+    assert runs(made) == {"none": 6, "gang": 2, "batch": 6}
+    ((name, width),) = precision.wide()
+    assert name == "none" and width > 0.05
+    assert watcher.standings[-1].n == 6 and watcher.standings[-1].final
+    assert "of at most 6" in watcher.steps[0].label
+
+
+def test_a_wider_precision_needs_fewer_runs(series):
+    assert runs(series(unsteady, "precision=9")[0])["none"] < 6
+
+
+def test_one_number_of_repeats_measures_every_row_as_often(series):
+    assert runs(series(unsteady, "repeats=3")[0]) == {"none": 3, "gang": 3, "batch": 3}
+
+
+def test_records_of_before_count(series):
+    first, _, _ = series(unsteady, "repeats=2")
+    assert runs(series(unsteady, before=first)[0]) == {"none": 4, "batch": 4}
+
+
+def test_a_log_gets_a_line_for_each_row_that_is_final():
+    out = io.StringIO()
+    watcher = PlainWatcher(Console(file=out, width=200))
+    watcher.standing(Standing("gang 10 ms", 1.04, None, 1))
+    watcher.standing(Standing("gang 10 ms", 1.03, (1.01, 1.05), 3, final=True))
+    assert out.getvalue() == "gang 10 ms: 1.03 1.01-1.05 n = 3\n"
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 50)])
+def test_a_terminal_shows_a_table_whole_and_marks_the_running_row(size):
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=True, width=size[0], height=size[1], color_system=None)
+    with BarWatcher(console) as watcher:
+        watcher.standing(Standing("modified-two-queue 20 ms, long 60 ms", None, None, 0))
+        watcher.standing(Standing("gang 10 ms", 1.0312, (1.01, 1.05), 3, final=True))
+        watcher.progress(Progress("gang 10 ms, repeat 4 of at most 8", 3, 24, 10.0, 70.0))
+        watcher._live.refresh()
+    lines = [line.rstrip() for line in out.getvalue().split("\n")]
+    assert any(">  gang 10 ms" in line and "1.03" in line and "1.01-1.05" in line for line in lines)
+    assert any("modified-two-queue 20 ms, long 60 ms" in line for line in lines)
