@@ -12,6 +12,10 @@ KEPT = ("SLURM_CONF", "SLURM_JWT")
 """Variables that commands need: they name the cluster and the user."""
 
 
+NO_CLUSTER = ("configuration source", "Unable to contact slurm controller")
+"""What Slurm's commands say where no cluster is set up, or none answers."""
+
+
 class SlurmError(Exception):
     """A command of Slurm failed; the message names it and quotes its error."""
 
@@ -43,6 +47,12 @@ def ask(*argv: str) -> str:
         raise SlurmError(f"there is no {argv[0]} here: submit from a login node of the cluster") from None
     except (OSError, subprocess.TimeoutExpired) as error:
         raise SlurmError(f"{argv[0]}: {error}") from error
+    said = done.stderr.strip()
+    if done.returncode and any(sign in said for sign in NO_CLUSTER):
+        why = said.splitlines()[-1].removeprefix(f"{argv[0]}: ")
+        raise SlurmError(
+            f"no cluster answers {argv[0]} here ({why}): submit from a login node, or set SLURM_CONF"
+        )
     if done.returncode:
-        raise SlurmError(f"{argv[0]}: {done.stderr.strip() or f'status {done.returncode}'}")
+        raise SlurmError(f"{argv[0]}: {said or f'status {done.returncode}'}")
     return done.stdout

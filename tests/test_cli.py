@@ -3,11 +3,14 @@
 import dataclasses
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+import tomllib
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from fake_runs import TOOLS, ImitatedSimulator, imitate
@@ -18,6 +21,7 @@ from harness.commands import COMMANDS
 from harness.commands import calibrate as calibrate_command
 from harness.commands import run as run_command
 from harness.predict import missing
+from harness.spec.experiment import load
 from harness.store import database
 
 HERE = Path(__file__).resolve().parent
@@ -121,6 +125,7 @@ GOLDEN_ROW = {
             "bounded_mean": "float",
             "bounded_max": "float",
             "tau_s": "float",
+            "per_job": ["float"],
         },
         "breakdown": dict.fromkeys(
             ("computing", "communicating", "synchronizing", "switching", "idle"), "float"
@@ -247,6 +252,53 @@ def test_policies_lists_parameters_sources_and_harm(lockstep):
     assert "equipartition" in text and "global-adaptive" in text
 
 
+def test_init_writes_an_experiment_that_can_be_run_with_all_that_its_comments_offer(lockstep, tmp_path):
+    assert "lockstep run my.toml" in lockstep("init", "my.toml")[1]
+    assert load("my.toml", here=True).repeats == 8
+    text = (tmp_path / "my.toml").read_text()
+    offered = re.sub(r"^# (?=\[|[a-z]+ = |\")", "", text, flags=re.MULTILINE)
+    assert tomllib.loads(offered)["sweep"] and len(tomllib.loads(offered)["jobs"]) == 2
+    (tmp_path / "all.toml").write_text(offered)
+    loaded = load("all.toml")
+    assert len(loaded.cells) == 3 and len(loaded.schedulers) == 4
+    status, _, err = lockstep("init", "my.toml")
+    assert status == 2 and "is there already" in err
+
+
+@needs_two
+@pytest.mark.slow
+def test_a_pipeline_fails_by_thresholds_and_reads_the_rows_as_tests(lockstep, tmp_path):
+    words = ("run", "three-jobs", "--no-simulate", "--set", "repeats=1", "--junit", "x.xml")
+    assert lockstep(*words, "--fail-if", "none > 3", "--fail-if", "gang 100 ms>1.5")[0] == 0
+    status, _, err = lockstep(*words, "--fail-if", "none > 2.5", "--fail-if", "any < 0.5")
+    assert status == 1
+    assert "the measured slowdown of none is 2.800: none > 2.5" in err and err.count("any < 0.5") == 0
+    suite = ElementTree.parse(tmp_path / "x.xml").getroot()
+    assert (suite.get("tests"), suite.get("failures")) == ("8", "1")
+    assert [case.get("name") for case in suite if len(case)] == ["none"]
+
+
+def test_one_policy_is_shown_in_full(lockstep):
+    status, out, _ = lockstep("policies", "gang")
+    assert status == 0
+    assert "slot unification" in out and "quantum_ms = 100.0" in out and "Source: " in out
+    assert json.loads(lockstep("policies", "gang", "--json")[1])["parameters"]["packing"] == "matrix"
+
+
+@needs_two
+@pytest.mark.slow
+def test_a_second_series_says_what_becomes_of_the_first_and_both_are_listed(lockstep):
+    small = ("run", "three-jobs", "--no-simulate", "--set", "repeats=1")
+    assert "earlier" not in lockstep(*small)[2]
+    assert "not its 9 earlier runs of this experiment" in lockstep(*small)[2]
+    (listed,) = json.loads(lockstep("list", "--json")[1])["experiments"]
+    counts = ("sessions", "measured", "simulated", "failed", "schedulers", "repeats")
+    assert [listed[key] for key in counts] == [2, 18, 0, 0, 8, 1]
+    assert "three-jobs" in lockstep("list")[1]
+
+
+BOUND = 'jobs=[{command=["mpiexec", "-n", "2", "--bind-to", "core", "./app"]}]'
+MISSING = 'jobs=[{command=["mpiexec", "-n", "2", "./nosuch", "x"]}]'
 BAD_USAGE = [
     ((), "COMMAND"),
     (("fly",), "invalid choice: 'fly'"),
@@ -268,7 +320,14 @@ BAD_USAGE = [
     (("run", "three-jobs", "--results", "/proc/there"), "--results = '/proc/there'"),
     (("run", "three-jobs", "--results", "/dev/null"), "--results = '/dev/null'"),
     (("calibrate", "--working-set-bytes", "-1"), "--working-set-bytes = -1"),
-    (("policies", "gang"), "unrecognized arguments: gang"),
+    (("run", "three-jobs", "--fail-if", "gang 10"), "--fail-if = 'gang 10': is no condition"),
+    (("run", "three-jobs", "--fail-if", "gang 11 ms > 1"), "did you mean 'gang 10 ms'?"),
+    (("policies", "gong"), "did you mean 'gang'?"),
+    (("policies", "gang", "dqt"), "unrecognized arguments: dqt"),
+    (("compare", "nosuch"), "RESULTS = 'nosuch': there is no such directory"),
+    (("list", "/usr"), "RESULTS = '/usr': holds no records of Lockstep"),
+    (("run", "three-jobs", "--set", BOUND), "must continue with -n, a number and the program"),
+    (("run", "three-jobs", "--set", MISSING), "there is no program './nosuch'"),
 ]
 
 
@@ -414,5 +473,6 @@ def test_a_failed_run_is_told_and_gives_exit_status_1(lockstep, monkeypatch):
         "gang 10 ms, repeat 1: job 0: rank 1 has gone",
         "gang 100 ms, repeat 1: job 0: rank 1 has gone",
     ]
-    assert "2 of 9 runs failed:" in err
+    assert "2 of 9 runs failed\n" in err
+    assert err.count("rank 1 has gone") == 2
     assert lockstep("run", "three-jobs", "--set", "repeats=1")[1].count(" - ") >= 2

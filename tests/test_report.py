@@ -195,7 +195,7 @@ processors = 2
 repeats = 2
 
 [[jobs]]
-command = ["{{launcher}}", "-n", "2", "./app", {json.dumps(NASTY)}]
+command = ["{{launcher}}", "-n", "2", "true", {json.dumps(NASTY)}]
 count = 2
 
 [[schedulers]]

@@ -330,3 +330,18 @@ def test_the_script_by_hand_is_one(tmp_path: Path) -> None:
     assert eventually((tmp_path / "ready").exists)
     job.send_signal(signal.SIGUSR1)
     assert job.wait(10) == 130 and time.monotonic() - begin < 10
+
+
+def test_commands_without_a_cluster_say_so_in_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = (
+        "sbatch: error: resolve_ctls_from_dns_srv: res_nsearch error: Unknown host\n"
+        "sbatch: error: fetch_config: DNS SRV lookup failed\n"
+        "sbatch: fatal: Could not establish a configuration source\n"
+    )
+    (tmp_path / "sbatch").write_text(f"#!/bin/sh\nprintf %s '{said}' >&2\nexit 1\n")
+    (tmp_path / "sbatch").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with pytest.raises(SlurmError) as error:
+        ask("sbatch", "x")
+    assert "no cluster answers sbatch here" in str(error.value) and "login node" in str(error.value)
+    assert "DNS" not in str(error.value) and "\n" not in str(error.value)

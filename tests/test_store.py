@@ -139,8 +139,10 @@ def test_places_that_cannot_hold_a_store(tmp_path):
     for place in (tmp_path / "file", tmp_path / "file" / "below", Path("/proc/results")):
         with pytest.raises(InputError, match="--results = "):
             Store(place)
-    with pytest.raises(InputError, match="--results = "):
+    with pytest.raises(InputError, match=r"RESULTS = .*there is no such directory"):
         database.load(tmp_path / "nothing")
+    with pytest.raises(InputError, match=r"RESULTS = .*holds no records"):
+        database.load(tmp_path)
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root may write anywhere")

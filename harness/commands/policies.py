@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
+from typing import Any
 
 from coordinator import policies
 from coordinator.host import mechanisms
@@ -11,24 +12,25 @@ from harness.commands import SCHEMA, Answer
 from harness.measure.session import Watcher
 from harness.report import listing
 from workloads.blocking import RULES
+from workloads.validation import one_of
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """This command has no arguments."""
+    """Add the arguments of this command."""
+    parser.add_argument("policy", nargs="?", metavar="POLICY", help="show this policy in full")
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
-    """List policies with parameters and source, waiting rules, and mechanisms with their harm."""
-    known = [
-        {
-            "policy": name,
-            "what": (inspect.getdoc(policy) or "").splitlines()[0],
-            "parameters": policies.parameters(name),
-            "source": policy.source,
-            "needs_mechanism": policy.needs_mechanism,
-        }
-        for name, policy in policies.known().items()
-    ]
+    """List policies with parameters and source, waiting rules, and mechanisms with their harm; or one policy.
+
+    Raises:
+        InputError: if there is no such policy.
+    """
+    if options.policy is not None:
+        one_of("POLICY", options.policy, policies.known())
+        document = {"schema": SCHEMA, **_described(options.policy), "text": _text(options.policy)}
+        return Answer(document, listing.policy(document))
+    known = [_described(name) for name in policies.known()]
     ways = [
         {
             "mechanism": name,
@@ -40,3 +42,18 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     ]
     document = {"schema": SCHEMA, "policies": known, "blocking": list(RULES), "mechanisms": ways}
     return Answer(document, listing.policies(document))
+
+
+def _described(name: str) -> dict[str, Any]:
+    policy = policies.known()[name]
+    return {
+        "policy": name,
+        "what": _text(name).splitlines()[0],
+        "parameters": policies.parameters(name),
+        "source": policy.source,
+        "needs_mechanism": policy.needs_mechanism,
+    }
+
+
+def _text(name: str) -> str:
+    return inspect.getdoc(policies.known()[name]) or ""

@@ -9,6 +9,8 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from harness.report.cells import table
+
 MEANING = {
     "switch": "context switch: additional cost of a message that wakes a process on a busy processor",
     "handoff": "switch between two processes of one processor",
@@ -33,33 +35,80 @@ MEANING = {
 
 def constants(document: Mapping[str, Any]) -> Iterator[RenderableType]:
     """The constants of ``commands.calibrate``, and doubts about them."""
-    table = Table("constant", "meaning")
+    made = Table("constant", "meaning")
     for heading in ("median us", "95 % interval", "p10 us", "p90 us", "samples"):
-        table.add_column(heading, justify="right")
+        made.add_column(heading, justify="right")
     for row in document["constants"]:
         numbers = [f"{row[key]:.2f}" for key in ("median_us", "p10_us", "p90_us")]
         numbers.insert(1, "{:.2f}-{:.2f}".format(*row["ci95_us"]) if row["ci95_us"] else "-")
         meaning = MEANING.get(row["quantity"].split()[0], "")
-        table.add_row(row["quantity"], meaning, *numbers, str(row["n"]))
-    yield table
+        made.add_row(row["quantity"], meaning, *numbers, str(row["n"]))
+    yield made
     for doubt in document["doubts"]:
         yield Text(f"Doubt: {doubt}.")
 
 
+def policy(document: Mapping[str, Any]) -> Iterator[RenderableType]:
+    """One policy in full: its text, its parameters with their defaults, its source, what it needs."""
+    yield Text(document["policy"], style="bold")
+    yield Text(document["text"])
+    yield Text()
+    for key, value in document["parameters"].items():
+        yield Text(f"{key} = {value!r}")
+    yield Text(f"Source: {document['source']}")
+    if document["needs_mechanism"]:
+        yield Text("It needs a mechanism to stop processes: lockstep policies lists them.")
+
+
 def policies(document: Mapping[str, Any]) -> Iterator[RenderableType]:
     """The lists of ``commands.policies``."""
-    table = Table(title="Policies", title_justify="left", show_lines=True)
+    made = Table(title="Policies", title_justify="left", show_lines=True)
     for heading in ("policy", "what it does", "parameters", "source"):
-        table.add_column(heading)
+        made.add_column(heading)
     for row in document["policies"]:
         parameters = ", ".join(f"{key} = {value!r}" for key, value in row["parameters"].items())
-        table.add_row(row["policy"], row["what"], parameters or "none", row["source"])
-    yield table
+        made.add_row(row["policy"], row["what"], parameters or "none", row["source"])
+    yield made
     yield Text("\nWaiting rules (blocking): " + ", ".join(document["blocking"]) + "\n")
-    table = Table(title="Mechanisms", title_justify="left", show_lines=True)
+    made = Table(title="Mechanisms", title_justify="left", show_lines=True)
     for heading in ("mechanism", "privilege", "here", "worst harm"):
-        table.add_column(heading)
+        made.add_column(heading)
     for row in document["mechanisms"]:
         here = row["unavailable"] or "available"
-        table.add_row(row["mechanism"], row["privilege"] or "none", here, row["worst_harm"])
-    yield table
+        made.add_row(row["mechanism"], row["privilege"] or "none", here, row["worst_harm"])
+    yield made
+
+
+def experiments(document: Mapping[str, Any]) -> Iterator[RenderableType]:
+    """The lists of ``commands.list``."""
+    if document["experiments"]:
+        counts = ("sessions", "schedulers", "cells", "repeats", "measured", "simulated", "failed")
+        made = table(("experiment", "digest"), counts)
+        made.add_column("first to last, UTC")
+        for row in document["experiments"]:
+            made.add_row(
+                row["experiment"], row["digest"][:8], *(str(row[key]) for key in counts), _period(row)
+            )
+        yield made
+    for row in document["job_level"]:
+        yield Text(f"{row['experiment']}: {row['schedulers']} simulated schedules of jobs, {_period(row)}")
+    if not (document["experiments"] or document["job_level"]):
+        yield Text("no runs")
+
+
+def _period(row: Mapping[str, Any]) -> str:
+    first, last = (row[key][:16].replace("T", " ") for key in ("first", "last"))
+    return first if first == last else f"{first} to {last}"
+
+
+def findings(document: Mapping[str, Any]) -> Iterator[RenderableType]:
+    """The findings of ``commands.doctor``, with their remedies."""
+    made = table(("", "on this host", "remedy"))
+    for row in document["findings"]:
+        style = "bold yellow" if row["remedy"] else ""
+        made.add_row(row["subject"], row["found"], row["remedy"], style=style)
+    yield made
+    wrong = sum(bool(row["remedy"]) for row in document["findings"])
+    yield Text(
+        f"{wrong} of {len(document['findings'])} disturb measurements." if wrong else "Nothing disturbs."
+    )

@@ -79,6 +79,10 @@ class Store:
     ) -> None:
         self.path = folder if existing and folder.is_file() else folder / FILE_NAME
         self._warn, self._kept = warn, 0
+        if existing and not self.path.exists():
+            rule = "holds no records of Lockstep" if folder.exists() else "there is no such directory"
+            remedy = "give the directory that lockstep run --results wrote (default: lockstep-results)"
+            raise InputError("RESULTS", str(folder), rule, remedy)
         try:
             if not existing:
                 folder.mkdir(parents=True, exist_ok=True)

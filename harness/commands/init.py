@@ -1,0 +1,37 @@
+"""``lockstep init FILE``: write an experiment file to start from, with comments."""
+
+from __future__ import annotations
+
+import argparse
+from importlib import resources
+from pathlib import Path
+
+from harness.commands import SCHEMA, Answer
+from harness.measure.session import Watcher
+from workloads.validation import InputError
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of this command."""
+    default = Path("experiment.toml")
+    help_text = "file to write (default: %(default)s)"
+    parser.add_argument("file", metavar="FILE", type=Path, nargs="?", default=default, help=help_text)
+
+
+def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
+    """Write the file.
+
+    Raises:
+        InputError: if it is there already, or cannot be written.
+    """
+    text = (resources.files("harness.spec") / "template.toml").read_text(encoding="utf-8")
+    try:
+        with options.file.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise InputError("FILE", str(options.file), "is there already", "give another name") from None
+    except OSError as error:
+        rule = f"cannot be written: {error.strerror}"
+        raise InputError("FILE", str(options.file), rule, "give a file in a directory of yours") from error
+    lines = [f"{options.file} written; edit it, then: lockstep run {options.file}"]
+    return Answer({"schema": SCHEMA, "file": str(options.file)}, lines)

@@ -1,0 +1,128 @@
+"""What on a host matters to a measurement, with a remedy for what disturbs it (``lockstep doctor``)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from coordinator.host import mechanisms
+from coordinator.host.launchers import find_launcher
+from coordinator.host.mechanisms import cgroup_base
+from coordinator.host.processor_claims import ProcessorClaim
+from harness.store import conditions
+from harness.store.conditions import Moment
+from workloads.validation import InputError
+
+LOAD, OTHERS, STEAL = 0.5, 0.05, 0.01
+"""Most load average, share of other programs, and share of the hypervisor on a quiet host."""
+
+WATCH_S = 2.0
+SHARED_MEMORY_BYTES = 256 << 20
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A fact about the host; ``remedy`` says what to do about it, and is empty if it is as it should be."""
+
+    subject: str
+    found: str
+    remedy: str = ""
+
+
+def check(processors: Sequence[int], watch_s: float = WATCH_S) -> Iterator[Finding]:
+    """All findings about these processors of this host; it watches them for ``watch_s`` seconds."""
+    session = conditions.of_session(processors, "")
+    yield from _processors(processors, session["cpu_model"], session["siblings"])
+    yield from _rivals(processors)
+    yield from _watched(processors, watch_s)
+    governor = session["governor"]
+    yield Finding(
+        "frequency",
+        f"governor {governor}" if governor else "cannot be set here",
+        "" if governor in (None, "performance") else "cpupower frequency-set -g performance",
+    )
+    yield from _quota(len(processors))
+    yield from _mechanisms()
+    yield from _programs()
+    room = shutil.disk_usage("/dev/shm").free
+    remedy = "make room: MPI keeps its messages there" if room < SHARED_MEMORY_BYTES else ""
+    yield Finding("shared memory", f"{room >> 20} MiB free in /dev/shm", remedy)
+
+
+def _processors(processors: Sequence[int], model: str, siblings: dict[str, str | None]) -> Iterator[Finding]:
+    used = ", ".join(map(str, processors))
+    remedy = "" if len(processors) > 1 else "use two or more: jobs of one process never wait for each other"
+    yield Finding("processors", f"{used} ({model}), Linux {os.uname().release}", remedy)
+    groups = [group for group in siblings.values() if group]
+    if len(set(groups)) < len(groups):
+        remedy = "they share a core's units: choose one of each core (taskset), or turn off SMT"
+        yield Finding("siblings", "some processors are hyperthreads of one core", remedy)
+
+
+def _rivals(processors: Sequence[int]) -> Iterator[Finding]:
+    claim = ProcessorClaim("0", processors)
+    try:
+        others = claim.others()
+    finally:
+        claim.close()
+    for sentence in others:
+        found, _, remedy = sentence.partition(": ")
+        yield Finding("Lockstep", found, remedy)
+    if not others:
+        yield Finding("Lockstep", "no other run uses these processors")
+
+
+def _watched(processors: Sequence[int], watch_s: float) -> Iterator[Finding]:
+    before = Moment.now(processors)
+    time.sleep(watch_s)
+    during = conditions.of_run({}, before, Moment.now(processors))
+    load = before.load
+    yield Finding("load", f"average {load:.1f}", "wait, or end other programs" if load > LOAD else "")
+    others = during["others"]
+    if others is not None:
+        remedy = "end them, or measure at another time" if others > OTHERS else ""
+        yield Finding("other programs", f"took {others:.1%} of the processors in {watch_s:g} s", remedy)
+    steal = during["steal"]
+    remedy = "measure on a quieter host, or one without a hypervisor" if steal > STEAL else ""
+    yield Finding("hypervisor", f"took {steal:.1%} of the processors in {watch_s:g} s", remedy)
+
+
+def _quota(processors: int) -> Iterator[Finding]:
+    """The quotas of the control groups of this process, where they can be read."""
+    base = cgroup_base()
+    for folder in (base, *base.parents) if base else ():
+        try:
+            quota, period = (folder / "cpu.max").read_text(encoding="ascii").split()
+        except (OSError, ValueError):
+            continue
+        if quota != "max" and int(quota) < processors * int(period):
+            share = int(quota) / int(period)
+            remedy = "raise cpu.max: the kernel stops all ranks when it is used up"
+            yield Finding("control group", f"{folder} may use {share:g} processors", remedy)
+
+
+def _mechanisms() -> Iterator[Finding]:
+    unavailable = {name: kind.unavailable() for name, kind in mechanisms.known().items()}
+    usable = [name for name, why in unavailable.items() if not why]
+    why = unavailable.get("realtime", "")
+    remedy = f"slots begin late where ranks spin: realtime {why}" if why else ""
+    yield Finding("mechanisms", ", ".join(usable) or "none", remedy)
+
+
+def _programs() -> Iterator[Finding]:
+    try:
+        yield Finding("MPI", str(find_launcher()))
+    except InputError as error:
+        yield Finding("MPI", "no launcher", error.remedy)
+    compiler = shutil.which("cc")
+    remedy = "" if compiler else "install one (Debian: gcc): two-phase waits of other programs are compiled"
+    yield Finding("C compiler", compiler or "none", remedy)
+    where = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    usable = os.access(where if where.exists() else where.parent, os.W_OK)
+    remedy = "" if usable else "set XDG_CACHE_HOME: without a cache the simulator compiles each time"
+    yield Finding("cache", f"{where} on {socket.gethostname()}", remedy)

@@ -1,0 +1,79 @@
+"""``lockstep doctor``: what it finds on hosts of which one thing is wrong."""
+
+import json
+import os
+
+import pytest
+
+from coordinator.host.processor_claims import ProcessorClaim
+from harness import cli
+from harness.measure import host_check
+from harness.spec.experiment import usable_processors
+
+PROCESSORS = usable_processors()[:2]
+
+
+@pytest.fixture
+def found(monkeypatch):
+    """A function that gives the findings by subject; each host is as quiet as it can be."""
+    monkeypatch.setattr(os, "getloadavg", lambda: (0.1, 0.1, 0.1))
+    monkeypatch.setattr(host_check.conditions, "of_run", lambda *moments: {"others": 0.0, "steal": 0.0})
+
+    def found():
+        return {finding.subject: finding for finding in host_check.check(PROCESSORS, watch_s=0.0)}
+
+    return found
+
+
+def test_a_quiet_host_has_no_remedy_for_its_load(found):
+    findings = found()
+    assert {"processors", "load", "hypervisor", "mechanisms", "MPI", "shared memory"} <= findings.keys()
+    assert not any(findings[subject].remedy for subject in ("load", "hypervisor", "other programs"))
+
+
+def test_load_hypervisor_and_other_programs_are_told_with_remedies(found, monkeypatch):
+    monkeypatch.setattr(os, "getloadavg", lambda: (3.0, 0.1, 0.1))
+    monkeypatch.setattr(host_check.conditions, "of_run", lambda *moments: {"others": 0.2, "steal": 0.1})
+    findings = found()
+    assert findings["load"].found == "average 3.0" and findings["load"].remedy
+    assert "20.0%" in findings["other programs"].found and findings["other programs"].remedy
+    assert "10.0%" in findings["hypervisor"].found and findings["hypervisor"].remedy
+
+
+def test_another_run_on_these_processors_is_named(found):
+    claim = ProcessorClaim("abcd1234", PROCESSORS[:1])
+    try:
+        finding = found()["Lockstep"]
+    finally:
+        claim.close()
+    assert "run abcd1234" in finding.found and "wait for its end" in finding.remedy
+
+
+def test_a_governor_that_saves_power_and_a_missing_launcher_have_remedies(found, monkeypatch):
+    session = host_check.conditions.of_session
+    monkeypatch.setattr(
+        host_check.conditions, "of_session", lambda *given: session(*given) | {"governor": "powersave"}
+    )
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr("coordinator.host.launchers._candidates", lambda: iter(()))
+    findings = found()
+    assert "performance" in findings["frequency"].remedy
+    assert "pip install" in findings["MPI"].remedy
+    assert "gcc" in findings["C compiler"].remedy
+
+
+def test_a_quota_of_a_control_group_is_found(found, monkeypatch, tmp_path):
+    (tmp_path / "cpu.max").write_text("50000 100000\n")
+    monkeypatch.setattr(host_check, "cgroup_base", lambda: tmp_path)
+    assert "may use 0.5 processors" in found()["control group"].found
+
+
+def test_the_command_says_how_much_is_wrong(capsys, monkeypatch):
+    wrong = host_check.Finding("load", "average 9.0", "wait")
+    monkeypatch.setattr(host_check, "check", lambda processors: [wrong, host_check.Finding("MPI", "mpich")])
+    assert cli.main(["doctor"]) == 1
+    assert "1 of 2 disturb measurements" in capsys.readouterr().out
+    monkeypatch.setattr(host_check, "check", lambda processors: [])
+    assert cli.main(["doctor", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["findings"] == []
+    assert cli.main(["doctor", "--processors", "-1"]) == 2
