@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-ROOMS = ("workloads", "coordinator", "harness", "slurm")
+ROOMS = ("workloads", "coordinator", "harness", "slurm", "lockstep")
 MAY_IMPORT = {
     "workloads": {"workloads"},
     "coordinator": {"coordinator", "workloads"},
     "harness": {"harness", "coordinator", "workloads", "slurm"},
     "slurm": set(),
+    "lockstep": {"harness", "workloads"},
 }
 """workloads <- coordinator <- harness -> slurm; slurm is a leaf."""
 

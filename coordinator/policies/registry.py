@@ -6,6 +6,8 @@ import dataclasses
 import difflib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from functools import cache
+from importlib import metadata
 from typing import Any, ClassVar, TypeVar
 
 from coordinator.view import Decision, Job, Reason, View
@@ -39,6 +41,9 @@ class Policy(ABC):
         """Who may run where, from now to the next decision."""
 
 
+GROUP = "lockstep.policies"
+"""Entry points of this group name modules of other packages that register policies."""
+
 _known: dict[str, type[Any]] = {}
 P = TypeVar("P", bound=type[Any])
 
@@ -55,8 +60,25 @@ def register(name: str) -> Callable[[P], P]:
     return enter
 
 
+@cache
+def _load_others() -> None:
+    """Import the modules that other packages name for the group GROUP; they register their policies."""
+    for point in metadata.entry_points(group=GROUP):
+        try:
+            point.load()
+        except Exception as error:  # whatever it raises
+            package = point.dist.name if point.dist else point.value
+            rule = f"its policies cannot be imported: {type(error).__name__}: {error}"
+            raise InputError("policy", package, rule, "mend that package, or uninstall it") from error
+
+
 def known() -> dict[str, type[Any]]:
-    """All policies by name, in order of their names."""
+    """All policies by name, in order of their names.
+
+    Raises:
+        InputError: if another package's policies cannot be imported.
+    """
+    _load_others()
     return dict(sorted(_known.items()))
 
 

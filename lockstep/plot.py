@@ -1,0 +1,47 @@
+"""The report's pictures of :class:`lockstep.Results`, as figures of matplotlib."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+
+from harness.report import charts
+from harness.report.style import SETTINGS
+from workloads.validation import InputError
+
+if TYPE_CHECKING:
+    from harness.analyse.rows import Row
+    from lockstep.results import Results
+
+WIDTH = 1000
+
+
+def slowdowns(results: Results, width: int = WIDTH) -> Figure:
+    """The workload slowdown under each scheduler, measured and simulated; ``width`` in pixels."""
+    return _drawn(charts.slowdowns, results, width)
+
+
+def breakdowns(results: Results, width: int = WIDTH) -> Figure:
+    """The breakdown of the processors' time under each scheduler."""
+    return _drawn(charts.breakdowns, results, width)
+
+
+def maps(results: Results, width: int = WIDTH) -> Figure:
+    """The slowdown over granularity and imbalance.
+
+    Raises:
+        InputError: unless a sweep varies both.
+    """
+    return _drawn(charts.maps, results, width)
+
+
+def _drawn(draw: Callable[[Sequence[Row], int], Figure | None], results: Results, width: int) -> Figure:
+    with rc_context(SETTINGS):
+        figure = draw(results.found.rows, width)
+    if figure is None:
+        rule = "the results have no data for this picture"
+        raise InputError("results", results.experiment, rule, "record more, or choose another picture")
+    return figure

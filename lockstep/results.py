@@ -1,0 +1,63 @@
+"""The results of an experiment, as frames of pandas."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas
+
+    from harness.analyse.results_document import ResultsDocument
+
+
+@dataclass(frozen=True)
+class Results:
+    """The results of one experiment.
+
+    Attributes:
+        found: rows, doubts and agreement; internal.
+    """
+
+    found: ResultsDocument
+
+    @property
+    def experiment(self) -> str:
+        """The name of the experiment."""
+        return self.found.experiment
+
+    @property
+    def doubts(self) -> list[str]:
+        """Weaknesses of the results, in numbers, with remedies."""
+        return list(self.found.doubts)
+
+    @property
+    def failures(self) -> list[str]:
+        """Failed runs, in words."""
+        return list(self.found.failures)
+
+    def rows(self) -> pandas.DataFrame:
+        """One row for each point of the sweep, scheduler and kind, "measured" or "simulated".
+
+        Columns: the swept keys, ``workload``, ``jobs``, ``scheduler`` (its name), ``policy``, ``blocking``,
+        ``kind``, ``slowdown`` (of the workload) with ``low`` and ``high`` (95 % interval) and ``n``,
+        ``job_mean`` and ``job_max`` (slowdowns of jobs), ``makespan_s``, ``dedicated_s``, shares of the
+        processors' time (``computing``, ...), and ``error`` (simulated over measured slowdown, minus 1).
+        Unknown numbers are NaN.
+        """
+        from harness.analyse.frames import of_rows  # noqa: PLC0415 - pandas is slow to load
+
+        return of_rows(self.found.rows)
+
+    def jobs(self) -> pandas.DataFrame:
+        """One row for each job in each row of :meth:`rows`: its number, program, arrival and slowdown."""
+        from harness.analyse.frames import of_jobs  # noqa: PLC0415
+
+        return of_jobs(self.found.rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document that ``--json`` prints (docs/formats.md)."""
+        return self.found.document()
+
+    def _repr_html_(self) -> str:
+        return str(self.rows().round(3).to_html(index=False))
