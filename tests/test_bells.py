@@ -6,6 +6,7 @@ import ctypes
 import json
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from netns_cluster import Cluster, cluster, unavailable
+from runs import eventually, text
 
 from workloads import native
 
@@ -76,6 +78,29 @@ def test_a_rank_on_another_node_rings(hosts: Cluster, compiled: Callable[[str], 
     assert blocked >= 20
     assert datagrams(hosts) - before >= 1.5 * blocked
     assert sum(record["rechecks"] for record in records) <= blocked / 4
+
+
+@pytest.mark.slow
+def test_killed_ranks_of_other_nodes_leave_no_shared_memory(
+    hosts: Cluster, compiled: Callable[[str], str]
+) -> None:
+    def begun() -> list[int]:
+        pids = [pid for node in hosts.nodes for pid in node.processes()]
+        return [pid for pid in pids if "memfd:lockstep" in text(f"/proc/{pid}/maps")]
+
+    where = ["mpiexec", "-hosts", ",".join(hosts.hosts), "-ppn", "2", "-n", "4"]
+    job = hosts.start([*EXEC, "immediate", "--", *where, compiled("bsp"), "100", ".5", "10000000"])
+    assert eventually(lambda: len(begun()) == 4)
+    assert eventually(lambda: not left(hosts))
+    for pid in begun():
+        os.kill(pid, signal.SIGKILL)
+    job.communicate(timeout=60)
+    assert job.returncode != 0 and not left(hosts)
+
+
+def left(hosts: Cluster) -> list[str]:
+    """MPICH's segments in the nodes' shared memory."""
+    return [name for node in hosts.nodes for name in node.files() if "mpich" in name]
 
 
 CARD_BYTES = 64  # more than it has

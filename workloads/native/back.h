@@ -22,8 +22,12 @@ struct peers {
     int foreign; /* ranks that are not of this MPI_COMM_WORLD */
 };
 
-/* Find out who shares this node and make the page. Collective over MPI_COMM_WORLD. */
+/* Find out who shares this node and make the page. Collective over MPI_COMM_WORLD: nobody returns before all
+   have called it. */
 void peers_begin(void);
+
+/* Remove the name of the memory that MPI's ranks of this node share. All ranks have left MPI_Init. */
+void segment_remove_name(void);
 
 /* The peers in a communicator. Sends no message. */
 const struct peers *peers_of(MPI_Comm comm);

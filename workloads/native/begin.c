@@ -17,8 +17,11 @@ __attribute__((visibility("default"))) const char *lockstep_begin(void *(*find)(
     PMPI_Comm_size(MPI_COMM_WORLD, &ranks);
     PMPI_Query_thread(&level);
     wait_begin(level == MPI_THREAD_MULTIPLE);
-    if (!wait_as_mpi())
+    if (wait_as_mpi())
+        mpi.Barrier(MPI_COMM_WORLD);
+    else
         peers_begin();
+    segment_remove_name();
     record_begin(rank, ranks);
     return wait_as_mpi() ? "timed_" : "lockstep_";
 }
