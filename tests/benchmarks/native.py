@@ -87,7 +87,7 @@ def commands(options, folder):
     for loop in options.loops:
         g_us, imbalance = loop.split(":")
         words = [*made, g_us, imbalance, str(int(options.seconds * 1e6 / float(g_us)))]
-        words += ["reduce"] if options.program.startswith("fortran") else []
+        words += ["reduce"] if options.program.startswith("fortran") and not options.exchange else []
         found.append((f"{options.program}, g = {g_us} us, v = {imbalance} g", words))
     return found
 
@@ -174,6 +174,7 @@ def main():
     add("--jobs", type=int, default=3)
     add("--give-up", type=float, default=10)
     add("--only", action="append", default=[], help="a choice of lockstep waits; may be repeated")
+    add("--exchange", action="store_true", help="Fortran: two exchanges of messages in each iteration, too")
     add("--no-gang", action="store_true", help="not under gang scheduling")
     options = parser.parse_args()
     if options.launcher is None:
