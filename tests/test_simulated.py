@@ -82,6 +82,17 @@ def test_a_processor_runs_one_process_at_a_time(both):
     assert spent_ns == sum(rank["cpu_ns"] + rank["switching_ns"] for rank in record.ranks)
 
 
+def test_a_long_timeline_keeps_its_end_as_that_of_a_real_rank_does(both, tmp_path, monkeypatch):
+    experiment, measured, simulated = both
+    monkeypatch.setattr("workloads.timeline.ROWS", 50)
+    with Store(tmp_path) as another:
+        short = missing.complete(experiment, measured, "another", another, Quiet(), timeline=True)
+    for whole, cut in zip(simulated[0].ranks, short[0].ranks, strict=True):
+        every, kept = (list(spans(rank, base64.b64decode(rank["timeline"]))) for rank in (whole, cut))
+        assert kept == every[-50:]
+        assert cut["timeline_lost"] == len(every) - 50 > 0
+
+
 OTHERS = """
 processors = 2
 repeats = 1

@@ -253,7 +253,7 @@ def _ranks(outcome: Outcome, task: Task, processors: Sequence[int]) -> Iterator[
             record = _rank(ours, rank, processors[ours.placement[rank]]) | {"phases": phases}
             if len(spans):
                 mine = spans[spans[:, 0] == process + rank]
-                record["timeline"] = _packed(mine, ours.processes[rank].start_ns)
+                record |= _timeline(mine, ours.processes[rank].start_ns)
             yield record
         process += job.program.processes
 
@@ -303,12 +303,13 @@ def _spans(outcome: Outcome) -> NDArray[np.int64]:
     return rows[np.argsort(rows[:, 2], kind="stable")]
 
 
-def _packed(spans: NDArray[np.int64], start_ns: int) -> str:
-    """The first spans of a process, packed as the timeline of a rank that began at ``start_ns``."""
-    kept = spans[: timelines.ROWS]
+def _timeline(spans: NDArray[np.int64], start_ns: int) -> dict[str, Any]:
+    """The last spans of a process that began at ``start_ns``, in the fields of a real rank's record."""
+    kept = spans[-timelines.ROWS :]
     peer = np.full(len(kept), -1, dtype=np.int64)
     columns = [timelines.RAN + kept[:, 1], kept[:, 2] - start_ns, kept[:, 3] - start_ns, peer]
-    return base64.b64encode(timelines.pack(np.stack(columns, axis=1))).decode()
+    packed = base64.b64encode(timelines.pack(np.stack(columns, axis=1))).decode()
+    return {"timeline": packed, "timeline_lost": len(spans) - len(kept)}
 
 
 def _waits(waits: WaitCounts | None) -> dict[str, int]:
