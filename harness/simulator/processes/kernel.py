@@ -22,6 +22,7 @@ from harness.simulator.processes.model import (
 )
 from harness.simulator.processes.processor import reconsider, tick
 from harness.simulator.processes.program import end_activity, receive, take_over
+from harness.simulator.processes.skipping import may_skip, skip
 
 EVENTS = 1 << 20
 """Events that take a fraction of a second."""
@@ -48,7 +49,10 @@ def advance(state: State) -> int:
         elif message_ns <= timer_ns:
             clock.now_ns = message_ns
             clock.head += 1
-            receive(state, message & ((1 << clock.shift) - 1))
+            number = message & ((1 << clock.shift) - 1)
+            receive(state, number)
+            if may_skip(state, number):
+                skip(state, state.processes[number >> 1].job)
         else:
             clock.now_ns = timer_ns
             clock.timers += 1

@@ -183,6 +183,7 @@ MACHINE = np.dtype(
         ("fair", np.int8),  # local scheduler eevdf
         ("slice_ns", np.int64),
         ("message_costs", np.int8),
+        ("skips", np.int8),  # steps whose outcome follows from the program: skipping.py
         ("detour_gap_ns", np.int64),
         ("detour_length_ns", np.int64),
     ],

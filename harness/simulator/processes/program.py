@@ -39,13 +39,18 @@ from harness.simulator.processes.processor import block, charge, dispatch, enque
 
 
 @hot
+def lacks_times(state: State, job: Records, phase: int) -> bool:
+    """Whether compute times must be drawn as soon as a process begins ``phase``."""
+    return bool(phase + len(state.compute_ns) // 2 >= job.drawn and job.drawn < job.phases)
+
+
+@hot
 def start_phase(state: State, p: int, q: int) -> None:
     """Begin to compute; the first process that begins the second half of the drawn phases asks for more."""
     process = state.processes[q]
     job = state.jobs[process.job]
-    rows = len(state.compute_ns)
-    row = process.phase & (rows - 1)
-    if process.phase + rows // 2 >= job.drawn and job.drawn < job.phases:
+    row = process.phase & (len(state.compute_ns) - 1)
+    if lacks_times(state, job, process.phase):
         state.clock[0].status = REFILL
         state.clock[0].subject = process.job
     process.activity = COMPUTE

@@ -49,7 +49,7 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
     rows = min(MOST_DRAWN, max(2, _power_of_two(max(job.program.phase_count() for job in jobs))))
     state = State(
         clock=_records(1, CLOCK),
-        machine=_machine_record(machine),
+        machine=_machine_record(machine, timeline),
         processes=_records(processes, PROCESS),
         processors=_records(machine.processors, PROCESSOR),
         jobs=_records(len(jobs), JOB),
@@ -181,7 +181,7 @@ def slot_arrays(
     return slots, np.array(lengths, dtype=np.int64)
 
 
-def _machine_record(machine: SimulatedMachine) -> Records:
+def _machine_record(machine: SimulatedMachine, timeline: bool) -> Records:
     records = _records(1, MACHINE)
     record = records[0]
     record.switch_ns = round(machine.context_switch_us * 1e3)
@@ -200,6 +200,8 @@ def _machine_record(machine: SimulatedMachine) -> Records:
     record.network_serves_reads = machine.reads_served_by == "network"
     record.boosts_woken = local.KNOWN[machine.local].boosts_woken
     record.message_costs = record.send_ns + record.receive_ns + record.serve_ns + record.poll_ns > 0
+    like_paper = machine.messages_to_self and not machine.handles_when_waiting and not record.message_costs
+    record.skips = like_paper and record.latency_ns > 0 and not record.fair and not timeline
     return records
 
 
