@@ -1,11 +1,30 @@
-"""What all tests share: a process that can be interrupted, however it was started."""
+"""What all tests share: a process that can be interrupted, however it was started, and emulated hosts."""
 
 import signal
+from collections.abc import Callable, Iterator
+
+import pytest
+from netns_cluster import Cluster, reused, unavailable
 
 
-def pytest_configure():
+def pytest_configure() -> None:
     """Undo what a shell does to jobs in the background (and nohup), which children would inherit."""
     usual = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
     for signum, handler in usual.items():
         if signal.getsignal(signum) is signal.SIG_IGN:
             signal.signal(signum, handler)
+
+
+@pytest.fixture(scope="module")
+def clusters() -> Iterator[Callable[[], Cluster]]:
+    """A function that gives two emulated hosts and a head."""
+    if why := unavailable():
+        pytest.skip(why)
+    with reused(2) as give:
+        yield give
+
+
+@pytest.fixture
+def hosts(clusters: Callable[[], Cluster]) -> Cluster:
+    """Two emulated hosts and a head, on which nothing is left of another test."""
+    return clusters()

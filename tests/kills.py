@@ -50,7 +50,7 @@ def role(pid: int) -> str:
     if (name := Path(words[0]).name) in PROGRAMS:
         return PROGRAMS[name]
     # A way to another host, or a keeper of a status.
-    if "netns_cluster.py" in " ".join(words[:5]) or name == "sh":
+    if "netns_ssh.py" in " ".join(words[:5]) or name == "sh":
         return "launcher"
     if name == "native-rank":
         return "rank"

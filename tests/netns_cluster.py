@@ -2,12 +2,13 @@
 
 A host has its own network (a veth on a common bridge), host name, processes, shared memory,
 runtime directory, control group and CLOCK_MONOTONIC. Its first process takes commands as sshd would, on a
-socket in the file system that all hosts share; ``python netns_cluster.py HOST COMMAND...`` is its
-ssh. When the first process ends, the kernel ends everything else of the host.
+socket in the file system that all hosts share; netns_ssh.py is its ssh. When the first process ends, the
+kernel ends everything else of the host.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import select
@@ -17,18 +18,21 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+from netns_ssh import HEAD, SOCKETS
 
 NETWORK = "10.119.0"
 """Of the addresses, which exist inside the namespaces only."""
 
-HEAD = ".254"
+PYTHON = (sys.executable, "-S", "-E")
+"""Starts in a few milliseconds."""
 
-SOCKETS = "EMULATED_HOSTS"
-"""Variable that names the directory with the hosts' sockets."""
+SSH = (*PYTHON, str(Path(__file__).with_name("netns_ssh.py").resolve()))
+"""The way to a host: its address and a command follow."""
 
 NAMESPACES = ("--net", "--uts", "--ipc", "--mount", "--pid", "--time")
 UNSHARE = ("unshare", *NAMESPACES, "--fork", "--mount-proc", "--kill-child")
@@ -45,19 +49,25 @@ class Host:
         self.group = _control_group(f"{root.name}-{name}")
         group = str(self.group) if self.group else None
         settings = json.dumps({"name": name, "core": core, "runtime": str(runtime), "group": group})
-        me = [sys.executable, str(Path(__file__).resolve()), "--init", settings, str(root / self.address)]
+        me = [*PYTHON, str(Path(__file__).resolve()), settings, str(root / self.address)]
         argv = [*UNSHARE, "--monotonic", str(ahead_s), *me]
         self._unshare = subprocess.Popen(argv, stdin=subprocess.DEVNULL)
-        deadline = time.monotonic() + 10
-        while not (root / self.address).exists():
-            assert time.monotonic() < deadline and self._unshare.poll() is None, "the host does not start"
-            time.sleep(0.01)
-        children = Path(f"/proc/{self._unshare.pid}/task/{self._unshare.pid}/children").read_text()
-        self.init = int(children.split()[0])
+        self._deadline = time.monotonic() + 10
 
-    def network(self, *words: str) -> None:
-        """Run ``ip`` in its network."""
-        subprocess.run(["nsenter", "-t", str(self.init), "-n", "ip", *words], check=True)
+    @functools.cached_property
+    def init(self) -> int:
+        """The pid of its first process, which takes commands by now."""
+        while not (self.root / self.address).exists():
+            late = time.monotonic() > self._deadline or self._unshare.poll() is not None
+            assert not late, f"{self.name} does not start"
+            time.sleep(0.005)
+        children = Path(f"/proc/{self._unshare.pid}/task/{self._unshare.pid}/children").read_text()
+        return int(children.split()[0])
+
+    def network(self, *commands: str) -> None:
+        """Run commands of ``ip`` in its network."""
+        batch = ["nsenter", "-t", str(self.init), "-n", "ip", "-batch", "-"]
+        subprocess.run(batch, input="\n".join(commands), text=True, check=True)
 
     def enter(self, *words: str) -> list[str]:
         """The command line that runs ``words`` there without its first process."""
@@ -65,11 +75,11 @@ class Host:
 
     def plug(self, on: bool) -> None:
         """Connect it to the others, or cut it off."""
-        self.network("link", "set", "eth0", "up" if on else "down")
+        self.network(f"link set eth0 {'up' if on else 'down'}")
 
     def command(self, argv: Sequence[str]) -> list[str]:
         """The command line that runs ``argv`` there."""
-        return [sys.executable, str(Path(__file__).resolve()), self.address, shlex.join(argv)]
+        return [*SSH, self.address, shlex.join(argv)]
 
     def processes(self) -> list[int]:
         """Pids, as seen from outside, of its processes but for the first."""
@@ -95,9 +105,18 @@ class Host:
         places = (root / str(self.root / "runtime").lstrip("/"), root / "dev/shm")
         return groups + [name for place in places for name in everything_in(place)]
 
+    @property
+    def alive(self) -> bool:
+        """Whether its first process lives."""
+        return self._unshare.poll() is None
+
+    def unplug(self) -> None:
+        """Pull the plug, without waiting for the end."""
+        self._unshare.kill()
+
     def end(self) -> None:
         """Pull the plug."""
-        self._unshare.kill()
+        self.unplug()
         self._unshare.wait()
         if self.group:
             from coordinator.host.mechanisms import remove_cgroups  # noqa: PLC0415 - see above
@@ -129,24 +148,18 @@ class Cluster:
         cores = sorted(os.sched_getaffinity(0))
         (root / "runtime").mkdir()
         self.root = root
-        self.head = Host("head", 254, None, root, 0)
+        self.head = Host("head", HEAD, None, root, 0)
         self.nodes: list[Host] = []
         try:
-            # Without an address of its own it has that of a port, and loses it with the port's host.
-            self.head.network("link", "add", "bridge", "address", "02:00:00:00:00:01", "type", "bridge")
-            self.head.network("addr", "add", f"{self.head.address}/24", "dev", "bridge")
-            self.head.network("link", "set", "bridge", "up")
-            self.head.network("link", "set", "lo", "up")
-            for number in range(1, nodes + 1):
+            for number in range(1, nodes + 1):  # all start at once
                 core = cores[(number - 1) % len(cores)]
                 self.nodes.append(Host(f"node{number}", number, core, root, 1000 * number))
-                self._connect(self.nodes[-1], number)
+            self._connect()
         except BaseException:
             self.end()
             raise
         script = root / "ssh"
-        me = f"{sys.executable} -S -E {Path(__file__).resolve()}"
-        script.write_text(f'#!/bin/sh\nexport {SOCKETS}={root}\nexec {me} "$@"\n')
+        script.write_text(f'#!/bin/sh\nexport {SOCKETS}={root}\nexec {shlex.join(SSH)} "$@"\n')
         script.chmod(0o700)
         self.environment = {
             **os.environ,
@@ -161,13 +174,23 @@ class Cluster:
             "FI_PROVIDER": "tcp",
         }
 
-    def _connect(self, host: Host, number: int) -> None:
-        ends = ("type", "veth", "peer", "name", f"port{number}", "netns", str(self.head.init))
-        host.network("link", "add", "eth0", *ends)
-        self.head.network("link", "set", f"port{number}", "master", "bridge", "up")
-        host.network("addr", "add", f"{host.address}/24", "dev", "eth0")
-        host.network("link", "set", "eth0", "up")
-        host.network("link", "set", "lo", "up")
+    def _connect(self) -> None:
+        """Connect all hosts by a bridge on the head."""
+        for node in self.nodes:
+            node.network(
+                f"link add eth0 type veth peer name {node.name} netns {self.head.init}",
+                f"addr add {node.address}/24 dev eth0",
+                "link set eth0 up",
+                "link set lo up",
+            )
+        self.head.network(
+            # Without an address of its own it has that of a port, and loses it with the port's host.
+            "link add bridge address 02:00:00:00:00:01 type bridge",
+            f"addr add {self.head.address}/24 dev bridge",
+            "link set bridge up",
+            "link set lo up",
+            *(f"link set {node.name} master bridge up" for node in self.nodes),
+        )
 
     @property
     def hosts(self) -> list[str]:
@@ -194,8 +217,16 @@ class Cluster:
         """What lies in all runtime directories and shared memories."""
         return [path for host in (self.head, *self.nodes) for path in host.files()]
 
+    @property
+    def as_new(self) -> bool:
+        """Whether all hosts live, and nothing that somebody has started or made is left on them."""
+        alive = all(host.alive for host in (self.head, *self.nodes))
+        return alive and not self.processes() and not self.files()
+
     def end(self) -> None:
         """End all hosts."""
+        for host in (*self.nodes, self.head):
+            host.unplug()
         for host in (*self.nodes, self.head):
             host.end()
 
@@ -219,6 +250,21 @@ def cluster(nodes: int) -> Iterator[Cluster]:
             yield made
         finally:
             made.end()
+
+
+@contextmanager
+def reused(nodes: int) -> Iterator[Callable[[], Cluster]]:
+    """A function that gives a cluster: the one that it gave before if that is as new, else another."""
+    with ExitStack() as stack:
+        given: list[Cluster] = []
+
+        def give() -> Cluster:
+            if not (given and given[0].as_new):
+                stack.close()
+                given[:] = [stack.enter_context(cluster(nodes))]
+            return given[0]
+
+        yield give
 
 
 def init(settings: str, path: str) -> None:
@@ -282,26 +328,5 @@ def serve(client: socket.socket, options: dict[str, str]) -> int:
     os.execve("/bin/bash", ["bash", "-c", request["command"]], request["environment"])
 
 
-def ssh(words: list[str]) -> int:
-    """Run a command on a host; returns its status. Options before the host are ignored."""
-    while words[0].startswith("-"):
-        words.pop(0)
-    host, *command = words
-    with socket.socket(socket.AF_UNIX) as server:
-        server.connect(f"{os.environ[SOCKETS]}/{host}")
-        # As with the real one the environment stays behind, but for what brings one to the head.
-        names = os.environ if host.endswith(HEAD) else ("PATH", "HOME")
-        request = {
-            "command": " ".join(command),
-            "directory": str(Path.cwd()),
-            "environment": {name: os.environ[name] for name in names},
-        }
-        socket.send_fds(server, [json.dumps(request).encode()], [0, 1, 2])
-        return (server.recv(1) or b"\xff")[0]
-
-
 if __name__ == "__main__":
-    if sys.argv[1] == "--init":
-        init(*sys.argv[2:])
-    else:
-        sys.exit(ssh(sys.argv[1:]))
+    init(*sys.argv[1:])

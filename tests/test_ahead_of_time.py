@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from faults import start
-from netns_cluster import cluster, unavailable
+from netns_cluster import Cluster
 from runs import Run, command, eventually, needs_two, running, state, workload
 
 from coordinator.drive import ranks
@@ -102,24 +102,21 @@ def test_a_rank_that_does_not_take_part_sleeps_and_belongs_to_its_job(victim: st
         assert eventually(lambda: not run.remains()), run.remains()
 
 
-def test_on_two_hosts_those_begin_that_are_where_the_job_is_placed() -> None:
+def test_on_two_hosts_those_begin_that_are_where_the_job_is_placed(hosts: Cluster) -> None:
     """Job 0 has both hosts; jobs 1 and 2 one each, whose rank there has waited since the beginning."""
-    if why := unavailable():
-        pytest.skip(why)
-    with cluster(2) as hosts:
-        run = start(hosts, policy="asp", jobs=3, phases=2000, arrival_s=0.01)
-        assert run.stderr
+    run = start(hosts, policy="asp", jobs=3, phases=2000, arrival_s=0.01)
+    assert run.stderr
 
-        def launchers() -> set[int]:
-            found = [(pid, command(pid)) for pid in hosts.head.processes()]
-            return {pid for pid, words in found if any("workloads.rank" in word for word in words)}
+    def launchers() -> set[int]:
+        found = [(pid, command(pid)) for pid in hosts.head.processes()]
+        return {pid for pid, words in found if any("workloads.rank" in word for word in words)}
 
-        said = iter(run.stderr)
-        hear(said, "job 0 starts")
-        before = launchers()
-        hear(said, "job 1 starts", "job 2 starts")
-        assert len(before) >= 3 and launchers() <= before
-        out, err = run.communicate(timeout=60)
-        assert run.returncode == 0, err
-        assert '"failure": ""' in out and '"placements": [[0, 1], [0], [1]]' in out, out
-        assert not hosts.processes() and not hosts.files()
+    said = iter(run.stderr)
+    hear(said, "job 0 starts")
+    before = launchers()
+    hear(said, "job 1 starts", "job 2 starts")
+    assert len(before) >= 3 and launchers() <= before
+    out, err = run.communicate(timeout=60)
+    assert run.returncode == 0, err
+    assert '"failure": ""' in out and '"placements": [[0, 1], [0], [1]]' in out, out
+    assert not hosts.processes() and not hosts.files()

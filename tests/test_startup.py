@@ -8,11 +8,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from netns_cluster import Cluster, cluster, unavailable
+from netns_cluster import Cluster
 from runs import HERE, command, eventually, everything_in, running
 
 from coordinator.host.environment import passed_on
@@ -69,14 +68,6 @@ def test_nothing_remains_of_a_start(what: str, delay_s: float, tmp_path: Path) -
 @pytest.mark.parametrize("what", ["run", "command"])
 def test_nothing_remains_of_a_start_at_any_instant(what: str, number: int, tmp_path: Path) -> None:
     kill_after(what, 0.02 * number, tmp_path)
-
-
-@pytest.fixture
-def hosts() -> Iterator[Cluster]:
-    if why := unavailable():
-        pytest.skip(why)
-    with cluster(2) as made:
-        yield made
 
 
 def kill_across_hosts(hosts: Cluster, delay_s: float) -> None:

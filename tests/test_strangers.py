@@ -5,25 +5,16 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from netns_cluster import Cluster, Host, cluster, unavailable
+from netns_cluster import Cluster, Host
 from runs import eventually
 
 pytestmark = pytest.mark.slow
 
 HERE = Path(__file__).parent
 LISTENING = "0A"
-
-
-@pytest.fixture
-def hosts() -> Iterator[Cluster]:
-    if why := unavailable():
-        pytest.skip(why)
-    with cluster(2) as made:
-        yield made
 
 
 def listening(host: Host) -> list[tuple[str, int]]:
