@@ -141,10 +141,11 @@ def says(driver: subprocess.Popen[str], text: str, timeout_s: float = 60.0) -> b
     return True
 
 
-def inject(cluster: Cluster, fault: Fault, seed: int, phases: int = PHASES) -> Outcome:
-    """Do a fault at a random moment of a run, and watch what comes of it."""
-    options = {"lease_s": fault.lease_s} if fault.lease_s else {}
-    run = start(cluster, policy="gang", mechanism="signals", jobs=4, processes=1, phases=phases, **options)
+def inject(cluster: Cluster, fault: Fault, seed: int, **options: Any) -> Outcome:
+    """Do a fault at a random moment of a run, and watch what comes of it; ``options`` are the run's."""
+    lease = {"lease_s": fault.lease_s} if fault.lease_s else {}
+    chosen = {"policy": "gang", "mechanism": "signals", "jobs": 4, "processes": 1, "phases": PHASES}
+    run = start(cluster, **chosen | lease | options)
     driver = follow(cluster) if fault.lease_s else run
     node = cluster.nodes[1]
     assert eventually(lambda: any(state(pid) == "T" for pid in node.processes())), "nothing is held"

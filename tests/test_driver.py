@@ -224,7 +224,9 @@ def test_three_jobs_run_to_their_end(policy: str, mechanism: str) -> None:
     if policy == "gang" and known()[mechanism].unavailable():
         pytest.skip(known()[mechanism].unavailable())
     said: list[str] = []
-    result = run_workload(workload(policy, phases=500, mechanism=mechanism, arrival_s=0.02), said.append)
+    result = run_workload(
+        workload(policy, jobs=3, phases=200, mechanism=mechanism, arrival_s=0.02), said.append
+    )
     assert result.failure == ""
     assert result.mechanism == (mechanism if policy == "gang" else "none")
     processes = 1 if policy == "partitioned" else 2
@@ -234,7 +236,7 @@ def test_three_jobs_run_to_their_end(policy: str, mechanism: str) -> None:
         assert job.start_ns is not None and job.finish_ns is not None
         assert job.arrival_ns - 1 * MS <= job.start_ns < job.finish_ns
     assert len(result.ranks) == 3 * processes
-    assert all(record["phases"] == 500 for record in result.ranks)
+    assert all(record["phases"] == 200 for record in result.ranks)
     assert bool(result.switches) == (policy == "gang")
     assert sum("has finished" in line for line in said) == 3
 

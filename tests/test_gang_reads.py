@@ -18,8 +18,8 @@ LONG_BIN = (QUANTUM_MS * 1_000_000 // 2).bit_length() + 1
 """Histogram bins from here on count waits longer than half a slot."""
 
 
-def run(jobs, policy, **options):
-    program = Program(pattern="TRANSPOSE", processes=2, granularity_us=20, read_gap_us=1, phases=PHASES)
+def run(jobs, phases, policy, **options):
+    program = Program(pattern="TRANSPOSE", processes=2, granularity_us=20, read_gap_us=1, phases=phases)
     workload = Workload(
         tuple(ParallelJob(number, program) for number in range(jobs)),
         policies.create(policy, options),
@@ -37,7 +37,7 @@ def long_reads(result):
 @pytest.mark.slow
 def test_a_read_waits_for_the_slot_in_which_its_target_runs():
     """Of some ten slots of a program that mostly reads, several end in the middle of a read."""
-    assert long_reads(run(1, "batch")) == 0
-    result = run(2, "gang", quantum_ms=QUANTUM_MS)
+    assert long_reads(run(1, PHASES // 4, "batch")) == 0
+    result = run(2, PHASES, "gang", quantum_ms=QUANTUM_MS)
     assert long_reads(result) >= 2
     assert sum(rank["served"] for rank in result.ranks) == 2 * 2 * PHASES

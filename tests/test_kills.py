@@ -88,8 +88,14 @@ def test_nothing_remains_of_many_commands_with_two_phase_waits(kill: Kill) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mechanism", ["signals", "freezer", "realtime"])
-@pytest.mark.parametrize(("signum", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("signum", "status", "mechanism"),
+    [
+        (signal.SIGINT, 130, "signals"),
+        (signal.SIGTERM, 143, "freezer"),
+        (signal.SIGINT, 130, "realtime"),
+    ],
+)
 def test_an_interrupt_takes_effect_when_all_is_released(
     signum: signal.Signals, status: int, mechanism: str
 ) -> None:

@@ -298,7 +298,7 @@ def test_a_simulation_ends_when_it_is_told_to(tmp_path: Path, number: signal.Sig
     command += ["--set", "program.dedicated_s=1e6", "--set", "schedulers.0.quantum_ms=0.01"]
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE) as simulation:
         threads = Path(f"/proc/{simulation.pid}/task")
-        assert eventually(lambda: len(list(threads.iterdir())) > 1 and spent_s(simulation.pid) > 4, 60)
+        assert eventually(lambda: len(list(threads.iterdir())) > 1 and spent_s(simulation.pid) > 3, 60)
         simulation.send_signal(number)
         begin_s = time.monotonic()
         try:

@@ -141,7 +141,7 @@ def made(folder, kind, *more):
         (["--format", "pdf"], "html"),
         (["--experiment", "another"], "three-jobs"),
         (["--format", "svg", "--picture", "another"], "slowdowns"),
-        (["-o", "/nowhere/report.html"], "cannot be written"),
+        (["-o", "/nowhere/report.csv"], "cannot be written"),
     ],
 )
 def test_bad_input_is_told(folder, capsys, arguments, word):
