@@ -85,6 +85,15 @@ def test_without_a_journal_segments_are_known_by_the_age_of_the_processes(runtim
             segment.unlink(missing_ok=True)
 
 
+def test_the_directories_of_jobs_for_shared_memory_go_with_the_run(runtime: Path) -> None:
+    directory = RunDirectory.create()
+    (directory.memory / "0").mkdir(parents=True)
+    (directory.memory / "0" / "sm_segment.x").touch()
+    directory.unlock()
+    assert f"run {directory.run}: removed {directory.memory}" in cleanup.clean()
+    assert not directory.memory.exists() and not directory.path.exists()
+
+
 def test_segments_in_use_and_those_of_others_stay() -> None:
     ours = Path("/dev/shm/mpich_shm_lockstep_test_0")
     other = Path("/dev/shm/lockstep_test_other")

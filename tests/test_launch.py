@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -16,7 +17,7 @@ from runs import eventually, workload
 from coordinator.host import launch
 from coordinator.host.environment import passed_on
 from coordinator.host.launch import LaunchError, run_session
-from coordinator.host.launchers import Launcher, find_launcher, recognize, unchanged
+from coordinator.host.launchers import Launcher, find_launcher, memory_apart, recognize, unchanged
 from coordinator.host.processes import RUN, marked
 from harness.commands.run import real_tools
 from workloads.validation import InputError
@@ -45,6 +46,17 @@ def test_open_mpi_spins_and_runs_as_root_only_when_root() -> None:
     as_root = OPENMPI.environment({}, {}, root=True)
     assert as_root["OMPI_ALLOW_RUN_AS_ROOT"] == as_root["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] == "1"
     assert not any(name.startswith("OMPI_") for name in MPICH.environment({}, {}))
+
+
+def test_open_mpi_shares_memory_in_a_directory_of_our_own(tmp_path: Path) -> None:
+    place = tmp_path / "run" / "3"
+    assert memory_apart(MPICH, place) == {} and not place.exists()
+    assert memory_apart(OPENMPI, place)["OMPI_MCA_btl_sm_backing_directory"] == str(place)
+    assert stat.S_IMODE(place.stat().st_mode) == 0o700
+    assert memory_apart(OPENMPI, place), "again, for a job that is started again"
+    (tmp_path / "run").chmod(0o777)
+    assert memory_apart(OPENMPI, place) == {}, "somebody else could change it"
+    assert memory_apart(OPENMPI, Path("/proc/none/3")) == {}
 
 
 def test_the_environment_is_an_allow_list() -> None:

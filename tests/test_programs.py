@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from runs import workload
 from coordinator import policies
 from coordinator.drive import preflight
 from coordinator.drive.driver import run_workload
-from coordinator.host.launchers import find_launcher
+from coordinator.host.launchers import find_launcher, launcher_at
 from coordinator.workload import ParallelJob, Result, Workload
 from workloads.native import NativeError
 from workloads.other import Command
@@ -95,6 +96,42 @@ def test_a_native_program_of_another_mpi_can_wait_by_the_runs_rule(tmp_path: Pat
         assert sum(rank["waits"]["barrier"]["blocked"] for rank in ours) > 0
         assert sum(rank["asleep_ns"] for rank in ours) > 0 < sum(rank["voluntary_switches"] for rank in ours)
         assert all(0 < rank["cpu_ns"] < rank["finish_ns"] - rank["start_ns"] for rank in ours)
+
+
+SHARES = """
+#include <mpi.h>
+#include <stdio.h>
+#include <string.h>
+int main(void)
+{
+    char line[4096];
+    FILE *maps;
+    MPI_Init(NULL, NULL);
+    maps = fopen("/proc/self/maps", "r");
+    while (fgets(line, sizeof line, maps) != NULL)
+        if (strstr(line, "/dev/shm/") != NULL)
+            fputs(strstr(line, "/dev/shm/"), stdout);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Finalize();
+}
+"""
+
+
+@pytest.mark.parametrize("which", ["", ".openmpi"])
+def test_ranks_of_open_mpi_share_memory_in_a_directory_of_their_job(tmp_path: Path, which: str) -> None:
+    if not shutil.which(f"mpicc{which}") or launcher_at(f"mpiexec{which}").kind != "openmpi":
+        pytest.skip("needs an Open MPI")
+    (tmp_path / "shares.c").write_text(SHARES)
+    subprocess.run([f"mpicc{which}", "-o", "shares", "shares.c"], check=True, cwd=tmp_path)
+    command = Command((str(tmp_path / "shares"),), 2, f"mpiexec{which}")
+    result = run([ParallelJob(number, command) for number in (0, 1)], "batch")
+    assert result.failure == ""
+    for number, one in enumerate(result.jobs):
+        assert one.failure == ""
+        names = one.output.splitlines()
+        assert len(names) >= 2
+        assert all(re.match(rf"/dev/shm/lockstep-\w{{8}}/{number}/", name) for name in names), names
+        assert not Path(names[0]).parents[1].exists()
 
 
 def test_a_command_that_cannot_wait_by_the_runs_rule_fails_its_job_and_says_so() -> None:

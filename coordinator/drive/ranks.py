@@ -11,6 +11,7 @@ from coordinator.drive.preflight import Means
 from coordinator.host import launch
 from coordinator.host.environment import PYTHON
 from coordinator.host.launch import Started
+from coordinator.host.launchers import memory_apart
 from coordinator.host.processes import JOB
 from coordinator.host.rundir import RunDirectory
 from coordinator.wire import protocol
@@ -36,7 +37,8 @@ def start(
     number = job.number
     launcher = means.own.get(number, means.launcher)
     words = launcher.argv(count, argv(workload, means, job, count, directory), hosts)
-    environment = launcher.environment({**directory.marks, JOB: str(number)}, hosts=hosts)
+    apart = {} if hosts else memory_apart(launcher, directory.memory / str(number))
+    environment = launcher.environment({**directory.marks, **apart, JOB: str(number)}, hosts=hosts)
     out, err = (directory.log(f"job-{number}-{stream}") for stream in ("out", "err"))
     status = directory.status(number) if workload.nodes else None
     started = launch.start(words, environment, out, err, status)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
@@ -17,9 +18,8 @@ from pathlib import Path
 from coordinator.host import identity, mechanisms, processes
 from coordinator.host.evidence import Evidence
 from coordinator.host.leftovers import leftovers
-from coordinator.host.rundir import RunDirectory
+from coordinator.host.rundir import SHARED_MEMORY, RunDirectory
 
-SHARED_MEMORY = Path("/dev/shm")
 SEGMENT = re.compile(r"mpich_sh|sm_segment\.|vader_segment\.|psm2_shm\.|ucx_shm_")
 """Names of the segments that MPI libraries make in SHARED_MEMORY."""
 
@@ -55,6 +55,7 @@ def release(directory: RunDirectory, spare: Collection[int] = ()) -> list[str]:
         lambda: _remove_files(
             times_s, [known for note in notes if (known := identity.meant(note.get("launcher")))]
         ),
+        lambda: _remove_memory(directory.memory),
         lambda: [f"removed directory {directory}"] if directory.remove() else [],
     ]
     did = []
@@ -115,6 +116,13 @@ def _remove_files(times_s: Iterable[float], launchers: Iterable[tuple[int, int]]
     for since_s in times_s:
         for path in remove_files(since_s, spare):
             yield f"removed {path}"
+
+
+def _remove_memory(place: Path) -> Iterator[str]:
+    there = place.exists()
+    shutil.rmtree(place, ignore_errors=True)  # another release may be at it
+    if there and not place.exists():
+        yield f"removed {place}"
 
 
 def _printable(text: str) -> str:

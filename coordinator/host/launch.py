@@ -12,6 +12,7 @@ from pathlib import Path
 
 from coordinator.host import descriptors, guardian
 from coordinator.host.processes import RUN, Process, environment_of
+from coordinator.host.rundir import SHARED_MEMORY
 from workloads.validation import LockstepError
 
 HEAD_BYTES = 1 << 20
@@ -19,8 +20,6 @@ HEAD_BYTES = 1 << 20
 
 TAIL_BYTES = 1 << 16
 """Length of the end of an output file that is kept and read."""
-
-SHARED_MEMORY = Path("/dev/shm")
 
 BUS_ERRORS = (-signal.SIGBUS, 128 + signal.SIGBUS)
 """Exit statuses after a bus error: of the program itself, and of a shell or launcher around it."""

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from coordinator.host.environment import PYTHON, passed_on
 from coordinator.host.launch import LaunchError, run_session
+from coordinator.host.ownership import check_own
 from workloads.validation import InputError
 
 KINDS = {"mpich": ("HYDRA",), "openmpi": ("Open MPI", "OpenRTE")}
@@ -33,6 +34,9 @@ PLUGINS = ("pmi2", "pmix")
 """Slurm's plugins in the order of trial: for MPICH and its derivatives, for Open MPI."""
 
 TRIAL_S = 60.0
+
+MEMORY = tuple(f"OMPI_MCA_{part}_backing_directory" for part in ("btl_sm", "btl_vader", "osc_sm", "osc_rdma"))
+"""Where Open MPI's parts keep the files of shared memory: ``btl_sm`` of 5.0 was ``btl_vader`` in 4.1."""
 
 REMEDY = "pip install 'lockstep-scheduling[mpich]'"
 
@@ -114,6 +118,23 @@ class Launcher:
             if os.getuid() == 0 if root is None else root:
                 needed |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
         return passed_on(needed | dict(extra), source)
+
+
+def memory_apart(launcher: Launcher, place: Path) -> dict[str, str]:
+    """Variables for ranks on this host, so that they share memory in ``place``, a directory that this makes.
+
+    Without them Open MPI puts its files into /dev/shm, and their names differ by 15 bits of a digest of
+    the job: if these are the same, of two jobs one ends by SIGSEGV. Other MPIs need no variables.
+    """
+    if launcher.kind != "openmpi":
+        return {}
+    try:
+        for folder in (place.parent, place):
+            folder.mkdir(mode=0o700, exist_ok=True)
+            check_own(folder)
+    except OSError:  # there is no /dev/shm, for example
+        return {}
+    return dict.fromkeys(MEMORY, str(place))
 
 
 def find_launcher(hosts: Sequence[str] = ()) -> Launcher:

@@ -33,6 +33,8 @@ HEAD_START_S = 30.0
 RUN_ID = re.compile("[0-9a-f]{8}")
 """The ids of runs."""
 
+SHARED_MEMORY = Path("/dev/shm")
+
 SOCKET_PATH_BYTES = 107
 """The longest path of a UNIX socket (sun_path without its final zero)."""
 
@@ -153,6 +155,11 @@ class RunDirectory:
     def temporary(self) -> Path:
         """TMPDIR of all processes of the run."""
         return self.path / "tmp"
+
+    @property
+    def memory(self) -> Path:
+        """The directory of the jobs' directories for shared memory, outside of the run directory."""
+        return SHARED_MEMORY / f"lockstep-{self.run}"
 
     @property
     def signs(self) -> dict[str, str]:
