@@ -112,7 +112,7 @@ def preempt(state: State, p: int, first: bool) -> None:
     dispatch(state, p)
 
 
-@step
+@hot
 def reconsider(state: State, p: int) -> None:
     """Preempt the running process of ``p`` if another ranks above it, or it may not run any more.
 

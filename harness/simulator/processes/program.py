@@ -193,7 +193,7 @@ def go_on_handling(state: State, p: int, q: int) -> None:
         resume(state, p, q)
 
 
-@step
+@hot
 def resume(state: State, p: int, q: int) -> None:
     """Every message is handled: sleep again, give way, or go on where the process was.
 
