@@ -68,6 +68,9 @@ struct wait {
 /* Wait until the test says done, or fails: spin as long as the rule allows, then sleep. Returns the error. */
 int wait_two_phase(struct wait *wait);
 
+/* This many items are on their way from here: the next wait may take as long as they do, and spins so much longer. */
+void wait_carries(MPI_Count count, MPI_Datatype datatype);
+
 /* Wait in a collective operation that has been started. */
 int wait_collective(MPI_Request *request, MPI_Comm comm);
 

@@ -222,6 +222,14 @@ def _timed(call: Call) -> list[str]:
     ]
 
 
+def _carried(call: Call) -> list[str]:
+    """Tell the next wait how much leaves this rank; a receive's count is only the room that it has."""
+    for count, datatype in (("count", "datatype"), ("sendcount", "sendtype")):
+        if {count, datatype} <= set(call.names) and "source" not in call.names:
+            return [f"wait_carries({count}, {datatype});"]
+    return []
+
+
 def _body(call: Call) -> list[str]:
     """What takes the place of a call, line by line."""
     arguments = ", ".join(call.names)
@@ -229,14 +237,16 @@ def _body(call: Call) -> list[str]:
         brief = ["nap_briefly();"] if call.kind == "exposing" else []
         wait = "int error = spans_worlds(comm) ? MPI_SUCCESS : wait_entered(comm);"
         return [wait, *brief, f"return error ? error : mpi.{call.name}({arguments});"]
+    carried = _carried(call)
     peer = next((name for name in ("dest", "source") if name in call.names), None)
     if call.kind == "starting":
         ring = f"ring_rank(comm, {peer});" if peer else "ring_members(comm);"
-        return [f"int error = mpi.{call.name}({arguments});", "if (!error)", f"    {ring}", "return error;"]
+        start = f"int error = mpi.{call.name}({arguments});"
+        return [start, *carried, "if (!error)", f"    {ring}", "return error;"]
     wait = f"wait_sent(&request, comm, {peer})" if peer else "wait_collective(&request, comm)"
     plain = [] if peer else ["if (spans_worlds(comm))", f"    return mpi.{call.name}({arguments});"]
     start = f"error = mpi.{call.needs}({arguments}, &request);"
     return [
-        *("MPI_Request request = MPI_REQUEST_NULL;", "int error;", *plain, start),
+        *("MPI_Request request = MPI_REQUEST_NULL;", "int error;", *plain, start, *carried),
         f"return error ? error : {wait};",
     ]

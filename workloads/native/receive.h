@@ -28,6 +28,7 @@ int FORM(lockstep_Sendrecv)(const void *sendbuf, COUNT sendcount, MPI_Datatype s
     if (error)
         return error;
     error = mpi.FORM(Isend)(sendbuf, sendcount, sendtype, dest, sendtag, comm, &requests[1]);
+    wait_carries(sendcount, sendtype);
     if (error) {
         PMPI_Cancel(&requests[0]);
         PMPI_Request_free(&requests[0]);

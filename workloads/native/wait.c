@@ -28,6 +28,8 @@
 #define GROWTH 8
 #define OVERTAKEN_NS 100000 /* by which a ring from another node may come before its message */
 #define NEITHER (-1)
+#define BYTES_PER_NS 4 /* which a processor copies */
+#define CARRIED_NS 2000000 /* of a longer time, sleeping costs too small a share to be avoided */
 #define STEPS 16      /* how often, at most, a sleeper rings others in one wait */
 #define ASKS 4        /* and how often it asks ranks on other nodes to ring */
 
@@ -39,6 +41,7 @@ int concurrent;                 /* whether several threads may call MPI at the s
 static atomic_int inside;       /* a thread waits */
 static atomic_int only_spin;    /* several threads have waited at the same time */
 static int has_page, learns, brief;
+static int64_t carried_ns; /* what copying the items takes that left since the last wait */
 
 int64_t now_ns(void)
 {
@@ -121,6 +124,24 @@ static int64_t limit_of(enum kind kind)
     if (waiting.rule == GLOBAL_ADAPTIVE && has_page)
         return barrier_limit(&waiting, page_estimate());
     return barrier_limit(&waiting, estimate_ns);
+}
+
+void wait_carries(MPI_Count count, MPI_Datatype datatype)
+{
+    int size = 0;
+
+    if (!concurrent && count > 0 && PMPI_Type_size(datatype, &size) == MPI_SUCCESS && size > 0)
+        carried_ns += count < CARRIED_NS ? count * size / BYTES_PER_NS : CARRIED_NS;
+}
+
+/* Until when a wait spins: a sleep while a message is being copied would only delay it. */
+static int64_t end_of_spin(enum kind kind, int64_t begin_ns)
+{
+    int64_t limit_ns = limit_of(kind);
+
+    if (limit_ns == FOREVER_NS || limit_ns == 0)
+        return limit_ns == 0 ? begin_ns : FOREVER_NS;
+    return begin_ns + limit_ns + (carried_ns < CARRIED_NS ? carried_ns : CARRIED_NS);
 }
 
 static void ring_for(const struct wait *wait)
@@ -263,17 +284,17 @@ static int alone(void)
 
 int wait_two_phase(struct wait *wait)
 {
-    int64_t begin_ns = now_ns(), blocks = 0, limit_ns;
+    int64_t begin_ns = now_ns(), blocks = 0;
     int done = 0, error, sole = alone();
 
     error = test(wait, &done);
     if (!done && !error) {
-        limit_ns = sole ? limit_of(wait->kind) : FOREVER_NS;
-        error = spin(wait, &done, limit_ns == FOREVER_NS ? FOREVER_NS : begin_ns + limit_ns);
+        error = spin(wait, &done, sole ? end_of_spin(wait->kind, begin_ns) : FOREVER_NS);
         if (!done && !error)
             error = block(wait, &done, &blocks);
     }
     if (sole) {
+        carried_ns = 0;
         begin_ns = now_ns() - begin_ns;
         note(wait->kind, begin_ns, blocks);
         if (wait->kind == COLLECTIVE)
