@@ -227,7 +227,7 @@ def talk(comm):
 threads = [threading.Thread(target=talk, args=(comm.Dup(),)) for _ in range(3)]
 for thread in threads: thread.start()
 for thread in threads: thread.join()
-print("right")
+print("right\\n", end="")  # in one write, also without a buffer
 """
 
 
