@@ -107,11 +107,11 @@ def advise(
         InputError: for a program that does not fit the machine.
         LockstepError: if the calibration fails, which is made if ``results`` has none.
     """
-    words = {
-        **{"--pattern": pattern, "--granularity-us": granularity_us, "--imbalance": imbalance},
-        **{"--processes": processes, "--jobs": jobs, "--results": results},
+    given = {
+        **{"pattern": pattern, "granularity-us": granularity_us, "imbalance": imbalance},
+        **{"processes": processes, "jobs": jobs, "results": results},
     }
-    answer = _answer("advise", [str(word) for pair in words.items() for word in pair])
+    answer = _answer("advise", [f"--{name}={value}" for name, value in given.items()])
     return dict(answer.document)
 
 
@@ -137,8 +137,8 @@ def _results(
     seed: int | None,
     flags: Mapping[str, bool],
 ) -> Results:
-    words = [word for setting in settings for word in ("--set", setting)]
-    words += [flag for flag, given in flags.items() if given] + ["--results", str(results)]
+    words = [f"--set={setting}" for setting in ([settings] if isinstance(settings, str) else settings)]
+    words += [flag for flag, given in flags.items() if given] + [f"--results={results}"]
     words += [] if seed is None else [f"--seed={seed}"]
     source = dict(experiment) if isinstance(experiment, Mapping) else str(experiment)
     answer = _answer(command, [*words, "--", "EXPERIMENT"], experiment=source)
@@ -154,7 +154,11 @@ def _answer(command: str, words: Iterable[str], **more: Any) -> Any:
     module = importlib.import_module(f"harness.commands.{command}")
     parser = argparse.ArgumentParser(prog=f"lockstep {command}", exit_on_error=False)
     module.arguments(parser)
-    options = parser.parse_args(list(words))
+    try:
+        options = parser.parse_args(list(words))
+    except argparse.ArgumentError as error:
+        name = (error.argument_name or "").removeprefix("--")
+        raise InputError(name, "", error.message, "see help(lockstep)") from None
     vars(options).update(more)
     return module.execute(options, _Silent())
 

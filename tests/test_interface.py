@@ -72,11 +72,20 @@ def test_pictures_are_figures(made):
         ({**EXPERIMENT, "jobs": []}, "experiment: jobs = []: an experiment needs at least one"),
         ({**EXPERIMENT, "schedulers": [{"policy": "gong"}]}, "did you mean 'gang'?"),
         ("three-job", "did you mean 'three-jobs'?"),
+        ({**EXPERIMENT, 1: 2}, "EXPERIMENT = 1: is the key of a table, and must be text"),
+        ({**EXPERIMENT, "jobs": [{"count": 1, 2: 3}]}, "EXPERIMENT = 2: is the key of a table"),
     ],
 )
 def test_bad_input_raises_as_the_command_says_it(experiment, message, tmp_path):
     with pytest.raises(lockstep.InputError, match=re.escape(message)):
         lockstep.simulate(experiment, results=tmp_path)
+
+
+def test_options_that_do_not_fit_raise_bad_input(tmp_path):
+    with pytest.raises(lockstep.InputError, match="jobs"):
+        lockstep.advise(jobs="many", results=tmp_path)
+    with pytest.raises(lockstep.InputError, match="repeats = 0"):
+        lockstep.simulate(EXPERIMENT, settings="repeats=0", results=tmp_path)
 
 
 def test_a_directory_without_results_is_bad_input(tmp_path):

@@ -94,7 +94,7 @@ def rows(
 
 
 def measured_slowdown(cell: Cell, table: Mapping[str, Any], records: Sequence[RunRecord]) -> Estimate:
-    """The measured workload slowdown under a scheduler; ``records`` are those of the cell."""
+    """The measured workload slowdown under a scheduler, from the ``records`` of its cell."""
     ours = [record for record in records if record.kind == POLICY and record.scheduler == table]
     alone = [record for record in records if record.kind == DEDICATED]
     return estimate([one.workload_slowdown for one in _repeats(cell.jobs(), alone, ours)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import operator
 import re
 from collections.abc import Iterable, Sequence
@@ -39,7 +40,7 @@ class Threshold:
 
 
 def parse(texts: Iterable[str], names: Sequence[str]) -> list[Threshold]:
-    """The thresholds in ``texts``; ``names`` are those of the experiment's schedulers.
+    """The thresholds in ``texts`` on schedulers with these ``names``.
 
     Raises:
         InputError: for a text that is no condition, or the name of no scheduler.
@@ -60,10 +61,9 @@ def parse(texts: Iterable[str], names: Sequence[str]) -> list[Threshold]:
 
 def _is_number(text: str) -> bool:
     try:
-        float(text)
+        return math.isfinite(float(text))
     except ValueError:
         return False
-    return True
 
 
 def broken(thresholds: Iterable[Threshold], rows: Iterable[Row], side: str) -> list[tuple[Threshold, Row]]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.spec.overrides import Override, apply
-from harness.spec.table_checks import check_depth
+from harness.spec.table_checks import check_depth, check_names
 from workloads.validation import InputError
 
 LARGEST = 4 << 20
@@ -103,8 +103,10 @@ def read(source: str | Mapping[str, Any]) -> Document:
         InputError: if there is no such file or name, or the file cannot be read as TOML.
     """
     if isinstance(source, Mapping):
-        check_depth(source, "EXPERIMENT")
-        return Document("experiment", copy.deepcopy(dict(source)))
+        tables = copy.deepcopy(dict(source))
+        check_depth(tables, "EXPERIMENT")
+        check_names(tables, "EXPERIMENT")
+        return Document("experiment", tables)
     names = built_in()
     path = Path(source)
     if source in names:

@@ -29,7 +29,7 @@ _BARE_WORD = re.compile(r"[A-Za-z][\w.+-]*")
 
 @cache
 def scheduler_keys() -> tuple[str, ...]:
-    """Keys that, alone, stand for those of all [[schedulers]] tables that have them."""
+    """Keys of [[schedulers]] tables. Without a table before it, such a key sets all tables that have it."""
     return tuple(sorted({*SHARED, *(key for name in policies.known() for key in policies.parameters(name))}))
 
 

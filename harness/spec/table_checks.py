@@ -92,6 +92,20 @@ def check_depth(value: Any, key: str) -> None:
     raise InputError(key, "...", rule, "nest less; no key of an experiment needs more than five levels")
 
 
+def check_names(value: Any, key: str) -> None:
+    """Accept tables and lists, which :func:`check_depth` accepts, whose keys are text.
+
+    Raises:
+        InputError: for another key.
+    """
+    if isinstance(value, dict):
+        for name in value:
+            if not isinstance(name, str):
+                raise InputError(key, name, "is the key of a table, and must be text", "write it in quotes")
+    for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        check_names(part, key)
+
+
 def known_keys(table: Mapping[str, Any], known: Sequence[str], prefix: str) -> None:
     """Accept a table with no other keys than ``known``.
 
