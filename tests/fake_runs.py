@@ -10,6 +10,7 @@ import dataclasses
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from coordinator.workload import JobResult, Result, Switch, Workload
@@ -197,6 +198,23 @@ class Quiet:
 
     def warn(self, text: str) -> None:
         self.warnings.append(text)
+
+
+def command_on_made_up_runs(
+    monkeypatch: Any, folder: Path, capsys: Any
+) -> Callable[..., tuple[int, str, str]]:
+    """The command on made-up runs in an empty directory; gives status, stdout, stderr."""
+    monkeypatch.chdir(folder)
+    for module in (run_command, calibrate_command):
+        monkeypatch.setattr(module, "real_tools", lambda *nodes: TOOLS)
+    monkeypatch.setattr(missing, "back_end", ImitatedSimulator)
+
+    def lockstep(*arguments: str) -> tuple[int, str, str]:
+        status = cli.main(arguments)
+        said = capsys.readouterr()
+        return status, said.out, said.err
+
+    return lockstep
 
 
 def main(pause_s: float, arguments: list[str]) -> int:

@@ -142,7 +142,7 @@ def says(driver: subprocess.Popen[str], text: str, timeout_s: float = 60.0) -> b
 
 
 def inject(cluster: Cluster, fault: Fault, seed: int, **options: Any) -> Outcome:
-    """Do a fault at a random moment of a run, and watch what comes of it; ``options`` are the run's."""
+    """Do a fault at a random moment of a run with these ``options``, and judge how the run ends."""
     lease = {"lease_s": fault.lease_s} if fault.lease_s else {}
     chosen = {"policy": "gang", "mechanism": "signals", "jobs": 4, "processes": 1, "phases": PHASES}
     run = start(cluster, **chosen | lease | options)

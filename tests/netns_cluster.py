@@ -184,7 +184,7 @@ class Cluster:
                 "link set lo up",
             )
         self.head.network(
-            # Without an address of its own it has that of a port, and loses it with the port's host.
+            # A bridge without an address takes that of a port, and loses it when the port's host ends.
             "link add bridge address 02:00:00:00:00:01 type bridge",
             f"addr add {self.head.address}/24 dev bridge",
             "link set bridge up",

@@ -1,4 +1,4 @@
-"""``lockstep doctor``: what it finds on hosts of which one thing is wrong."""
+"""``lockstep doctor`` on hosts with one fault each."""
 
 import json
 import os

@@ -125,7 +125,7 @@ class Real:
 
 
 def simulated(policy: Policy, jobs: Sequence[SimulatedJob]) -> tuple[list[Decided], Outcome]:
-    """What the simulator decides for ``jobs``, and what comes of it."""
+    """The decisions of the simulator for ``jobs``, and its outcome."""
     decided: list[Decided] = []
     machine = SimulatedMachine(processors=PROCESSORS, context_switch_us=1, latency_us=1, local="round-robin")
     outcome = simulate(jobs, machine, Recorded(policy, decided), timeline=True)  # type: ignore[arg-type]

@@ -81,7 +81,7 @@ def test_tasks_of_an_array_are_jobs_and_components_of_a_heterogeneous_job_are_on
     assert trace.jobs.most.tolist() == [4, 4, 8, 8]
     assert trace.jobs.times_ns(trace.jobs.most).tolist() == [60 * S, 70 * S, 31 * S, 5 * S]
     assert trace.jobs.estimates_ns().tolist() == [120 * S, 120 * S, 180 * S, 180 * S]
-    assert trace.skipped == {"never ran": 2}, "tasks that wait, and a job of which a part runs"
+    assert trace.skipped == {"never ran": 2}, "waiting tasks, and a job that still runs in part"
 
 
 def test_without_raw_numbers_tasks_have_that_of_their_array(tmp_path):
