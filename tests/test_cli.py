@@ -271,14 +271,15 @@ def test_one_policy_is_shown_in_full(lockstep):
 
 @needs_two
 @pytest.mark.slow
-def test_a_second_series_says_what_becomes_of_the_first_and_both_are_listed(lockstep):
+def test_a_second_series_says_what_becomes_of_the_first_and_both_are_listed(lockstep, monkeypatch):
     small = ("run", "three-jobs", "--no-simulate", "--set", "repeats=1")
     assert "earlier" not in lockstep(*small)[2]
     assert "not its 9 earlier runs of this experiment" in lockstep(*small)[2]
     (listed,) = json.loads(lockstep("list", "--json")[1])["experiments"]
     counts = ("sessions", "measured", "simulated", "failed", "schedulers", "repeats")
     assert [listed[key] for key in counts] == [2, 18, 0, 0, 8, 1]
-    assert "three-jobs" in lockstep("list")[1]
+    monkeypatch.setenv("COLUMNS", "80")
+    assert f"8 x 1 x 1     18      0       0  {listed['last'][:10]}" in lockstep("list")[1]
 
 
 BOUND = 'jobs=[{command=["mpiexec", "-n", "2", "--bind-to", "core", "./app"]}]'

@@ -82,23 +82,26 @@ def policies(document: Mapping[str, Any]) -> Iterator[RenderableType]:
 def experiments(document: Mapping[str, Any]) -> Iterator[RenderableType]:
     """The lists of ``commands.list``."""
     if document["experiments"]:
-        counts = ("sessions", "schedulers", "cells", "repeats", "measured", "simulated", "failed")
-        made = table(("experiment", "digest"), counts)
-        made.add_column("first to last, UTC")
+        counts = ("measured", "simulated", "failed")
+        made = table((), ("sched. x\ncells x\nrepeats", "mea-\nsured", "simu-\nlated", "failed"), wrap=False)
+        made.add_column("last run, UTC", no_wrap=True)
+        made.add_column("experiment (digest)", overflow="fold")
         for row in document["experiments"]:
-            made.add_row(
-                row["experiment"], row["digest"][:8], *(str(row[key]) for key in counts), _period(row)
-            )
+            size = " x ".join(str(row[key]) for key in ("schedulers", "cells", "repeats"))
+            numbers = (str(row[key]) for key in counts)
+            last = _minute(row["last"])
+            made.add_row(size, *numbers, last, f"{row['experiment']} ({row['digest'][:8]})")
         yield made
     for row in document["job_level"]:
-        yield Text(f"{row['experiment']}: {row['schedulers']} simulated schedules of jobs, {_period(row)}")
+        last = f"the last at {_minute(row['last'])} UTC"
+        yield Text(f"{row['experiment']}: {row['schedulers']} simulated schedules of jobs, {last}")
     if not (document["experiments"] or document["job_level"]):
         yield Text("no runs")
 
 
-def _period(row: Mapping[str, Any]) -> str:
-    first, last = (row[key][:16].replace("T", " ") for key in ("first", "last"))
-    return first if first == last else f"{first} to {last}"
+def _minute(time: str) -> str:
+    """A recorded time up to its minute."""
+    return time[:16].replace("T", " ")
 
 
 def findings(document: Mapping[str, Any]) -> Iterator[RenderableType]:
