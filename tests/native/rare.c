@@ -277,6 +277,27 @@ static void types(void)
     MPI_Type_free(&resized);
 }
 
+/* Each rank of one half sends to all ranks of the other. */
+static void from_each_root(MPI_Comm inter, MPI_Comm half, int sends)
+{
+    int me, size;
+
+    MPI_Comm_rank(half, &me);
+    if (sends)
+        MPI_Comm_size(half, &size);
+    else
+        MPI_Comm_remote_size(inter, &size);
+    for (int each = 0; each < size; each++) {
+        int value = sends ? each : -1;
+
+        if (sends && me != each)
+            MPI_Bcast(NULL, 0, MPI_INT, MPI_PROC_NULL, inter);
+        else
+            MPI_Bcast(&value, 1, MPI_INT, sends ? MPI_ROOT : each, inter);
+        SAY("between groups: %d\n", value);
+    }
+}
+
 static void communicators(void)
 {
     MPI_Comm half, inter, merged, cart;
@@ -292,6 +313,8 @@ static void communicators(void)
     MPI_Allreduce(&value, &sum, 1, MPI_INT, MPI_SUM, inter);
     SAY("the others: %d\n", sum);
     MPI_Barrier(inter);
+    from_each_root(inter, half, rank % 2);
+    from_each_root(inter, half, rank % 2 == 0);
     if (rank < 2) {
         int sent = rank, came = -1, other;
 

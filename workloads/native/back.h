@@ -20,6 +20,7 @@ struct peers {
     int away;   /* and so many on other nodes */
     int silent; /* ranks that cannot ring this one */
     int foreign; /* ranks that are not of this MPI_COMM_WORLD */
+    int inter;   /* whether it is an intercommunicator */
 };
 
 /* Find out who shares this node and make the page. Collective over MPI_COMM_WORLD: nobody returns before all
@@ -35,6 +36,10 @@ const struct peers *peers_of(MPI_Comm comm);
 /* Whether a communicator has ranks of another MPI_COMM_WORLD: spawned ranks, or ranks of another job. They
    may run without this library, and MPI's blocking collective operations do not match its nonblocking ones. */
 int spans_worlds(MPI_Comm comm);
+
+/* Whether it is an intercommunicator. Collective operations with a root stay MPI's own there: in MPICH 5.0 the
+   nonblocking ones hang if ranks with the root MPI_PROC_NULL pass a count of 0, as mpi4py does. */
+int spans_groups(MPI_Comm comm);
 
 /* Whether any communicator that was looked at has such ranks. */
 int knows_foreigners(void);

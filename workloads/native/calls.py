@@ -244,7 +244,8 @@ def _body(call: Call) -> list[str]:
         start = f"int error = mpi.{call.name}({arguments});"
         return [start, *carried, "if (!error)", f"    {ring}", "return error;"]
     wait = f"wait_sent(&request, comm, {peer})" if peer else "wait_collective(&request, comm)"
-    plain = [] if peer else ["if (spans_worlds(comm))", f"    return mpi.{call.name}({arguments});"]
+    own = "spans_worlds(comm) || spans_groups(comm)" if "root" in call.names else "spans_worlds(comm)"
+    plain = [] if peer else [f"if ({own})", f"    return mpi.{call.name}({arguments});"]
     start = f"error = mpi.{call.needs}({arguments}, &request);"
     return [
         *("MPI_Request request = MPI_REQUEST_NULL;", "int error;", *plain, start, *carried),

@@ -149,7 +149,7 @@ static struct peers *look_up(MPI_Comm comm)
 {
     struct peers *peers = calloc(1, sizeof *peers);
     MPI_Group group;
-    int inter, ranks, *local;
+    int ranks, *local;
 
     PMPI_Comm_group(comm, &group);
     PMPI_Group_size(group, &ranks);
@@ -157,8 +157,8 @@ static struct peers *look_up(MPI_Comm comm)
     PMPI_Group_free(&group);
     peers->world = local;
     peers->ranks = ranks;
-    PMPI_Comm_test_inter(comm, &inter);
-    if (inter) {
+    PMPI_Comm_test_inter(comm, &peers->inter);
+    if (peers->inter) {
         PMPI_Comm_remote_group(comm, &group);
         PMPI_Group_size(group, &peers->ranks);
         peers->world = in_world(group, peers->ranks);
@@ -167,10 +167,10 @@ static struct peers *look_up(MPI_Comm comm)
     peers->other = malloc(((size_t)ranks + (size_t)peers->ranks) * sizeof *peers->other);
     for (enum reach how = SILENT; how <= BY_BELL; how++) {
         add(peers, local, ranks, how);
-        if (inter)
+        if (peers->inter)
             add(peers, peers->world, peers->ranks, how);
     }
-    if (inter)
+    if (peers->inter)
         free(local);
     foreigners |= peers->foreign > 0;
     return peers;
@@ -201,6 +201,11 @@ const struct peers *peers_of(MPI_Comm comm)
 int spans_worlds(MPI_Comm comm)
 {
     return comm != MPI_COMM_NULL && peers_of(comm)->foreign > 0;
+}
+
+int spans_groups(MPI_Comm comm)
+{
+    return comm != MPI_COMM_NULL && peers_of(comm)->inter;
 }
 
 int knows_foreigners(void)
