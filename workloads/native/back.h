@@ -56,6 +56,10 @@ void ring_rank(MPI_Comm comm, int rank);
 void ring_members(MPI_Comm comm);
 void ring_all(void);
 
+/* Whether a rank that can end a wait, `rank` or any of the communicator, cannot run while this one does: it is
+   awake, and ran last on this processor. */
+int runs_beside(const struct peers *peers, int rank);
+
 /* Ask ranks on other nodes to ring: `rank`, or all of the communicator. */
 void ask_away(const struct peers *peers, int rank);
 

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -24,6 +25,7 @@ enum { AWAKE, ASLEEP, ASLEEP_ELSEWHERE };
 struct sleeper {
     LINE _Atomic uint32_t asleep;
     _Atomic int32_t wants;
+    _Atomic int32_t here; /* the processor on which it ran last, plus one */
 };
 
 struct page {
@@ -71,6 +73,24 @@ int page_join(int process, int descriptor, int ranks, int rank)
     own = rank;
     page = memory;
     return 0;
+}
+
+void page_here(void)
+{
+    int here = sched_getcpu() + 1;
+
+    /* Others read this line: it is written only if it changes. */
+    if (atomic_load_explicit(&page->ranks[own].here, memory_order_relaxed) != here)
+        atomic_store_explicit(&page->ranks[own].here, here, memory_order_relaxed);
+}
+
+int page_beside(int rank)
+{
+    struct sleeper *other = &page->ranks[rank], *self = &page->ranks[own];
+
+    return rank != own && !atomic_load_explicit(&other->asleep, memory_order_relaxed) &&
+           atomic_load_explicit(&other->here, memory_order_relaxed) ==
+               atomic_load_explicit(&self->here, memory_order_relaxed);
 }
 
 void page_announce(int rank, int elsewhere)

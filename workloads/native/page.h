@@ -13,6 +13,13 @@ int page_make(int ranks);
 /* Take part as rank `own` of the node in the page that `process` made as its `descriptor`. Returns 0, or -1. */
 int page_join(int process, int descriptor, int ranks, int own);
 
+/* Note the processor on which this rank runs. */
+void page_here(void);
+
+/* Whether another rank is awake and ran last on the processor on which this one is: then it cannot run as long
+   as this one spins. */
+int page_beside(int rank);
+
 /* Announce that this rank will sleep until `rank` of the node, or ANYBODY, wakes it: on the page, or
    elsewhere. Later senders see the announcement; this rank can now see all that was sent before. */
 void page_announce(int rank, int elsewhere);

@@ -229,6 +229,17 @@ enum reach reach_of(const struct peers *peers, int rank)
     return peers->away > 0 ? BY_BELL : reach[own_rank];
 }
 
+int runs_beside(const struct peers *peers, int rank)
+{
+    int beside = 0;
+
+    if (rank >= 0)
+        return place_of(peers, rank) >= 0 && page_beside(place_of(peers, rank));
+    for (int number = 0; number < peers->others - peers->away && !beside; number++)
+        beside = page_beside(place[peers->other[number]]);
+    return beside;
+}
+
 void ask_away(const struct peers *peers, int rank)
 {
     if (rank >= 0 && rank < peers->ranks) {

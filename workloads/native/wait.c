@@ -134,13 +134,27 @@ void wait_carries(MPI_Count count, MPI_Datatype datatype)
         carried_ns += count < CARRIED_NS ? count * size / BYTES_PER_NS : CARRIED_NS;
 }
 
-/* Until when a wait spins: a sleep while a message is being copied would only delay it. */
-static int64_t end_of_spin(enum kind kind, int64_t begin_ns)
+/* The communicator whose ranks can end a wait, and which of its ranks. */
+static const struct peers *peers_for(const struct wait *wait)
 {
-    int64_t limit_ns = limit_of(kind);
+    return peers_of(wait->comm == MPI_COMM_NULL ? MPI_COMM_WORLD : wait->comm);
+}
+
+static int rank_for(const struct wait *wait)
+{
+    return wait->comm == MPI_COMM_NULL || wait->kind == COLLECTIVE ? MPI_ANY_SOURCE : wait->rank;
+}
+
+/* Until when a wait spins: a sleep while a message is being copied would only delay it, and to spin in the place
+   of the rank that should end the wait delays it for as long. */
+static int64_t end_of_spin(const struct wait *wait, int64_t begin_ns)
+{
+    int64_t limit_ns = limit_of(wait->kind);
 
     if (limit_ns == FOREVER_NS || limit_ns == 0)
         return limit_ns == 0 ? begin_ns : FOREVER_NS;
+    if (has_page && runs_beside(peers_for(wait), rank_for(wait)))
+        return begin_ns;
     return begin_ns + limit_ns + (carried_ns < CARRIED_NS ? carried_ns : CARRIED_NS);
 }
 
@@ -242,8 +256,8 @@ static enum ending sleep_once(struct wait *wait, int *done, int *error, const st
 
 static int block(struct wait *wait, int *done, int64_t *blocks)
 {
-    const struct peers *peers = peers_of(wait->comm == MPI_COMM_NULL ? MPI_COMM_WORLD : wait->comm);
-    int rank = wait->comm == MPI_COMM_NULL || wait->kind == COLLECTIVE ? MPI_ANY_SOURCE : wait->rank;
+    const struct peers *peers = peers_for(wait);
+    int rank = rank_for(wait);
     int silent = brief || (wait->comm == MPI_COMM_NULL && knows_foreigners());
     enum reach reach = silent ? SILENT : reach_of(peers, rank);
     int64_t first_ns = reach == BY_PAGE ? NAP_NS : BRIEF_NAP_NS;
@@ -287,9 +301,11 @@ int wait_two_phase(struct wait *wait)
     int64_t begin_ns = now_ns(), blocks = 0;
     int done = 0, error, sole = alone();
 
+    if (has_page)
+        page_here();
     error = test(wait, &done);
     if (!done && !error) {
-        error = spin(wait, &done, sole ? end_of_spin(wait->kind, begin_ns) : FOREVER_NS);
+        error = spin(wait, &done, sole ? end_of_spin(wait, begin_ns) : FOREVER_NS);
         if (!done && !error)
             error = block(wait, &done, &blocks);
     }
