@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 import tarfile
+import time
 import unittest
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -105,13 +106,15 @@ class Suite:
         """Names of all modules of tests."""
         return sorted(path.stem for path in self.place.glob("test_*.py"))
 
-    def run(self, module: str, before: Sequence[str] = (), **extra: str) -> Outcomes:
-        """Run a module with a command before the launcher's, and more in the environment."""
+    def run(self, module: str, before: Sequence[str] = (), **extra: str) -> tuple[Outcomes, float]:
+        """Run a module with a command before the launcher's, and more in the environment: outcomes, and seconds taken."""
         with TemporaryDirectory(prefix="ls-mpi4py-") as folder:
             me = [sys.executable, str(Path(__file__).resolve()), "--rank", folder, module]
             environment = self.environment | {"MPI4PY_SUITE": str(self.place)} | extra
             limited = ["timeout", "-k", "10", str(self.limit_s), *before, *self.launcher, *me]
+            begun = time.monotonic()
             done = subprocess.run(limited, env=environment, capture_output=True, text=True, check=False)
+            taken_s = time.monotonic() - begun
             found: Outcomes = {}
             for file in Path(folder).iterdir():
                 for line in file.read_text().splitlines():
@@ -119,7 +122,7 @@ class Suite:
                     if found.get(key := f"{name} on rank {file.name}") != "failed":
                         found[key] = outcome
         self._tell(done, found)
-        return found
+        return found, taken_s
 
     def _tell(self, done: subprocess.CompletedProcess[str], found: Outcomes) -> None:
         if done.returncode or "failed" in found.values():
@@ -129,15 +132,26 @@ class Suite:
 def compare(suite: Suite, modules: Sequence[str], knobs: dict[str, str], options: Sequence[str]) -> list[str]:
     """The tests that pass as it is and not two-phase."""
     lost = []
+    total_s = [0.0, 0.0]
+    passed = [0, 0]
     for module in modules:
-        plain = suite.run(module, **knobs)
-        ours = suite.run(module, (*LOCKSTEP, "exec", *options, "--"))
+        plain, plain_s = suite.run(module, **knobs)
+        ours, ours_s = suite.run(module, (*LOCKSTEP, "exec", *options, "--"))
         counts = [sum(outcome == "passed" for outcome in run.values()) for run in (plain, ours)]
-        print(f"{module}: {counts[0]} passed as it is, {counts[1]} two-phase", flush=True)
+        print(
+            f"{module}: {counts[0]} passed as it is in {plain_s:.1f} s, {counts[1]} two-phase in {ours_s:.1f} s",
+            flush=True,
+        )
+        total_s = [total_s[0] + plain_s, total_s[1] + ours_s]
+        passed = [passed[0] + counts[0], passed[1] + counts[1]]
         for name, outcome in sorted(plain.items()):
             if outcome == "passed" and ours.get(name) != "passed":
                 lost.append(name)
                 print(f"    {name}: {ours.get(name, 'missing')}", flush=True)
+    print(
+        f"{len(modules)} modules: {passed[0]} passed as it is in {total_s[0]:.0f} s, "
+        f"{passed[1]} two-phase in {total_s[1]:.0f} s, {total_s[1] / total_s[0]:.2f} times as long"
+    )
     return lost
 
 
