@@ -107,7 +107,7 @@ class Suite:
         return sorted(path.stem for path in self.place.glob("test_*.py"))
 
     def run(self, module: str, before: Sequence[str] = (), **extra: str) -> tuple[Outcomes, float]:
-        """Run a module with a command before the launcher's, and more in the environment: outcomes, and seconds taken."""
+        """Run a module with a command before the launcher's, and more variables: outcomes, and seconds."""
         with TemporaryDirectory(prefix="ls-mpi4py-") as folder:
             me = [sys.executable, str(Path(__file__).resolve()), "--rank", folder, module]
             environment = self.environment | {"MPI4PY_SUITE": str(self.place)} | extra
@@ -139,7 +139,8 @@ def compare(suite: Suite, modules: Sequence[str], knobs: dict[str, str], options
         ours, ours_s = suite.run(module, (*LOCKSTEP, "exec", *options, "--"))
         counts = [sum(outcome == "passed" for outcome in run.values()) for run in (plain, ours)]
         print(
-            f"{module}: {counts[0]} passed as it is in {plain_s:.1f} s, {counts[1]} two-phase in {ours_s:.1f} s",
+            f"{module}: {counts[0]} passed as it is in {plain_s:.1f} s, "
+            f"{counts[1]} two-phase in {ours_s:.1f} s",
             flush=True,
         )
         total_s = [total_s[0] + plain_s, total_s[1] + ours_s]
