@@ -11,7 +11,7 @@ and ``MPI_Count`` in the form of the call that ends in ``_c``; DISPL likewise ``
 - sending: a blocking send; becomes its nonblocking form and a two-phase wait
 - starting: MPI's own, after which the peer (``dest`` or ``source``) is woken if it waits for this rank
 - waiting: written in C, in ``receive.h`` (with its ``_c`` form) and ``complete.c``
-- own: likewise, but nobody waits in it
+- own: likewise, but nobody waits in it; a program that only polls naps
 
 Under the rule ``spin`` the calls in which somebody waits stay MPI's own, and are timed.
 """
@@ -88,6 +88,8 @@ own Test(MPI_Request *request, int *flag, MPI_Status *status)
 own Testall(int count, MPI_Request requests[], int *flag, MPI_Status statuses[])
 own Testany(int count, MPI_Request requests[], int *index, int *flag, MPI_Status *status)
 own Testsome(int count, MPI_Request requests[], int *outcount, int indices[], MPI_Status statuses[])
+own Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status)
+own Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *message, MPI_Status *status)
 own Start(MPI_Request *request)
 own Startall(int count, MPI_Request requests[])
 own Finalize(void)
@@ -97,7 +99,7 @@ WAITS = {"collective": "COLLECTIVE", "entering": "COLLECTIVE", "exposing": "COLL
 WAITS |= {"sending": "MESSAGE", "waiting": "MESSAGE"}
 """What somebody waits for in a call of this kind."""
 
-ALSO = ("Iprobe", "Improbe", "Imrecv")
+ALSO = ("Imrecv",)
 """Further functions of MPI that the C text calls; nobody waits in them."""
 
 

@@ -173,32 +173,55 @@ int lockstep_Waitsome(int count, MPI_Request requests[], int *outcount, int indi
     return wait_requests(test_some, &some);
 }
 
-/* A rank that completes something may have advanced operations that others wait for. */
-static int rung(int error, const int *done)
+/* A poll of the program's own. A rank that completes something may have advanced operations that others wait for. */
+static int polled(int announced, int error, const int *done)
 {
+    poll_end(announced, error || *done);
     if (!error && *done)
         ring_all();
     return error;
 }
 
+int lockstep_Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status)
+{
+    int announced = poll_begin();
+
+    return polled(announced, mpi.Iprobe(source, tag, comm, flag, status), flag);
+}
+
+int lockstep_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *message, MPI_Status *status)
+{
+    int announced = poll_begin();
+
+    return polled(announced, mpi.Improbe(source, tag, comm, flag, message, status), flag);
+}
+
 int lockstep_Test(MPI_Request *request, int *flag, MPI_Status *status)
 {
-    return rung(mpi.Test(request, flag, status), flag);
+    int announced = poll_begin();
+
+    return polled(announced, mpi.Test(request, flag, status), flag);
 }
 
 int lockstep_Testall(int count, MPI_Request requests[], int *flag, MPI_Status statuses[])
 {
-    return rung(mpi.Testall(count, requests, flag, statuses), flag);
+    int announced = poll_begin();
+
+    return polled(announced, mpi.Testall(count, requests, flag, statuses), flag);
 }
 
 int lockstep_Testany(int count, MPI_Request requests[], int *index, int *flag, MPI_Status *status)
 {
-    return rung(mpi.Testany(count, requests, index, flag, status), flag);
+    int announced = poll_begin();
+
+    return polled(announced, mpi.Testany(count, requests, index, flag, status), flag);
 }
 
 int lockstep_Testsome(int count, MPI_Request requests[], int *outcount, int indices[], MPI_Status statuses[])
 {
-    return rung(mpi.Testsome(count, requests, outcount, indices, statuses), outcount);
+    int announced = poll_begin();
+
+    return polled(announced, mpi.Testsome(count, requests, outcount, indices, statuses), outcount);
 }
 
 /* A persistent request does not say who its peer is. */

@@ -269,6 +269,7 @@ void ring_rank(MPI_Comm comm, int rank)
 {
     const struct peers *peers;
 
+    poll_over();
     if (rank < 0 || !asleep())
         return;
     peers = peers_of(comm);

@@ -30,6 +30,7 @@
 #define NEITHER (-1)
 #define BYTES_PER_NS 4 /* which a processor copies */
 #define CARRIED_NS 2000000 /* of a longer time, sleeping costs too small a share to be avoided */
+#define BUSY_NS 2000 /* between two polls: the program computes meanwhile */
 #define STEPS 16      /* how often, at most, a sleeper rings others in one wait */
 #define ASKS 4        /* and how often it asks ranks on other nodes to ring */
 
@@ -301,6 +302,7 @@ int wait_two_phase(struct wait *wait)
     int64_t begin_ns = now_ns(), blocks = 0;
     int done = 0, error, sole = alone();
 
+    poll_over();
     if (has_page)
         page_here();
     error = test(wait, &done);
@@ -319,6 +321,52 @@ int wait_two_phase(struct wait *wait)
     }
     ring_for(wait);
     return error;
+}
+
+/* Programs also wait in loops of their own, which poll. A program that polls in vain for as long as it would spin,
+   and does nothing else, naps between its polls. It does not say who will end its wait, so naps are brief. */
+static int64_t poll_until_ns, polled_ns, poll_nap_ns; /* until when it polls without naps (0: it does not), last poll */
+
+void poll_over(void)
+{
+    poll_until_ns = 0;
+}
+
+int poll_begin(void)
+{
+    if (poll_until_ns == 0 || polled_ns < poll_until_ns)
+        return 0;
+    ring_all();
+    page_announce(ANYBODY, 0);
+    return 1;
+}
+
+void poll_end(int announced, int done)
+{
+    int64_t now;
+
+    if (done || concurrent || !has_page || brief || waiting.rule == SPIN || knows_foreigners())
+        poll_over();
+    else {
+        now = now_ns();
+        if (poll_until_ns == 0 || now - polled_ns > BUSY_NS) {
+            const struct peers *peers = peers_of(MPI_COMM_WORLD);
+
+            page_here();
+            if (reach_of(peers, MPI_ANY_SOURCE) == BY_PAGE)
+                poll_until_ns = now + (runs_beside(peers, MPI_ANY_SOURCE) ? 0 : read_limit(&waiting));
+            poll_nap_ns = BRIEF_NAP_NS;
+        } else if (announced) {
+            if (!page_sleep(poll_nap_ns) && poll_nap_ns < GROWTH * BRIEF_NAP_NS)
+                poll_nap_ns *= 2;
+            counts.asleep_ns -= now;
+            now = now_ns();
+            counts.asleep_ns += now;
+        }
+        polled_ns = now;
+    }
+    if (announced)
+        page_awake();
 }
 
 static int test_request(void *what, int *done)
