@@ -100,18 +100,21 @@ def advise(
     processes: int = 2,
     jobs: int = 3,
     results: str | Path = RESULTS,
+    anyway: bool = False,
 ) -> dict[str, Any]:
     """What ``lockstep advise --json`` prints: simulated candidates for some jobs, the best first.
 
     Raises:
-        InputError: for a program that does not fit the machine.
+        InputError: for a program that does not fit the machine, or, unless ``anyway``, a last calibration
+            in ``results`` that was made under load.
         LockstepError: if the calibration fails, which is made if ``results`` has none.
     """
     given = {
         **{"pattern": pattern, "granularity-us": granularity_us, "imbalance": imbalance},
         **{"processes": processes, "jobs": jobs, "results": results},
     }
-    answer = _answer("advise", [f"--{name}={value}" for name, value in given.items()])
+    words = [f"--{name}={value}" for name, value in given.items()] + ["--anyway"] * anyway
+    answer = _answer("advise", words)
     return dict(answer.document)
 
 

@@ -40,7 +40,8 @@ class Results:
         """One row for each point of the sweep, scheduler and kind, "measured" or "simulated".
 
         Columns: the swept keys, ``workload``, ``jobs``, ``scheduler`` (its name), ``policy``, ``blocking``,
-        ``kind``, ``slowdown`` (of the workload) with ``low`` and ``high`` (95 % interval) and ``n``,
+        ``kind``, ``slowdown`` (of the workload) with ``low`` and ``high`` (the ends of
+        ``interval``: "95 %", of two repeats "least to most") and ``n``,
         ``job_mean`` and ``job_max`` (slowdowns of jobs), ``makespan_s``, ``dedicated_s``, shares of the
         processors' time (``computing``, ...), and ``error`` (simulated over measured slowdown, minus 1).
         Unknown numbers are NaN.

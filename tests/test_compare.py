@@ -51,7 +51,10 @@ def test_it_says_how_many_repeats_are_missing():
     assert found.verdict == "not significant"
     assert found.more_repeats > 1
     assert f"{found.more_repeats} more repeats" in found.reason
-    assert verdicts.verdict(row([1.0], [1.0]), [], 0.15).more_repeats == 1
+    assert verdicts.verdict(row([1.0], [1.0]), [], 0.15).more_repeats == 2
+    two = verdicts.verdict(row([0.4, 2.0], [1.0]), [], 0.15)
+    assert (two.verdict, two.interval, two.more_repeats) == ("not significant", None, 1)
+    assert two.reason == "an interval takes 3 repeats, not 2: at least 1 more"
 
 
 def test_an_error_at_the_tolerance_needs_more_repeats_than_there_can_be():
@@ -62,7 +65,7 @@ def test_an_error_at_the_tolerance_needs_more_repeats_than_there_can_be():
 
 @settings(deadline=None)
 @given(
-    st.lists(st.floats(0.5, 5.0), min_size=2, max_size=6),
+    st.lists(st.floats(0.5, 5.0), min_size=3, max_size=6),
     st.floats(0.5, 5.0),
     st.floats(0.01, 0.5),
 )

@@ -1,17 +1,32 @@
-"""What is said about a calibration that something has disturbed."""
+"""What is said about a calibration that something has disturbed, and about what rests on it."""
+
+import dataclasses
+from datetime import datetime, timedelta
 
 import pytest
 
-from harness.analyse.caveats import of_calibration, of_waits
-from harness.store.conditions import Moment
+from harness.analyse import calibration_caveats
+from harness.analyse.calibration_caveats import of_calibration
+from harness.analyse.caveats import of_waits
+from harness.store.conditions import Moment, of_run
 from harness.store.records import Calibration
 
 CALM = Moment(load=0.1, steal_s=0.0, busy_s=1.0, total_s=10.0, frequency_mhz=3000.0)
 LATER = Moment(load=1.0, steal_s=0.0, busy_s=9.0, total_s=20.0, frequency_mhz=3000.0)
 
 
+MADE = "2026-03-01T12:00:00.000+00:00"
+HERE = {"host": "h", "cpu_model": "c", "kernel": "6"}
+
+
 def sampled(quantity, *samples):
-    return Calibration("s", "now", quantity, samples, [0, 1], 0, "mpich", {})
+    return Calibration("s", MADE, quantity, samples, [0, 1], 0, "mpich", {})
+
+
+def between(before, after, *more):
+    """A calibration between two moments."""
+    during = of_run(HERE, before, after)
+    return [dataclasses.replace(one, conditions=during) for one in (*STEADY, *more)]
 
 
 STEADY = [
@@ -26,9 +41,9 @@ def moment(of, **changes):
 
 
 def test_nothing_is_said_of_a_calm_host():
-    assert of_calibration(CALM, LATER, STEADY) == []
-    unknown = moment(CALM, frequency_mhz=None)
-    assert of_calibration(unknown, LATER, STEADY) == []
+    assert of_calibration(between(CALM, LATER)) == []
+    assert of_calibration(between(moment(CALM, frequency_mhz=None), LATER)) == []
+    assert of_calibration([]) == []
 
 
 @pytest.mark.parametrize(
@@ -42,7 +57,7 @@ def test_nothing_is_said_of_a_calm_host():
     ],
 )
 def test_each_disturbance_is_told_with_its_number(before, after, more, said):
-    (doubt,) = of_calibration(before, after, [*STEADY, *more])
+    (doubt,) = of_calibration(between(before, after, *more))
     assert said in doubt
 
 
@@ -52,3 +67,35 @@ def test_programs_of_others_are_told_where_our_own_time_is_known():
     (doubt,) = of_waits(CALM, LATER, complete=True)
     assert "other programs took 80% of" in doubt
     assert of_waits(CALM, LATER, complete=False) == []
+
+
+@pytest.mark.parametrize(
+    ("found", "here", "days", "said"),
+    [
+        (between(moment(CALM, load=1.3), LATER), HERE, 0, "the calibration: a load average of 1.3"),
+        (between(CALM, LATER), HERE, 9, "is 9 days old"),
+        (between(CALM, LATER), HERE | {"kernel": "7"}, 0, "with kernel = '6', and now it is '7'"),
+        (
+            [dataclasses.replace(one, conditions=HERE) for one in STEADY],
+            HERE,
+            0,
+            "does not say what else ran",
+        ),
+    ],
+)
+def test_what_rests_on_a_calibration_shares_its_doubts(found, here, days, said):
+    now = datetime.fromisoformat(MADE) + timedelta(days=days)
+    (doubt,) = calibration_caveats.of_use(found, here, now)
+    assert said in doubt
+    assert calibration_caveats.age_s(found, now) == days * 86_400
+
+
+def test_a_calm_calibration_of_this_host_has_no_doubts():
+    assert calibration_caveats.of_use(between(CALM, LATER), HERE, datetime.fromisoformat(MADE)) == []
+    assert calibration_caveats.load(between(CALM, LATER)) == 0
+
+
+def test_a_calibration_was_made_under_load_if_others_took_the_processors_not_by_the_average_alone():
+    assert calibration_caveats.load(between(moment(CALM, load=3.0), LATER)) == 0
+    assert calibration_caveats.load(between(CALM, moment(LATER, steal_s=1.0))) == pytest.approx(0.1)
+    assert calibration_caveats.load(between(CALM, LATER, sampled("detour_ns", 50e6))) > 0.4

@@ -22,7 +22,7 @@ STORED = Path(__file__).resolve().parent / "stored"
 EXPERIMENT = """
 name = "stored"
 processors = 2
-repeats = 2
+repeats = 3
 [[jobs]]
 count = 2
 program = { pattern = "NEWS", dedicated_s = 0.5 }

@@ -227,22 +227,23 @@ def test_steps_are_calibrated_for_each_working_set(place):
 
 
 def test_doubts_are_told_in_numbers(place):
-    experiment = load("three-jobs", settings=["repeats=2"])
+    experiment = load("three-jobs", settings=["repeats=3"])
     records = everything(experiment, place)
-    calm = [
-        dataclasses.replace(r, conditions=r.conditions | {"steal": 0.0, "load_before": 0.0}) for r in records
-    ]
+    quiet = {"steal": 0.0, "others": 0.0, "load_before": 0.0}
+    calm = [dataclasses.replace(r, conditions=r.conditions | quiet) for r in records]
     assert doubts(summary.rows(experiment, calm), calm) == []
     stolen = [dataclasses.replace(r, conditions=r.conditions | {"steal": 0.031}) for r in calm[:2]] + calm[2:]
     loaded = [dataclasses.replace(r, conditions=r.conditions | {"load_before": 1.4}) for r in calm]
     single = [record for record in calm if record.repeat == 0]
+    double = [record for record in calm if record.repeat < 2]
 
     def told(records):
         return " ".join(doubts(summary.rows(experiment, records), records))
 
-    assert "2 of 18 runs, up to 3.1%" in told(stolen)
+    assert "2 of 27 runs, up to 3.1%" in told(stolen)
     assert "load average of 1.4" in told(loaded)
-    assert "8 of 8 rows have no interval" in told(single)
+    assert "8 of 8 rows have no interval, with one repeat each" in told(single)
+    assert "8 of 8 rows have no interval, with two repeats each: set repeats = 3" in told(double)
 
     def slower(kind, policy):
         """The records, in the second repeat of which such runs took twice as long."""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from harness.analyse.statistics import bounded_slowdown, estimate, median_interval, student_quantile
 from harness.store.records import quantile
 
-ratios = st.lists(st.floats(0.01, 100), min_size=2, max_size=20)
+ratios = st.lists(st.floats(0.01, 100), min_size=3, max_size=20)
 
 
 @pytest.mark.parametrize(
@@ -36,10 +36,13 @@ def test_student_quantiles_agree_with_the_density(degrees):
     assert 0.5 + (density(0) + inner + density(end)) * width / 3 == pytest.approx(0.975, abs=1e-9)
 
 
-def test_an_interval_takes_two_values():
+def test_an_interval_takes_three_values_and_two_are_the_least_and_the_most():
     assert estimate([]) == type(estimate([]))(None, None, 0)
-    one = estimate([1.5])
-    assert (one.median, one.ci95, one.n) == (1.5, None, 1)
+    one, two, three = estimate([1.5]), estimate([1.5, 1.1]), estimate([1.5, 1.1, 1.2])
+    assert (one.median, one.ci95, one.ends, one.kind, one.n) == (1.5, None, None, "", 1)
+    assert (two.median, two.ci95, two.ends, two.kind) == (1.3, None, (1.1, 1.5), "least to most")
+    assert (three.ends, three.kind, three.extremes) == (three.ci95, "95 %", (1.1, 1.5))
+    assert math.isinf(two.width) and three.width == pytest.approx((three.ci95[1] - three.ci95[0]) / 1.2)
 
 
 def test_equal_values_have_an_interval_without_width():
@@ -47,9 +50,9 @@ def test_equal_values_have_an_interval_without_width():
 
 
 def test_a_known_interval():
-    found = estimate([1.0, math.e])
-    half = 12.7062 * statistics.stdev([0, 1]) / math.sqrt(2)
-    assert found.ci95 == pytest.approx((math.exp(0.5 - half), math.exp(0.5 + half)), rel=1e-4)
+    found = estimate([1.0, math.e, math.e**2])
+    half = 4.3027 / math.sqrt(3)
+    assert found.ci95 == pytest.approx((math.exp(1 - half), math.exp(1 + half)), rel=1e-4)
 
 
 @given(ratios, st.floats(0.1, 10))

@@ -132,8 +132,8 @@ def test_rounds_alternate_and_what_is_stopped_is_not_tried_again():
 
 def test_one_job_alone_is_measured_once_a_round():
     host = Host(as_it_is=(5, 1), two_phase=(0.5, 1), knob=(2, 1))
-    rounds = measure(CHOICES, 1, 2, 10.0, host, Listening())
-    assert [len(one) for one in rounds] == [3, 3]
+    rounds = measure(CHOICES, 1, 3, 10.0, host, Listening())
+    assert [len(one) for one in rounds] == [3, 3, 3]
     found = wait_verdict.rows([choice.name for choice in CHOICES], 1, rounds)
     assert found[1].together == found[1].alone
     assert wait_verdict.verdict(found).best == TWO_PHASE

@@ -25,6 +25,8 @@ RANGES = 8
 
 HIGHEST = 1 << 16
 
+_DISTURBED = "so the runs disturb each other"
+
 
 class ProcessorClaim:
     """A claim of a run on processors, until it is closed or its process ends."""
@@ -48,8 +50,8 @@ class ProcessorClaim:
             if run != self._run and (shared := self._processors & processors):
                 found.setdefault((user, run), set()).update(shared)
         return [
-            f"run {run} of user {user} also uses processors {','.join(_ranges(sorted(shared)))}, so the "
-            "runs disturb each other: wait for its end, or use other processors"
+            f"run {run} of user {user} also uses processors {','.join(_ranges(sorted(shared)))}, "
+            f"{_DISTURBED}: wait for its end, or use other processors"
             for (user, run), shared in sorted(found.items())
         ]
 
@@ -57,6 +59,11 @@ class ProcessorClaim:
         """Give up the claim."""
         for holder in self._sockets:
             holder.close()
+
+
+def tells_of_another_run(sentence: str) -> bool:
+    """Whether a sentence, such as a warning in a record, is one of :meth:`ProcessorClaim.others`."""
+    return _DISTURBED in sentence
 
 
 def _claims() -> Iterator[tuple[int, str, frozenset[int]]]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from coordinator.host.processor_claims import tells_of_another_run
 from harness.analyse.rows import Row
-from harness.analyse.statistics import estimate
+from harness.analyse.statistics import FEWEST, estimate
 from harness.store.conditions import Moment, of_run
-from harness.store.records import DEDICATED, Calibration, RunRecord, quantile
+from harness.store.records import DEDICATED, RunRecord
 
 STEAL = 0.01
 LOAD = 0.5
@@ -17,11 +19,7 @@ WIDE = 0.20
 UNSTEADY = 0.10
 FEW_SLOTS = 10
 LATE = 0.10
-DETOURS = 0.02
-SPREAD = 3
 FREQUENCY = 0.05
-MESSAGES = ("latency_ns", "switch_ns", "handoff_ns", "wakeup_ns", "send_ns", "receive_ns")
-"""Quantities whose samples should be similar."""
 
 
 def doubts(rows: Sequence[Row], records: Sequence[RunRecord]) -> list[str]:
@@ -29,27 +27,15 @@ def doubts(rows: Sequence[Row], records: Sequence[RunRecord]) -> list[str]:
     return [*_machine(records), *_dedicated(records), *_intervals(rows), *_slots(rows), *_wakeups(records)]
 
 
-def of_calibration(before: Moment, after: Moment, found: Iterable[Calibration]) -> list[str]:
-    """Disturbances of a calibration between two moments, as sentences with remedies."""
-    said = _host(before, after)
-    samples: dict[str, list[float]] = {}
-    for one in found:
-        samples.setdefault(one.quantity, []).extend(one.samples)
-    if "detour_gap_ns" in samples:
-        lost = statistics.fmean(samples["detour_ns"]) / statistics.fmean(samples["detour_gap_ns"])
-        if lost > DETOURS:
-            said.append(f"other programs took {lost:.1%} of the processors' time: end them, and repeat")
-    unsteady = [
-        f"{name.replace('_ns', '')} ({spread:.1f}x)"
-        for name in MESSAGES
-        if (spread := _spread(samples.get(name, []))) > SPREAD
-    ]
-    if unsteady:
-        said.append(
-            f"a tenth of the samples is at least {SPREAD} times the median: {', '.join(unsteady)}; "
-            "the medians are valid, but on an idle host the tails are shorter"
-        )
-    return said
+def conclusive(rows: Sequence[Row], records: Sequence[RunRecord]) -> list[Row]:
+    """The rows whose measured slowdown stands for itself; ``records`` are the measured runs.
+
+    Their 95 % intervals are at most WIDE. There is none if other runs of Lockstep used the processors, or
+    if on average the hypervisor or other programs took more than STEAL or OTHERS of them.
+    """
+    if _shared(records) or _mean(records, "steal") > STEAL or _mean(records, "others") > OTHERS:
+        return []
+    return [row for row in rows if row.measured and row.measured.workload_slowdown.width <= WIDE]
 
 
 def of_waits(before: Moment, after: Moment, *, complete: bool) -> list[str]:
@@ -57,19 +43,21 @@ def of_waits(before: Moment, after: Moment, *, complete: bool) -> list[str]:
 
     Unless all ran to their end (``complete``), their processor time cannot be told from other programs' time.
     """
-    others = (of_run({}, before, after)["others"] or 0.0) if complete else 0.0
+    during = of_run({}, before, after)
+    others = (during["others"] or 0.0) if complete else 0.0
     took = f"other programs took {others:.0%} of the processors' time: end them, and repeat"
-    return [*_host(before, after), *([took] if others > OTHERS else [])]
+    return [*of_host(during), *([took] if others > OTHERS else [])]
 
 
-def _host(before: Moment, after: Moment) -> list[str]:
+def of_host(during: Mapping[str, Any]) -> list[str]:
+    """Disturbances in the conditions of a measurement (``conditions.of_run``)."""
     said = []
-    steal = (after.steal_s - before.steal_s) / max(after.total_s - before.total_s, 1e-9)
+    steal, load = during.get("steal") or 0.0, during.get("load_before") or 0.0
     if steal > STEAL:
         said.append(f"the hypervisor took {steal:.1%} of the processors' time: repeat on a quieter host")
-    if before.load > LOAD:
-        said.append(f"a load average of {before.load:.1f} at the start: repeat on an idle host")
-    first_mhz, last_mhz = before.frequency_mhz, after.frequency_mhz
+    if load > LOAD:
+        said.append(f"a load average of {load:.1f} at the start: repeat on an idle host")
+    first_mhz, last_mhz = during.get("frequency_before_mhz"), during.get("frequency_mhz")
     if first_mhz and last_mhz and max(first_mhz, last_mhz) > (1 + FREQUENCY) * min(first_mhz, last_mhz):
         said.append(
             f"the processors' frequency changed from {first_mhz:.0f} to {last_mhz:.0f} MHz: "
@@ -78,16 +66,23 @@ def _host(before: Moment, after: Moment) -> list[str]:
     return said
 
 
-def _spread(samples: Sequence[float]) -> float:
-    """The 90th percentile over the median."""
-    if not samples:
-        return 1.0
-    ordered = sorted(samples)
-    return quantile(ordered, 0.9) / max(quantile(ordered, 0.5), 1.0)
+def _shared(records: Sequence[RunRecord]) -> int:
+    """In how many runs another run of Lockstep used some of the processors."""
+    return sum(any(map(tells_of_another_run, record.conditions.get("warnings", ()))) for record in records)
+
+
+def _mean(records: Sequence[RunRecord], share: str) -> float:
+    """The mean of a share of the processors' time over the runs; 0 where it is unknown."""
+    return statistics.fmean([record.conditions.get(share) or 0.0 for record in records] or [0.0])
 
 
 def _machine(records: Sequence[RunRecord]) -> list[str]:
     found = []
+    if shared := _shared(records):
+        found.append(
+            f"another run of Lockstep used the same processors in {shared} of {len(records)} runs: "
+            "repeat when it has ended, or use other processors"
+        )
     stolen = [r.conditions["steal"] for r in records if r.conditions.get("steal", 0.0) > STEAL]
     if stolen:
         found.append(
@@ -100,7 +95,11 @@ def _machine(records: Sequence[RunRecord]) -> list[str]:
             f"other programs took more than {OTHERS:.0%} of the processors' time in {len(shares)} of "
             f"{len(records)} runs, up to {max(shares):.0%}: end them, and repeat"
         )
-    warned = [r.conditions["warnings"][0] for r in records if r.conditions.get("warnings")]
+    warned = [
+        others[0]
+        for r in records
+        if (others := [one for one in r.conditions.get("warnings", ()) if not tells_of_another_run(one)])
+    ]
     if warned:
         found.append(f"{len(warned)} of {len(records)} runs have warnings; the first: {warned[0]}")
     first: dict[str, RunRecord] = {}
@@ -130,20 +129,20 @@ def _dedicated(records: Sequence[RunRecord]) -> list[str]:
 
 def _intervals(rows: Sequence[Row]) -> list[str]:
     wide: dict[str, float] = {}
-    single = 0
+    few = {1: 0, 2: 0}
     for row in rows:
         slowdown = row.measured.workload_slowdown if row.measured else estimate([])
-        single += slowdown.n == 1
-        if slowdown.ci95 is not None and slowdown.median is not None:
-            low, high = slowdown.ci95
-            width = (high - low) / slowdown.median
-            if width > WIDE:
-                wide[row.name] = max(width, wide.get(row.name, 0.0))
+        if slowdown.n in few:
+            few[slowdown.n] += 1
+        if slowdown.ci95 and slowdown.width > WIDE:
+            wide[row.name] = max(slowdown.width, wide.get(row.name, 0.0))
     found = []
-    if single:
-        found.append(
-            f"{single} of {len(rows)} rows have no interval, with one repeat each: set repeats = 3 or more"
-        )
+    for repeats, what in ((1, "one repeat"), (2, "two repeats")):
+        if few[repeats]:
+            found.append(
+                f"{few[repeats]} of {len(rows)} rows have no interval, with {what} each: "
+                f"set repeats = {FEWEST} or more"
+            )
     if wide:
         names = ", ".join(f"{name} ({width:.0%})" for name, width in wide.items())
         found.append(f"intervals are wider than {WIDE:.0%} of the median: {names}; add repeats with --resume")

@@ -11,10 +11,11 @@ from harness.analyse.breakdown import PARTS
 from harness.analyse.rows import Row, Summary
 from harness.spec.naming import program_name, setting_names
 
-NUMBERS = (
+VALUES = (
     "slowdown",
     "low",
     "high",
+    "interval",
     "n",
     "job_mean",
     "job_max",
@@ -41,7 +42,7 @@ def of_rows(rows: Sequence[Row]) -> pandas.DataFrame:
         for side, known in row.sides.items()
     ]
     words = ("workload", "jobs", "scheduler", "policy", "blocking", "kind")
-    return pandas.DataFrame(lines, columns=[*_keys(rows).values(), *words, *NUMBERS])
+    return pandas.DataFrame(lines, columns=[*_keys(rows).values(), *words, *VALUES])
 
 
 def of_jobs(rows: Sequence[Row]) -> pandas.DataFrame:
@@ -73,9 +74,9 @@ def _names(row: Row, side: str) -> dict[str, Any]:
 
 def _numbers(row: Row, known: Summary) -> dict[str, Any]:
     slowdown, jobs = known.workload_slowdown, known.slowdown
-    low, high = slowdown.ci95 or (None, None)
+    low, high = slowdown.ends or (None, None)
     return {
-        **{"slowdown": slowdown.median, "low": low, "high": high, "n": slowdown.n},
+        **{"slowdown": slowdown.median, "low": low, "high": high, "interval": slowdown.kind, "n": slowdown.n},
         **{"job_mean": jobs and jobs.mean, "job_max": jobs and jobs.max},
         **{"makespan_s": known.makespan_s, "dedicated_s": known.dedicated_s},
         **{part: getattr(known.breakdown, part, None) for part in PARTS},

@@ -62,15 +62,15 @@ class RowPrecision:
                     self._told[row] = known.n
                     final = known.n >= most or (known.n >= least and self._is_precise(cell, scheduler))
                     name = label(POLICY, scheduler.table, cell.settings)
-                    yield Standing(name, known.median, known.ci95, known.n, final)
+                    yield Standing(name, known.median, known.ends, known.n, final)
 
     def wide(self) -> Iterator[tuple[str, float]]:
         """The rows whose intervals are wider than the experiment asks, with the widths over the medians."""
         for cell in self._experiment.measured_cells:
             for scheduler in self._experiment.schedulers:
                 known = self.estimate(cell, scheduler)
-                if known.n > 1 and not self._is_precise(cell, scheduler):
-                    yield label(POLICY, scheduler.table, cell.settings), _width(known)
+                if known.ci95 and not self._is_precise(cell, scheduler):
+                    yield label(POLICY, scheduler.table, cell.settings), known.width
 
     def estimate(self, cell: Cell, scheduler: Scheduler) -> Estimate:
         """The measured workload slowdown of a row."""
@@ -80,10 +80,4 @@ class RowPrecision:
         return self._known[row]
 
     def _is_precise(self, cell: Cell, scheduler: Scheduler) -> bool:
-        return _width(self.estimate(cell, scheduler)) <= self._experiment.precision
-
-
-def _width(known: Estimate) -> float:
-    if known.ci95 is None or known.median is None:
-        return float("inf")
-    return (known.ci95[1] - known.ci95[0]) / known.median
+        return self.estimate(cell, scheduler).width <= self._experiment.precision

@@ -10,31 +10,63 @@ from functools import cache
 
 CONFIDENCE = 0.95
 
+FEWEST = 3
+"""Values that an interval of a slowdown takes. Student's factor for two is 12.7: that interval says nothing."""
+
 
 @dataclass(frozen=True)
 class Estimate:
-    """A median with a 95 % interval; None where there are too few values."""
+    """A median with its uncertainty; None where there are too few values.
+
+    Attributes:
+        median: of the values.
+        ci95: the 95 % interval; it takes FEWEST values.
+        n: number of values.
+        extremes: the least and the most value, for two or more.
+    """
 
     median: float | None
     ci95: tuple[float, float] | None
     n: int
+    extremes: tuple[float, float] | None = None
+
+    @property
+    def ends(self) -> tuple[float, float] | None:
+        """The interval to show: of 95 %, or of two values the least and the most."""
+        return self.ci95 or self.extremes
+
+    @property
+    def kind(self) -> str:
+        """The kind of ``ends`` in words; empty without ends."""
+        if self.ci95:
+            return "95 %"
+        return "least to most" if self.extremes else ""
+
+    @property
+    def width(self) -> float:
+        """The width of the 95 % interval over the median; infinite without one."""
+        if self.ci95 is None or self.median is None:
+            return math.inf
+        return (self.ci95[1] - self.ci95[0]) / self.median
 
 
 def estimate(ratios: Sequence[float]) -> Estimate:
     """The median of positive ratios, and the 95 % interval of their geometric mean.
 
-    Ratios vary by factors, so the interval is Student's t interval of their logarithms. It
-    needs two values.
+    Ratios vary by factors, so the interval is Student's t interval of their logarithms.
     """
     n = len(ratios)
     if n == 0:
         return Estimate(None, None, 0)
     median = statistics.median(ratios)
+    if n == 1:
+        return Estimate(median, None, n)
+    extremes = min(ratios), max(ratios)
     logarithms = [math.log(ratio) for ratio in ratios]
     centre, half = statistics.fmean(logarithms), half_width(logarithms)
-    if half is None:
-        return Estimate(median, None, n)
-    return Estimate(median, (math.exp(centre - half), math.exp(centre + half)), n)
+    if half is None or n < FEWEST:
+        return Estimate(median, None, n, extremes)
+    return Estimate(median, (math.exp(centre - half), math.exp(centre + half)), n, extremes)
 
 
 def half_width(values: Sequence[float]) -> float | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from harness.analyse.results_document import ResultsDocument
 from harness.analyse.rows import Row, Verdict
-from harness.analyse.statistics import CONFIDENCE, Estimate, student_quantile
+from harness.analyse.statistics import CONFIDENCE, FEWEST, Estimate, student_quantile
 from harness.spec.jobs import rebuilt, simulable
 from harness.spec.naming import program_name
 from harness.store import conditions
@@ -43,8 +43,10 @@ def verdict(row: Row, records: Sequence[RunRecord], tolerance: float) -> Verdict
             return Verdict(NOT_COMPARABLE, f"{side}: no run succeeded")
     assert row.measured is not None and row.simulated is not None
     if row.measured.workload_slowdown.ci95 is None:
-        reason = "one repeat has no interval: at least 1 more repeat"
-        return Verdict(NOT_SIGNIFICANT, reason, more_repeats=1)
+        count = row.measured.workload_slowdown.n
+        more = FEWEST - count
+        reason = f"an interval takes {FEWEST} repeats, not {count}: at least {more} more"
+        return Verdict(NOT_SIGNIFICANT, reason, more_repeats=more)
     return _judged(row.measured.workload_slowdown, row.simulated.workload_slowdown, tolerance)
 
 

@@ -7,18 +7,22 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from harness.analyse import advise, results_document
+from harness.analyse import advise, calibration_caveats, results_document
 from harness.commands import SCHEMA, Answer, stored
 from harness.commands.run import real_tools, results_argument
 from harness.commands.shared import Counted, announce_compiler
-from harness.measure.calibrate import Constants, constants
+from harness.measure.calibrate import constants
 from harness.measure.session import Site, Watcher
 from harness.report import advice
+from harness.report.cells import duration
 from harness.spec.experiment import usable_processors
+from harness.store import conditions
 from harness.store.database import Store
+from harness.store.records import Calibration
 from workloads.bounds import within
 from workloads.patterns import PATTERNS
 from workloads.program import Program
+from workloads.validation import InputError
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,6 +34,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--imbalance", type=float, default=0.25, metavar="V/G", help="width of its range as a share of G")
     add("--processes", type=int, default=2, metavar="P", help="processes of a job (default: %(default)s)")
     add("--jobs", type=int, default=3, metavar="N", help="number of jobs (default: %(default)s)")
+    help_text = "also go by a calibration that was made under load"
+    add("--anyway", action="store_true", help=help_text)
     results_argument(parser)
 
 
@@ -37,14 +43,26 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     """Simulate the candidates with this host's last calibration; calibrate first if there is none.
 
     Raises:
-        InputError: for a program that does not fit the machine, or a store that cannot be read.
+        InputError: for a program that does not fit the machine, a store that cannot be read, or a
+            calibration that was made under load.
         LaunchError: if the calibration fails.
     """
     within("--jobs", options.jobs)
     program, jobs = _described(options, watcher)
     processors = len(usable_processors())
     wanted = advise.experiment(program, jobs, processors)
-    found = _constants(options.results, watcher)
+    calibrated = _calibration(options.results, watcher)
+    age = duration(calibration_caveats.age_s(calibrated)) if calibrated else ""
+    if not options.anyway and (taken := calibration_caveats.load(calibrated)):
+        rule = (
+            f"its last calibration, {age} old, was made under load: others took {taken:.0%} of the processors"
+        )
+        remedy = (
+            f"repeat it on an idle host (lockstep calibrate --results {options.results}), or add --anyway"
+        )
+        raise InputError("--results", str(options.results), rule, remedy)
+    doubts = calibration_caveats.of_use(calibrated, conditions.of_session(usable_processors(), ""))
+    found = constants(calibrated)
     announce_compiler(watcher)
     rows = advise.predict(wanted, found, Counted(watcher, "simulating"))
     asked = [row for row in rows if row.program["granularity_us"] == program.granularity_us]
@@ -56,6 +74,8 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         "jobs": jobs,
         "processors": processors,
         "constants": found.of_run("signals"),
+        "calibrated_at": max((one.recorded_at for one in calibrated), default=None),
+        "doubts": doubts,
         "rows": [
             {"scheduler": row.scheduler, **results_document.summary_document(row.simulated)}
             for row in asked
@@ -63,7 +83,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         ],
         "ranges": [dataclasses.asdict(one) for one in ranges],
     }
-    return Answer(document, advice.render(asked, ranges, processors))
+    return Answer(document, advice.render(asked, ranges, processors, doubts, age))
 
 
 def _described(options: argparse.Namespace, watcher: Watcher) -> tuple[Program, int]:
@@ -80,9 +100,10 @@ def _described(options: argparse.Namespace, watcher: Watcher) -> tuple[Program, 
     return program, options.jobs
 
 
-def _constants(folder: Path, watcher: Watcher) -> Constants:
+def _calibration(folder: Path, watcher: Watcher) -> list[Calibration]:
     with Store(folder, warn=watcher.warn) as store:
         if calibrated := store.last_calibration():
-            return constants(calibrated)
+            return calibrated
         here = Site.here(usable_processors()[:2], real_tools(), store)
-        return constants(here.calibrate([0], ["signals"], watcher))
+        here.warn_of_disturbances(watcher)
+        return here.calibrate([0], ["signals"], watcher)

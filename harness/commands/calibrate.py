@@ -6,14 +6,13 @@ import argparse
 from typing import Any
 
 from coordinator.host import mechanisms
-from harness.analyse.caveats import of_calibration
+from harness.analyse.calibration_caveats import of_calibration
 from harness.analyse.statistics import median_interval
 from harness.commands import SCHEMA, Answer
 from harness.commands.run import real_tools, results_argument
 from harness.measure.session import Site, Watcher
 from harness.report import listing
 from harness.spec.experiment import usable_processors
-from harness.store.conditions import Moment
 from harness.store.database import Store
 from harness.store.records import Calibration, quantile
 from workloads.bounds import within
@@ -42,9 +41,9 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     with Store(options.results, warn=watcher.warn) as store:
         site = Site.here(processors, real_tools(), store)
         usable = [name for name, mechanism in mechanisms.known().items() if not mechanism.unavailable()]
-        before = Moment.now(processors)
+        site.warn_of_disturbances(watcher)
         found = site.calibrate([options.working_set_bytes], usable, watcher)
-        doubts = of_calibration(before, Moment.now(processors), found)
+        doubts = of_calibration(found)
         notes = (f"{store.path} holds the samples",)
     document = {
         "schema": SCHEMA,

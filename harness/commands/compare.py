@@ -52,6 +52,6 @@ def _judged(found: Found, tolerance: float) -> ResultsDocument:
 
 def document(judged: Sequence[ResultsDocument], tolerance: float) -> dict[str, Any]:
     """The document that --json prints."""
-    keys = ("experiment", "digest", "machine", "agreement", "rows")
+    keys = ("experiment", "digest", "machine", "agreement", "doubts", "rows")
     experiments = [{key: known[key] for key in keys} for known in (one.document() for one in judged)]
     return {"schema": SCHEMA, "tolerance": tolerance, "experiments": experiments}

@@ -25,7 +25,7 @@ from harness.commands.shared import (
     thresholds_of,
     verdict_arguments,
 )
-from harness.measure import measured, plan, runner, session
+from harness.measure import host_check, measured, plan, runner, session
 from harness.measure.calibrate import mpi_probe, mpi_probe_between
 from harness.measure.session import Site, Tools, Watcher
 from harness.predict import missing
@@ -95,7 +95,8 @@ def real_tools(nodes: Sequence[Node] = ()) -> Tools:
     hosts = [node.host for node in nodes]
     launcher = find_launcher(hosts=hosts)
     run_with_it = partial(run_workload, launcher=launcher)
-    return Tools(str(launcher), mpi_probe(launcher), run_with_it, mpi_probe_between(launcher, hosts))
+    probes = mpi_probe(launcher), run_with_it, mpi_probe_between(launcher, hosts)
+    return Tools(str(launcher), *probes, host_check.disturbances)
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
@@ -217,6 +218,7 @@ def _measure(
     made: list[RunRecord] = []
     if not any(map(precision.needs, tasks.values())):
         return made
+    here.warn_of_disturbances(watcher)
     for standing in precision.unknown():
         watcher.standing(standing)
     working_sets = jobs.working_sets(job for task in tasks.values() for job in task.jobs)

@@ -22,6 +22,9 @@ LOAD, OTHERS, STEAL = 0.5, 0.05, 0.01
 """Most load average, share of other programs, and share of the hypervisor on a quiet host."""
 
 WATCH_S = 2.0
+GLANCE_S = 0.7
+"""Time to watch two processors before a measurement. The kernel counts hundredths of a second of each."""
+
 SHARED_MEMORY_BYTES = 256 << 20
 
 
@@ -40,18 +43,35 @@ def check(processors: Sequence[int], watch_s: float = WATCH_S) -> Iterator[Findi
     yield from _processors(processors, session["cpu_model"], session["siblings"])
     yield from _rivals(processors)
     yield from _watched(processors, watch_s)
-    governor = session["governor"]
-    yield Finding(
-        "frequency",
-        f"governor {governor}" if governor else "cannot be set here",
-        "" if governor in (None, "performance") else "cpupower frequency-set -g performance",
-    )
+    yield _frequency(session["governor"])
     yield from _quota(len(processors))
     yield from _mechanisms()
     yield from _programs()
     room = shutil.disk_usage("/dev/shm").free
     remedy = "make room: MPI keeps its messages there" if room < SHARED_MEMORY_BYTES else ""
     yield Finding("shared memory", f"{room >> 20} MiB free in /dev/shm", remedy)
+
+
+def disturbances(processors: Sequence[int], watch_s: float = GLANCE_S) -> Iterator[str]:
+    """What disturbs measurements on these processors now, in sentences with remedies.
+
+    It looks for load, other runs of Lockstep, the hypervisor, the frequency, control groups and privileges.
+    """
+    session = conditions.of_session(processors, "")
+    findings = (
+        *_rivals(processors),
+        *_watched(processors, watch_s),
+        _frequency(session["governor"]),
+        *_quota(len(processors)),
+        *_mechanisms(),
+    )
+    return (f"{one.subject}: {one.found}; {one.remedy}" for one in findings if one.remedy)
+
+
+def _frequency(governor: str | None) -> Finding:
+    found = f"governor {governor}" if governor else "cannot be set here"
+    remedy = "" if governor in (None, "performance") else "cpupower frequency-set -g performance"
+    return Finding("frequency", found, remedy)
 
 
 def _processors(processors: Sequence[int], model: str, siblings: dict[str, str | None]) -> Iterator[Finding]:

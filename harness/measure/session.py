@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
@@ -14,18 +14,23 @@ from harness.measure.calibrate import Constants, Measurement, Probe, ProbeBetwee
 from harness.measure.calibrate_slots import RunWorkload
 from harness.spec.experiment import usable_processors
 from harness.store import conditions, records
+from harness.store.conditions import Moment
 from harness.store.database import Store
 from harness.store.records import Calibration
 
 
 @dataclass(frozen=True)
 class Tools:
-    """The tools for the real work; tests replace them by fakes."""
+    """The tools for the real work; tests replace them by fakes.
+
+    ``disturbances`` says what on some processors of this host disturbs measurements now.
+    """
 
     launcher: str
     probe: Probe
     run_workload: RunWorkload
     probe_between: ProbeBetween | None = None
+    disturbances: Callable[[Sequence[int]], Iterable[str]] = lambda processors: ()
 
 
 @dataclass(frozen=True)
@@ -41,7 +46,10 @@ class Progress:
 
 @dataclass(frozen=True)
 class Standing:
-    """The workload slowdown of a row so far; ``final`` if no further run of it is to come."""
+    """The workload slowdown of a row so far; ``final`` if no further run of it is to come.
+
+    ``interval`` is the one of 95 %, or of two repeats from the least to the most.
+    """
 
     row: str
     median: float | None
@@ -93,6 +101,13 @@ class Site:
             found |= {"processors": list(processors), "nodes": names}
         return cls(session_name(), processors, tools, store, found, nodes)
 
+    def warn_of_disturbances(self, watcher: Watcher) -> None:
+        """Say what disturbs measurements on this host, before they begin; says nothing of other hosts."""
+        if not self.nodes:
+            watcher.note("watching the processors")
+            for disturbance in self.tools.disturbances(self.processors):
+                watcher.warn(disturbance)
+
     def calibrate(
         self, working_sets: Iterable[int], mechanisms: Iterable[str], watcher: Watcher
     ) -> list[Calibration]:
@@ -112,6 +127,9 @@ class Site:
             )
             return []
         watcher.note("calibrating: messages, context switches, detours, slot switches")
+        before = Moment.now(processors[:2])
+        measured = list(self._measure(processors, working_sets, mechanisms))
+        during = conditions.of_run(self.conditions, before, Moment.now(processors[:2]))
         found = [
             Calibration(
                 session=self.session,
@@ -121,9 +139,9 @@ class Site:
                 processors=processors[:2],
                 working_set_bytes=working_set_bytes,
                 launcher=self.tools.launcher,
-                conditions=self.conditions,
+                conditions=during,
             )
-            for quantity, samples, working_set_bytes in self._measure(processors, working_sets, mechanisms)
+            for quantity, samples, working_set_bytes in measured
         ]
         for calibration in found:
             self.store.add_calibration(calibration)

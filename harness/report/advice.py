@@ -10,19 +10,28 @@ from rich.text import Text
 
 from harness.analyse.advise import Range
 from harness.analyse.rows import Row
+from harness.report import cells
 from harness.report.cells import SLOWDOWNS, slowdown_cells, table
 from harness.spec.naming import duration_name, scheduler_name
 
 
-def render(rows: Sequence[Row], ranges: Sequence[Range], processors: int) -> Iterator[RenderableType]:
+def render(
+    rows: Sequence[Row], ranges: Sequence[Range], processors: int, doubts: Sequence[str], age: str
+) -> Iterator[RenderableType]:
     """The advice, the predictions for each candidate, and the granularities where the advice changes.
 
-    ``rows`` are those of the candidates, the best first.
+    ``rows`` are those of the candidates, the best first; ``doubts`` are those of a calibration of this
+    ``age``, which is empty without one.
     """
     best, jobs = rows[0], len(rows[0].jobs)
     what = f"{jobs} job{'s' if jobs > 1 else ''} of {best.workload}"
-    yield Text(f"{what} on {processors} processors, simulated with this host's constants")
-    yield Text(f"Use {best.name}.", style="bold")
+    yield from cells.doubts(doubts)
+    constants = f"this host's constants of {age} ago" if age else "nominal constants"
+    yield Text(f"{what} on {processors} processors, simulated with {constants}")
+    if doubts:
+        yield Text(f"Not conclusive; {best.name} has the least slowdown.")
+    else:
+        yield Text(f"Use {best.name}.", style="bold")
     yield _predictions(rows)
     yield Text("Over the granularity, all else alike:")
     yield _ranges(ranges)

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich import box
 from rich.table import Table
+from rich.text import Text
 
 from harness.analyse.breakdown import PARTS
 from harness.analyse.rows import Summary
+from harness.analyse.statistics import FEWEST, Estimate
 
 UNKNOWN = "-"
 
-SLOWDOWNS = ("workload\nslowdown", "95 %\ninterval", "job\nmean", "job\nmax")
-"""Headings of :func:`slowdown_cells`."""
+CI95, LEAST_TO_MOST = "95 %\ninterval", "least\nto most"
+"""Headings of intervals of one kind."""
+
+SLOWDOWNS = ("workload\nslowdown", CI95, "job\nmean", "job\nmax")
+"""Headings of :func:`slowdown_cells`; :func:`headed` fits the second to the rows."""
+
+LEGEND_TWO = "Of two repeats, intervals are from the least to the most: a 95 % interval takes three."
 
 SHARES = ("comp\n%", "comm\n%", "sync\n%", "switch\n%", "idle\n%")
 """Headings of :func:`share_cells`."""
@@ -34,9 +41,32 @@ def fixed(value: float | None, digits: int = 2) -> str:
     return UNKNOWN if value is None else f"{value:.{digits}f}"
 
 
-def interval(ends: Sequence[float] | None) -> str:
-    """The ends of an interval; UNKNOWN for None."""
-    return "{:.2f}-{:.2f}".format(*ends) if ends else UNKNOWN
+def interval(ends: Sequence[float] | None, n: int = FEWEST) -> str:
+    """The ends of an interval of 95 %, or with ``n`` = 2 from the least to the most; UNKNOWN for None."""
+    between = "-" if n >= FEWEST else " to "
+    return f"{ends[0]:.2f}{between}{ends[1]:.2f}" if ends else UNKNOWN
+
+
+def duration(seconds: float) -> str:
+    """A duration as text: "42 s", "3 min 20 s", "5 h 2 min", "3 days"."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min" if whole < 2 * 86_400 else f"{whole // 86_400} days"
+
+
+def headed(headings: Sequence[str], found: Iterable[Estimate | None]) -> tuple[str, ...]:
+    """``headings`` with the one of intervals of 95 % fitted to what the estimates have."""
+    kinds = {one.kind for one in found if one and one.kind}
+    fitted = LEAST_TO_MOST if kinds == {"least to most"} else CI95 if len(kinds) < 2 else "\ninterval"
+    return tuple(fitted if heading == CI95 else heading for heading in headings)
+
+
+def doubts(sentences: Iterable[str]) -> Iterator[Text]:
+    """A line for each doubt, to stand above what it weakens."""
+    return (Text(f"Doubt: {sentence}.", style="bold yellow") for sentence in sentences)
 
 
 def slowdown_cells(known: Summary | None) -> list[str]:
@@ -45,7 +75,7 @@ def slowdown_cells(known: Summary | None) -> list[str]:
         return [UNKNOWN] * len(SLOWDOWNS)
     workload, jobs = known.workload_slowdown, known.slowdown
     each = (jobs.mean, jobs.max) if jobs else (None, None)
-    return [fixed(workload.median), interval(workload.ci95), *map(fixed, each)]
+    return [fixed(workload.median), interval(workload.ends, workload.n), *map(fixed, each)]
 
 
 def share_cells(known: Summary | None) -> list[str]:

@@ -29,7 +29,7 @@ DOTS = "oDsv^PX*<>"
 
 
 def slowdowns(rows: Sequence[Row], width: int) -> Figure:
-    """Workload slowdown of every scheduler: measured with its 95 % interval, simulated as a diamond."""
+    """Workload slowdown of every scheduler: measured with its interval, simulated as a diamond."""
     found = blocks(rows)
     names = schedulers(rows)
     made = panels(width, len(found), lines=len(names), line=25)
@@ -207,15 +207,15 @@ def _values(row: Row) -> list[float]:
     """Medians and the ends of their intervals, these at most FAR times away."""
     values = []
     for side in row.sides.values():
-        median, ci95 = side.workload_slowdown.median, side.workload_slowdown.ci95
+        median, ends = side.workload_slowdown.median, side.workload_slowdown.ends
         if median is not None:
-            values += [median, *(min(max(end, median / FAR), median * FAR) for end in ci95 or ())]
+            values += [median, *(min(max(end, median / FAR), median * FAR) for end in ends or ())]
     return values
 
 
 def _interval(axes: Axes, row: Row, line: int) -> None:
-    if row.measured and (ci95 := row.measured.workload_slowdown.ci95):
-        axes.plot(ci95, (line, line), color=LIGHT["measured"], linewidth=5, alpha=0.3, solid_capstyle="round")
+    if row.measured and (ends := row.measured.workload_slowdown.ends):
+        axes.plot(ends, (line, line), color=LIGHT["measured"], linewidth=5, alpha=0.3, solid_capstyle="round")
 
 
 def _dot(axes: Axes, value: float, line: int, side: str) -> None:

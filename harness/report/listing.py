@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from harness.report.cells import table
+from harness.report.cells import doubts, table
 
 MEANING = {
     "switch": "context switch: additional cost of a message that wakes a process on a busy processor",
@@ -43,9 +43,8 @@ def constants(document: Mapping[str, Any]) -> Iterator[RenderableType]:
         numbers.insert(1, "{:.2f}-{:.2f}".format(*row["ci95_us"]) if row["ci95_us"] else "-")
         meaning = MEANING.get(row["quantity"].split()[0], "")
         made.add_row(row["quantity"], meaning, *numbers, str(row["n"]))
+    yield from doubts(document["doubts"])
     yield made
-    for doubt in document["doubts"]:
-        yield Text(f"Doubt: {doubt}.")
 
 
 def policy(document: Mapping[str, Any]) -> Iterator[RenderableType]:

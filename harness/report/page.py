@@ -12,8 +12,9 @@ from markupsafe import Markup
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
+from harness.analyse.caveats import conclusive
 from harness.analyse.results_document import ResultsDocument
-from harness.analyse.rows import different_jobs, swept
+from harness.analyse.rows import Row, different_jobs, swept
 from harness.analyse.timelines import Lanes
 from harness.analyse.verdicts import WITHIN
 from harness.report import charts, traces
@@ -67,7 +68,7 @@ class Content:
 
 SLOWDOWNS = (
     "Makespan over the sum of the jobs' dedicated times: 1 means as fast as one job after the other. "
-    "Bars are 95 % intervals of the measured slowdown."
+    "Bars are 95 % intervals of the measured slowdown, or of two repeats from the least to the most."
 )
 BREAKDOWNS = (
     "Shares of the processors' time from the first arrival to the last finish. "
@@ -134,23 +135,31 @@ def _drawn(draw: Callable[[int], Figure | None], name: str, heading: str) -> dic
 
 
 def _facts(content: Content) -> Iterator[tuple[str, str]]:
-    """The key figures: numbers and their meaning."""
-    rows = content.results.rows
-    groups: dict[str, list[float]] = {}
+    """The key figures: numbers and their meaning; a number that is not conclusive is empty."""
+    rows = [row for row in content.results.rows if row.median("measured")]
+    measured = [record for record in content.records if record.kind in MEASURED_KINDS]
+    sure = conclusive(rows, measured)
+    groups: dict[str, list[Row]] = {}
     for row in rows:
-        if median := row.median("measured"):
-            groups.setdefault(row.name, []).append(median)
-    if groups:
-        ranked = sorted((statistics.median(values), name) for name, values in groups.items())
-        yield f"{ranked[0][0]:.2f}", f"least slowdown: {ranked[0][1]}"
-        yield f"{ranked[-1][0]:.2f}", f"greatest slowdown: {ranked[-1][1]}"
+        groups.setdefault(row.name, []).append(row)
+    ranked = sorted(
+        (statistics.median(row.median("measured") or 0.0 for row in of), name) for name, of in groups.items()
+    )
+    for (value, name), which in zip(ranked[:: len(ranked) - 1 or 1], ("least", "greatest"), strict=False):
+        known = all(row in sure for row in groups[name])
+        yield (f"{value:.2f}", f"{which} slowdown: {name}") if known else ("", f"{which} slowdown")
     errors = [abs(row.error) for row in rows if row.error is not None]
     if errors:
-        yield f"{statistics.median(errors):.0%}", "median error of the simulation"
-        within = sum(row.verdict is not None and row.verdict.verdict == WITHIN for row in rows)
-        yield f"{within} of {len(rows)}", f"rows certainly within {content.tolerance:.0%}"
-    measured = sum(record.kind in MEASURED_KINDS for record in content.records)
-    yield str(measured), "measured runs"
+        yield (
+            f"{statistics.median(errors):.0%}" if len(sure) == len(rows) else "",
+            "median error of the simulation",
+        )
+        within = sum(row.verdict is not None and row.verdict.verdict == WITHIN for row in sure)
+        yield (
+            f"{within} of {len(content.results.rows)}" if sure else "",
+            f"rows certainly within {content.tolerance:.0%}",
+        )
+    yield str(len(measured)), "measured runs"
 
 
 def _conditions(content: Content) -> Iterator[tuple[str, str]]:

@@ -12,11 +12,11 @@ from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Ta
 from rich.text import Text
 
 from harness.measure import session
-from harness.report.cells import fixed, interval, table
+from harness.report.cells import duration, fixed, interval, table
 
 PLAIN_EVERY_S = 10.0
 
-HEADINGS = ("workload\nslowdown", "95 %\ninterval", "runs\n")
+HEADINGS = ("workload\nslowdown", "\ninterval", "runs\n")
 
 
 class PlainWatcher(AbstractContextManager["PlainWatcher"]):
@@ -117,11 +117,11 @@ class BarWatcher(AbstractContextManager["BarWatcher"]):
     def warn(self, text: str) -> None:
         """Print a warning above the bar."""
         with suppress(OSError):
-            self._console.print(f"warning: {text}", markup=False, highlight=False, soft_wrap=True)
+            self._console.print(f"warning: {text}", style="yellow", markup=False, highlight=False, soft_wrap=True)
 
 
 def _cells(standing: session.Standing) -> tuple[str, str, str, str]:
-    return standing.row, fixed(standing.median), interval(standing.interval), f"n = {standing.n}"
+    return standing.row, fixed(standing.median), interval(standing.interval, standing.n), f"n = {standing.n}"
 
 
 class _Left(ProgressColumn):
@@ -132,9 +132,3 @@ class _Left(ProgressColumn):
         if until_s is None:
             return Text("")
         return Text(f"{duration(max(0.0, until_s - time.monotonic()))} left")
-
-
-def duration(seconds: float) -> str:
-    """A duration as text: "42 s", "3 min 20 s"."""
-    whole = round(seconds)
-    return f"{whole} s" if whole < 60 else f"{whole // 60} min {whole % 60} s"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.analyse.rows import Row
-from harness.report.cells import SHARES, SLOWDOWNS, share_cells, slowdown_cells, table
+from harness.report.cells import LEGEND_TWO, SHARES, SLOWDOWNS, headed, share_cells, slowdown_cells, table
 from harness.spec.naming import policy_name, program_name, waiting_name
 
 
@@ -24,10 +24,13 @@ def experiment(name: str, rows: Sequence[Row]) -> Iterator[RenderableType]:
         point = "".join(f"; {key} = {value}" for key, value in settings.items())
         yield Text(f"{name}, simulated: {len(block[0].jobs)} x {described}{point}", style="bold")
         yield _rows(block)
+    if any(row.simulated and row.simulated.workload_slowdown.n == 2 for row in rows):
+        yield Text(LEGEND_TWO, style="dim")
 
 
-def _rows(rows: Iterable[Row]) -> Table:
-    made = table(["policy", "waiting"], [*SLOWDOWNS, *SHARES], wrap=False)
+def _rows(rows: Sequence[Row]) -> Table:
+    known = (row.simulated.workload_slowdown for row in rows if row.simulated)
+    made = table(["policy", "waiting"], [*headed(SLOWDOWNS, known), *SHARES], wrap=False)
     for row in rows:
         names = policy_name(row.scheduler), waiting_name(row.scheduler)
         made.add_row(*names, *slowdown_cells(row.simulated), *share_cells(row.simulated))

@@ -30,19 +30,19 @@ def comma_separated(found: ResultsDocument) -> str:
 
 
 def markdown(found: ResultsDocument) -> str:
-    """A heading, a table and the doubts."""
+    """A heading, the doubts and a table."""
     keys = swept(found.rows)
     rows = [_cells(row, keys) for row in found.rows]
-    lines = [f"# {_short(found.experiment)}", "", f"| {' | '.join(rows[0])} |", "|---" * len(rows[0]) + "|"]
+    lines = [f"# {_short(found.experiment)}", ""]
+    lines += [*(f"- Doubt: {doubt}." for doubt in found.doubts), ""] if found.doubts else []
+    lines += [f"| {' | '.join(rows[0])} |", "|---" * len(rows[0]) + "|"]
     lines += [f"| {' | '.join(map(_short, cells.values()))} |" for cells in rows]
-    if found.doubts:
-        lines += ["", *(f"- Doubt: {doubt}." for doubt in found.doubts)]
     return "\n".join(lines) + "\n"
 
 
 def _cells(row: Row, keys: Mapping[str, str]) -> dict[str, Any]:
     slowdown = row.measured.workload_slowdown if row.measured else estimate([])
-    low, high = slowdown.ci95 or (None, None)
+    low, high = slowdown.ends or (None, None)
     measured, simulated = (side and side.responses for side in (row.measured, row.simulated))
     return {
         "program": row.workload,
@@ -51,6 +51,7 @@ def _cells(row: Row, keys: Mapping[str, str]) -> dict[str, Any]:
         "measured": slowdown.median,
         "low": low,
         "high": high,
+        "interval": slowdown.kind or None,
         "repeats": slowdown.n,
         "simulated": row.median("simulated"),
         "error": row.error,

@@ -13,7 +13,18 @@ from rich.text import Text
 from harness.analyse import agreement
 from harness.analyse.results_document import ResultsDocument
 from harness.analyse.rows import Row, different_jobs
-from harness.report.cells import SHARES, SLOWDOWNS, UNKNOWN, fixed, share_cells, slowdown_cells, table
+from harness.report.cells import (
+    LEGEND_TWO,
+    SHARES,
+    SLOWDOWNS,
+    UNKNOWN,
+    doubts,
+    fixed,
+    headed,
+    share_cells,
+    slowdown_cells,
+    table,
+)
 from harness.spec.naming import policy_name, program_name, short_name, waiting_name
 
 ENDLESS = 10_000
@@ -33,7 +44,8 @@ LEGEND = (
 
 
 def render(found: ResultsDocument) -> Iterator[RenderableType]:
-    """A table for each point of the sweep, then agreement and doubts."""
+    """The doubts, a table for each point of the sweep, and the agreement."""
+    yield from doubts(found.doubts)
     for _, rows in groupby(found.rows, key=lambda row: row.settings):
         block = list(rows)
         yield Text(_title(found.experiment, block[0]), style="bold")
@@ -43,12 +55,13 @@ def render(found: ResultsDocument) -> Iterator[RenderableType]:
     yield Text(LEGEND, style="dim")
     if any(row.measured and row.measured.responses for row in found.rows):
         yield Text(LEGEND_RESPONSES, style="dim")
-    if any(side.against_spinning for row in found.rows for side in row.sides.values()):
+    sides = [side for row in found.rows for side in row.sides.values()]
+    if any(side.against_spinning for side in sides):
         yield Text(LEGEND_SPINNING, style="dim")
+    if any(side.workload_slowdown.n == 2 for side in sides):
+        yield Text(LEGEND_TWO, style="dim")
     if found.agreement:
         yield Text(agreement.sentence(found.agreement))
-    for doubt in found.doubts:
-        yield Text(f"Doubt: {doubt}.")
 
 
 def _each_job(rows: Sequence[Row]) -> Table:
@@ -74,9 +87,9 @@ class _Block:
             self._others += _SIMULATED_RESPONSES
         if any(side.against_spinning for side in (*measured, *simulated)):
             self._others = (*_SPINNING, *self._others)
-        self._slowdowns: Headings = SLOWDOWNS
+        self._slowdowns = headed(SLOWDOWNS, (side.workload_slowdown for side in measured))
         if simulated:
-            self._slowdowns = (*SLOWDOWNS[:2], *_SIMULATED, *SLOWDOWNS[2:])
+            self._slowdowns = (*self._slowdowns[:2], *_SIMULATED, *self._slowdowns[2:])
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         whole = self._table(self._slowdowns, SHARES, self._slots)

@@ -12,9 +12,11 @@ from rich.text import Text
 from harness.analyse.agreement import Agreement, sentence
 from harness.analyse.results_document import ResultsDocument
 from harness.analyse.rows import Row, Verdict, swept
-from harness.report.cells import UNKNOWN, fixed, interval, table
+from harness.analyse.statistics import estimate
+from harness.report.cells import CI95, LEGEND_TWO, UNKNOWN, doubts, fixed, headed, interval, table
 
-HEADINGS = ("measured", "95 %\ninterval", "simu-\nlated", "error\n%", "95 %\ninterval", "start-up\nms")
+MEASURED = ("measured", CI95)
+SIMULATED = ("simu-\nlated", "error\n%", CI95, "start-up\nms")
 
 
 def render(experiments: Sequence[ResultsDocument], tolerance: float) -> Iterator[RenderableType]:
@@ -24,7 +26,10 @@ def render(experiments: Sequence[ResultsDocument], tolerance: float) -> Iterator
     """
     for found in experiments:
         yield Text(f"{found.experiment} ({found.digest[:8]})", style="bold")
+        yield from doubts(found.doubts)
         yield _table(found.rows)
+        if any(row.measured and row.measured.workload_slowdown.n == 2 for row in found.rows):
+            yield Text(LEGEND_TWO, style="dim")
         counts = Counter(row.verdict.verdict for row in found.rows if row.verdict)
         said = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
         yield Text(f"Tolerance {tolerance:.0%}: {said}.")
@@ -35,7 +40,8 @@ def render(experiments: Sequence[ResultsDocument], tolerance: float) -> Iterator
 
 def _table(rows: Sequence[Row]) -> Table:
     settings = swept(rows)
-    made = table([*settings.values(), "scheduler"], HEADINGS)
+    measured = headed(MEASURED, (row.measured.workload_slowdown for row in rows if row.measured))
+    made = table([*settings.values(), "scheduler"], (*measured, *SIMULATED))
     made.add_column("verdict")
     for row in rows:
         made.add_row(*(str(row.settings[key]) for key in settings), row.name, *_cells(row))
@@ -52,8 +58,9 @@ def _agreement(found: Agreement) -> Table:
 
 def _cells(row: Row) -> Iterator[str]:
     """The numbers of a row and its verdict."""
-    yield fixed(row.median("measured"))
-    yield interval(row.measured.workload_slowdown.ci95 if row.measured else None)
+    measured = row.measured.workload_slowdown if row.measured else estimate([])
+    yield fixed(measured.median)
+    yield interval(measured.ends, measured.n)
     yield fixed(row.median("simulated"))
     yield UNKNOWN if row.error is None else f"{100 * row.error:+.1f}"
     found = row.verdict or Verdict("")

@@ -92,6 +92,7 @@ def of_run(session: Mapping[str, Any], before: Moment, after: Moment) -> dict[st
         "steal": max(0.0, (after.steal_s - before.steal_s) / span_s) if span_s > 0 else 0.0,
         "busy": (after.busy_s - before.busy_s) / span_s if span_s > 0 else None,
         "others": others_s / span_s if span_s > SHORT_S else None,
+        "frequency_before_mhz": before.frequency_mhz,
         "frequency_mhz": after.frequency_mhz,
     }
 

@@ -1,0 +1,197 @@
+"""Bad conditions end in the right doubt, above the numbers, and in no number that stands out."""
+
+import dataclasses
+import json
+import re
+from pathlib import Path
+
+import pytest
+from fake_runs import TOOLS, command_on_made_up_runs, imitate, probe
+
+from coordinator.host.processor_claims import ProcessorClaim
+from harness.analyse import advise
+from harness.analyse.rows import JobRow, Row, Summary
+from harness.analyse.statistics import estimate
+from harness.commands import run as run_command
+from harness.measure import host_check
+from harness.report import page
+from harness.spec.experiment import usable_processors
+from harness.spec.jobs import described
+from harness.spec.scheduler import scheduler_of
+from harness.store.conditions import Moment
+from workloads.program import Program
+
+EXPERIMENT = """
+processors = 2
+repeats = 3
+[[jobs]]
+count = 2
+program = { processes = 2, dedicated_s = 1.0 }
+[[schedulers]]
+policy = "none"
+[[schedulers]]
+policy = "gang"
+"""
+STOOD_OUT = re.compile(r"<strong>([0-9].*?)</strong> <span>(.*?)</span>")
+QUIET = Moment(load=0.1, steal_s=0.0, busy_s=0.0, total_s=0.0, frequency_mhz=None)
+RIVAL = "run abcd1234 of user 0 also uses processors 0, so the runs disturb each other: wait for its end"
+
+
+class Clock:
+    """Moments of a host that is quiet, but for what its hypervisor takes; each is 10 s after the last."""
+
+    def __init__(self, steal):
+        self._steal, self._count = steal, 0
+
+    def now(self, processors):
+        self._count += 1
+        return dataclasses.replace(
+            QUIET, total_s=20.0 * self._count, steal_s=20.0 * self._steal * self._count
+        )
+
+
+@pytest.fixture
+def lockstep(monkeypatch, tmp_path, capsys):
+    """The command on made-up runs, and on a quiet host unless the test changes that."""
+    command = command_on_made_up_runs(monkeypatch, tmp_path, capsys)
+    (tmp_path / "two.toml").write_text(EXPERIMENT)
+    monkeypatch.setattr(Moment, "now", Clock(0.0).now)
+    monkeypatch.setattr(page.charts, "slowdowns", lambda rows, width: None)  # drawing takes seconds
+    monkeypatch.setattr(page.charts, "breakdowns", lambda rows, width: None)
+    monkeypatch.setattr(page.charts, "agreement", lambda rows, width, tolerance: None)
+    monkeypatch.setattr(page.traces, "waits", lambda records, names, width: None)
+    monkeypatch.setattr(page.traces, "lateness", lambda records, names, width: None)
+    return command
+
+
+def reported(lockstep, *more):
+    """What ``run`` prints, and the numbers that stand out in the report."""
+    status, out, _ = lockstep("run", "two.toml", "--no-simulate", *more)
+    assert status == 0
+    assert lockstep("report", "lockstep-results", "-o", "r.html")[0] == 0
+    found = STOOD_OUT.findall(Path("r.html").read_text())
+    return out, {what.split(":")[0] for _, what in found}
+
+
+def is_above_the_table(doubt, out):
+    return f"Doubt: {doubt}" in out and out.index("Doubt: ") < out.index("slowdown")
+
+
+def test_on_a_quiet_host_the_numbers_stand_out(lockstep):
+    out, bold = reported(lockstep)
+    assert "Doubt" not in out
+    assert bold == {"least slowdown", "greatest slowdown", "measured runs"}
+
+
+def test_two_runs_at_once(lockstep, monkeypatch):
+    def beside_another(workload, progress=None):
+        return dataclasses.replace(imitate(workload), warnings=(RIVAL,))
+
+    tools = dataclasses.replace(TOOLS, run_workload=beside_another)
+    monkeypatch.setattr(run_command, "real_tools", lambda *nodes: tools)
+    out, bold = reported(lockstep)
+    assert is_above_the_table("another run of Lockstep used the same processors in 9 of 9 runs", out)
+    assert bold == {"measured runs"}
+
+
+def test_a_host_whose_hypervisor_takes_a_tenth(lockstep, monkeypatch):
+    monkeypatch.setattr(Moment, "now", Clock(0.1).now)
+    out, bold = reported(lockstep)
+    assert is_above_the_table("the hypervisor took more than 1% of the processors' time in 9 of 9 runs", out)
+    assert bold == {"measured runs"}
+
+
+def test_two_repeats_have_no_interval_but_a_least_and_a_most(lockstep):
+    out, bold = reported(lockstep, "--set", "repeats=2")
+    assert is_above_the_table("2 of 2 rows have no interval, with two repeats each", out)
+    assert bold == {"measured runs"}
+    assert "to most" in out and "95 %\n" not in out.split("Of two repeats")[0]
+    assert "2.80 to 2.80" in out and "Of two repeats, intervals are from the least to the most" in out
+    for kind in ("csv", "md"):
+        lockstep("report", "lockstep-results", "-o", f"r.{kind}")
+    csv, markdown = Path("r.csv").read_text(), Path("r.md").read_text()
+    assert csv.count(",least to most,") == 2 and markdown.count("| least to most |") == 2
+    assert markdown.index("- Doubt: ") < markdown.index("| program")
+
+
+def row(name, *ratios):
+    job = JobRow(0.0, described(Program(granularity_us=1000.0, dedicated_s=1.0)))
+    return Row((job,), {}, scheduler_of({"policy": name}).table, None, Summary(estimate(ratios)))
+
+
+@pytest.fixture
+def advised(lockstep, monkeypatch):
+    """``lockstep advise`` whose simulations take no time, on a store with a calibration."""
+    monkeypatch.setattr(
+        advise, "predict", lambda *given: [row("none", 1.5, 1.5, 1.5), row("gang", 1.1, 1.1, 1.1)]
+    )
+
+    def advised(detour_ns, *words):
+        tools = dataclasses.replace(TOOLS, probe=lambda *given: probe(*given) | {"detour_ns": [detour_ns]})
+        for module in ("run", "calibrate", "advise"):
+            monkeypatch.setattr(f"harness.commands.{module}.real_tools", lambda *nodes: tools)
+        assert lockstep("calibrate")[0] == 0
+        return lockstep("advise", *words)
+
+    return advised
+
+
+def test_advice_on_a_calibration_under_load_is_refused(advised):
+    status, out, err = advised(1e7)
+    assert (status, out) == (2, "")
+    assert "made under load: others took 40% of the processors" in err
+    assert "0 s old" in err and "lockstep calibrate --results lockstep-results" in err and "--anyway" in err
+
+
+def test_advice_that_goes_by_it_anyway_repeats_its_doubts_and_recommends_nothing(advised):
+    status, out, _ = advised(1e7, "--anyway")
+    assert status == 0
+    assert is_above_the_table("the calibration: other programs took 40.0% of the processors' time", out)
+    assert "Not conclusive; gang" in out and "Use " not in out
+
+
+def test_advice_on_a_calm_calibration_recommends_and_says_how_old_it_is(advised, monkeypatch):
+    status, out, _ = advised(1e4)
+    assert status == 0 and "Doubt" not in out
+    assert "constants of 0 s ago" in out and "Use gang" in out
+    assert json.loads(advised(1e4, "--json")[1])["doubts"] == []
+
+
+def test_what_disturbs_is_said_before_the_first_run_and_before_a_calibration(lockstep, monkeypatch):
+    said = []
+
+    def watched(workload, progress=None):
+        said.append("run")
+        return imitate(workload)
+
+    def disturbances(processors):
+        said.append(tuple(processors))
+        return ["load: average 4.1; wait"]
+
+    tools = dataclasses.replace(TOOLS, run_workload=watched, disturbances=disturbances)
+    for module in ("run", "calibrate"):
+        monkeypatch.setattr(f"harness.commands.{module}.real_tools", lambda *nodes: tools)
+    _, _, err = lockstep("run", "two.toml", "--no-simulate")
+    assert said[0] == usable_processors()[:2] and said.count(said[0]) == 1
+    assert err.index("warning: load: average 4.1; wait") < err.index("0/9 ")
+    said.clear()
+    assert "warning: load: average 4.1; wait" in lockstep("calibrate")[2]
+    assert said[0] != "run"
+    said.clear()
+    lockstep("run", "two.toml", "--no-simulate", "--resume")
+    assert said == []  # nothing is to be measured
+
+
+def test_disturbances_are_the_findings_of_the_doctor_that_have_a_remedy(monkeypatch):
+    monkeypatch.setattr(host_check.os, "getloadavg", lambda: (4.1, 0.1, 0.1))
+    monkeypatch.setattr(host_check.conditions, "of_run", lambda *moments: {"others": 0.0, "steal": 0.1})
+    processors = usable_processors()[:2]
+    claim = ProcessorClaim("abcd1234", processors)
+    try:
+        said = list(host_check.disturbances(processors, watch_s=0.0))
+    finally:
+        claim.close()
+    assert "load: average 4.1; wait, or end other programs" in said
+    assert any(one.startswith("Lockstep: run abcd1234") for one in said)
+    assert any("hypervisor: took 10.0%" in one for one in said)
+    assert not any(one.startswith(("other programs", "processors", "MPI")) for one in said)
