@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import combinations, groupby
 
 from harness.analyse.rows import Row
+from harness.analyse.statistics import apart
 from harness.store.records import quantile
 
 
@@ -76,10 +77,9 @@ def _orders(rows: Sequence[Row]) -> Iterator[float]:
 
 def _apart(one: Row, other: Row) -> bool:
     """Whether the intervals of the measured slowdowns are known and do not overlap."""
-    ends = [row.measured.workload_slowdown.ci95 if row.measured else None for row in (one, other)]
-    if ends[0] is None or ends[1] is None:
+    if one.measured is None or other.measured is None:
         return False
-    return ends[0][1] < ends[1][0] or ends[1][1] < ends[0][0]
+    return apart(one.measured.workload_slowdown, other.measured.workload_slowdown)
 
 
 def sentence(found: Agreement) -> str:

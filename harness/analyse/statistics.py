@@ -69,6 +69,13 @@ def estimate(ratios: Sequence[float]) -> Estimate:
     return Estimate(median, (math.exp(centre - half), math.exp(centre + half)), n, extremes)
 
 
+def apart(one: Estimate, other: Estimate) -> bool:
+    """Whether two slowdowns differ measurably: both 95 % intervals are known and do not overlap."""
+    if one.ci95 is None or other.ci95 is None:
+        return False
+    return one.ci95[1] < other.ci95[0] or other.ci95[1] < one.ci95[0]
+
+
 def half_width(values: Sequence[float]) -> float | None:
     """Half the width of Student's 95 % interval of the mean; None for fewer than two values."""
     n = len(values)

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from harness.analyse.statistics import Estimate, estimate
+from harness.analyse.statistics import Estimate, apart, estimate
 from harness.measure.wait_rounds import ALONE, Round, WaitCell
 
 
@@ -72,14 +72,10 @@ def verdict(found: Iterable[WaitRow]) -> WaitVerdict:
     """The best choice, and what cannot be told from it. At least one must not have been stopped."""
     known = sorted((row for row in found if row.together.median), key=_median)
     best, *others = known
-    return WaitVerdict(best.choice, tuple(row.choice for row in others if _overlap(best, row)))
+    return WaitVerdict(
+        best.choice, tuple(row.choice for row in others if not apart(best.together, row.together))
+    )
 
 
 def _median(row: WaitRow) -> float:
     return row.together.median or float("inf")
-
-
-def _overlap(best: WaitRow, row: WaitRow) -> bool:
-    """Whether two intervals overlap; without an interval nothing can be told apart."""
-    first, second = best.together.ci95, row.together.ci95
-    return first is None or second is None or (first[0] <= second[1] and second[0] <= first[1])

@@ -3,32 +3,72 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import asdict
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
+from harness.analyse import aa_check
+from harness.analyse.aa_check import AaCheck
+from harness.analyse.statistics import FEWEST
 from harness.commands import SCHEMA, Answer
-from harness.measure import host_check
-from harness.measure.session import Watcher
+from harness.commands.run import real_tools
+from harness.measure import aa_runs, host_check
+from harness.measure.session import Site, Watcher
 from harness.report import listing
+from harness.report.cells import duration
 from harness.spec.experiment import usable_processors
+from harness.store.database import Store
 from workloads.bounds import within
+from workloads.validation import InputError
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
+    add = parser.add_argument
     help_text = "of those that this process may use, the first N (default: all)"
-    parser.add_argument("--processors", type=int, default=0, metavar="N", help=help_text)
+    add("--processors", type=int, default=0, metavar="N", help=help_text)
+    help_text = "also measure one scheduler as if it were two (about a minute), to learn what this host can tell"
+    add("--aa", action="store_true", help=help_text)
+    help_text = "pairs of runs that --aa measures (default: %(default)s)"
+    add("--pairs", type=int, default=10, metavar="N", help=help_text)
+    help_text = "directory to keep the runs of --aa in (default: they are not kept)"
+    add("--results", type=Path, metavar="DIR", help=help_text)
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     """Check the host; the status is 1 if something has a remedy.
 
     Raises:
-        InputError: for a bad number of processors.
+        InputError: for a bad number of processors or pairs.
+        StoreError: if the runs of --aa cannot be recorded.
     """
     within("processors", options.processors, "--processors")
+    if options.aa and options.pairs < FEWEST:
+        raise InputError("--pairs", options.pairs, f"is less than {FEWEST}", "write 10")
     watcher.note("watching the processors")
     processors = usable_processors()[: options.processors or None]
     findings = list(host_check.check(processors))
-    document = {"schema": SCHEMA, "findings": [asdict(finding) for finding in findings]}
-    status = 1 if any(finding.remedy for finding in findings) else 0
-    return Answer(document, listing.findings(document), status=status)
+    document: dict[str, Any] = {"schema": SCHEMA, "findings": [asdict(finding) for finding in findings]}
+    failures: list[str] = []
+    if options.aa:
+        checked, failures = _aa(options.pairs, processors, options.results, watcher)
+        document["aa"] = checked and {**asdict(checked), "false_positives": checked.false_positives}
+        document["failures"] = failures
+    wrong = failures or any(finding.remedy for finding in findings)
+    return Answer(document, listing.findings(document), status=1 if wrong else 0)
+
+
+def _aa(
+    pairs: int, processors: Sequence[int], folder: Path | None, watcher: Watcher
+) -> tuple[AaCheck | None, list[str]]:
+    """The check, and the runs that failed."""
+    wanted = aa_runs.aa_experiment(pairs)
+    with nullcontext(folder) if folder else TemporaryDirectory() as place, Store(Path(place)) as store:
+        site = Site.here(tuple(processors[: aa_runs.PROCESSORS]), real_tools(), store)
+        watcher.warn(f"the A/A check measures for about {duration(aa_runs.guess_s(wanted, site))}")
+        records = aa_runs.run(wanted, site, watcher)
+    failures = [record.failure for record in records if record.failure]
+    return aa_check.check(aa_check.pairs(records)), failures

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from harness.analyse.aa_check import EXPECTED, POWER
 from harness.report.cells import doubts, table
 
 MEANING = {
@@ -113,4 +114,26 @@ def findings(document: Mapping[str, Any]) -> Iterator[RenderableType]:
     wrong = sum(bool(row["remedy"]) for row in document["findings"])
     yield Text(
         f"{wrong} of {len(document['findings'])} disturb measurements." if wrong else "Nothing disturbs."
+    )
+    if "aa" in document:
+        yield from _aa_check(document["aa"], document["failures"])
+
+
+def _aa_check(found: Mapping[str, Any] | None, failures: Sequence[str]) -> Iterator[RenderableType]:
+    """The result of an A/A check (``harness.analyse.aa_check``)."""
+    yield Text()
+    yield from doubts(f"{len(failures)} runs failed; the first: {failures[0]}" for _ in failures[:1])
+    if found is None:
+        yield Text("A/A check: too few pairs of runs succeeded.")
+        return
+    share, repeats = found["false_positives"], found["repeats"]
+    yield Text(
+        f"A/A check, {found['pairs']} pairs of equal runs: {found['different']} of {found['comparisons']} "
+        f"comparisons of {repeats} repeats call the same scheduler different (false positives: {share:.1%})."
+    )
+    if share > EXPECTED:
+        yield from doubts([f"that is more than {EXPECTED:.0%}: this host drifts; measure more repeats"])
+    yield Text(
+        f"The smallest difference that {POWER:.0%} of comparisons of {repeats} repeats tell here: "
+        f"{found['smallest']:.1%} of a slowdown."
     )

@@ -1,0 +1,97 @@
+"""The A/A check: what a quiet, a drifting and a noisy host can tell; the command on made-up runs."""
+
+import dataclasses
+import json
+import random
+import re
+from pathlib import Path
+
+import pytest
+from fake_runs import TOOLS, command_on_made_up_runs, imitate
+
+from harness.analyse.aa_check import check
+from harness.commands import doctor
+from harness.measure import host_check
+from harness.store.database import Store
+
+
+def noisy(sigma, count=10, seed=1, drift=0.0):
+    """Pairs of slowdowns that scatter by ``sigma``; the host gets slower by ``drift`` with each pair."""
+    draw = random.Random(seed)
+    return [tuple((1 + drift * n) * draw.lognormvariate(0.0, sigma) for _ in range(2)) for n in range(count)]
+
+
+def test_equal_runs_differ_nowhere_and_any_difference_is_told():
+    found = check([(1.5, 1.5)] * 10)
+    assert (found.pairs, found.repeats, found.comparisons) == (10, 5, 6 * 32)
+    assert (found.different, found.false_positives, found.smallest) == (0, 0.0, pytest.approx(0.0))
+
+
+def test_three_pairs_are_the_fewest_and_make_comparisons_of_three():
+    assert check([(1.0, 1.0)] * 2) is None
+    assert (check([(1.0, 1.0)] * 3).repeats, check([(1.0, 1.0)] * 3).comparisons) == (3, 8)
+
+
+def test_the_smallest_difference_grows_with_the_noise():
+    """Intervals of five values reach 1.24 standard deviations on each side of the mean."""
+    one, ten = check(noisy(0.01, 100)), check(noisy(0.1, 100))
+    assert 0.02 < one.smallest < 0.05 and 0.2 < ten.smallest < 0.6
+
+
+def test_intervals_of_independent_runs_overlap_but_for_a_few():
+    assert check(noisy(0.05, 200)).false_positives < 0.05
+
+
+def test_a_host_that_drifts_tells_only_greater_differences():
+    assert check(noisy(0.01, 40, drift=0.05)).smallest > 2 * check(noisy(0.01, 40)).smallest
+
+
+def test_a_difference_of_the_smallest_size_is_told_by_four_of_five_comparisons():
+    from harness.analyse import aa_check  # noqa: PLC0415
+
+    pairs = noisy(0.03, 30)
+    factor = 1 + check(pairs).smallest
+    compared = list(aa_check._comparisons(pairs, 5))
+    told = sum(one.ci95[1] < factor * other.ci95[0] for one, other in compared)
+    assert told / len(compared) == pytest.approx(0.8, abs=0.01)
+
+
+@pytest.fixture
+def lockstep(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(host_check, "check", lambda processors: [host_check.Finding("MPI", "mpich")])
+    monkeypatch.setattr(doctor, "real_tools", lambda: TOOLS)
+    return command_on_made_up_runs(monkeypatch, tmp_path, capsys)
+
+
+def test_the_command_measures_pairs_and_says_how_long_that_takes(lockstep):
+    status, out, err = lockstep("doctor", "--aa", "--json", "--results", "kept")
+    assert status == 0
+    found = json.loads(out)["aa"]
+    assert (found["pairs"], found["repeats"], found["comparisons"]) == (10, 5, 192)
+    assert "the A/A check measures for about 1 min" in err
+    with Store(Path("kept"), existing=True) as store:
+        ((digest, name),) = store.experiments()
+        kinds = [record.kind for record in store.runs(digest)]
+    assert (name, kinds.count("policy"), kinds.count("dedicated")) == ("aa", 20, 10)
+
+
+def test_without_a_directory_nothing_is_kept(lockstep, tmp_path):
+    status, out, _ = lockstep("doctor", "--aa", "--pairs", "3")
+    assert status == 0 and not list(tmp_path.iterdir())
+    assert re.search("A/A check, 3 pairs of equal runs: [0-9] of 8 comparisons of 3 repeats", out)
+    assert "The smallest difference that 80% of comparisons of 3 repeats tell here: " in out
+
+
+def test_failures_are_told(lockstep, monkeypatch):
+    def failing(workload, progress=None):
+        return dataclasses.replace(imitate(workload), failure="rank 1 has gone")
+
+    monkeypatch.setattr(doctor, "real_tools", lambda: dataclasses.replace(TOOLS, run_workload=failing))
+    status, out, _ = lockstep("doctor", "--aa")
+    assert status == 1
+    assert "3 runs failed; the first: rank 1 has gone" in out and "too few pairs" in out
+
+
+def test_fewer_than_three_pairs_are_refused(lockstep):
+    status, _, err = lockstep("doctor", "--aa", "--pairs", "2")
+    assert status == 2 and "--pairs = 2: is less than 3" in err
