@@ -102,7 +102,7 @@ GOLDEN_ROW = {
     "settings": {},
     "count": "int",
     "measured": {
-        "workload_slowdown": {"median": "float", "ci95": ["float"], "n": "int"},
+        "workload_slowdown": {"median": "float", "ci95": ["float"], "n": "int", "extremes": ["float"]},
         "slowdown": {
             "mean": "float",
             "max": "float",
@@ -138,7 +138,7 @@ GOLDEN_ROW["simulated"] = GOLDEN_ROW["measured"] | {"switches": None, "start_up"
 @needs_two
 @pytest.mark.slow
 def test_json_is_one_document_and_nothing_else(lockstep):
-    status, out, err = lockstep("run", "three-jobs", "--quick", "--json")
+    status, out, err = lockstep("run", "three-jobs", "--quick", "--set", "repeats=3", "--json")
     assert status == 0
     document = json.loads(out)
     assert document["schema"] == 1
@@ -150,8 +150,8 @@ def test_json_is_one_document_and_nothing_else(lockstep):
     assert gang.pop("scheduler").items() >= GOLDEN_SCHEDULER.items()
     assert gang == GOLDEN_ROW
     assert isinstance(doubts, list)
-    assert "18 runs recorded in lockstep-results/lockstep.sqlite" in err
-    assert "18/18 done" in err
+    assert "27 runs recorded in lockstep-results/lockstep.sqlite" in err
+    assert "27/27 runs done" in err and "27/27 simulations done" in err
 
 
 @needs_two

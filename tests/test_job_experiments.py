@@ -9,7 +9,8 @@ import pytest
 from coordinator import policies
 from harness.cli import main
 from harness.commands import job_level as command
-from harness.predict.job_level import Study, run
+from harness.predict import pool as threads
+from harness.predict.job_level import Schedule, Study, run
 from harness.simulator.jobs.metrics import fairness, measure, utilisation_over_time
 from harness.simulator.jobs.model import rigid
 from harness.simulator.jobs.simulate import simulate
@@ -74,29 +75,66 @@ def test_a_model_is_replicated_and_the_command_prints_one_document(tmp_path, cap
     files = sorted(path.name for path in (tmp_path / "out").iterdir())
     assert files == ["lockstep.sqlite", "metrics.csv", "metrics.png"]
     recorded = database.load(tmp_path / "out").schedules
-    assert list(recorded["metrics"]) == [row["metrics"] for row in made["rows"]]
-    assert list(recorded["scheduler"]) == [row["scheduler"] for row in made["rows"]]
+    known = {table["policy"]: metrics for table, metrics in recorded[["scheduler", "metrics"]].values}
+    assert known == {row["scheduler"]["policy"]: row["metrics"] for row in made["rows"]}
+    assert recorded["session"].nunique() == 1
     assert recorded["source"][0]["model"]["maxima"] == [2, 8]
     again = command.document(load(MODEL), run(load(MODEL), lambda done, total: None))
     assert again["rows"] == made["rows"], "the same seed gives the same result"
 
 
 @pytest.mark.slow
-def test_a_trace_runs_under_all_policies_and_is_written_again(tmp_path):
+def test_a_trace_runs_under_all_policies_and_is_written_again(tmp_path, capsys):
     lines = [f"{n} {n * 3} -1 {5 + n % 7} {1 + n % 4} " + "-1 " * 13 for n in range(30)]
     trace = tmp_path / "log.swf"
     trace.write_text("; MaxProcs: 4\n" + "\n".join(lines))
     wanted = Study.of(job_level.load(experiment_source.read("trace"), trace=str(trace)))
     assert wanted.processors == 4
-    rows = run(wanted, lambda done, total: None)
+    words = ["simulate", "trace", "--trace", str(trace), "-o", str(tmp_path / "out"), "--json"]
+    assert main(words) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
     assert len(rows) == len(wanted.experiment.schedulers)
-    assert [row.label for row in rows if row.saturated] == [
-        row.label for row in rows if row.scheduler["policy"] in ("batch", "two-queue", "multilevel-two-queue")
-    ], "a load of 2.7 for one job at a time"
-    made = {path.name for path in command.write(wanted, rows, tmp_path / "out")}
+    saturated = {row["scheduler"]["policy"] for row in rows if row["saturated"]}
+    one_at_a_time = {"batch", "two-queue", "multilevel-two-queue"}
+    assert saturated == one_at_a_time & {row["scheduler"]["policy"] for row in rows}, (
+        "a load of 2.7 for one job at a time"
+    )
+    made = {path.name for path in (tmp_path / "out").iterdir()}
     recorded = database.load(tmp_path / "out").schedules
     assert (len(recorded), recorded["source"][0]["trace"]) == (len(rows), {"MaxProcs": "4"})
     assert {"metrics.csv", "metrics.png", "00-fcfs.swf.gz", "00-fcfs.placement"} <= made
+
+
+def interrupted_after(count):
+    """A pool that is interrupted when ``count`` parts are done; takes the place of ``threads.compute``."""
+
+    def compute(parts, work, progress, keep):
+        for number, part in enumerate(parts[:count]):
+            keep(Schedule(scheduler=part[0], metrics={"response_s": 2.0}, replications=3, label="x"))
+            progress(number + 1, len(parts))
+        raise KeyboardInterrupt
+
+    return compute
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["-o", "out"], "the results of 1 of 2 schedulers are recorded in out/lockstep.sqlite"),
+        ([], "the results of 1 of 2 schedulers are lost; with -o DIR"),
+    ],
+)
+def test_an_interrupted_simulation_keeps_the_schedulers_that_are_done(
+    tmp_path, monkeypatch, capsys, words, said
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "e.toml").write_text(MODEL)
+    monkeypatch.setattr(threads, "compute", interrupted_after(1))
+    assert main(["simulate", "e.toml", *words]) == 130
+    assert said in capsys.readouterr().err
+    if words:
+        (row,) = database.load(tmp_path / "out").schedules.to_dict("records")
+        assert row["scheduler"]["policy"] == "aep" and row["metrics"] == {"response_s": 2.0}
 
 
 @pytest.mark.parametrize(

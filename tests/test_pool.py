@@ -8,9 +8,11 @@ import time
 from pathlib import Path
 
 import pytest
+from fake_runs import Quiet
 from runs import state
 
-from harness.predict.pool import compute_apart
+from harness.commands.shared import Counted
+from harness.predict.pool import compute, compute_apart, spread
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -35,6 +37,31 @@ def test_parts_are_done_elsewhere_and_their_values_come_in_order():
         assert os.getpid() not in {pid for _, pid in found}
 
 
+def test_values_are_kept_as_they_come_and_returned_in_order():
+    kept = []
+    found = compute(range(40), lambda number: number * number, lambda *step: None, kept.append)
+    assert found == [number * number for number in range(40)]
+    assert sorted(kept) == found
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 264])
+def test_every_beginning_of_the_order_is_spread_evenly_over_the_parts(count):
+    order = spread(count)
+    assert sorted(order) == list(range(count))
+    for first in range(10, count):
+        mean = sum(order[:first]) / first
+        assert abs(mean / (count - 1) - 0.5) < 0.1
+
+
+def test_the_time_left_is_unknown_before_the_second_part_and_begins_anew_with_other_work():
+    watcher = Quiet()
+    times = iter((0.0, 60.0, 61.0, 62.0, 90.0, 92.0))
+    counted = Counted(watcher, "x", clock=lambda: next(times))
+    for done in (1, 2, 3, 1, 2):
+        counted(done, 4)
+    assert [step.left_s for step in watcher.steps] == [None, 2.0, 1.0, None, 4.0]
+
+
 @pytest.mark.slow
 def test_an_error_ends_the_other_parts():
     with pytest.raises(ValueError, match="two"):
@@ -43,7 +70,8 @@ def test_an_error_ends_the_other_parts():
 
 SLEEPERS = """
 import sys, time
-from harness.predict.pool import compute_apart
+from harness.commands.shared import Counted
+from harness.predict.pool import compute, compute_apart, spread
 if __name__ == "__main__":
     print(flush=True)
     compute_apart([600] * 4, time.sleep, lambda *step: None)

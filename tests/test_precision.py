@@ -21,7 +21,7 @@ from harness.store.database import Store
 CONSTANTS = Constants(switch_us=5.0, handoff_us=3.0, latency_us=2.0)
 TEXT = """
 processors = 2
-repeats = { least = 2, most = 6 }
+repeats = { least = 3, most = 6 }
 [[jobs]]
 program = { processes = 2, dedicated_s = 1.0 }
 [[schedulers]]
@@ -56,7 +56,7 @@ def series(tmp_path):
             known = {(r.repeat, r.kind, r.scheduler["policy"]) for r in before}
             tasks = [t for t in plan(experiment) if (t.repeat, t.kind, t.scheduler.name) not in known]
             made = []
-            for record in runner.run(tasks, back_end, store, watcher, precision.needs):
+            for record in runner.run(tasks, back_end, store, watcher, precision.needs, precision.expects):
                 made.append(record)
                 precision.add(record)
                 watcher.standings += precision.news(record)
@@ -72,15 +72,15 @@ def runs(records):
 
 def test_steady_rows_end_after_the_least_number_of_repeats(series):
     made, watcher, precision = series(imitate)
-    assert runs(made) == {"none": 2, "gang": 2, "batch": 2}
-    assert [one.final for one in watcher.standings if one.n == 2] == [True, True]
+    assert runs(made) == {"none": 3, "gang": 3, "batch": 3}
+    assert [one.final for one in watcher.standings if one.n == 3] == [True, True]
     assert not list(precision.wide())
     assert watcher.steps[-1].done == watcher.steps[-1].total
 
 
 def test_an_unsteady_row_is_repeated_alone_and_named(series):
     made, watcher, precision = series(unsteady)
-    assert runs(made) == {"none": 6, "gang": 2, "batch": 6}
+    assert runs(made) == {"none": 6, "gang": 3, "batch": 6}
     ((name, width),) = precision.wide()
     assert name == "none" and width > 0.05
     assert watcher.standings[-1].n == 6 and watcher.standings[-1].final
@@ -97,7 +97,32 @@ def test_one_number_of_repeats_measures_every_row_as_often(series):
 
 def test_records_of_before_count(series):
     first, _, _ = series(unsteady, "repeats=2")
-    assert runs(series(unsteady, before=first)[0]) == {"none": 4, "batch": 4}
+    assert runs(series(unsteady, before=first)[0]) == {"none": 4, "gang": 1, "batch": 4}
+
+
+def test_the_time_left_goes_by_the_repeats_that_rows_probably_need(series):
+    """At first the geometric mean of 3 and 6 repeats, 4.2; then the steady rows need no more."""
+    totals = [step.total for step in series(imitate)[1].steps]
+    assert totals[0] == 12 and totals[-1] == 9
+    assert series(unsteady)[1].steps[9].total == 9 + 3 + 3
+
+
+def test_two_repeats_have_no_interval_so_a_third_is_made(series):
+    assert runs(series(imitate, "repeats={least=1,most=4}")[0])["gang"] == 3
+    assert runs(series(imitate, "repeats={least=1,most=2}")[0])["gang"] == 2
+
+
+def test_simulated_values_reach_the_table_as_they_come(tmp_path, series):
+    made, _, precision = series(imitate, "repeats=2")
+    told = []
+    for record in made:
+        kind = {"policy": "simulated", "dedicated": "simulated dedicated"}[record.kind]
+        simulated = dataclasses.replace(record, kind=kind)
+        precision.add(simulated)
+        told += [(one.row, one.simulated, one.n, one.final) for one in precision.simulated_news(simulated)]
+    gang = [one for one in told if one[0].startswith("gang")]
+    assert [(n, final) for _, _, n, final in gang] == [(2, False), (2, True)]
+    assert gang[0][1] == pytest.approx(1.02)
 
 
 def test_a_log_gets_a_line_for_each_row_that_is_final():
@@ -105,7 +130,10 @@ def test_a_log_gets_a_line_for_each_row_that_is_final():
     watcher = PlainWatcher(Console(file=out, width=200))
     watcher.standing(Standing("gang 10 ms", 1.04, None, 1))
     watcher.standing(Standing("gang 10 ms", 1.03, (1.01, 1.05), 3, final=True))
-    assert out.getvalue() == "gang 10 ms: 1.03 1.01-1.05 n = 3\n"
+    watcher.standing(Standing("gang 10 ms", 1.03, (1.01, 1.05), 2, final=True, simulated=1.0249))
+    assert out.getvalue() == (
+        "gang 10 ms: 1.03 1.01-1.05 n = 3\ngang 10 ms: 1.03 1.01 to 1.05 n = 2, simulated 1.02\n"
+    )
 
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 50)])
@@ -117,6 +145,10 @@ def test_a_terminal_shows_a_table_whole_and_marks_the_running_row(size):
         watcher.standing(Standing("gang 10 ms", 1.0312, (1.01, 1.05), 3, final=True))
         watcher.progress(Progress("gang 10 ms, repeat 4 of at most 8", 3, 24, 10.0, 70.0))
         watcher._live.refresh()
+        watcher.standing(Standing("gang 10 ms", 1.0312, (1.01, 1.05), 3, simulated=1.0412))
+        watcher.progress(Progress("simulated gang 10 ms, repeat 2 of 3", 3, 24, 10.0, None))
+        watcher._live.refresh()
     lines = [line.rstrip() for line in out.getvalue().split("\n")]
     assert any(">  gang 10 ms" in line and "1.03" in line and "1.01-1.05" in line for line in lines)
+    assert any(">  gang 10 ms" in line and "1.03" in line and "1.04" in line for line in lines)
     assert any("modified-two-queue 20 ms, long 60 ms" in line for line in lines)

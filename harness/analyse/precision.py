@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 
 from harness.analyse import summary
-from harness.analyse.statistics import Estimate
+from harness.analyse.statistics import Estimate, more_values
 from harness.measure.plan import Task, label
 from harness.measure.session import Standing
 from harness.spec.experiment import Cell, Experiment
 from harness.spec.scheduler import Scheduler
-from harness.store.records import MEASURED_KINDS, POLICY, RunRecord
+from harness.store.records import MEASURED_KINDS, POLICY, SIMULATED, RunRecord
 
 Row = tuple[int, Scheduler]
 """The index of a cell, and a scheduler."""
@@ -26,16 +27,24 @@ class RowPrecision:
     def __init__(self, experiment: Experiment, records: Iterable[RunRecord] = ()) -> None:
         self._experiment = experiment
         self._records: dict[int, list[RunRecord]] = {cell.index: [] for cell in experiment.measured_cells}
+        self._simulated: dict[int, list[RunRecord]] = {cell.index: [] for cell in experiment.measured_cells}
         self._known: dict[Row, Estimate] = {}
-        self._told: dict[Row, int] = {}
+        self._enough: dict[Row, int] = {}
+        self._told: dict[tuple[int, Scheduler, str], int] = {}
         for record in records:
             self.add(record)
 
     def add(self, record: RunRecord) -> None:
-        """Take in a run of the experiment."""
-        if record.kind in MEASURED_KINDS and record.cell in self._records:
+        """Take in a run of the experiment, or its simulation."""
+        if record.cell not in self._records:
+            return
+        if record.kind not in MEASURED_KINDS:
+            self._simulated[record.cell].append(record)
+        else:
             self._records[record.cell].append(record)
-            self._known = {row: known for row, known in self._known.items() if row[0] != record.cell}
+            for row in [row for row in self._known if row[0] == record.cell]:
+                del self._known[row]
+                self._enough.pop(row, None)
 
     def needs(self, task: Task) -> bool:
         """Whether a row needs this run; a dedicated run is one of every row of its cell."""
@@ -45,6 +54,13 @@ class RowPrecision:
             return not self._is_precise(task.cell, task.scheduler)
         return not all(self._is_precise(task.cell, scheduler) for scheduler in self._experiment.schedulers)
 
+    def expects(self, task: Task) -> bool:
+        """Whether a row will probably need this run, if its slowdowns go on to scatter as they have."""
+        if not self.needs(task):
+            return False
+        schedulers = [task.scheduler] if task.kind == POLICY else self._experiment.schedulers
+        return any(task.repeat < self._repeats(task.cell, scheduler) for scheduler in schedulers)
+
     def unknown(self) -> Iterator[Standing]:
         """The rows that have no value yet."""
         for cell in self._experiment.measured_cells:
@@ -52,12 +68,25 @@ class RowPrecision:
                 if not self.estimate(cell, scheduler).n:
                     yield Standing(label(POLICY, scheduler.table, cell.settings), None, None, 0)
 
+    def simulated_news(self, record: RunRecord) -> Iterator[Standing]:
+        """The row that has a new simulated value since ``record``, the last simulation that was taken in."""
+        for cell in self._experiment.measured_cells:
+            for scheduler in self._experiment.schedulers if cell.index == record.cell else ():
+                predicted = summary.simulated_slowdown(cell, scheduler.table, self._simulated[cell.index])
+                row = cell.index, scheduler, SIMULATED
+                if predicted.n and predicted.n != self._told.get(row):
+                    self._told[row] = predicted.n
+                    known = self.estimate(cell, scheduler)
+                    name = label(POLICY, scheduler.table, cell.settings)
+                    final = predicted.n >= known.n
+                    yield Standing(name, known.median, known.ends, known.n, final, predicted.median)
+
     def news(self, record: RunRecord) -> Iterator[Standing]:
         """The rows that have a new value since ``record``, the last run that was taken in."""
         least, most = self._experiment.least_repeats, self._experiment.repeats
         for cell in self._experiment.measured_cells:
             for scheduler in self._experiment.schedulers if cell.index == record.cell else ():
-                known, row = self.estimate(cell, scheduler), (cell.index, scheduler)
+                known, row = self.estimate(cell, scheduler), (cell.index, scheduler, POLICY)
                 if known.n and known.n != self._told.get(row):
                     self._told[row] = known.n
                     final = known.n >= most or (known.n >= least and self._is_precise(cell, scheduler))
@@ -71,6 +100,19 @@ class RowPrecision:
                 known = self.estimate(cell, scheduler)
                 if known.ci95 and not self._is_precise(cell, scheduler):
                     yield label(POLICY, scheduler.table, cell.settings), known.width
+
+    def _repeats(self, cell: Cell, scheduler: Scheduler) -> int:
+        """The repeats after which a row is probably precise; at first the geometric mean of the bounds."""
+        row, known = (cell.index, scheduler), self.estimate(cell, scheduler)
+        if row not in self._enough:
+            least, most = self._experiment.least_repeats, self._experiment.repeats
+            wanted, more = self._experiment.precision, 0
+            if known.ci95 is None:
+                more = max(1, round(math.sqrt(least * most)) - known.n)
+            elif known.width > wanted:
+                more = more_values(known.n, known.width, wanted, most) or most
+            self._enough[row] = known.n + more
+        return self._enough[row]
 
     def estimate(self, cell: Cell, scheduler: Scheduler) -> Estimate:
         """The measured workload slowdown of a row."""

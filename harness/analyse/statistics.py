@@ -11,7 +11,7 @@ from functools import cache
 CONFIDENCE = 0.95
 
 FEWEST = 3
-"""Values that an interval of a slowdown takes. Student's factor for two is 12.7: that interval says nothing."""
+"""Values that an interval of a slowdown takes. Student's factor for two, 12.7, makes it say nothing."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,25 @@ def half_width(values: Sequence[float]) -> float | None:
     if n < 2:
         return None
     return student_quantile(0.5 + CONFIDENCE / 2, n - 1) * statistics.stdev(values) / math.sqrt(n)
+
+
+def more_values(n: int, half: float, wanted: float, most: int) -> int | None:
+    """Values beyond ``n`` until half the width of Student's interval falls from ``half`` to ``wanted``.
+
+    None for more than ``most``. The values to come are taken to scatter as the ``n`` have done.
+    """
+
+    def scale(count: int) -> float:
+        return student_quantile(0.5 + CONFIDENCE / 2, count - 1) / math.sqrt(count)
+
+    deviation = half / scale(n)
+    low, high = n, n + most
+    if deviation * scale(high) > wanted:
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if deviation * scale(middle) <= wanted else (middle, high)
+    return high - n
 
 
 def median_interval(ascending: Sequence[float]) -> tuple[float, float] | None:

@@ -100,6 +100,12 @@ def measured_slowdown(cell: Cell, table: Mapping[str, Any], records: Sequence[Ru
     return estimate([one.workload_slowdown for one in _repeats(cell.jobs(), alone, ours)])
 
 
+def simulated_slowdown(cell: Cell, table: Mapping[str, Any], records: Sequence[RunRecord]) -> Estimate:
+    """The simulated workload slowdown under a scheduler, from the simulated ``records`` of its cell."""
+    side = _side(cell.jobs(), table, records, (SIMULATED_DEDICATED, SIMULATED), TAU_S)
+    return side.workload_slowdown if side else estimate([])
+
+
 def _row(cell: Cell, table: dict[str, Any], records: Sequence[RunRecord], tau_s: float) -> Row:
     jobs = cell.jobs()
     measured = _side(jobs, table, records, (DEDICATED, POLICY), tau_s)

@@ -9,7 +9,7 @@ from typing import Any
 
 from harness.analyse.results_document import ResultsDocument
 from harness.analyse.rows import Row, Verdict
-from harness.analyse.statistics import CONFIDENCE, FEWEST, Estimate, student_quantile
+from harness.analyse.statistics import FEWEST, Estimate, more_values
 from harness.spec.jobs import rebuilt, simulable
 from harness.spec.naming import program_name
 from harness.store import conditions
@@ -79,7 +79,7 @@ def _judged(measured: Estimate, simulated: Estimate, tolerance: float) -> Verdic
     if centre + half < low or high < centre - half:
         return Verdict(OUTSIDE, interval=interval)
     room = min(abs(centre - low), abs(centre - high))
-    more = _more_repeats(measured.n, half, room)
+    more = more_values(measured.n, half, room, MOST_REPEATS)
     if more is None:
         reason = f"the error is too near the tolerance for a verdict: more than {MOST_REPEATS} more repeats"
     else:
@@ -90,22 +90,6 @@ def _judged(measured: Estimate, simulated: Estimate, tolerance: float) -> Verdic
 def _half(ci95: Sequence[float] | None) -> float:
     """Half the width of an interval on the logarithmic scale; 0 for a simulation without one."""
     return 0.0 if ci95 is None else math.log(ci95[1] / ci95[0]) / 2
-
-
-def _more_repeats(n: int, half: float, room: float) -> int | None:
-    """Repeats beyond ``n`` until the half-width falls from ``half`` below ``room``; None if too many."""
-
-    def scale(repeats: int) -> float:
-        return student_quantile(0.5 + CONFIDENCE / 2, repeats - 1) / math.sqrt(repeats)
-
-    deviation = half / scale(n)
-    low, high = n, n + MOST_REPEATS
-    if deviation * scale(high) > room:
-        return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if deviation * scale(middle) <= room else (middle, high)
-    return high - n
 
 
 def _difference(row: Row, records: Sequence[RunRecord]) -> tuple[str, Any, Any] | None:

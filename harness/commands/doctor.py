@@ -30,7 +30,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     help_text = "of those that this process may use, the first N (default: all)"
     add("--processors", type=int, default=0, metavar="N", help=help_text)
-    help_text = "also measure one scheduler as if it were two (about a minute), to learn what this host can tell"
+    help_text = (
+        "also measure one scheduler as if it were two (about a minute), to learn what this host can tell"
+    )
     add("--aa", action="store_true", help=help_text)
     help_text = "pairs of runs that --aa measures (default: %(default)s)"
     add("--pairs", type=int, default=10, metavar="N", help=help_text)
@@ -48,8 +50,11 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     within("processors", options.processors, "--processors")
     if options.aa and options.pairs < FEWEST:
         raise InputError("--pairs", options.pairs, f"is less than {FEWEST}", "write 10")
-    watcher.note("watching the processors")
     processors = usable_processors()[: options.processors or None]
+    if options.aa and len(processors) < aa_runs.PROCESSORS:
+        rule = f"an A/A check takes {aa_runs.PROCESSORS}"
+        raise InputError("--processors", len(processors), rule, "allow this process a second one (taskset)")
+    watcher.note("watching the processors")
     findings = list(host_check.check(processors))
     document: dict[str, Any] = {"schema": SCHEMA, "findings": [asdict(finding) for finding in findings]}
     failures: list[str] = []

@@ -5,11 +5,12 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from harness.commands import SCHEMA, Answer
+from harness.commands import SCHEMA, Answer, Interrupted
 from harness.measure.session import session_name
 from harness.predict.job_level import Schedule, Study, run
 from harness.predict.pool import Pool, Progress
@@ -33,10 +34,12 @@ def answer(
     progress: Progress,
     compute: Pool,
 ) -> Answer:
-    """Simulate the jobs under every scheduler; with ``folder`` write traces, tables and a picture.
+    """Simulate the jobs under every scheduler; with ``folder`` record them and write files.
 
     Raises:
-        InputError: for bad input.
+        InputError: for bad input, or a ``folder`` that cannot hold a store.
+        StoreError: if rows cannot be recorded.
+        Interrupted: on SIGINT or SIGTERM.
     """
     wanted = job_level.load(written, trace=trace)
     if quick and wanted.model is not None:
@@ -45,10 +48,38 @@ def answer(
         study = Study.of(wanted)
     except InputError as error:
         raise written.located(error) from None
-    rows = run(study, progress, compute)
-    files = write(study, rows, folder) if folder else []
+    rows, recorded = _rows(study, folder, progress, compute)
+    files = [*write(study, rows, folder), *recorded] if folder else []
     made = document(study, rows)
     return Answer(made, report.render(made, files))
+
+
+def _rows(
+    study: Study, folder: Path | None, progress: Progress, compute: Pool
+) -> tuple[list[Schedule], list[Path]]:
+    """The rows of all schedulers, and the store in ``folder`` that each is recorded in once it is known.
+
+    Raises:
+        Interrupted: saying how many schedulers are done, and where their rows are.
+    """
+    done: list[Schedule] = []
+    with Store(folder) if folder else nullcontext() as store:
+        session = session_name()
+
+        def keep(row: Schedule) -> None:
+            if store:
+                store.add_schedules([_schedule(study, row, session)])
+            done.append(row)
+
+        try:
+            rows = run(study, progress, compute, keep)
+        except KeyboardInterrupt:
+            where = f"recorded in {store.path}" if store else "lost; with -o DIR they would have been kept"
+            total = len(study.experiment.schedulers)
+            raise Interrupted(
+                f"interrupted: the results of {len(done)} of {total} schedulers are {where}"
+            ) from None
+        return rows, [store.path] if store else []
 
 
 def document(study: Study, rows: Sequence[Schedule]) -> dict[str, Any]:
@@ -65,41 +96,30 @@ def document(study: Study, rows: Sequence[Schedule]) -> dict[str, Any]:
     }
 
 
-def _schedules(study: Study, rows: Sequence[Schedule]) -> list[ScheduleRecord]:
-    """The rows as records."""
+def _schedule(study: Study, row: Schedule, session: str) -> ScheduleRecord:
+    """A row as a record."""
     experiment = study.experiment
-    session = session_name()
     source: dict[str, Any] = {"warm_up": experiment.warm_up, "tau_s": experiment.tau_s}
     source |= {"trace": study.trace.header} if study.trace else {}
     source |= {"model": asdict(experiment.model)} if experiment.model else {}
     source["count"] = study.count
-    return [
-        ScheduleRecord(
-            session=session,
-            recorded_at=records.now(),
-            experiment=experiment.name,
-            source=source,
-            processors=study.processors,
-            seed=experiment.seed,
-            conditions=conditions.of_session(usable_processors(), "simulator"),
-            **row.document(),
-        )
-        for row in rows
-    ]
+    return ScheduleRecord(
+        session=session,
+        recorded_at=records.now(),
+        experiment=experiment.name,
+        source=source,
+        processors=study.processors,
+        seed=experiment.seed,
+        conditions=conditions.of_session(usable_processors(), "simulator"),
+        **row.document(),
+    )
 
 
 def write(study: Study, rows: Sequence[Schedule], folder: Path) -> list[Path]:
     """Write a CSV of all rows, a picture, and for traces SWF and placement of each scheduler.
 
-    It also records the rows in a store in ``folder``. Returns the paths of all files.
-
-    Raises:
-        InputError: if ``folder`` cannot hold a store.
-        StoreError: if the rows cannot be recorded.
+    Returns the paths of all files.
     """
-    with Store(folder) as store:
-        store.add_schedules(_schedules(study, rows))
-        recorded = store.path
     table = folder / "metrics.csv"
     table.write_text(_csv(rows), encoding="utf-8")
     made = [table]
@@ -117,7 +137,7 @@ def write(study: Study, rows: Sequence[Schedule], folder: Path) -> list[Path]:
 
     path = folder / "metrics.png"
     job_picture.draw(study.experiment.name, rows).savefig(path, dpi=110, metadata={"Software": None})
-    return [*made, path, recorded]
+    return [*made, path]
 
 
 def _csv(rows: Sequence[Schedule]) -> str:

@@ -128,10 +128,11 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         stored = [record for record in store.runs(wanted.digest) if record.kind in MEASURED_KINDS]
         before = _comparable(store.runs(wanted.digest), here) if options.resume else []
         made = [measured.record_taken_over(wanted, here, *taken)] if taken else []
-        made += _measure(wanted, cells, here, [*before, *made], options.timeline, watcher)
+        precision = RowPrecision(wanted, [*before, *made])
+        made += _measure(wanted, cells, here, [*before, *made], precision, options.timeline, watcher)
         path, simulated = store.path, []
         if options.simulate:
-            simulated = _simulate(wanted, here, [*before, *made], options.timeline, watcher)
+            simulated = _simulate(wanted, here, [*before, *made], precision, options.timeline, watcher)
     found = results_document.results(wanted, [*before, *made, *simulated], options.tau, here.session)
     failed = [record for record in (*made, *simulated) if record.failure]
     notes = [f"{len(made)} runs recorded in {path}{_earlier(len(stored), resumed=options.resume)}"]
@@ -208,11 +209,12 @@ def _measure(
     cells: Collection[int],
     here: Site,
     before: Sequence[RunRecord],
+    precision: RowPrecision,
     timeline: bool,
     watcher: Watcher,
 ) -> list[RunRecord]:
-    """Measure the runs of these cells that ``before`` lacks."""
-    done, precision = plan.recorded(before), RowPrecision(wanted, before)
+    """Measure the runs of these cells that ``before`` lacks, and take them into ``precision``."""
+    done = plan.recorded(before)
     ours = [task for task in plan.plan(wanted) if task.cell.index in cells and not task.scheduler.of_slurm]
     tasks = {task.key: task for task in ours if task.key not in done}
     made: list[RunRecord] = []
@@ -225,7 +227,8 @@ def _measure(
     try:
         constants = session.constants(here.calibrate(working_sets, _mechanisms(wanted), watcher))
         back_end = measured.Measured(here, constants, watcher.note, timeline)
-        for record in runner.run(list(tasks.values()), back_end, here.store, watcher, precision.needs):
+        to_do = list(tasks.values())
+        for record in runner.run(to_do, back_end, here.store, watcher, precision.needs, precision.expects):
             made.append(record)
             precision.add(record)
             for standing in precision.news(record):
@@ -251,12 +254,25 @@ def _mechanisms(wanted: Experiment) -> set[str]:
 
 
 def _simulate(
-    wanted: Experiment, here: Site, records: Sequence[RunRecord], timeline: bool, watcher: Watcher
+    wanted: Experiment,
+    here: Site,
+    records: Sequence[RunRecord],
+    precision: RowPrecision,
+    timeline: bool,
+    watcher: Watcher,
 ) -> list[RunRecord]:
     """Simulate those of ``records`` that have no simulated counterpart among them."""
+
+    def heard(record: RunRecord) -> None:
+        precision.add(record)
+        for standing in precision.simulated_news(record):
+            watcher.standing(standing)
+
     watcher.note("simulating the measured runs")
     announce_compiler(watcher)
-    return missing.complete(wanted, records, here.session, here.store, watcher, timeline=timeline)
+    return missing.complete(
+        wanted, records, here.session, here.store, watcher, timeline=timeline, heard=heard
+    )
 
 
 def _comparable(before: list[RunRecord], here: Site) -> list[RunRecord]:

@@ -23,10 +23,14 @@ def run(
     store: Store,
     watcher: Watcher,
     needed: Callable[[Task], bool] = lambda task: True,
+    expected: Callable[[Task], bool] | None = None,
+    what: str = "runs",
 ) -> Iterator[RunRecord]:
     """Do the tasks one after the other; yields each run's record once it is stored.
 
-    It asks before each task whether it is still ``needed``, and leaves it out if not.
+    It asks before each task whether it is still ``needed``, and leaves it out if not. The time left is
+    that of the tasks ``expected`` to be needed, by default of all that are needed now. ``what`` the
+    tasks are is said at the end.
 
     A run that fails becomes a record as well. If the first HOPELESS runs all fail, the
     function skips the rest.
@@ -34,13 +38,13 @@ def run(
     Raises:
         StoreError: if a record cannot be written.
     """
-    pace = _Pace(tasks, back_end, needed)
+    pace = _Pace(tasks, back_end, expected or needed)
     failures = successes = 0
     warned: set[str] = set()
     for number, task in enumerate(tasks):
         if not needed(task):
             continue
-        watcher.progress(pace.progress(number, f"{task.label} of {_most(task.experiment)}"))
+        watcher.progress(pace.progress(number, f"{task.label} of {_most(task.experiment)}", begins=True))
         record = back_end.run(task)
         store.add_run(record)
         pace.took(task, record.wall_s)
@@ -59,7 +63,7 @@ def run(
                 f"stopped after {failures} failures in a row; skipped {len(tasks) - number - 1} runs"
             )
             return
-    watcher.progress(pace.progress(len(tasks), "done"))
+    watcher.progress(pace.progress(len(tasks), f"{what} done"))
 
 
 def _most(experiment: Experiment) -> str:
@@ -71,22 +75,26 @@ def _most(experiment: Experiment) -> str:
 class _Pace:
     """Estimates the time left: first from guesses, then from the times of similar runs."""
 
-    def __init__(self, tasks: Sequence[Task], back_end: BackEnd, needed: Callable[[Task], bool]) -> None:
-        self._tasks, self._guess_s, self._needed = tasks, back_end.guess_s, needed
+    def __init__(self, tasks: Sequence[Task], back_end: BackEnd, expected: Callable[[Task], bool]) -> None:
+        self._tasks, self._guess_s, self._expected = tasks, back_end.guess_s, expected
         self._begin = time.monotonic()
         self._seen: dict[tuple[int, str, str], list[float]] = defaultdict(list)
         self._guessed_s = self._took_s = 0.0
+        self._done = 0
 
     def took(self, task: Task, wall_s: float) -> None:
         """``task`` is done and took ``wall_s``."""
         self._seen[_alike(task)].append(wall_s)
         self._guessed_s += self._guess_s(task)
         self._took_s += wall_s
+        self._done += 1
 
-    def progress(self, done: int, label: str) -> Progress:
-        """The progress before task number ``done``."""
-        left_s = sum(self._expected_s(task) for task in self._tasks[done:] if self._needed(task))
-        return Progress(label, done, len(self._tasks), time.monotonic() - self._begin, left_s)
+    def progress(self, number: int, label: str, *, begins: bool = False) -> Progress:
+        """The progress before task ``number``, which ``begins`` now whether it was expected or not."""
+        left = [task for task in self._tasks[number + begins :] if self._expected(task)]
+        left += self._tasks[number : number + begins]
+        left_s = sum(map(self._expected_s, left))
+        return Progress(label, self._done, self._done + len(left), time.monotonic() - self._begin, left_s)
 
     def _expected_s(self, task: Task) -> float:
         if seen := self._seen.get(_alike(task)):

@@ -35,20 +35,21 @@ class Tools:
 
 @dataclass(frozen=True)
 class Progress:
-    """The progress of a long piece of work: ``done`` of ``total`` runs, and the time left."""
+    """The progress of a long piece of work: ``done`` of ``total`` runs; a time left of None is unknown."""
 
     label: str
     done: int
     total: int
     elapsed_s: float
-    left_s: float
+    left_s: float | None
 
 
 @dataclass(frozen=True)
 class Standing:
     """The workload slowdown of a row so far; ``final`` if no further run of it is to come.
 
-    ``interval`` is the one of 95 %, or of two repeats from the least to the most.
+    ``interval`` is the one of 95 %, or of two repeats from the least to the most; ``simulated`` is the
+    simulated slowdown, None before it is known.
     """
 
     row: str
@@ -56,6 +57,7 @@ class Standing:
     interval: tuple[float, float] | None
     n: int
     final: bool = False
+    simulated: float | None = None
 
 
 class Watcher(Protocol):

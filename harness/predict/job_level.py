@@ -5,7 +5,7 @@ docs/decisions.md says why it makes no run records.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -15,7 +15,7 @@ import numpy as np
 from coordinator.policies import Policy
 from coordinator.policies.queueing import ModifiedTwoQueue, MultilevelTwoQueue, TwoQueue
 from coordinator.policies.space import Batch
-from harness.predict.pool import Pool, Progress, compute
+from harness.predict.pool import Pool, Progress, compute, forget
 from harness.predict.replicate import Precision, replicate
 from harness.simulator.jobs import swf
 from harness.simulator.jobs.arrivals import gaps_s, hyperexponential, in_ns, moldable
@@ -117,9 +117,17 @@ class Schedule:
         return {name: value for name, value in vars(self).items() if name not in ("label", "outcome")}
 
 
-def run(study: Study, progress: Progress, compute: Pool = compute) -> list[Schedule]:
-    """Simulate the jobs under every scheduler; ``compute`` runs the parts of the work."""
-    return compute(study.experiment.schedulers, partial(_under, study), progress)
+def run(
+    study: Study,
+    progress: Progress,
+    compute: Pool = compute,
+    keep: Callable[[Schedule], None] = forget,
+) -> list[Schedule]:
+    """Simulate the jobs under every scheduler; ``compute`` runs the parts of the work.
+
+    ``keep`` receives the results of each scheduler as soon as they are known.
+    """
+    return compute(study.experiment.schedulers, partial(_under, study), progress, keep)
 
 
 def _under(study: Study, scheduler: tuple[Mapping[str, Any], Policy]) -> Schedule:

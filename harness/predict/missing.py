@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from harness.measure import plan
 from harness.measure.plan import BackEnd, Key, Task
@@ -56,8 +56,11 @@ def complete(
     watcher: Watcher,
     *,
     timeline: bool = False,
+    heard: Callable[[RunRecord], None] = lambda record: None,
 ) -> list[RunRecord]:
     """Simulate what ``records`` lack; returns the new records, which are stored.
+
+    ``heard`` receives each as soon as it is stored.
 
     Raises:
         StoreError: if one cannot be stored.
@@ -67,4 +70,8 @@ def complete(
         return []
     measured = {task.key: record for task, record in lacking}
     simulated = back_end(measured, session, timeline=timeline)
-    return list(run([task for task, _ in lacking], simulated, store, watcher))
+    made = []
+    for record in run([task for task, _ in lacking], simulated, store, watcher, what="simulations"):
+        made.append(record)
+        heard(record)
+    return made

@@ -10,7 +10,7 @@ from mpi4py import MPI
 from mpi4py.futures import MPIPoolExecutor
 
 from harness.predict.mpi_start import needs_workers
-from harness.predict.pool import Part, Progress, Value
+from harness.predict.pool import Part, Progress, Value, forget
 
 SHARES = 16
 """Shares of the work per worker. With more, messages could take longer than short simulations; with
@@ -37,7 +37,11 @@ class MpiPool:
         self.busy_s = self.wall_s = 0.0
 
     def compute(
-        self, parts: Sequence[Part], work: Callable[[Part], Value], progress: Progress
+        self,
+        parts: Sequence[Part],
+        work: Callable[[Part], Value],
+        progress: Progress,
+        keep: Callable[[Value], None] = forget,
     ) -> list[Value]:
         """``work`` of every part, in their order; ``work``, parts and values must be picklable."""
         begin_s = time.monotonic()
@@ -50,6 +54,8 @@ class MpiPool:
                     values, busy_s = task.result()
                     results |= zip(range(tasks[task], len(parts), shares), values, strict=True)
                     self.busy_s += busy_s
+                    for value in values:
+                        keep(value)
                     progress(len(results), len(parts))
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from harness.analyse.statistics import half_width
+from harness.analyse.statistics import FEWEST, half_width
 from harness.simulator.jobs.metrics import Metrics
 
 
@@ -63,8 +63,9 @@ class Replications:
         return self.stuck > 0
 
     def mean(self, name: str) -> Mean:
-        """Mean of one metric over the replications."""
-        return mean_of([getattr(m, name) for m in self.metrics], self.saturated)
+        """Mean of one metric over the replications, with an interval from FEWEST replications on."""
+        found = mean_of([getattr(m, name) for m in self.metrics], self.saturated)
+        return found if found.n >= FEWEST else replace(found, half=None)
 
 
 def replicate(

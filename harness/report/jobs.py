@@ -33,7 +33,7 @@ def render(document: Mapping[str, Any], files: Sequence[Path]) -> Iterator[Rende
     for row in document["rows"]:
         label = describe(row["scheduler"])
         if row["saturated"]:
-            rows.add_row(label, f"saturated: {row['saturated']}")
+            rows.add_row(f"{label}\nsaturated: {row['saturated']}", *[UNKNOWN] * len(COLUMNS))
             continue
         rows.add_row(label, *(_cell(row, key) for key in COLUMNS))
     yield rows

@@ -36,9 +36,7 @@ MEANING = {
 
 def constants(document: Mapping[str, Any]) -> Iterator[RenderableType]:
     """The constants of ``commands.calibrate``, and doubts about them."""
-    made = Table("constant", "meaning")
-    for heading in ("median us", "95 % interval", "p10 us", "p90 us", "samples"):
-        made.add_column(heading, justify="right")
+    made = table(("constant", "meaning"), ("median\nus", "95 %\ninterval", "p10\nus", "p90\nus", "samples\n"))
     for row in document["constants"]:
         numbers = [f"{row[key]:.2f}" for key in ("median_us", "p10_us", "p90_us")]
         numbers.insert(1, "{:.2f}-{:.2f}".format(*row["ci95_us"]) if row["ci95_us"] else "-")

@@ -16,7 +16,7 @@ from harness.report.cells import duration, fixed, interval, table
 
 PLAIN_EVERY_S = 10.0
 
-HEADINGS = ("workload\nslowdown", "\ninterval", "runs\n")
+MEASURED = ("workload\nslowdown", "\ninterval", "runs\n")
 
 
 class PlainWatcher(AbstractContextManager["PlainWatcher"]):
@@ -39,7 +39,8 @@ class PlainWatcher(AbstractContextManager["PlainWatcher"]):
     def standing(self, standing: session.Standing) -> None:
         """Print a row that is final."""
         if standing.final:
-            self._say(f"{standing.row}: {' '.join(_cells(standing)[1:])}")
+            simulated = "" if standing.simulated is None else f", simulated {standing.simulated:.2f}"
+            self._say(f"{standing.row}: {' '.join(_cells(standing)[1:])}{simulated}")
 
     def note(self, text: str) -> None:
         """Print nothing: notes are too many for a log."""
@@ -86,21 +87,25 @@ class BarWatcher(AbstractContextManager["BarWatcher"]):
         if not self._rows or room < 1:
             return self._bar
         running = self._bar.tasks[0].description
-        made = table(["", "so far"], HEADINGS)
-        for standing in list(self._rows.values())[-room:]:
-            mark = ">" if running.startswith(f"{standing.row}, repeat ") else "=" if standing.final else ""
-            made.add_row(mark, *_cells(standing))
+        shown = list(self._rows.values())[-room:]
+        simulated = any(standing.simulated is not None for standing in shown)
+        made = table(["", "so far"], [*MEASURED, "simu-\nlated"] if simulated else MEASURED)
+        for standing in shown:
+            runs = (f"{standing.row}, repeat ", f"simulated {standing.row}, repeat ")
+            mark = ">" if running.startswith(runs) else "=" if standing.final else ""
+            made.add_row(mark, *_cells(standing), *([fixed(standing.simulated)] if simulated else []))
         return Group(made, self._bar)
 
     def progress(self, progress: session.Progress) -> None:
-        """Move the bar to the elapsed share of the expected time."""
+        """Move the bar to the elapsed share of the expected time; it moves to and fro if that is unknown."""
+        left_s = progress.left_s
         self._bar.update(
             self._task,
             description=progress.label,
             completed=progress.elapsed_s,
-            total=max(progress.elapsed_s + progress.left_s, 1e-3),
+            total=None if left_s is None else max(progress.elapsed_s + left_s, 1e-3),
             count=f"{progress.done}/{progress.total}",
-            until_s=time.monotonic() + progress.left_s,
+            until_s=None if left_s is None else time.monotonic() + left_s,
             detail="",
         )
 
@@ -117,7 +122,9 @@ class BarWatcher(AbstractContextManager["BarWatcher"]):
     def warn(self, text: str) -> None:
         """Print a warning above the bar."""
         with suppress(OSError):
-            self._console.print(f"warning: {text}", style="yellow", markup=False, highlight=False, soft_wrap=True)
+            self._console.print(
+                f"warning: {text}", style="yellow", markup=False, highlight=False, soft_wrap=True
+            )
 
 
 def _cells(standing: session.Standing) -> tuple[str, str, str, str]:

@@ -14,6 +14,7 @@ from harness.analyse import agreement
 from harness.analyse.results_document import ResultsDocument
 from harness.analyse.rows import Row, different_jobs
 from harness.report.cells import (
+    ENDLESS,
     LEGEND_TWO,
     SHARES,
     SLOWDOWNS,
@@ -26,8 +27,6 @@ from harness.report.cells import (
     table,
 )
 from harness.spec.naming import policy_name, program_name, short_name, waiting_name
-
-ENDLESS = 10_000
 
 Headings = tuple[str, ...]
 _SIMULATED: Headings = ("simu-\nlated", "error\n%")
