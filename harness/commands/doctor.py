@@ -18,7 +18,6 @@ from harness.commands.run import real_tools
 from harness.measure import aa_runs, host_check
 from harness.measure.session import Site, Watcher
 from harness.report import listing
-from harness.report.cells import duration
 from harness.spec.experiment import usable_processors
 from harness.store.database import Store
 from workloads.bounds import within
@@ -73,7 +72,6 @@ def _aa(
     wanted = aa_runs.aa_experiment(pairs)
     with nullcontext(folder) if folder else TemporaryDirectory() as place, Store(Path(place)) as store:
         site = Site.here(tuple(processors[: aa_runs.PROCESSORS]), real_tools(), store)
-        watcher.warn(f"the A/A check measures for about {duration(aa_runs.guess_s(wanted, site))}")
         records = aa_runs.run(wanted, site, watcher)
     failures = [record.failure for record in records if record.failure]
     return aa_check.check(aa_check.pairs(records)), failures

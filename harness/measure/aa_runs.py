@@ -29,12 +29,6 @@ def aa_experiment(pairs: int) -> Experiment:
     return experiment.load({**WRITTEN, "repeats": 2 * pairs}, here=True)
 
 
-def guess_s(wanted: Experiment, site: Site) -> float:
-    """About how long the runs take."""
-    back_end = Measured(site, constants([]), lambda text: None)
-    return sum(map(back_end.guess_s, _tasks(wanted)))
-
-
 def run(wanted: Experiment, site: Site, watcher: Watcher) -> list[RunRecord]:
     """The records of all runs: of each pair one dedicated run, and two under the scheduler.
 
