@@ -114,6 +114,14 @@ def test_two_repeats_have_no_interval_but_a_least_and_a_most(lockstep):
     assert markdown.index("- Doubt: ") < markdown.index("| program")
 
 
+@pytest.mark.parametrize("width", ["80", "120"])
+def test_the_table_of_a_run_is_whole_at_80_columns_in_two_parts(lockstep, monkeypatch, width):
+    monkeypatch.setenv("COLUMNS", width)
+    _, out, _ = lockstep("run", "two.toml", "--set", "repeats=2")
+    assert all(word in out for word in ("simu-", "mean", "comp", "idle", "late", "skew"))
+    assert "Too narrow" not in out
+
+
 def row(name, *ratios):
     job = JobRow(0.0, described(Program(granularity_us=1000.0, dedicated_s=1.0)))
     return Row((job,), {}, scheduler_of({"policy": name}).table, None, Summary(estimate(ratios)))

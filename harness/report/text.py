@@ -95,8 +95,8 @@ class _Block:
         if Measurement.get(console, options.update(max_width=ENDLESS), whole).maximum <= options.max_width:
             yield whole
         else:
-            yield self._table(self._slowdowns, (), self._slots)
-            yield self._table((), SHARES, ())
+            yield self._table(self._slowdowns, (), ())
+            yield self._table((), SHARES, self._slots)
 
     def _table(self, slowdowns: Headings, shares: Headings, slots: Headings) -> Table:
         others = self._others if slowdowns else ()
