@@ -124,7 +124,9 @@ def test_a_run_in_another_runtime_directory_is_known_by_its_lock(runtime: Path, 
 
 
 @pytest.mark.parametrize(
-    "elsewhere", ["", "another boot,1,2/1/1", identity.name(os.getpid()).replace(",", ",9", 1)]
+    "elsewhere",
+    ["", "another boot,1,2/1/1", identity.name(os.getpid()).replace(",", ",9", 1)],
+    ids=["unknown", "another boot", "another namespace"],
 )
 def test_a_run_of_which_too_little_is_known_is_left_alone_and_told(
     runtime: Path, elsewhere: str, monkeypatch: pytest.MonkeyPatch

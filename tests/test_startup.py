@@ -57,7 +57,7 @@ def kill_after(what: str, delay_s: float, folder: Path) -> None:
         assert [path for path in segments if path.exists()] == []
 
 
-@pytest.mark.parametrize("delay_s", [0.4, 0.8, 1.2, 1.6])
+@pytest.mark.parametrize("delay_s", [0.3, 0.6, 0.9, 1.2])
 @pytest.mark.parametrize("what", ["run", "command"])
 def test_nothing_remains_of_a_start(what: str, delay_s: float, tmp_path: Path) -> None:
     kill_after(what, delay_s, tmp_path)
@@ -84,7 +84,7 @@ def kill_across_hosts(hosts: Cluster, delay_s: float) -> None:
     assert (left, hosts.files()) == ([], []), f"killed after {delay_s} s"
 
 
-@pytest.mark.parametrize("delay_s", [0.4, 0.9, 1.8])
+@pytest.mark.parametrize("delay_s", [0.4, 0.8, 1.2])
 def test_nothing_remains_of_a_start_across_hosts(hosts: Cluster, delay_s: float) -> None:
     kill_across_hosts(hosts, delay_s)
 
