@@ -11,6 +11,7 @@ from harness.cli import main
 from harness.commands import job_level as command
 from harness.predict import pool as threads
 from harness.predict.job_level import Schedule, Study, run
+from harness.predict.replicate import mean_of
 from harness.simulator.jobs.metrics import fairness, measure, utilisation_over_time
 from harness.simulator.jobs.model import rigid
 from harness.simulator.jobs.simulate import simulate
@@ -103,6 +104,11 @@ def test_a_trace_runs_under_all_policies_and_is_written_again(tmp_path, capsys):
     recorded = database.load(tmp_path / "out").schedules
     assert (len(recorded), recorded["source"][0]["trace"]) == (len(rows), {"MaxProcs": "4"})
     assert {"metrics.csv", "metrics.png", "00-fcfs.swf.gz", "00-fcfs.placement"} <= made
+
+
+def test_the_mean_of_two_replications_has_no_half_width_to_show():
+    assert mean_of([1.0, 2.0]).shown_half is None and mean_of([1.0, 2.0]).half > 6
+    assert mean_of([1.0, 2.0, 3.0]).shown_half == mean_of([1.0, 2.0, 3.0]).half
 
 
 def interrupted_after(count):

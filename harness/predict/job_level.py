@@ -175,7 +175,7 @@ def _on_model(study: Study, policy: Policy) -> Schedule:
     means = {name: found.mean(name) for name in _plain(found.metrics[0])}
     return Schedule(
         metrics={name: mean.mean if np.isfinite(mean.mean) else None for name, mean in means.items()},
-        half_width={name: mean.half for name, mean in means.items()},
+        half_width={name: mean.shown_half for name, mean in means.items()},
         replications=len(found.metrics),
     )
 

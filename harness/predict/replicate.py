@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -25,6 +25,11 @@ class Mean:
     half: float | None
     n: int
     saturated: bool = False
+
+    @property
+    def shown_half(self) -> float | None:
+        """``half`` for readers: None for fewer than FEWEST values, of which it says nothing."""
+        return self.half if self.n >= FEWEST else None
 
 
 def mean_of(values: Sequence[float], saturated: bool = False) -> Mean:
@@ -63,9 +68,8 @@ class Replications:
         return self.stuck > 0
 
     def mean(self, name: str) -> Mean:
-        """Mean of one metric over the replications, with an interval from FEWEST replications on."""
-        found = mean_of([getattr(m, name) for m in self.metrics], self.saturated)
-        return found if found.n >= FEWEST else replace(found, half=None)
+        """Mean of one metric over the replications."""
+        return mean_of([getattr(m, name) for m in self.metrics], self.saturated)
 
 
 def replicate(
