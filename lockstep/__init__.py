@@ -5,6 +5,7 @@
     found = lockstep.run("three-jobs", settings=["repeats=3"])
     found.rows()[["scheduler", "kind", "slowdown", "low", "high"]]
     lockstep.plot.slowdowns(found)
+    lockstep.compare("lockstep-results", between=("none", "gang 100 ms"))
 
 An experiment is the path of a file, the name of a built-in experiment, or a dictionary with the keys of
 such a file (docs/formats.md):
@@ -35,9 +36,11 @@ from lockstep.results import Results
 from workloads.validation import InputError, LockstepError
 
 if TYPE_CHECKING:
+    import pandas
+
     from lockstep import plot
 
-__all__ = ["InputError", "LockstepError", "Results", "advise", "load", "plot", "run", "simulate"]
+__all__ = ["InputError", "LockstepError", "Results", "advise", "compare", "load", "plot", "run", "simulate"]
 
 Source = str | Path | Mapping[str, Any]
 RESULTS = "lockstep-results"
@@ -130,6 +133,44 @@ def load(results: str | Path = RESULTS, experiment: str | None = None) -> Result
 
     found = stored.read(Path(results), experiment, _Silent())[-1]
     return Results(results_document.results(found.experiment, found.records, summary.TAU_S))
+
+
+def compare(
+    before: str | Path,
+    after: str | Path | None = None,
+    *,
+    between: tuple[str, str] | None = None,
+    experiment: str | None = None,
+) -> pandas.DataFrame:
+    """The rows of two results directories, or of two schedulers of one, with verdicts.
+
+    Args:
+        before: a results directory.
+        after: another one.
+        between: names of two schedulers of ``before``, instead.
+        experiment: only experiments with this name or digest.
+
+    Returns:
+        A row for each comparison: ``workload``, the settings of the sweep, ``scheduler_before`` and
+        ``scheduler_after``, median workload slowdowns ``before`` and ``after`` with their numbers of
+        repeats ``n_before`` and ``n_after``, ``ratio`` of the slowdowns (after over before) with its
+        95 % interval from ``low`` to ``high``, ``verdict`` and ``reason`` (docs/report.md).
+
+    Raises:
+        InputError: if there is no such directory, experiment or scheduler, or nothing to compare.
+    """
+    import pandas  # noqa: PLC0415 - slow to load
+
+    from harness.analyse.comparison import flat  # noqa: PLC0415
+
+    if (after is None) == (between is None):
+        rule = "either a second directory or two schedulers must be given"
+        raise InputError("after", after, rule, 'write between=("none", "gang 100 ms")')
+    words = ["--between", *between] if between else []
+    words += [] if experiment is None else [f"--experiment={experiment}"]
+    document = _answer("compare", [*words, "--", str(before), *([str(after)] if after else [])]).document
+    rows = [row for one in document["experiments"] for row in one["rows"]]
+    return pandas.DataFrame(flat(rows))
 
 
 def _results(

@@ -95,9 +95,17 @@ def rows(
 
 def measured_slowdown(cell: Cell, table: Mapping[str, Any], records: Sequence[RunRecord]) -> Estimate:
     """The measured workload slowdown under a scheduler, from the ``records`` of its cell."""
-    ours = [record for record in records if record.kind == POLICY and record.scheduler == table]
-    alone = [record for record in records if record.kind == DEDICATED]
-    return estimate([one.workload_slowdown for one in _repeats(cell.jobs(), alone, ours)])
+    return estimate(list(measured_slowdowns(cell, table, records).values()))
+
+
+def measured_slowdowns(
+    cell: Cell, table: Mapping[str, Any], records: Sequence[RunRecord]
+) -> dict[int, float]:
+    """The measured workload slowdown of each successful repeat; ``records`` may be of other cells, too."""
+    here = [record for record in records if record.cell == cell.index]
+    ours = [record for record in here if record.kind == POLICY and record.scheduler == table]
+    alone = [record for record in here if record.kind == DEDICATED]
+    return {one.run.repeat: one.workload_slowdown for one in _repeats(cell.jobs(), alone, ours)}
 
 
 def simulated_slowdown(cell: Cell, table: Mapping[str, Any], records: Sequence[RunRecord]) -> Estimate:

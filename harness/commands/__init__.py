@@ -19,7 +19,7 @@ COMMANDS = {
     "run": "run an experiment on real processes and compare its schedulers",
     "simulate": "simulate an experiment, without running it",
     "reproduce": "simulate the figures and check the claims of a paper",
-    "compare": "compare measured with simulated slowdowns, with a verdict for each row",
+    "compare": "compare measured with simulated slowdowns, or before with after, with a verdict for each row",
     "list": "list the experiments and runs in a store",
     "report": "write the results of an experiment as a page, picture or table",
     "trace": "write the timeline of a run for Perfetto or Chrome",

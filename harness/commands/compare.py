@@ -1,45 +1,54 @@
-"""``lockstep compare RESULTS``: measured against simulated slowdowns, with verdicts."""
+"""``lockstep compare``: measured against simulated slowdowns, or measurements before and after."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from harness.analyse import verdicts
 from harness.analyse.results_document import ResultsDocument, results
 from harness.analyse.summary import TAU_S
-from harness.commands import SCHEMA, Answer
+from harness.commands import SCHEMA, Answer, before_after
+from harness.commands.shared import write
 from harness.commands.stored import Found, read, results_arguments
 from harness.measure.session import Watcher
-from harness.report import verdict_table
+from harness.report import tables, verdict_table
 from workloads.bounds import within
+from workloads.validation import InputError
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
     results_arguments(parser)
-    parser.add_argument(
-        "--tolerance",
-        type=float,
-        default=verdicts.TOLERANCE,
-        metavar="SHARE",
-        help="accepted error of the simulated workload slowdown (default: %(default)s)",
-    )
+    add = parser.add_argument
+    help_text = "a second directory: tell for each row whether it is better or worse than in the first"
+    add("after", metavar="AFTER", type=Path, nargs="?", help=help_text)
+    help_text = 'tell whether the second of two schedulers of RESULTS is better, e.g. none "gang 100 ms"'
+    add("--between", nargs=2, metavar="SCHEDULER", help=help_text)
+    add("--csv", type=Path, metavar="FILE", help="write the rows as comma-separated values, too")
+    help_text = "accepted error of the simulated workload slowdown (default: %(default)s)"
+    add("--tolerance", type=float, default=verdicts.TOLERANCE, metavar="SHARE", help=help_text)
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
-    """Compare; the status is 1 if any row is outside the tolerance.
+    """Compare; the status is 1 if any row is outside the tolerance, or worse than in the first directory.
 
-    It simulates measured runs that have no simulated counterpart yet, and records the simulations.
+    It simulates measured runs that have no simulated counterpart yet, and records the simulations,
+    unless it compares measurements.
 
     Raises:
         InputError: if there is no such store or experiment, or it holds no measured runs.
         StoreError: if simulated runs cannot be recorded.
     """
     within("--tolerance", options.tolerance)
+    if options.between or options.after is not None:
+        return before_after.answer(options, watcher)
     stored = read(options.results, options.experiment, watcher, simulate=True)
     judged = [_judged(one, options.tolerance) for one in stored]
+    if options.csv:
+        _write_rows(options.csv, judged)
     rows = [row for one in judged for row in one.rows]
     outside = any(row.verdict and row.verdict.verdict == verdicts.OUTSIDE for row in rows)
     text = verdict_table.render(judged, options.tolerance)
@@ -48,6 +57,14 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
 
 def _judged(found: Found, tolerance: float) -> ResultsDocument:
     return verdicts.judged(results(found.experiment, found.records, TAU_S), found.records, tolerance)
+
+
+def _write_rows(path: Path, judged: Sequence[ResultsDocument]) -> None:
+    if len(judged) > 1:
+        names = ", ".join(f"{one.experiment} ({one.digest[:8]})" for one in judged)
+        rule = f"holds the rows of one experiment, and RESULTS has {names}"
+        raise InputError("--csv", str(path), rule, "choose one with --experiment")
+    write("--csv", path, tables.comma_separated(judged[0]))
 
 
 def document(judged: Sequence[ResultsDocument], tolerance: float) -> dict[str, Any]:

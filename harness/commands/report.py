@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from harness.analyse import results_document, verdicts
 from harness.analyse.summary import TAU_S
-from harness.commands import SCHEMA, Answer, stored
+from harness.commands import SCHEMA, Answer, shared, stored
 from harness.commands.stored import Found
 from harness.measure.session import Watcher
 from workloads.bounds import within
-from workloads.validation import InputError, one_of
+from workloads.validation import one_of
 
 if TYPE_CHECKING:
     from harness.report.page import Content
@@ -60,13 +60,7 @@ def write(
     Raises:
         InputError: if ``path`` cannot be written, or for an unknown picture.
     """
-    made = _made(kind, _content(found, folder, tolerance), picture)
-    try:
-        path.write_bytes(made if isinstance(made, bytes) else made.encode())
-    except OSError as error:
-        raise InputError(
-            "--output", str(path), f"cannot be written: {error.strerror}", "choose another file"
-        ) from None
+    shared.write("--output", path, _made(kind, _content(found, folder, tolerance), picture))
 
 
 def _content(found: Found, folder: Path, tolerance: float) -> Content:

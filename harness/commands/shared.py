@@ -68,15 +68,22 @@ def judged(answer: Answer, options: argparse.Namespace, conditions: Sequence[Thr
     broken = thresholds.broken(conditions, found.rows, side)
     if options.junit is not None:
         text = junit.document(found.experiment, found.rows, side, broken, found.failures)
-        try:
-            options.junit.write_text(text, encoding="utf-8")
-        except OSError as error:
-            rule = f"cannot be written: {error.strerror}"
-            raise InputError(
-                "--junit", str(options.junit), rule, "give a file in a directory of yours"
-            ) from error
+        write("--junit", options.junit, text)
     notes = (*answer.notes, *(junit.sentence(threshold, row, side) for threshold, row in broken))
     return replace(answer, status=1 if broken else answer.status, notes=notes)
+
+
+def write(option: str, path: Path, made: str | bytes) -> None:
+    """Write the file that an option names.
+
+    Raises:
+        InputError: if it cannot be written.
+    """
+    try:
+        path.write_bytes(made if isinstance(made, bytes) else made.encode())
+    except OSError as error:
+        rule = f"cannot be written: {error.strerror}"
+        raise InputError(option, str(path), rule, "give a file in a directory of yours") from None
 
 
 class Counted:

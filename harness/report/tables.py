@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.analyse.breakdown import PARTS
@@ -20,9 +20,13 @@ MARKUP = "|<\\`"
 
 def comma_separated(found: ResultsDocument) -> str:
     """A heading and a line for each row, with full precision; unknown values are empty."""
-    text = io.StringIO()
     keys = swept(found.rows)
-    lines = [_cells(row, keys) | _shares(row) for row in found.rows]
+    return lines_of_values([_cells(row, keys) | _shares(row) for row in found.rows])
+
+
+def lines_of_values(lines: Sequence[Mapping[str, Any]]) -> str:
+    """A heading of the keys, and a line for each of at least one mapping."""
+    text = io.StringIO()
     writer = csv.DictWriter(text, lines[0], lineterminator="\n")
     writer.writeheader()
     writer.writerows(lines)

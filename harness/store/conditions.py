@@ -8,7 +8,7 @@ import platform
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -99,10 +99,14 @@ def of_run(session: Mapping[str, Any], before: Moment, after: Moment) -> dict[st
 
 def difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[str, Any, Any] | None:
     """The first field in which two sessions cannot be compared, with both values."""
+    return next(differences(old, new), None)
+
+
+def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    """All fields of COMPARABLE in which two sessions differ, with both values."""
     for field in COMPARABLE:
         if old.get(field) != new.get(field):
-            return field, old.get(field), new.get(field)
-    return None
+            yield field, old.get(field), new.get(field)
 
 
 def _read(path: str) -> str | None:

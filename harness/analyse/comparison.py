@@ -1,0 +1,189 @@
+"""Two series of measurements, before and after: is one better than the other beyond noise?"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harness.analyse import summary
+from harness.analyse.rows import JobRow
+from harness.analyse.statistics import CONFIDENCE, half_width, student_quantile
+from harness.spec.experiment import Experiment
+from harness.spec.jobs import described
+from harness.spec.naming import scheduler_name, setting_names, workload_name
+from harness.store.records import RunRecord
+
+BETTER, WORSE = "better", "worse"
+NO_DIFFERENCE = "no difference that can be told"
+NO_VERDICT = "no verdict"
+
+LEAST_REPEATS = 3
+"""Fewer repeats give no verdict: Student's interval of two values is as wide as they happen to lie."""
+
+
+@dataclass(frozen=True)
+class SlowdownSeries:
+    """The measured workload slowdowns under a scheduler at a point of the sweep, by repeat."""
+
+    jobs: tuple[JobRow, ...]
+    settings: Mapping[str, Any]
+    scheduler: str
+    by_repeat: Mapping[int, float]
+
+    def same_point(self, other: SlowdownSeries) -> bool:
+        """Whether both measure the same jobs with the same settings."""
+        return self.jobs == other.jobs and self.settings == other.settings
+
+    @property
+    def values(self) -> list[float]:
+        """The slowdowns."""
+        return list(self.by_repeat.values())
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A series and its counterpart.
+
+    Attributes:
+        before: None if only the other one exists.
+        after: the same.
+        ratio: geometric mean of the slowdowns after over that before; None if unknown.
+        interval: its 95 % interval; None if unknown.
+        verdict: BETTER (after is faster), WORSE, NO_DIFFERENCE or NO_VERDICT.
+        reason: of no verdict; else empty.
+    """
+
+    before: SlowdownSeries | None
+    after: SlowdownSeries | None
+    ratio: float | None = None
+    interval: tuple[float, float] | None = None
+    verdict: str = NO_VERDICT
+    reason: str = ""
+
+    @property
+    def known(self) -> SlowdownSeries:
+        """One of the two."""
+        known = self.before or self.after
+        assert known is not None
+        return known
+
+    def plain(self) -> dict[str, Any]:
+        """The comparison as plain values (docs/formats.md)."""
+        sides = {"before": self.before, "after": self.after}
+        medians = {side: _median(one) for side, one in sides.items()}
+        low, high = self.interval or (None, None)
+        return {
+            "workload": workload_name([job.program for job in self.known.jobs]),
+            "settings": dict(self.known.settings),
+            **{f"scheduler_{side}": one and one.scheduler for side, one in sides.items()},
+            **medians,
+            **{f"n_{side}": len(one.by_repeat) if one else 0 for side, one in sides.items()},
+            **{"ratio": self.ratio, "low": low, "high": high, "verdict": self.verdict, "reason": self.reason},
+        }
+
+
+def _median(one: SlowdownSeries | None) -> float | None:
+    return statistics.median(one.values) if one and one.by_repeat else None
+
+
+def series(experiment: Experiment, records: Sequence[RunRecord]) -> list[SlowdownSeries]:
+    """The measured series of an experiment, in the order of its rows."""
+    return [
+        SlowdownSeries(
+            tuple(JobRow(job.arrival_s, described(job.program)) for job in cell.jobs()),
+            dict(cell.settings),
+            scheduler_name(scheduler.table),
+            summary.measured_slowdowns(cell, scheduler.table, records),
+        )
+        for cell in experiment.measured_cells
+        for scheduler in experiment.schedulers
+    ]
+
+
+def of_two_stores(before: Sequence[SlowdownSeries], after: Sequence[SlowdownSeries]) -> list[Comparison]:
+    """Each row of ``before`` with the same row of ``after``, then the rows of ``after`` alone."""
+    left = list(after)
+    found = []
+    for one in before:
+        other = next((it for it in left if it.same_point(one) and it.scheduler == one.scheduler), None)
+        if other is None:
+            found.append(Comparison(one, None, reason="only before"))
+        else:
+            left.remove(other)
+            found.append(_judged(one, other, _apart(one.values, other.values)))
+    return found + [Comparison(None, other, reason="only after") for other in left]
+
+
+def of_two_schedulers(rows: Sequence[SlowdownSeries], before: str, after: str) -> list[Comparison]:
+    """Two schedulers at each point of the sweep, by the ratios within each repeat.
+
+    The runs of a repeat have the same jobs, random numbers and dedicated times, so their ratio
+    scatters less than the slowdowns.
+    """
+    return [
+        _judged(one, other, _together(one.by_repeat, other.by_repeat))
+        for one in rows
+        for other in rows
+        if one.scheduler == before and other.scheduler == after and one.same_point(other)
+    ]
+
+
+@dataclass(frozen=True)
+class _LogRatio:
+    """The mean of the logarithm of a ratio, half the width of its interval, and the repeats behind it."""
+
+    centre: float
+    half: float
+    repeats: int
+
+
+def _judged(before: SlowdownSeries, after: SlowdownSeries, found: _LogRatio | None) -> Comparison:
+    if found is None:
+        lacking = "before" if not before.by_repeat else "after"
+        return Comparison(before, after, reason=f"no run succeeded {lacking}")
+    ratio = math.exp(found.centre)
+    if found.repeats < LEAST_REPEATS:
+        count = f"{found.repeats} repeat{'s' if found.repeats > 1 else ''}"
+        return Comparison(before, after, ratio, reason=f"{count}: {LEAST_REPEATS} at least")
+    low, high = math.exp(found.centre - found.half), math.exp(found.centre + found.half)
+    verdict = BETTER if high < 1 else WORSE if low > 1 else NO_DIFFERENCE
+    return Comparison(before, after, ratio, (low, high), verdict)
+
+
+def _together(before: Mapping[int, float], after: Mapping[int, float]) -> _LogRatio | None:
+    """From the ratio of each repeat that both have; None if there is none."""
+    both = [math.log(after[repeat] / before[repeat]) for repeat in before.keys() & after.keys()]
+    return _LogRatio(statistics.fmean(both), half_width(both) or 0.0, len(both)) if both else None
+
+
+def _apart(before: Sequence[float], after: Sequence[float]) -> _LogRatio | None:
+    """From two independent series; None if one is empty.
+
+    Source of the degrees of freedom: Welch 1947, "The generalization of 'Student's' problem when several
+    different population variances are involved"; rounded down, which widens the interval.
+    """
+    if not before or not after:
+        return None
+    logs = [[math.log(value) for value in values] for values in (before, after)]
+    centre, repeats = statistics.fmean(logs[1]) - statistics.fmean(logs[0]), min(map(len, logs))
+    if repeats < LEAST_REPEATS:
+        return _LogRatio(centre, 0.0, repeats)
+    parts = [statistics.variance(values) / len(values) for values in logs]
+    squares = sum(part**2 / (len(values) - 1) for part, values in zip(parts, logs, strict=True))
+    degrees = int(sum(parts) ** 2 / squares) if squares else 1
+    half = student_quantile(0.5 + CONFIDENCE / 2, max(1, degrees)) * math.sqrt(sum(parts))
+    return _LogRatio(centre, half, repeats)
+
+
+def flat(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """What :meth:`Comparison.plain` gives, with each setting under a heading of its own."""
+    rows = list(rows)
+    headings = setting_names(dict.fromkeys(key for row in rows for key in row["settings"]))
+    return [
+        {name: row["settings"].get(key) for key, name in headings.items()}
+        | {key: value for key, value in row.items() if key != "settings"}
+        for row in rows
+    ]
