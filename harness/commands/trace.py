@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from harness.commands import SCHEMA, Answer, stored
+from harness.commands import SCHEMA, Answer, shared, stored
 from harness.measure.plan import label, plan
 from harness.measure.session import Watcher, session_name
 from harness.predict import missing
-from harness.report import perfetto
+from harness.report import perfetto, perfetto_protobuf
 from harness.store.database import Store, StoreError
 from harness.store.rebuild import experiment_of
 from harness.store.records import POLICY, RunRecord
 from workloads.bounds import within
 from workloads.validation import InputError
+
+PROTOBUF = ".pftrace"
+"""The suffix of traces in Perfetto's own format."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,14 +30,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("results", metavar="RESULTS", type=Path, help="directory with records")
     add("--run", type=int, metavar="N", help="number of a measured run with a timeline (default: the first)")
     default = Path("trace.json")
-    add(
-        "-o",
-        "--output",
-        type=Path,
-        default=default,
-        metavar="FILE",
-        help="output file (default: %(default)s)",
-    )
+    help_text = f"output file (default: %(default)s); with the suffix {PROTOBUF} in Perfetto's own format"
+    add("-o", "--output", type=Path, default=default, metavar="FILE", help=help_text)
+    help_text = "only what happened between two times, in seconds after the start of the run"
+    add("--window", type=float, nargs=2, metavar=("BEGIN", "END"), help=help_text)
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
@@ -45,6 +47,9 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     """
     if options.run is not None:
         within("--run", options.run)
+    if options.window and not 0 <= options.window[0] < options.window[1] < math.inf:
+        rule = "must be two times, the second one later, both of at least 0"
+        raise InputError("--window", options.window, rule, "write --window 0.5 1")
     with Store(options.results, existing=True, warn=watcher.warn) as store:
         record = _chosen(store, options.run)
         twin = _counterpart(store, record, watcher)
@@ -59,16 +64,27 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
             perfetto.Side(perfetto.SIMULATED, f"simulated: run {twin.id}", stored.spans_of(store, twin)),
         ]
     made = perfetto.document(sides)
-    try:
-        options.output.write_text(json.dumps(made), encoding="utf-8")
-    except OSError as error:
-        rule = f"cannot be written: {error.strerror}"
-        raise InputError("--output", str(options.output), rule, "choose another file") from None
+    if options.window:
+        begin_s, end_s = options.window
+        made["traceEvents"] = perfetto.windowed(made["traceEvents"], begin_s * 1e6, end_s * 1e6)
+    shared.write("--output", options.output, _encoded(made, options.output))
     name = label(record.kind, record.scheduler, record.settings)
     count = len(made["traceEvents"])
     document = {"schema": SCHEMA, "run": record.id, "simulated": twin.id, "file": str(options.output)}
     line = f"{options.output}: run {record.id} ({name}), {count} events; open it at https://ui.perfetto.dev"
     return Answer(document, [line])
+
+
+def _encoded(made: Mapping[str, Any], path: Path) -> str | bytes:
+    """The trace in the format that the suffix of the file asks for."""
+    if path.suffix != PROTOBUF:
+        return json.dumps(made)
+    try:
+        return perfetto_protobuf.encode(made["traceEvents"])
+    except ImportError:
+        rule = "needs the Python package perfetto, which is not installed"
+        remedy = "pip install 'lockstep-scheduling[perfetto]', or write a .json file"
+        raise InputError("--output", str(path), rule, remedy) from None
 
 
 def _chosen(store: Store, number: int | None) -> RunRecord:

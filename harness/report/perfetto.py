@@ -5,6 +5,7 @@ Source of the format: "Trace Event Format", Google 2016; Perfetto, "Legacy JSON 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -56,6 +57,22 @@ def document(sides: Iterable[Side]) -> dict[str, Any]:
     """
     events = [event for side in sides for event in _events(side)]
     return {"traceEvents": events, "displayTimeUnit": "ns"}
+
+
+def windowed(events: Iterable[Event], begin_us: float, end_us: float) -> list[Event]:
+    """The part of the events between two times; slices are cut, and messages have both ends or none."""
+    found, ends = [], Counter[tuple[int, str]]()
+    for event in events:
+        if event["ph"] == "M":
+            found.append(event)
+        elif event["ph"] == "X":
+            first, last = max(event["ts"], begin_us), min(event["ts"] + event["dur"], end_us)
+            if first < last:
+                found.append(event | {"ts": first, "dur": last - first})
+        elif begin_us <= event["ts"] < end_us:
+            found.append(event)
+            ends[event["pid"], event["id"]] += 1
+    return [event for event in found if "id" not in event or ends[event["pid"], event["id"]] == 2]
 
 
 def _events(side: Side) -> Iterator[Event]:
