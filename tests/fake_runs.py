@@ -26,6 +26,8 @@ from harness.predict import missing
 from harness.spec.experiment import Experiment
 from harness.spec.jobs import alone_s
 from harness.store.records import POLICY, RunRecord
+from workloads.other import Command
+from workloads.record import PLACE
 from workloads.timeline import BARRIER, GONE, RECEIVED, SENT, SLEPT, Timeline
 from workloads.validation import InputError
 
@@ -51,13 +53,15 @@ def imitate(workload: Workload, progress: Callable[[str], None] | None = None) -
         start_ns = arrival_ns + min(START_UP_NS, makespan_ns // 2)
         times = {"arrival_ns": arrival_ns, "admitted_ns": arrival_ns, "start_ns": start_ns}
         jobs.append(JobResult(job.number, len(placement), placement, finish_ns=finish_ns, **times))
-        ranks += [
+        made = [
             rank_record(
                 job.number, rank, workload.processors[place], alone_ns // len(workload.jobs), finish_ns
             )
             | (timeline(job.number, rank) if workload.timeline else {})
             for rank, place in enumerate(placement)
         ]
+        known = (*PLACE, "processes") if isinstance(job.program, Command) else made[0]
+        ranks += [{key: record[key] for key in known} for record in made]
     switches = (
         [Switch(n % 3, n * 10**7, 50_000 + n, 10_000 + n) for n in range(20)] if policy == "gang" else []
     )
@@ -75,8 +79,8 @@ def rank_record(job: int, rank: int, processor: int, computing_ns: int, finish_n
         "blocks": 6,
         "spun_ns": 1000,
         "blocked_ns": 5000,
-        "spun_histogram": [0] * 64,
-        "blocked_histogram": [0] * 64,
+        "spun_histogram": [3 if bin == 11 else 7 if bin == 17 else 0 for bin in range(64)],
+        "blocked_histogram": [5 if bin == 22 else 0 for bin in range(64)],
     }
     return {
         "job": job,

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.analyse import summary, verdicts
+from harness.analyse.planned_slots import planned_slots
 from harness.analyse.rows import JobRow, Row, Summary
 from harness.analyse.statistics import estimate
 from harness.commands import stored
@@ -15,6 +16,7 @@ from harness.measure.calibrate import Constants
 from harness.measure.session import Site
 from harness.predict import missing
 from harness.spec.experiment import load
+from harness.spec.naming import scheduler_name
 from harness.store import conditions
 from harness.store.database import Store
 from harness.store.rebuild import experiment_of
@@ -96,6 +98,18 @@ def test_runs_of_another_kernel_are_not_compared_and_the_field_is_named(measured
     assert found.verdict == "not comparable"
     assert found.reason.startswith("kernel: ")
     assert "'another'" in found.reason
+
+
+def test_slots_of_a_run_without_a_timeline_come_from_its_policy(measured):
+    _, records = measured
+    names = {scheduler_name(record.scheduler): record for record in records if record.kind == "policy"}
+    gang = planned_slots(names["gang 100 ms"])
+    assert set(gang) == {0, 1} and gang[0] != gang[1]
+    for lane in gang.values():
+        turns = [(span.job, span.end_ns - span.begin_ns) for span in lane[:6]]
+        assert turns == [(job, 100_000_000) for job in (0, 1, 2, 0, 1, 2)]
+        assert lane[-1].end_ns == names["gang 100 ms"].makespan_ns
+    assert planned_slots(names["none"]) == {}, "the local scheduler shares the processors"
 
 
 def test_an_experiment_is_rebuilt_from_its_records(measured):

@@ -4,22 +4,21 @@ import csv
 import io
 import json
 import re
-import shutil
 import subprocess
+import zlib
 from html.parser import HTMLParser
 from itertools import pairwise
 
 import pytest
+from browser import BROWSER, OPTIONS, cut, overlaps, texts
 from fake_runs import TOOLS, ImitatedSimulator
 from runs import needs_two
 
 from harness import cli
 from harness.commands import run as run_command
 from harness.predict import missing
+from harness.store import conditions
 
-BROWSER = next(
-    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
-)
 pytestmark = [needs_two, pytest.mark.slow]
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}
@@ -101,10 +100,9 @@ def test_the_page_shows_everything_that_there_is(page):
         "How late slots began",
         "All figures",
     ):
-        assert (heading in headings) == (heading != "How long waits took"), (
-            heading
-        )  # made-up waits have no length
-    assert page.count("<svg") == 2 * 6
+        assert heading in headings
+    assert "What this page cannot show" not in headings
+    assert page.count("<svg") == 2 * 7
 
 
 def test_colours_follow_the_page_and_text_stays_text(page):
@@ -152,9 +150,12 @@ def test_bad_input_is_told(folder, capsys, arguments, word):
 def shown(html, folder, width):
     """What a headless browser makes of a page: its text, its log, and what pages asked the network for."""
     log = folder / "net.json"
-    command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--hide-scrollbars"]
-    command += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
-    command += ["--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={folder / 'profile'}"]
+    command = [
+        BROWSER,
+        *OPTIONS,
+        "--host-resolver-rules=MAP * ~NOTFOUND",
+        f"--user-data-dir={folder / 'profile'}",
+    ]
     command += [f"--log-net-log={log}", f"--window-size={width},900", "--enable-logging=stderr", "--dump-dom"]
     ran = subprocess.run([*command, html.as_uri()], capture_output=True, text=True, timeout=60, check=False)
     assert ran.returncode == 0, ran.stderr
@@ -176,6 +177,25 @@ def test_a_browser_shows_it_without_a_complaint_or_a_request(folder, page, tmp_p
     assert asked == set()
     for figure in ("least slowdown", "median error of the simulation", "Workload", "three-jobs"):
         assert figure in text
+
+
+@needs_browser
+def test_no_text_overlaps_or_is_cut_on_a_telephone_in_a_window_and_on_paper(page, tmp_path):
+    for width, lines in texts(page, (390, 718, 1300), tmp_path).items():
+        assert len(lines) > 400, "all texts are looked at"
+        assert not overlaps(lines), width
+        assert not cut(lines, width), width
+
+
+@needs_browser
+def test_overlaps_and_cuts_would_be_seen(tmp_path):
+    bad = "<p style='position:absolute;left:-9px;top:0'>cut</p>" + "".join(
+        f"<p style='position:absolute;left:40px;top:{top}px'>{name}</p>"
+        for name, top in (("a b", 0), ("c d", 8))
+    )
+    (lines,) = texts(bad, (390,), tmp_path).values()
+    assert overlaps(lines) == [("a b", "c d")]
+    assert cut(lines, 390) == ["cut"]
 
 
 @needs_browser
@@ -209,6 +229,8 @@ def nasty(tmp_path_factory):
     place = tmp_path_factory.mktemp("nasty")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run_command, "real_tools", lambda *nodes: TOOLS)
+        known = conditions.of_run
+        patch.setattr(conditions, "of_run", lambda *moments: known(*moments) | {"busy": 0.6})
         (place / "x.toml").write_text(NASTY_FILE)
         assert cli.main(["run", str(place / "x.toml"), "--results", str(place)]) == 0
     return place
@@ -223,6 +245,18 @@ def test_names_are_text_in_the_page_and_its_pictures(nasty):
         assert cli.main(["report", str(nasty), "-o", str(nasty / f"report.{kind}")]) == 0
     assert "&lt;script&gt;alert(1)" in (nasty / "report.svg").read_text()
     assert "$\\frac{$" in (nasty / "report.svg").read_text()
+
+
+def test_a_page_of_commands_has_no_empty_chart_or_table_and_says_why(nasty):
+    file = nasty / "commands.html"
+    assert cli.main(["report", str(nasty), "-o", str(file)]) == 0
+    page = file.read_text()
+    headings = Outline(page).headings
+    assert "Where the time went" not in headings and "Breakdown of the processors' time" not in headings
+    assert "How busy the processors were" in headings
+    assert "Where the time went: commands record no activities." in page
+    assert "Simulated against measured: commands are not simulated." in page
+    assert "Who ran where: no run has a timeline" in page
 
 
 def test_names_are_text_in_tables_and_on_the_terminal(nasty, capsys):
@@ -253,6 +287,54 @@ def test_a_trace_holds_both_sides_and_follows_the_format(folder):
     ends = {event["id"]: event for event in events if event["ph"] == "f"}
     assert begins.keys() == ends.keys() and len(begins) == 30
     assert all(begins[key]["ts"] <= ends[key]["ts"] and ends[key]["bp"] == "e" for key in begins)
+
+
+def test_perfettos_own_format_holds_the_same_trace_and_is_smaller(folder):
+    proto = pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
+    files = [folder / "same.json", folder / "same.pftrace"]
+    for file in files:
+        assert cli.main(["trace", str(folder / "results"), "-o", str(file)]) == 0
+    events = json.loads(files[0].read_text())["traceEvents"]
+    trace = proto.Trace()
+    (packet,) = proto.Trace.FromString(files[1].read_bytes()).packet
+    trace.ParseFromString(zlib.decompress(packet.compressed_packets))
+    names = {one.iid: one.name for one in trace.packet[0].interned_data.event_names}
+    tracks, opened, slices, flows = {}, {}, [], []
+    for packet in trace.packet:
+        if packet.HasField("track_descriptor"):
+            thread = packet.track_descriptor.thread
+            tracks[packet.track_descriptor.uuid] = (thread.pid, thread.tid, thread.thread_name)
+        if not packet.HasField("track_event"):
+            continue
+        event = packet.track_event
+        if event.type == event.TYPE_SLICE_BEGIN:
+            assert event.track_uuid not in opened, "slices of a thread follow each other"
+            opened[event.track_uuid] = (packet.timestamp, names[event.name_iid])
+        elif event.type == event.TYPE_SLICE_END:
+            begin_ns, name = opened.pop(event.track_uuid)
+            slices.append((*tracks[event.track_uuid][:2], name, begin_ns, packet.timestamp))
+        else:
+            flows += [*event.flow_ids, *event.terminating_flow_ids]
+    assert not opened
+    assert sorted(slices) == sorted(
+        (e["pid"], e["tid"], e["name"], round(e["ts"] * 1e3), round((e["ts"] + e["dur"]) * 1e3))
+        for e in events
+        if e["ph"] == "X"
+    )
+    assert {name for *_, name in tracks.values() if name} >= {"job 0, rank 0", "processor 0"}
+    assert len(flows) == 60 and all(flows.count(flow) == 2 for flow in flows)
+    assert files[1].stat().st_size < files[0].stat().st_size / 10
+
+
+def test_a_window_of_a_trace_holds_what_happened_in_it(folder, capsys):
+    file = folder / "window.json"
+    command = ["trace", str(folder / "results"), "-o", str(file), "--window"]
+    assert cli.main([*command, "0.004", "0.010"]) == 0
+    events = json.loads(file.read_text())["traceEvents"]
+    times = [(e["ts"], e["ts"] + e.get("dur", 0)) for e in events if e["ph"] != "M"]
+    assert times and all(4000 <= begin <= end <= 10_000 for begin, end in times)
+    assert cli.main([*command, "2", "1"]) == 2
+    assert "the second one later" in capsys.readouterr().err
 
 
 def test_slices_of_a_thread_do_not_overlap(folder):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness.analyse.planned_slots import PLANNED, planned_slots
 from harness.analyse.timelines import Lanes, Message, Span, messages, occupancy, spans
 from harness.measure.session import Watcher, session_name
 from harness.predict import missing
@@ -61,6 +62,11 @@ def read(results: Path, wanted: str | None, watcher: Watcher, *, simulate: bool 
 
 def _digests(store: Store, wanted: str | None) -> list[str]:
     known = store.experiments()
+    if not known and len(store.frames().schedules):
+        rule = "holds simulated schedules of jobs, and no runs"
+        raise InputError(
+            "RESULTS", str(store.path), rule, "open report.html there; lockstep simulate -o wrote it"
+        )
     if not known:
         raise InputError("RESULTS", str(store.path), "holds no runs", "make some with lockstep run --results")
     chosen = [digest for digest, name in known if wanted in (None, name) or digest.startswith(wanted or "-")]
@@ -82,7 +88,7 @@ def _simulated(
 
 
 def lanes(results: Path, found: Found) -> list[Lanes]:
-    """For each scheduler, the lanes of its first run with a timeline, and of its simulation."""
+    """For each scheduler, the lanes of its first run with a timeline and of its simulation, else planned."""
     with Store(results, existing=True) as store:
         numbers = set(store.with_timelines(found.experiment_digest))
         traced = [record for record in found.records if record.id in numbers]
@@ -92,10 +98,15 @@ def lanes(results: Path, found: Found) -> list[Lanes]:
             for record in sorted(traced, key=lambda record: (record.cell, record.repeat)):
                 if record.kind == kind:
                     chosen.setdefault(scheduler_name(record.scheduler), {}).setdefault(side, record)
-        return [
-            Lanes(name, {side: occupancy(spans_of(store, record)) for side, record in sides.items()})
-            for name, sides in sorted(chosen.items(), key=lambda item: names.index(item[0]))
-        ]
+        sides = {
+            name: {side: occupancy(spans_of(store, record)) for side, record in known.items()}
+            for name, known in chosen.items()
+        }
+    for record in sorted(found.records, key=lambda record: (record.cell, record.repeat)):
+        name = scheduler_name(record.scheduler)
+        if record.kind == POLICY and name not in sides and (slots := planned_slots(record)):
+            sides[name] = {PLANNED: slots}
+    return [Lanes(name, sides[name]) for name in sorted(sides, key=names.index)]
 
 
 def spans_of(store: Store, record: RunRecord) -> list[Span]:

@@ -16,8 +16,9 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from harness.analyse.breakdown import PARTS, Breakdown
 from harness.analyse.rows import Row
-from harness.report.grid import WIDE, blocks, legend, name_lines, panels, schedulers
-from harness.report.style import JOBS, LIGHT
+from harness.report.grid import WIDE, blocks, name_lines, panels, schedulers
+from harness.report.style import HATCHES, JOBS, LIGHT, fill
+from harness.spec.naming import duration_name
 
 SIDES = ("measured", "simulated")
 MARKERS = {"measured": "o", "simulated": "D"}
@@ -28,16 +29,24 @@ FAR = 1.6
 DOTS = "oDsv^PX*<>"
 
 
-def slowdowns(rows: Sequence[Row], width: int) -> Figure:
-    """Workload slowdown of every scheduler: measured with its interval, simulated as a diamond."""
+def slowdowns(rows: Sequence[Row], width: int) -> Figure | None:
+    """Workload slowdown of every scheduler: measured with its interval, simulated as a diamond.
+
+    None if no run succeeded.
+    """
+    if not any(row.median(side) for row in rows for side in SIDES):
+        return None
     found = blocks(rows)
     names = schedulers(rows)
-    made = panels(width, len(found), lines=len(names), line=25)
+    marks = [_mark(side, side) for side in SIDES if any(row.median(side) for row in rows)]
+    marks.append(
+        Line2D([], [], color=LIGHT["muted"], linewidth=1, dashes=(3, 2), label="1: one after the other")
+    )
+    made = panels(width, [title for title, _ in found], lines=len(names), line=25, marks=marks)
     every = [value for row in rows for value in _values(row)]
-    for axes, (title, block) in zip(made.axes, found, strict=True):
-        axes.set_title(title)
+    for axes, (_, block) in zip(made.axes, found, strict=True):
         axes.axvline(1.0, color=LIGHT["muted"], linewidth=1, dashes=(3, 2))
-        _slowdown_axis(axes.set_xscale, axes.xaxis, every)
+        slowdown_axis(axes.set_xscale, axes.xaxis, every)
         axes.set_xlim(*_limits(every))
         for row in block:
             line = names.index(row.name)
@@ -48,24 +57,21 @@ def slowdowns(rows: Sequence[Row], width: int) -> Figure:
     for axes in made.axes[-made.columns :]:
         axes.set_xlabel("workload slowdown", labelpad=2)
     name_lines(made, names)
-    marks = [_mark(side, side) for side in SIDES if any(row.median(side) for row in rows)]
-    marks.append(
-        Line2D([], [], color=LIGHT["muted"], linewidth=1, dashes=(3, 2), label="1: one after the other")
-    )
-    legend(made.figure, marks, width)
     return made.figure
 
 
-def breakdowns(rows: Sequence[Row], width: int) -> Figure:
-    """The breakdown of the processors' time: measured, and below it, paler, simulated."""
+def breakdowns(rows: Sequence[Row], width: int) -> Figure | None:
+    """The breakdown of the processors' time: measured, and below it, paler, simulated; None if unknown."""
+    rows = [row for row in rows if any(_breakdown(row, side) for side in SIDES)]
+    if not rows:
+        return None
     found = blocks(rows)
     names = schedulers(rows)
-    made = panels(width, len(found), lines=len(names), line=28, top=34 if width >= WIDE else 74)
+    marks = [Patch(**fill(part, HATCHES.get(part, "")), label=part) for part in PARTS]
+    made = panels(width, [title for title, _ in found], lines=len(names), line=28, marks=marks)
     both = all(any(_breakdown(row, side) for row in rows) for side in SIDES)
-    for axes, (title, block) in zip(made.axes, found, strict=True):
-        axes.set_title(title)
-        axes.set_xlim(0, 1)
-        axes.set_xticks([0.25, 0.5, 0.75], ["25 %", "50 %", "75 %"])
+    for axes, (_, block) in zip(made.axes, found, strict=True):
+        _shares(axes)
         for row in block:
             line = names.index(row.name)
             for side, offset, height, alpha in (
@@ -75,8 +81,35 @@ def breakdowns(rows: Sequence[Row], width: int) -> Figure:
                 if parts := _breakdown(row, side):
                     _stack(axes, parts, line + offset, height, alpha)
     name_lines(made, names)
-    legend(made.figure, [Patch(color=LIGHT[part], label=part) for part in PARTS], width)
     return made.figure
+
+
+def usage(rows: Sequence[Row], busy: Sequence[float | None], width: int) -> Figure | None:
+    """How much processor time was used in each row whose breakdown is unknown; None without such a row.
+
+    ``busy`` is the used share of the processors' time in each row.
+    """
+    known = [(row, used) for row, used in zip(rows, busy, strict=True) if used is not None]
+    shares = {id(row): used for row, used in known if not _breakdown(row, "measured")}
+    rows = [row for row in rows if id(row) in shares]
+    if not rows:
+        return None
+    found, names = blocks(rows), schedulers(rows)
+    marks = [Patch(**fill("computing"), label="used"), Patch(**fill("idle"), label="idle")]
+    made = panels(width, [title for title, _ in found], lines=len(names), line=25, marks=marks)
+    for axes, (_, block) in zip(made.axes, found, strict=True):
+        _shares(axes)
+        for row in block:
+            line, share = names.index(row.name), shares[id(row)]
+            axes.barh(line, share, 0.6, **fill("computing"))
+            axes.barh(line, 1 - share, 0.6, left=share, **fill("idle"))
+    name_lines(made, names)
+    return made.figure
+
+
+def _shares(axes: Axes) -> None:
+    axes.set_xlim(0, 1)
+    axes.set_xticks([0.25, 0.5, 0.75], ["25 %", "50 %", "75 %"])
 
 
 def _breakdown(row: Row, side: str) -> Breakdown | None:
@@ -86,7 +119,7 @@ def _breakdown(row: Row, side: str) -> Breakdown | None:
 def _stack(axes: Axes, parts: Breakdown, at: float, height: float, alpha: float) -> None:
     left = 0.0
     for part, share in vars(parts).items():
-        axes.barh(at, share, height, left=left, color=LIGHT[part], alpha=alpha, linewidth=0)
+        axes.barh(at, share, height, left=left, alpha=alpha, **fill(part, HATCHES.get(part, "")))
         left += share
 
 
@@ -108,11 +141,12 @@ def maps(rows: Sequence[Row], width: int) -> Figure | None:
     }
     values = np.concatenate([field.ravel() for field in fields.values()])
     top = max(2.0, float(np.nanmax(values)))
-    made = panels(width, len(fields), lines=len(up), line=30, most=2 * len(sides), labels=84, top=8)
-    for number, (axes, ((name, side), field)) in enumerate(zip(made.axes, fields.items(), strict=True)):
-        axes.set_title(name if side == "measured" else side)
+    titles = [name if side == "measured" else side for name, side in fields]
+    made = panels(width, titles, lines=len(up), line=30, most=2 * len(sides), labels=84)
+    for number, (axes, field) in enumerate(zip(made.axes, fields.values(), strict=True)):
         axes.set_xlim(-0.5, len(across) - 0.5)
-        axes.set_xticks(range(len(across)), [f"{g / 1000:g} ms" for g in across])
+        every = 1 + (len(across) - 1) * 46 // round(axes.get_position().width * width)  # names need room
+        axes.set_xticks(range(0, len(across), every), [duration_name(g) for g in across[::every]])
         axes.set_yticks(range(len(up)), [f"v = {v:g} g" if number % made.columns == 0 else "" for v in up])
         axes.tick_params(axis="x", length=0)
         axes.spines["bottom"].set_visible(False)
@@ -173,7 +207,7 @@ def agreement(rows: Sequence[Row], width: int, tolerance: float) -> Figure | Non
             }
             axes.plot(*zip(*ours, strict=True), linestyle="", markersize=7, label=name, **style)
     for set_scale, axis in ((axes.set_xscale, axes.xaxis), (axes.set_yscale, axes.yaxis)):
-        _slowdown_axis(set_scale, axis, every)
+        slowdown_axis(set_scale, axis, every)
     axes.set(xlim=(low, high), ylim=(low, high), xlabel="measured", ylabel="simulated")
     axes.tick_params(axis="y", labelsize=11, labelcolor=LIGHT["muted"])
     axes.grid(visible=True, axis="both")
@@ -184,16 +218,18 @@ def agreement(rows: Sequence[Row], width: int, tolerance: float) -> Figure | Non
     return figure
 
 
-def _slowdown_axis(set_scale: Callable[[str], None], axis: Any, values: Sequence[float]) -> None:
+def slowdown_axis(set_scale: Callable[[str], None], axis: Any, values: Sequence[float]) -> None:
     """Make the axis logarithmic, with plain numbers, if slowdowns differ by more than a factor of 4."""
     low, high = _limits(values)
     if high / low > 4:
         set_scale("log")
-        axis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0)))
+        subs = (1.0, 2.0, 5.0) if high / low < 20 else (1.0,)
+        axis.set_major_locator(LogLocator(base=10, subs=subs))
         axis.set_minor_formatter(NullFormatter())
         axis.set_tick_params(which="minor", length=0)
     else:
-        axis.set_major_locator(MaxNLocator(5))
+        room = axis.axes.get_position().width * axis.axes.figure.get_figwidth() * 72
+        axis.set_major_locator(MaxNLocator(max(3, min(5, int(room / 50)))))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 

@@ -1,14 +1,11 @@
-"""The report as one self-contained HTML page: no network, no scripts, light and dark."""
+"""The report of an experiment as one self-contained HTML page."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib import resources
 
-from jinja2 import Environment, StrictUndefined
-from markupsafe import Markup
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
@@ -19,13 +16,11 @@ from harness.analyse.timelines import Lanes
 from harness.analyse.verdicts import WITHIN
 from harness.report import charts, traces
 from harness.report.grid import schedulers
-from harness.report.style import DARK, LIGHT, SETTINGS, inline
+from harness.report.rendering import WIDE, Picture, rendered
+from harness.report.style import SETTINGS
 from harness.spec import naming
-from harness.store.records import MEASURED_KINDS, RunRecord
+from harness.store.records import MEASURED_KINDS, POLICY, RunRecord
 from workloads.validation import InputError, one_of
-
-WIDE, NARROW = 900, 358
-"""Every picture is drawn in these widths, in pixels: for a window and for a telephone."""
 
 
 @dataclass(frozen=True)
@@ -44,26 +39,71 @@ class Content:
     lanes: Sequence[Lanes]
     tolerance: float
 
-    def pictures(self) -> Iterator[tuple[str, str, str, Callable[[int], Figure | None]]]:
-        """Name, heading, explanation and drawing of each picture; a drawing without data returns None."""
+    def pictures(self) -> Iterator[Picture]:
+        """All pictures, also those that the records have no data for."""
         rows, records, names = self.results.rows, self.records, schedulers(self.results.rows)
-        yield "slowdowns", "Slowdown of each policy", SLOWDOWNS, lambda width: charts.slowdowns(rows, width)
-        yield "breakdowns", "Where the time went", BREAKDOWNS, lambda width: charts.breakdowns(rows, width)
-        yield "maps", "Over granularity and imbalance", MAPS, lambda width: charts.maps(rows, width)
-        yield (
+        commands = any("argv" in job.program for row in rows for job in row.jobs)
+        yield Picture(
+            "slowdowns",
+            "Slowdown of each policy",
+            SLOWDOWNS,
+            lambda width: charts.slowdowns(rows, width),
+            "no run succeeded",
+        )
+        yield Picture(
+            "breakdowns",
+            "Where the time went",
+            BREAKDOWNS,
+            lambda width: charts.breakdowns(rows, width),
+            "commands record no activities" if commands else "no run succeeded",
+        )
+        yield Picture(
+            "usage",
+            "How busy the processors were",
+            USAGE,
+            lambda width: charts.usage(rows, list(map(self._busy, rows)), width),
+            "the runs were too short for the kernel's count of processor time" if commands else "",
+        )
+        yield Picture("maps", "Over granularity and imbalance", MAPS, lambda width: charts.maps(rows, width))
+        yield Picture(
             "agreement",
             "Simulated against measured",
             f"Each dot is a row of the table below; in the band the error is at most {self.tolerance:.0%}.",
             lambda width: charts.agreement(rows, width, self.tolerance),
+            "commands are not simulated" if commands else "no row is both measured and simulated",
         )
-        yield "gantt", "Who ran where", GANTT, lambda width: traces.gantt(self.lanes, width)
-        yield "waits", "How long waits took", WAITS, lambda width: traces.waits(records, names, width)
-        yield (
+        yield Picture(
+            "gantt", "Who ran where", GANTT, lambda width: traces.gantt(self.lanes, width), NO_GANTT
+        )
+        yield Picture(
+            "waits",
+            "How long waits took",
+            WAITS,
+            lambda width: traces.waits(records, names, width),
+            'only jobs that wait two-phase record their waits (waits = "two-phase")'
+            if commands
+            else "no rank recorded a wait with a length",
+        )
+        yield Picture(
             "lateness",
             "How late slots began",
             LATENESS,
             lambda width: traces.lateness(records, names, width),
+            "no scheduler switched slots",
         )
+
+    def _busy(self, row: Row) -> float | None:
+        """The share of the processors' time that the kernel counted as used in the runs of a row."""
+        known = [
+            record.conditions.get("busy")
+            for record in self.records
+            if record.kind == POLICY
+            and record.makespan_ns is not None
+            and record.scheduler == row.scheduler
+            and dict(record.settings) == row.settings
+        ]
+        shares = [share for share in known if share is not None]
+        return min(1.0, statistics.fmean(shares)) if shares else None
 
 
 SLOWDOWNS = (
@@ -75,7 +115,17 @@ BREAKDOWNS = (
     "The thick bar is measured, the pale one below it simulated."
 )
 MAPS = "Workload slowdown, measured and beside it simulated: the median over all other keys of the sweep."
-GANTT = "The job on each processor in the first moments of a run, measured above simulated."
+USAGE = (
+    "Commands record no activities. The kernel counted so much of the processors' time as used during "
+    "their runs, start and end included; time in which a program waits and spins counts as used."
+)
+GANTT = (
+    "The job on each processor in the first moments of a run, with one scale of time, measured above "
+    "simulated. Planned lanes are the policy's slots, for runs without a timeline."
+)
+NO_GANTT = (
+    "no run has a timeline (lockstep run --timeline), and no policy gave each processor to one job at a time"
+)
 WAITS = (
     "Share of the waits by their length, over all barriers and reads of all repeats; "
     "each bar covers a factor of two."
@@ -85,29 +135,19 @@ LATENESS = "Share of the slot switches that were at most this late."
 
 def html(content: Content) -> str:
     """The page."""
-    with rc_context(SETTINGS):
-        figures = [
-            {"name": name, "heading": heading, "about": about, "drawn": drawn}
-            for name, heading, about, draw in content.pictures()
-            if (drawn := _drawn(draw, name, heading))
-        ]
-    template = resources.files("harness.report").joinpath("page.html.j2").read_text(encoding="utf-8")
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters |= {"short": naming.short_name}
     rows = content.results.rows
-    return environment.from_string(template).render(
+    return rendered(
+        "page.html.j2",
+        content.pictures(),
+        title=content.results.experiment,
         results=content.results,
+        doubts=content.results.doubts,
+        failures=content.results.failures,
         rows=rows,
-        figures=figures,
-        light=LIGHT,
-        dark=DARK,
         facts=list(_facts(content)),
         run=list(_conditions(content)),
         swept=swept(rows),
         several=different_jobs(rows),
-        tolerance=content.tolerance,
     )
 
 
@@ -118,20 +158,13 @@ def picture(content: Content, name: str) -> Figure:
         InputError: for an unknown name, or if the records have no data for the picture.
     """
     with rc_context(SETTINGS):
-        drawings = {known: draw for known, _, _, draw in content.pictures()}
+        drawings = {known.name: known.draw for known in content.pictures()}
         one_of("--picture", name, tuple(drawings))
         figure = drawings[name](WIDE)
     if figure is None:
         rule = "the records have no data for this picture"
         raise InputError("--picture", name, rule, "record more (run --timeline), or choose another picture")
     return figure
-
-
-def _drawn(draw: Callable[[int], Figure | None], name: str, heading: str) -> dict[str, Markup]:
-    """The picture in both widths; empty if it has no data."""
-    figures = {"wide": draw(WIDE), "narrow": draw(NARROW)}
-    known = {width: figure for width, figure in figures.items() if figure}
-    return {width: Markup(inline(figure, f"{name}-{width}", heading)) for width, figure in known.items()}
 
 
 def _facts(content: Content) -> Iterator[tuple[str, str]]:

@@ -14,7 +14,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 PALETTE: Mapping[str, tuple[str, str]] = {
     "surface": ("#ffffff", "#12181f"),
@@ -24,21 +24,54 @@ PALETTE: Mapping[str, tuple[str, str]] = {
     "band": ("#eef3f8", "#1b2530"),
     "measured": ("#1f5fae", "#7db4ff"),
     "simulated": ("#c4500f", "#ff9a5c"),
-    "computing": ("#3a7cc9", "#6ea8f0"),
-    "communicating": ("#e3a02b", "#efbb58"),
-    "synchronizing": ("#cf4a5c", "#f0808e"),
-    "switching": ("#7a5bb0", "#b59ae0"),
+    "within": ("#0f6a8c", "#5cc3e8"),
+    "outside": ("#b23b12", "#ff8f66"),
+    "computing": ("#6b85f3", "#8076cc"),
+    "communicating": ("#e8a432", "#f6b61f"),
+    "synchronizing": ("#9e4a40", "#cf4e47"),
+    "switching": ("#5f5288", "#b4c5e6"),
     "idle": ("#cad3dc", "#3b4753"),
-    "job0": ("#2f77c6", "#6ea8f0"),
-    "job1": ("#d9861e", "#f0ad57"),
-    "job2": ("#2b9a78", "#55c7a2"),
-    "job3": ("#b94a86", "#e887b9"),
-    "job4": ("#7161b5", "#a99bec"),
-    "job5": ("#8a7d2a", "#c9bb62"),
+    "job0": ("#a093f7", "#dabffd"),
+    "job1": ("#f19016", "#d78000"),
+    "job2": ("#31957a", "#5ec1a2"),
+    "job3": ("#a206cc", "#666747"),
+    "job4": ("#130e63", "#626ad9"),
+    "job5": ("#6c6917", "#ddff89"),
 }
 LIGHT = {name: light for name, (light, _) in PALETTE.items()}
 DARK = {name: dark for name, (_, dark) in PALETTE.items()}
 JOBS = 6
+
+DASHES = ("-", (0, (5, 2)), (0, (2, 1.5)), (0, (6, 2, 1, 2)))
+"""Lines on top of each other can be told apart by their dashes."""
+
+HATCHES: Mapping[str, str] = {
+    "communicating": "////",
+    "synchronizing": "....",
+    "switching": "xxxx",
+    "spun": "....",
+}
+"""Processor time without progress is hatched, so that it needs no colours to be seen."""
+
+
+def fill(name: str, hatch: str = "") -> dict[str, Any]:
+    """The fill of a bar or patch in the colour of this name, hatched in the colour of the page."""
+    return {"facecolor": LIGHT[name], "edgecolor": LIGHT["surface"], "hatch": hatch or None, "linewidth": 0}
+
+
+def of_job(job: int) -> dict[str, Any]:
+    """The fill of a job: after JOBS of them the colours repeat, hatched."""
+    return fill(f"job{job % JOBS}", ("", "////", "....", "xxxx")[job // JOBS % 4])
+
+
+NO_JOB: Mapping[str, Any] = {
+    "facecolor": LIGHT["surface"],
+    "edgecolor": LIGHT["muted"],
+    "linewidth": 0.8,
+    "label": "no job",
+}
+"""The key for what a Gantt chart leaves white."""
+
 
 SETTINGS: dict[Any, Any] = {
     "text.parse_math": False,  # text between two dollar signs of a command is no formula
@@ -72,11 +105,18 @@ SETTINGS: dict[Any, Any] = {
     "figure.facecolor": "none",
     "axes.facecolor": "none",
     "savefig.facecolor": "none",
+    "hatch.linewidth": 1.0,
 }
 
 _FONT = re.compile(r"""(font: [^;"]*?px) [^;"]*""")
 _NAMES = {value: name for name, value in LIGHT.items()}
 _COLOUR = re.compile("|".join(LIGHT.values()))
+
+
+def drawn(draw: Callable[[], Figure | None]) -> Figure | None:
+    """A drawing with these settings."""
+    with rc_context(SETTINGS):
+        return draw()
 
 
 def inline(figure: Figure, name: str, title: str) -> str:

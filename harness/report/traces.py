@@ -2,26 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import FuncFormatter, LogLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from harness.analyse.timelines import Lanes, Span
-from harness.report.grid import legend, panels
-from harness.report.style import JOBS, LIGHT
+from harness.report.grid import decades, panels
+from harness.report.style import DASHES, HATCHES, JOBS, LIGHT, NO_JOB, fill, of_job
 from harness.spec.naming import scheduler_name
 from harness.store.records import POLICY, RunRecord
 
 MOST_SPANS = 160
-"""Most spans in a lane of a Gantt chart; its window ends with them."""
+"""Most spans in a lane of a Gantt chart that are drawn as they are."""
 
 LONGEST_NS = 2_000_000_000
 """Longest window of a Gantt chart."""
-KINDS = {"spun": "computing", "blocked": "communicating"}
+
+TURNS = 12
+"""The window of a Gantt chart shows so many turns of each scheduler, if it has them."""
+
+CELLS = 600
+"""Lanes with more than MOST_SPANS spans are drawn in so many cells."""
+
+KINDS = {"spun": HATCHES["spun"], "blocked": ""}
+"""The two ends of a wait: processor time spent in spinning is lost."""
+_COLOURS = {"spun": "synchronizing", "blocked": "computing"}
+_ENDED = {"spun": "ended while spinning", "blocked": "ended after blocking"}
 
 
 def waits(records: Sequence[RunRecord], names: Sequence[str], width: int) -> Figure | None:
@@ -32,26 +45,23 @@ def waits(records: Sequence[RunRecord], names: Sequence[str], width: int) -> Fig
         return None
     used = np.flatnonzero(sum(counts["spun"] + counts["blocked"] for counts in found.values()))
     first, last = int(used[0]), int(used[-1])
-    made = panels(width, len(found), lines=3, line=28, most=3, labels=8, top=34)
-    for axes, (name, counts) in zip(made.axes, found.items(), strict=True):
+    marks = [Patch(**fill(_COLOURS[kind], hatch), label=_ENDED[kind]) for kind, hatch in KINDS.items()]
+    made = panels(width, list(found), lines=3, line=28, most=3, labels=8, marks=marks)
+    for axes, counts in zip(made.axes, found.values(), strict=True):
         total = sum(map(np.sum, counts.values()))
-        axes.set_title(name)
         bottom = np.zeros(last - first + 1)
-        for kind, colour in KINDS.items():
+        bins = np.arange(first, last + 1) - 0.5  # bin b holds 2^(b-1) to 2^b ns: its middle by the logarithm
+        for kind, hatch in KINDS.items():
             share = counts[kind][first : last + 1] / total
-            axes.bar(np.arange(first, last + 1), share, 0.88, bottom=bottom, color=LIGHT[colour], linewidth=0)
+            axes.bar(bins, share, 0.88, bottom=bottom, **fill(_COLOURS[kind], hatch))
             bottom += share
         axes.set_ylim(0, max(0.05, bottom.max() * 1.1))
-        axes.set_xlim(first - 0.6, last + 0.6)
         axes.set_yticks([])
-        bins = [b for b in (10, 17, 20, 24, 27, 30) if first <= b <= last]
         axes.grid(visible=False)
-        axes.set_xticks(bins, [_duration(2 ** (b - 0.5)) for b in bins])
-    marks = [
-        Patch(color=LIGHT["computing"], label="ended while spinning"),
-        Patch(color=LIGHT["communicating"], label="ended after blocking"),
-    ]
-    legend(made.figure, marks, width)
+        low, high = first - 1.1, last + 0.1
+        room = axes.get_position().width * width
+        decades(axes.xaxis, 2.0**low, 2.0**high, room, per_ns=0.0)
+        axes.set_xlim(low, high)
     return made.figure
 
 
@@ -77,69 +87,93 @@ def lateness(records: Sequence[RunRecord], names: Sequence[str], width: int) -> 
             found[name] = late_us
     if not found:
         return None
-    made = panels(min(width, 560), 1, lines=6, line=30, labels=58, top=12 + 22 * len(found))
+    size = min(width, 560)
+    marks = [Line2D([], [], label=name, **_line(number)) for number, name in enumerate(found)]
+    made = panels(size, [""], lines=6, line=30, labels=58, marks=marks)
     (axes,) = made.axes
-    for number, (name, late_us) in enumerate(found.items()):
+    for number, late_us in enumerate(found.values()):
         share = np.arange(1, len(late_us) + 1) / len(late_us)
-        axes.step(late_us, share, where="post", color=LIGHT[f"job{number % JOBS}"], linewidth=2, label=name)
-    axes.set(xscale="log", ylim=(0, 1.02), xlabel="lateness of a slot switch, us")
-    axes.xaxis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0)))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.xaxis.set_tick_params(which="minor", length=0, labelbottom=False)
+        axes.step(late_us, share, where="post", **_line(number))
+    least, most = (edge(found[name][end] for name in found) for edge, end in ((min, 0), (max, -1)))
+    low, high = 10.0 ** math.floor(math.log10(least)), 10.0 ** math.ceil(math.log10(most) + 1e-9)
+    axes.set(xscale="log", xlim=(low, high), ylim=(0, 1.02), xlabel="lateness of a slot switch")
+    decades(axes.xaxis, low * 1e3, high * 1e3, axes.get_position().width * size, per_ns=1e-3)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.0f} %"))
     axes.tick_params(axis="y", labelsize=11, labelcolor=LIGHT["muted"])
     axes.grid(visible=True, axis="y")
-    made.figure.legend(loc="upper left", borderaxespad=0.2, ncols=1)
     return made.figure
+
+
+def _line(number: int) -> dict[str, Any]:
+    colour, dashes = LIGHT[f"job{number % JOBS}"], DASHES[number % len(DASHES)]
+    return {"color": colour, "linestyle": dashes, "linewidth": 2}
 
 
 def gantt(runs: Sequence[Lanes], width: int) -> Figure | None:
-    """The job on each processor at the beginning of each run, measured above simulated; None without runs."""
+    """The job on each processor at the beginning of each run, on one scale of time; None without runs."""
     if not runs:
         return None
-    jobs = sorted(
-        {span.job for run in runs for side in run.sides.values() for lane in side.values() for span in lane}
-    )
-    most = max(sum(len(side) for side in run.sides.values()) for run in runs)
-    labels = 150 if width >= 500 else 88
-    made = panels(width, len(runs), lines=most, line=22, most=1, labels=labels, top=34)
-    for axes, run in zip(made.axes, runs, strict=True):
-        lanes = [(side, p, run.sides[side][p]) for side in run.sides for p in sorted(run.sides[side])]
-        starts = {side: min(lane[0].begin_ns for lane in run.sides[side].values()) for side in run.sides}
-        window_ns = _window_ns([(lane, starts[side]) for side, _, lane in lanes])
-        axes.set_title(f"{run.name}, first {_duration(window_ns)}")
-        for line, (side, _, lane) in enumerate(lanes):
-            for job in jobs:
-                bars = [
-                    ((span.begin_ns - starts[side]) / 1e6, (span.end_ns - span.begin_ns) / 1e6)
-                    for span in lane
-                    if span.job == job and span.begin_ns - starts[side] < window_ns
-                ]
-                axes.broken_barh(bars, (line - 0.4, 0.8), color=LIGHT[f"job{job % JOBS}"], linewidth=0)
+    short = width < 500
+    every = [list(_lanes(run, short)) for run in runs]
+    window_ns = _rounded(max(_turns_ns(lane) for lanes in every for _, lane in lanes))
+    labels = 88 if short else 150
+    jobs = sorted({span.job for lanes in every for _, lane in lanes for span in lane})
+    marks = [*(Patch(**of_job(job), label=f"job {job}") for job in jobs), Patch(**NO_JOB)]
+    names, lines = [run.name for run in runs], max(map(len, every))
+    made = panels(width, names, lines=lines, line=22, most=1, labels=labels, marks=marks)
+    for axes, lanes in zip(made.axes, every, strict=True):
+        for line, (_, lane) in enumerate(lanes):
+            for job, bars in _bars(lane, window_ns).items():
+                axes.broken_barh(bars, (line - 0.4, 0.8), **of_job(job))
         axes.set_xlim(0, window_ns / 1e6)
-        short = width < 500
-        axes.set_yticks(
-            range(len(lanes)), [f"{side[:3] if short else side}, cpu {p}" for side, p, _ in lanes]
-        )
+        axes.set_yticks(range(len(lanes)), [name for name, _ in lanes])
+        axes.xaxis.set_major_locator(MaxNLocator(max(2, (width - labels) // 76), prune="upper"))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g} ms"))
-    legend(made.figure, [Patch(color=LIGHT[f"job{job % JOBS}"], label=f"job {job}") for job in jobs], width)
     return made.figure
 
 
-def _window_ns(lanes: Sequence[tuple[Sequence[Span], int]]) -> int:
-    """A round length of the window in which no lane has more than MOST_SPANS spans."""
-    end_ns = min(lane[min(MOST_SPANS, len(lane)) - 1].end_ns - start for lane, start in lanes)
-    end_ns = min(end_ns, LONGEST_NS)
-    digit = int("1" + "0" * (len(str(end_ns)) - 1))
-    return max(end_ns // digit, 1) * digit
+def _lanes(run: Lanes, short: bool) -> Iterator[tuple[str, list[Span]]]:
+    """Name and spans of each processor on each side, with times since the first span of the side."""
+    for side, known in run.sides.items():
+        start_ns = min((lane[0].begin_ns for lane in known.values() if lane), default=0)
+        for processor, lane in sorted(known.items()):
+            times = ((span, span.begin_ns - start_ns, span.end_ns - start_ns) for span in lane)
+            spans = [replace(span, begin_ns=begin, end_ns=end) for span, begin, end in times]
+            yield f"{side[:3] if short else side}, cpu {processor}", spans
 
 
-def _duration(nanoseconds: float) -> str:
-    for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
-        if nanoseconds >= size * 0.95:
-            return (
-                f"{nanoseconds / size:.2g} {unit}"
-                if nanoseconds < 99.5 * size
-                else f"{nanoseconds / size:.0f} {unit}"
-            )
-    return f"{nanoseconds:.0f} ns"
+def _turns_ns(lane: Sequence[Span]) -> int:
+    """When TURNS turns are over, or all that there are."""
+    return min(lane[min(TURNS, len(lane)) - 1].end_ns, LONGEST_NS) if lane else 0
+
+
+def _rounded(window_ns: int) -> int:
+    """The window, or a little less, to one digit."""
+    digit = int("1" + "0" * (len(str(window_ns)) - 1))
+    return max(window_ns // digit, 1) * digit
+
+
+def _bars(lane: Sequence[Span], window_ns: int) -> dict[int, list[tuple[float, float]]]:
+    """Begin and length, in milliseconds, of the bars of each job in the window."""
+    shown = [span for span in lane if span.begin_ns < window_ns]
+    found: dict[int, list[tuple[float, float]]] = {}
+    for job, begin_ns, end_ns in (
+        _cells(shown, window_ns)
+        if len(shown) > MOST_SPANS
+        else [(s.job, s.begin_ns, s.end_ns) for s in shown]
+    ):
+        found.setdefault(job, []).append((begin_ns / 1e6, (end_ns - begin_ns) / 1e6))
+    return found
+
+
+def _cells(lane: Sequence[Span], window_ns: int) -> Iterator[tuple[int, float, float]]:
+    """The job that had most of each cell of the window, with the cell's ends; none if it was mostly empty."""
+    size_ns = window_ns / CELLS
+    had: list[dict[int, float]] = [{} for _ in range(CELLS)]
+    for span in lane:
+        for cell in range(int(span.begin_ns / size_ns), min(CELLS, math.ceil(span.end_ns / size_ns))):
+            inside = min(span.end_ns, (cell + 1) * size_ns) - max(span.begin_ns, cell * size_ns)
+            had[cell][span.job] = had[cell].get(span.job, 0.0) + inside
+    for cell, jobs in enumerate(had):
+        if sum(jobs.values()) > size_ns / 2:
+            yield max(jobs, key=lambda job: jobs[job]), cell * size_ns, (cell + 1) * size_ns

@@ -1,0 +1,87 @@
+"""The slots of a run as its policy planned them, for runs without timelines, such as those of commands.
+
+A policy is a pure function, so the recorded arrivals and ends of the jobs give its decisions again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from coordinator.decide.session import Session
+from coordinator.policies import Policy
+from coordinator.view import ExecutionTime, Job, Machine, Slot
+from harness.analyse.timelines import COMPUTING, Span
+from harness.spec.jobs import rebuilt
+from harness.spec.scheduler import scheduler_of
+from harness.store.records import JobRecord, RunRecord
+from workloads.program import Program
+
+PLANNED = "planned"
+"""The side of lanes that come from a plan, beside "measured" and "simulated"."""
+
+MOST_SLOTS = 400
+"""After so many slots the replay ends: a chart shows the beginning of a run."""
+
+
+def planned_slots(record: RunRecord) -> dict[int, list[Span]]:
+    """The job that had each processor by the plan; each of its spans is a slot, or a part of one.
+
+    Empty if the local scheduler shares a processor between jobs, Slurm scheduled them, or the run failed.
+    The plan is the policy's; real switches were some microseconds later.
+    """
+    scheduler = scheduler_of(record.scheduler)
+    if record.makespan_ns is None or scheduler.of_slurm or record.conditions.get("nodes"):
+        return {}
+    found: dict[int, list[Span]] = {}
+    for begin_ns, end_ns, slot in _slots(record, scheduler.policy):
+        if any(len(jobs) > 1 for jobs in slot.runs):
+            return {}
+        for processor, (job,) in ((place, jobs) for place, jobs in enumerate(slot.runs) if jobs):
+            core = record.processors[processor]
+            found.setdefault(core, []).append(Span(core, job, 0, COMPUTING, begin_ns, end_ns))
+    return found
+
+
+def _slots(record: RunRecord, policy: Policy) -> Iterator[tuple[int, int, Slot]]:
+    """The first MOST_SLOTS slots of a run with their begins and ends, in order of time."""
+    session = Session(policy, Machine(len(record.processors)), map(_job, record.jobs))
+    count, now_ns = 0, 0
+    for at_ns, arrives, number in sorted(_events(record.jobs)):
+        while session.plan and now_ns < at_ns and count < MOST_SLOTS:
+            cycle = session.plan.cycle
+            if cycle.end_ns is not None and cycle.end_ns <= now_ns:
+                session.slot_end(now_ns)
+                count += 1
+                continue
+            index, end_ns = cycle.slot_at(now_ns)
+            until_ns = at_ns if end_ns is None else min(end_ns, at_ns)
+            yield now_ns, until_ns, session.plan.decision.slots[index]
+            count, now_ns = count + 1, until_ns
+        if count >= MOST_SLOTS:
+            return
+        now_ns = at_ns
+        if arrives:
+            session.arrive(number, at_ns)
+        else:
+            session.depart(number, at_ns)
+
+
+def _events(jobs: Sequence[JobRecord]) -> Iterator[tuple[int, bool, int]]:
+    """When each job arrives and ends: (time, whether it arrives, its number)."""
+    for job in jobs:
+        yield job.arrival_ns, True, job.job
+        if job.finish_ns is not None:
+            yield job.finish_ns, False, job.job
+
+
+def _job(record: JobRecord) -> Job:
+    """A job as its policy saw it."""
+    program = rebuilt(record.program)
+    return Job(
+        number=record.job,
+        processes=program.processes,
+        arrival_ns=record.arrival_ns,
+        moldable=isinstance(program, Program),
+        malleable=isinstance(program, Program) and program.malleable,
+        estimate=ExecutionTime(**record.estimate) if record.estimate else None,
+    )
