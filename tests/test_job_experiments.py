@@ -74,7 +74,7 @@ def test_a_model_is_replicated_and_the_command_prints_one_document(tmp_path, cap
     assert [row["scheduler"]["policy"] for row in made["rows"]] == ["aep", "sdf"]
     assert made["rows"][0]["replications"] in (3, 4)
     files = sorted(path.name for path in (tmp_path / "out").iterdir())
-    assert files == ["lockstep.sqlite", "metrics.csv", "metrics.png"]
+    assert files == ["lockstep.sqlite", "metrics.csv", "metrics.png", "report.html"]
     recorded = database.load(tmp_path / "out").schedules
     known = {table["policy"]: metrics for table, metrics in recorded[["scheduler", "metrics"]].values}
     assert known == {row["scheduler"]["policy"]: row["metrics"] for row in made["rows"]}

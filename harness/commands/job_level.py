@@ -116,7 +116,7 @@ def _schedule(study: Study, row: Schedule, session: str) -> ScheduleRecord:
 
 
 def write(study: Study, rows: Sequence[Schedule], folder: Path) -> list[Path]:
-    """Write a CSV of all rows, a picture, and for traces SWF and placement of each scheduler.
+    """Write a page, a CSV of all rows and a picture; for traces SWF, jobs and placement of each scheduler.
 
     Returns the paths of all files.
     """
@@ -128,16 +128,28 @@ def write(study: Study, rows: Sequence[Schedule], folder: Path) -> list[Path]:
         if row.outcome is not None:
             stem = f"{index:02d}-{row.scheduler['policy']}"
             trace, placement = folder / f"{stem}.swf.gz", folder / f"{stem}.placement"
+            jobs = folder / f"{stem}.csv"
             swf.write(trace, row.outcome, policy=row.label, numbers=numbers)
-            made.append(trace)
+            swf.write_jobs(jobs, row.outcome, numbers)
+            made += [trace, jobs]
             if row.outcome.places != {}:
                 swf.write_placement(placement, row.outcome)
                 made.append(placement)
-    from harness.report import job_picture  # noqa: PLC0415 - matplotlib is slow to load
+    return [*made, *_pictures(study, rows, folder)]
 
-    path = folder / "metrics.png"
-    job_picture.draw(study.experiment.name, rows).savefig(path, dpi=110, metadata={"Software": None})
-    return [*made, path]
+
+def _pictures(study: Study, rows: Sequence[Schedule], folder: Path) -> list[Path]:
+    """The page, and the means as a picture."""
+    from harness.report import job_charts, job_page, rendering, style  # noqa: PLC0415 - matplotlib is slow
+
+    page = folder / "report.html"
+    page.write_text(job_page.html(study, rows), encoding="utf-8")
+    means = style.drawn(lambda: job_charts.means(rows, rendering.WIDE))
+    if means is None:
+        return [page]
+    picture = folder / "metrics.png"
+    picture.write_bytes(style.png(means))
+    return [page, picture]
 
 
 def _csv(rows: Sequence[Schedule]) -> str:

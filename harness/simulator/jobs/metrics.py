@@ -66,6 +66,7 @@ def measure(
     asked = np.minimum(jobs.most, outcome.processors)[part]
     alone_s = (jobs.times_s(np.minimum(jobs.most, outcome.processors)))[part]
     own_s = outcome.alone_s[part]
+    bounded = bounded_slowdowns(outcome, tau_s)[part]
     nonzero_s = np.maximum(alone_s, 1 / WHOLE_NS)
     retr = response_s / np.maximum(own_s, 1 / WHOLE_NS)
     return Metrics(
@@ -73,12 +74,20 @@ def measure(
         response_s=float(response_s.mean()),
         wait_s=float(outcome.wait_s[part].mean()),
         slowdown=float((response_s / nonzero_s).mean()),
-        bounded_slowdown=float(np.maximum(1.0, response_s / np.maximum(alone_s, tau_s)).mean()),
+        bounded_slowdown=float(bounded.mean()),
         retr=float(retr.mean()),
         processors=float(size.mean()),
         utilisation=_utilisation(outcome, part),
         fairness=fairness(asked.astype(float), retr),
     )
+
+
+def bounded_slowdowns(outcome: JobLevelOutcome, tau_s: float) -> Floats:
+    """The bounded slowdown of each job, at least 1; infinite if it did not end."""
+    jobs = outcome.jobs
+    alone_s = jobs.times_s(np.minimum(jobs.most, outcome.processors))
+    slowdowns: Floats = np.maximum(1.0, outcome.response_s / np.maximum(alone_s, tau_s))
+    return slowdowns
 
 
 def fairness(size: Floats, retr: Floats) -> float:

@@ -1,4 +1,4 @@
-"""Traces: the Standard Workload Format 2.2 in and out, and the output of `sacct --parsable2`.
+"""Traces: the Standard Workload Format 2.2 in and out, the output of `sacct --parsable2`, tables of jobs.
 
 Source: Feitelson, "The Standard Workload Format", version 2.2 (18 fields a job, -1 for
 unknown, header comments that begin with a semicolon).
@@ -6,9 +6,10 @@ unknown, header comments that begin with a semicolon).
 
 from __future__ import annotations
 
+import csv
 import gzip
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -242,37 +243,96 @@ def write(path: Path, outcome: JobLevelOutcome, *, policy: str, numbers: Integer
 
 PLACEMENT_VERSION = 1
 
+COLUMNS = (
+    *(
+        "job_id",
+        "workload_name",
+        "submission_time",
+        "requested_number_of_resources",
+        "requested_time",
+        "success",
+    ),
+    *("starting_time", "execution_time", "finish_time", "waiting_time", "turnaround_time", "stretch"),
+    "allocated_resources",
+)
+"""Of a table of jobs."""
+
 
 def write_placement(path: Path, outcome: JobLevelOutcome) -> None:
     """Write the processors of each job: a line ``job start_s finish_s processors``, in order of start.
 
-    Processors are ranges such as ``0-3,8``. If the policy takes any free processors, a job gets
-    the lowest ones that are free.
+    Processors are ranges such as ``0-3,8``.
     """
     lines = [f"# placement {PLACEMENT_VERSION}: job start_s finish_s processors"]
+    for job, place in placements(outcome):
+        finish_s = outcome.finish_ns[job] / WHOLE_NS if outcome.finish_ns[job] < NEVER_NS else -1
+        lines.append(f"{job} {outcome.start_ns[job] / WHOLE_NS:.10g} {finish_s:.10g} {ranges(place)}")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def placements(outcome: JobLevelOutcome) -> Iterator[tuple[int, Sequence[int]]]:
+    """The jobs that ran with their processors, ascending, in order of start; nothing if places change.
+
+    If the policy takes any free processors, a job gets the lowest ones that are free.
+    """
+    if outcome.places == {}:
+        return
     begun = np.flatnonzero(outcome.start_ns < NEVER_NS)
-    held: dict[int, list[int]] = {}
-    free = list(range(outcome.processors))
+    held: dict[int, Sequence[int]] = {}
+    free: Sequence[int] = list(range(outcome.processors))
     ends = sorted((int(outcome.finish_ns[i]), int(i)) for i in begun)
     gone = 0
     for job in sorted(begun.tolist(), key=lambda i: (outcome.start_ns[i], i)):
         start_ns = int(outcome.start_ns[job])
         while gone < len(ends) and ends[gone][0] <= start_ns:
             if ends[gone][1] in held:
-                free = sorted(free + held.pop(ends[gone][1]))
+                free = sorted([*free, *held.pop(ends[gone][1])])
             gone += 1
         size = round(outcome.size[job])
         first = int(outcome.first[job])
         if outcome.places is not None:
-            place = list(outcome.places[job])
+            yield job, outcome.places[job]
         elif first >= 0:
-            place = list(range(first, first + size))
+            yield job, range(first, first + size)
         else:
-            place, free = free[:size], free[size:]
-            held[job] = place
-        finish_s = outcome.finish_ns[job] / WHOLE_NS if outcome.finish_ns[job] < NEVER_NS else -1
-        lines.append(f"{job} {start_ns / WHOLE_NS:.10g} {finish_s:.10g} {ranges(place)}")
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+            held[job], free = free[:size], free[size:]
+            yield job, held[job]
+
+
+def write_jobs(path: Path, outcome: JobLevelOutcome, numbers: Integers | None = None) -> None:
+    """Write a line for each job as comma-separated values, with the columns of Batsim, which evalys reads.
+
+    Times are in seconds, -1 for what did not happen; processors are ranges such as ``0-3 8``, empty where
+    they change.
+
+    Source: Batsim, "Output files: jobs"; evalys, ``JobSet.columns``.
+    """
+    jobs, places = outcome.jobs, dict(placements(outcome))
+    alone_s = jobs.times_s(np.minimum(jobs.most, outcome.processors))
+    asked_s = jobs.estimates_ns() / WHOLE_NS
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        for i in range(len(jobs)):
+            begun, ended = outcome.start_ns[i] < NEVER_NS, outcome.finish_ns[i] < NEVER_NS
+            submit_s, start_s, finish_s = (
+                times[i] / WHOLE_NS for times in (jobs.submit_ns, outcome.start_ns, outcome.finish_ns)
+            )
+            spent_s = finish_s - submit_s if ended else UNKNOWN
+            times_s = [
+                start_s if begun else UNKNOWN,
+                finish_s - start_s if ended else UNKNOWN,
+                finish_s if ended else UNKNOWN,
+                start_s - submit_s if begun else UNKNOWN,
+                spent_s,
+                spent_s / max(alone_s[i], 1 / WHOLE_NS) if ended else UNKNOWN,
+            ]
+            number = i + 1 if numbers is None else int(numbers[i])
+            asked = [int(jobs.most[i]), f"{asked_s[i]:.10g}", int(ended)]
+            place = ranges(places.get(i, ())).replace(",", " ")
+            writer.writerow(
+                [number, "lockstep", f"{submit_s:.10g}", *asked, *(f"{t:.10g}" for t in times_s), place]
+            )
 
 
 def ranges(processors: Iterable[int]) -> str:

@@ -1,0 +1,118 @@
+"""Schedules of the same jobs under several policies: by size of the jobs, and policy against policy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from harness.analyse.comparison import BETTER, NO_DIFFERENCE, NO_VERDICT, WORSE
+from harness.analyse.statistics import estimate
+from harness.predict.job_level import Schedule
+from harness.simulator.jobs.metrics import bounded_slowdowns
+from harness.simulator.jobs.model import Floats, Integers, JobLevelOutcome
+
+BATCHES, LEAST_BATCHES, LEAST_IN_A_BATCH = 20, 5, 10
+"""Jobs in a row are averaged in batches, whose means count as independent."""
+
+SOONER_S = 0.5
+"""Waits that differ by less count as the same: traces have whole seconds."""
+
+
+@dataclass(frozen=True)
+class SizeClass:
+    """The jobs that ask for ``least`` to ``most`` processors: how many, mean wait and bounded slowdown."""
+
+    least: int
+    most: int
+    jobs: int
+    wait_s: float
+    bounded_slowdown: float
+
+    @property
+    def name(self) -> str:
+        """The numbers of processors."""
+        return str(self.least) if self.least == self.most else f"{self.least}-{self.most}"
+
+
+@dataclass(frozen=True)
+class PolicyComparison:
+    """A policy against another one on the same jobs.
+
+    Attributes:
+        before: the one that it is compared with, in words.
+        after: the policy, in words.
+        sooner: share of the jobs that start at least SOONER_S sooner.
+        later: share that start at least so much later.
+        wait_s: mean wait of the jobs, minus that before.
+        ratio: geometric mean of the ratios of the jobs' bounded slowdowns.
+        interval: its 95 % interval by the method of batch means; None for too few jobs.
+        verdict: as in ``harness.analyse.comparison``.
+    """
+
+    before: str
+    after: str
+    sooner: float
+    later: float
+    wait_s: float
+    ratio: float
+    interval: tuple[float, float] | None
+    verdict: str
+
+
+def by_size(outcome: JobLevelOutcome, warm_up: int, tau_s: float) -> list[SizeClass]:
+    """The classes 1, 2, 3-4, 5-8, ... that have jobs which ended; the first ``warm_up`` do not count."""
+    counted = outcome.finished & (np.arange(len(outcome.jobs)) >= warm_up)
+    asked: Integers = outcome.jobs.most
+    class_of = np.ceil(np.log2(np.maximum(asked, 1))).astype(int)
+    slowdowns = bounded_slowdowns(outcome, tau_s)
+    found = []
+    for number in sorted(set(class_of[counted].tolist())):
+        here = counted & (class_of == number)
+        least, most = (2 ** (number - 1) + 1 if number else 1), 2**number
+        wait_s, slowdown = float(outcome.wait_s[here].mean()), float(slowdowns[here].mean())
+        found.append(SizeClass(least, most, int(here.sum()), wait_s, slowdown))
+    return found
+
+
+def against_first(rows: Sequence[Schedule], warm_up: int, tau_s: float) -> list[PolicyComparison]:
+    """Every schedule of a trace against the first one; empty for random jobs."""
+    known = [(row.label, row.outcome) for row in rows if row.outcome is not None]
+    return [_compared(*known[0], *other, warm_up, tau_s) for other in known[1:]]
+
+
+def _compared(
+    before: str, first: JobLevelOutcome, after: str, second: JobLevelOutcome, warm_up: int, tau_s: float
+) -> PolicyComparison:
+    counted = first.finished & second.finished & (np.arange(len(first.jobs)) >= warm_up)
+    wait_s = (second.wait_s - first.wait_s)[counted] if counted.any() else np.zeros(1)
+    slowdowns = [bounded_slowdowns(outcome, tau_s)[counted] for outcome in (first, second)]
+    logarithms: Floats = np.log(slowdowns[1]) - np.log(slowdowns[0]) if counted.any() else np.zeros(1)
+    interval = _batch_means(logarithms)
+    verdict = NO_VERDICT
+    if interval is not None:
+        verdict = BETTER if interval[1] < 1 else WORSE if interval[0] > 1 else NO_DIFFERENCE
+    return PolicyComparison(
+        before=before,
+        after=after,
+        sooner=float((wait_s <= -SOONER_S).mean()),
+        later=float((wait_s >= SOONER_S).mean()),
+        wait_s=float(wait_s.mean()),
+        ratio=float(np.exp(logarithms.mean())),
+        interval=interval,
+        verdict=verdict,
+    )
+
+
+def _batch_means(logarithms: Floats) -> tuple[float, float] | None:
+    """The interval of the geometric mean by batch means; None for too few jobs.
+
+    Waits of jobs that follow each other depend on each other, means of long batches hardly.
+    Source: Law and Kelton 2000, "Simulation Modeling and Analysis", section 9.5.3.
+    """
+    batches = min(BATCHES, len(logarithms) // LEAST_IN_A_BATCH)
+    if batches < LEAST_BATCHES:
+        return None
+    means = [float(np.exp(part.mean())) for part in np.array_split(logarithms, batches)]
+    return estimate(means).ci95

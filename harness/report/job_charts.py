@@ -1,0 +1,216 @@
+"""Pictures of simulated schedules of jobs: waits, slowdowns by size, utilisation, processors over time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from harness.analyse.schedules import by_size
+from harness.predict.job_level import Schedule
+from harness.report.charts import DOTS, slowdown_axis
+from harness.report.grid import decades, name_lines, panels
+from harness.report.style import DASHES, JOBS, LIGHT, NO_JOB, fill, of_job
+from harness.simulator.jobs.metrics import utilisation_over_time
+from harness.simulator.jobs.model import WHOLE_NS, JobLevelOutcome
+from harness.simulator.jobs.swf import placements
+
+PARTS = 90
+"""Points of the utilisation over time."""
+
+SHOWN_JOBS = 300
+"""A Gantt chart shows so many jobs, the first that start."""
+
+SOON_S = 1.0
+"""Shorter waits are drawn as this one: an axis of logarithms has no 0."""
+
+BARS = (
+    ("response_s", "mean response time, s"),
+    ("wait_s", "mean wait, s"),
+    ("bounded_slowdown", "mean bounded slowdown"),
+)
+
+
+def means(rows: Sequence[Schedule], width: int) -> Figure | None:
+    """Three means of each scheduler, with intervals over replications; None if all are saturated."""
+    kept = [row for row in rows if row.metrics]
+    if not kept:
+        return None
+    made = panels(width, [title for _, title in BARS], lines=len(kept), line=25, most=3)
+    for axes, (metric, _) in zip(made.axes, BARS, strict=True):
+        values = [row.metrics[metric] or 0.0 for row in kept]
+        for line, (row, value) in enumerate(zip(kept, values, strict=True)):
+            axes.plot(value, line, "o", color=LIGHT["measured"], markersize=7)
+            if half := row.half_width.get(metric):
+                ends = (value - half, value + half)
+                axes.plot(ends, (line, line), color=LIGHT["measured"], linewidth=5, alpha=0.3)
+        if metric == "bounded_slowdown":
+            slowdown_axis(axes.set_xscale, axes.xaxis, values)
+            axes.set_xlim(0.97, 1.05 * max(*values, 1.02) ** 1.05)
+        else:
+            axes.set_xlim(0, 1.08 * max(*values, 1e-9))
+            room = axes.get_position().width * width
+            axes.xaxis.set_major_locator(MaxNLocator(max(2, min(5, int(room / 70))), prune="upper"))
+    name_lines(made, [row.label for row in kept])
+    return made.figure
+
+
+def waits(rows: Sequence[Schedule], width: int) -> Figure | None:
+    """The share of the jobs that waited at most so long under each scheduler; None without a trace."""
+    timed = _timed(rows)
+    if not timed:
+        return None
+    axes, figure = _one(timed, width, lines=8)
+    longest = 10 * SOON_S
+    for number, (_, outcome) in enumerate(timed):
+        wait_s = np.sort(np.maximum(outcome.wait_s[outcome.finished], SOON_S))
+        if len(wait_s):
+            longest = max(longest, float(wait_s[-1]))
+            share = np.arange(1, len(wait_s) + 1) / len(wait_s)
+            axes.step([SOON_S, *wait_s], [0, *share], where="post", **_line(number))
+    axes.set(xscale="log", xlim=(SOON_S, longest * 1.1), ylim=(0, 1.02), xlabel="wait of a job")
+    room = axes.get_position().width * width
+    decades(axes.xaxis, SOON_S * 1e9, longest * 1.1e9, room, per_ns=1e-9)
+    _percent(axes)
+    return figure
+
+
+def sizes(rows: Sequence[Schedule], width: int, warm_up: int, tau_s: float) -> Figure | None:
+    """The mean bounded slowdown of jobs by the processors they ask for; None without a trace."""
+    timed = _timed(rows)
+    if not timed:
+        return None
+    found = [by_size(outcome, warm_up, tau_s) for _, outcome in timed]
+    least = {one.name: one.least for classes in found for one in classes}
+    names = sorted(least, key=lambda name: least[name])
+    axes, figure = _one(timed, width, lines=8, marked=True)
+    for number, classes in enumerate(found):
+        places = [names.index(one.name) for one in classes]
+        values = [one.bounded_slowdown for one in classes]
+        axes.plot(places, values, marker=DOTS[number % len(DOTS)], markersize=6, **_line(number))
+    every = [one.bounded_slowdown for classes in found for one in classes]
+    axes.set_ylim(0.93, 1.1 * max(every, default=1.0))
+    slowdown_axis(axes.set_yscale, axes.yaxis, every)
+    step = 1 + (len(names) - 1) * 52 // round(axes.get_position().width * width)
+    axes.set_xticks(range(0, len(names), step), names[::step])
+    axes.set_xlabel("processors that a job asks for")
+    axes.tick_params(axis="y", labelsize=11, labelcolor=LIGHT["muted"])
+    axes.grid(visible=True, axis="y")
+    return figure
+
+
+def utilisation(rows: Sequence[Schedule], width: int) -> Figure | None:
+    """The share of the processors in use over time under each scheduler; None without a trace."""
+    timed = [(name, outcome) for name, outcome in _timed(rows) if outcome.finished.any()]
+    if not timed:
+        return None
+    axes, figure = _one(timed, width, lines=8)
+    for number, (_, outcome) in enumerate(timed):
+        time_s, share = utilisation_over_time(outcome, PARTS)
+        axes.plot(time_s, share, **_line(number))
+    axes.set_ylim(0, 1.02)
+    _clock(axes, width)
+    _percent(axes)
+    return figure
+
+
+def processors(rows: Sequence[Schedule], width: int) -> Figure | None:
+    """The jobs on each processor over time, the first SHOWN_JOBS; None if all policies share or move them."""
+    found = [(name, outcome, list(islice(placements(outcome), SHOWN_JOBS))) for name, outcome in _timed(rows)]
+    found = [one for one in found if one[2] and _alone(one[1], one[2])]
+    if not found:
+        return None
+    end_s = min(max(outcome.start_ns[job] for job, _ in places) for _, outcome, places in found) / WHOLE_NS
+    end_s = (
+        end_s or max(outcome.finish_ns[job] for _, outcome, places in found for job, _ in places) / WHOLE_NS
+    )
+    marks = [Patch(**fill("job0"), label=f"jobs, in {JOBS} colours"), Patch(**NO_JOB)]
+    made = panels(width, [name for name, *_ in found], lines=5, line=24, most=1, labels=58, marks=marks)
+    for axes, (_, outcome, places) in zip(made.axes, found, strict=True):
+        axes.set_ylim(-0.5, outcome.processors - 0.5)
+        boxes: dict[int, list[Any]] = {}
+        for job, place in places:
+            start_s, finish_s = (times[job] / WHOLE_NS for times in (outcome.start_ns, outcome.finish_ns))
+            ends = (start_s, min(finish_s, end_s))
+            for first, last in _runs(place) if start_s < end_s else ():
+                low, high = first - 0.5, last + 0.5
+                corners = [(ends[0], low), (ends[0], high), (ends[1], high), (ends[1], low)]
+                boxes.setdefault(job % JOBS, []).append(corners)
+        for colour, corners_of in boxes.items():
+            axes.add_collection(PolyCollection(corners_of, **of_job(colour) | {"linewidth": 0.5}))
+        axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
+        axes.tick_params(axis="y", labelsize=11, labelcolor=LIGHT["muted"])
+        axes.set_xlim(0, end_s)
+        _clock(axes, width)
+    return made.figure
+
+
+def _timed(rows: Sequence[Schedule]) -> list[tuple[str, JobLevelOutcome]]:
+    return [(row.label, row.outcome) for row in rows if row.outcome is not None]
+
+
+def _line(number: int) -> dict[str, Any]:
+    colour, dashes = LIGHT[f"job{number % JOBS}"], DASHES[number % len(DASHES)]
+    return {"color": colour, "linestyle": dashes, "linewidth": 1.8}
+
+
+def _one(
+    timed: Sequence[tuple[str, Any]], width: int, lines: int, *, marked: bool = False
+) -> tuple[Axes, Figure]:
+    """One panel with a line in the legend for each scheduler."""
+    dots: list[dict[str, Any]] = [
+        {"marker": DOTS[n % len(DOTS)]} if marked else {} for n in range(len(timed))
+    ]
+    marks = [
+        Line2D([], [], label=name, markersize=6, **_line(number), **dots[number])
+        for number, (name, _) in enumerate(timed)
+    ]
+    made = panels(width, [""], lines=lines, line=26, labels=58, marks=marks)
+    return made.axes[0], made.figure
+
+
+def _clock(axes: Axes, width: int) -> None:
+    """An axis of seconds in the unit that suits it."""
+    span_s = axes.get_xlim()[1]
+    known = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+    size, unit = next(((size, unit) for size, unit in known if span_s >= 3 * size), (1, "s"))
+    room = axes.get_position().width * width
+    ticks = MaxNLocator(max(2, min(8, int(room / 70))), prune="upper").tick_values(0, span_s / size)
+    axes.set_xticks([tick * size for tick in ticks if 0 <= tick * size <= span_s])
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / size:g} {unit}"))
+
+
+def _percent(axes: Axes) -> None:
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.0f} %"))
+    axes.tick_params(axis="y", labelsize=11, labelcolor=LIGHT["muted"])
+    axes.grid(visible=True, axis="y")
+
+
+def _alone(outcome: JobLevelOutcome, places: Sequence[tuple[int, Sequence[int]]]) -> bool:
+    """Whether each processor had one job at a time."""
+    free_ns = np.zeros(outcome.processors, dtype=np.int64)
+    for job, place in places:
+        held = list(place)
+        if (free_ns[held] > outcome.start_ns[job]).any():
+            return False
+        free_ns[held] = outcome.finish_ns[job]
+    return True
+
+
+def _runs(place: Sequence[int]) -> list[tuple[int, int]]:
+    """The first and the last processor of each range of ascending processors."""
+    found: list[tuple[int, int]] = []
+    for processor in place:
+        if found and found[-1][1] == processor - 1:
+            found[-1] = (found[-1][0], processor)
+        else:
+            found.append((processor, processor))
+    return found
