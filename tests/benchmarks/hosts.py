@@ -68,7 +68,7 @@ def run(hosts: Cluster, text: str) -> str:
 def _line(row: dict[str, Any]) -> str:
     scheduler, measured = row["scheduler"], row["measured"]
     slowdown, switches = measured["workload_slowdown"], measured["switches"] or {}
-    low, high = slowdown["ci95"]
+    low, high = slowdown["ci95"] or slowdown["extremes"]
     name = scheduler["policy"] + (f" {scheduler['quantum_ms']:g} ms" if "quantum_ms" in scheduler else "")
     pairs = [
         f"{switches[key]['p50']:.0f}/{switches[key]['p99']:.0f}" if key in switches else ""
