@@ -20,8 +20,8 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from harness import ENDING_SIGNALS, INTERRUPTED, end_quietly_when_interrupted
-from harness.commands import COMMANDS, Answer, Interrupted
-from workloads.validation import LockstepError
+from harness.commands import COMMANDS, Answer, Interrupted, user_defaults
+from workloads.validation import InputError, LockstepError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -40,14 +40,27 @@ class _CommandParser(argparse.ArgumentParser):
 
     module: Any = None
 
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As in the base class, after adding the subcommand's arguments."""
+    @property
+    def name(self) -> str:
+        """The name of the subcommand."""
+        return self.prog.split()[-1]
+
+    def fill(self) -> None:
+        """Add the subcommand's arguments."""
         if self.module is None:
-            name = self.prog.split()[-1]
-            self.module = importlib.import_module(f"harness.commands.{name}")
+            self.module = importlib.import_module(f"harness.commands.{self.name}")
             self.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
             self.module.arguments(self)
             self.set_defaults(module=self.module)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As in the base class, after adding the subcommand's arguments with the user's defaults."""
+        self.fill()
+        if self.name != "agent":  # others start it
+            try:
+                self.set_defaults(**user_defaults.read())
+            except InputError as error:
+                self.error(str(error))
         return super().parse_known_args(args, namespace)
 
 
@@ -74,10 +87,19 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     commands = top.add_subparsers(
-        metavar="COMMAND", dest="command", required=True, parser_class=_CommandParser
+        title="commands", metavar="COMMAND", dest="command", required=True, parser_class=_CommandParser
     )
-    for name, line in COMMANDS.items():
+    parsers = [
         commands.add_parser(name, help=line, description=f"{line[0].upper()}{line[1:]}.")
+        for name, line in COMMANDS.items()
+    ]
+
+    def whole() -> tuple[argparse.ArgumentParser, list[_CommandParser]]:
+        for command in parsers:
+            command.fill()
+        return top, parsers
+
+    top.set_defaults(whole=whole)
     return top
 
 

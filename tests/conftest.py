@@ -15,6 +15,16 @@ def pytest_configure() -> None:
             signal.signal(signum, handler)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _no_defaults(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Whoever runs the tests may have defaults of options (harness/commands/user_defaults.py)."""
+    with pytest.MonkeyPatch.context() as patch:
+        if not request.config.getoption("with_mpi", False):
+            factory: pytest.TempPathFactory = request.getfixturevalue("tmp_path_factory")
+            patch.setenv("XDG_CONFIG_HOME", str(factory.mktemp("config")))
+        yield
+
+
 @pytest.fixture(scope="module")
 def clusters() -> Iterator[Callable[[], Cluster]]:
     """A function that gives two emulated hosts and a head."""

@@ -2,7 +2,8 @@
 
 Such a module has ``arguments(parser)``, which adds its arguments, and ``execute(options,
 watcher)``, which does the work and returns an :class:`Answer`. It neither prints nor exits.
-``cli`` imports it only when its command runs.
+``cli`` imports it only when its command runs. ``options.whole()`` gives the whole parser, and that of
+each command, with all arguments.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ COMMANDS = {
     "collect": "merge the results of the parts of a sweep, and report them",
     "doctor": "check what on this host disturbs measurements",
     "clean": "release the leftovers of killed runs",
+    "completion": "print what completes this command line in a shell",
+    "manual": "print the manual page",
 }
 """Every subcommand with its line of help."""
 

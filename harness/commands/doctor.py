@@ -13,9 +13,10 @@ from typing import Any
 from harness.analyse import aa_check
 from harness.analyse.aa_check import AaCheck
 from harness.analyse.statistics import FEWEST
-from harness.commands import SCHEMA, Answer
+from harness.commands import SCHEMA, Answer, user_defaults
 from harness.commands.run import real_tools
 from harness.measure import aa_runs, host_check
+from harness.measure.host_check import Finding
 from harness.measure.session import Site, Watcher
 from harness.report import listing
 from harness.spec.experiment import usable_processors
@@ -54,7 +55,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         rule = f"an A/A check takes {aa_runs.PROCESSORS}"
         raise InputError("--processors", len(processors), rule, "allow this process a second one (taskset)")
     watcher.note("watching the processors")
-    findings = list(host_check.check(processors))
+    findings = [*host_check.check(processors), _defaults()]
     document: dict[str, Any] = {"schema": SCHEMA, "findings": [asdict(finding) for finding in findings]}
     failures: list[str] = []
     if options.aa:
@@ -75,3 +76,11 @@ def _aa(
         records = aa_runs.run(wanted, site, watcher)
     failures = [record.failure for record in records if record.failure]
     return aa_check.check(aa_check.pairs(records)), failures
+
+
+def _defaults() -> Finding:
+    found = user_defaults.read()
+    if not found:
+        return Finding("defaults", f"Lockstep's own; {user_defaults.file()} would change them")
+    options = ", ".join(f"--{name.replace('_', '-')} {value}" for name, value in found.items())
+    return Finding("defaults", f"{options} from {user_defaults.file()}")

@@ -116,22 +116,28 @@ def read(source: str | Mapping[str, Any]) -> Document:
         hint = f"did you mean {close[0]!r}?" if close else "give one of these or a path that ends in .toml"
         rule = "is neither a file nor a built-in experiment (these are " + ", ".join(names) + ")"
         raise InputError("EXPERIMENT", source, rule, hint)
+    return parse(text_of(source, "EXPERIMENT"), source)
+
+
+def text_of(path: str, key: str) -> str:
+    """The text of a file; messages name it as the value of ``key``.
+
+    Raises:
+        InputError: if it cannot be read, is no text, or is far too large.
+    """
     try:
-        with path.open("rb") as file:
+        with Path(path).open("rb") as file:
             data = file.read(LARGEST + 1)
-        if len(data) > LARGEST:
-            rule = f"must be at most {LARGEST >> 20} MiB of text"
-            raise InputError("EXPERIMENT", source, rule, "give an experiment file")
-        text = data.decode("utf-8")
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise InputError(
-            "EXPERIMENT", source, f"must be a readable file: {reason}", "check the path"
-        ) from None
+        raise InputError(key, path, f"must be a readable file: {reason}", "check the path") from None
+    if len(data) > LARGEST:
+        raise InputError(key, path, f"must be at most {LARGEST >> 20} MiB of text", "give a file of TOML")
+    try:
+        return data.decode("utf-8")
     except UnicodeDecodeError as error:
         rule = f"must be UTF-8 text: byte {error.start} is not"
-        raise InputError("EXPERIMENT", source, rule, "save the file as UTF-8") from None
-    return parse(text, source)
+        raise InputError(key, path, rule, "save the file as UTF-8") from None
 
 
 def parse(text: str, file: str) -> Document:

@@ -1,0 +1,55 @@
+"""``lockstep completion SHELL``: what makes a shell complete commands, options and files."""
+
+from __future__ import annotations
+
+import argparse
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+from harness.commands import SCHEMA, Answer
+from harness.measure.session import Watcher
+from harness.report import listing
+from workloads.validation import InputError
+
+SHELLS = ("bash", "zsh", "tcsh")
+FOLDERS = ("DIR", "RESULTS")
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of this command."""
+    help_text = (
+        f"one of {', '.join(SHELLS)}; for example: lockstep completion bash > FILE, which .bashrc sources"
+    )
+    parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help=help_text)
+
+
+def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
+    """Make the script of a shell from the arguments of all commands.
+
+    Raises:
+        InputError: without the package that makes it.
+    """
+    shtab = optional("shtab")
+    whole, commands = options.whole()
+    for command in commands:
+        for action in command._actions:  # argparse has no other way to its arguments, and shtab goes it, too
+            if action.type is Path or action.metavar == "EXPERIMENT":
+                kind = shtab.DIRECTORY if action.metavar in FOLDERS else shtab.FILE
+                vars(action)["complete"] = kind
+    script = shtab.complete(whole, options.shell)
+    document = {"schema": SCHEMA, "shell": options.shell, "script": script}
+    return Answer(document, [listing.as_it_is(script)], verbatim=True)
+
+
+def optional(package: str) -> ModuleType:
+    """A package that only the commands for shells need.
+
+    Raises:
+        InputError: if it is not installed.
+    """
+    try:
+        return import_module(package)
+    except ModuleNotFoundError:
+        remedy = "pip install 'lockstep-scheduling[shell]'"
+        raise InputError("package", package, "is not installed", remedy) from None

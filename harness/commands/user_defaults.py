@@ -1,0 +1,57 @@
+"""A user's defaults of options, from ``lockstep/config.toml`` in the user's directory for configuration.
+
+They hold for every command that has the option; what the command line says wins.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from workloads.validation import InputError
+
+if TYPE_CHECKING:
+    from harness.spec.experiment_source import Document
+
+NUMBERS = ("tau", "tolerance", "rounds", "give-up")
+OPTIONS = ("results", *NUMBERS)
+"""Long names of the options that may stand there: habits of a user, which change no experiment."""
+
+
+def file() -> Path:
+    """Where the file is, or would be."""
+    base = Path(os.environ.get("XDG_CONFIG_HOME", ""))
+    return (base if base.is_absolute() else Path("~/.config").expanduser()) / "lockstep" / "config.toml"
+
+
+def read() -> dict[str, Any]:
+    """The defaults by attribute of the parsed options; empty without a file.
+
+    Raises:
+        InputError: if the file cannot be read, or for a bad key or value; it names file, line and key.
+    """
+    path = file()
+    if not os.path.isfile(path):  # noqa: PTH113 - never raises
+        return {}
+    from harness.spec import experiment_source  # noqa: PLC0415 - only where there is a file
+
+    return _checked(experiment_source.parse(experiment_source.text_of(str(path), "configuration"), str(path)))
+
+
+def _checked(document: Document) -> dict[str, Any]:
+    from harness.spec.table_checks import known_keys  # noqa: PLC0415
+    from workloads.bounds import within  # noqa: PLC0415
+
+    found: dict[str, Any] = {}
+    try:
+        known_keys(document.data, OPTIONS, "")
+        for name, value in document.data.items():
+            if name in NUMBERS:
+                within(f"--{name}", value, name)
+            elif not isinstance(value, str) or not value:
+                raise InputError(name, value, "must be the path of a directory", "write it in quotes")
+            found[name.replace("-", "_")] = value if name in NUMBERS else Path(value).expanduser()
+    except InputError as error:
+        raise document.located(error) from None
+    return found
