@@ -7,8 +7,13 @@ import pytest
 from netns_cluster import Cluster, reused, unavailable
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Undo what a shell does to jobs in the background (and nohup), which children would inherit."""
+    if not config.getoption("with_mpi", False):  # those tests have no use for what takes long to import
+        from hypothesis import HealthCheck, settings  # noqa: PLC0415
+
+        settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+        settings.load_profile("untimed")  # no test rests on time
     usual = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
     for signum, handler in usual.items():
         if signal.getsignal(signum) is signal.SIG_IGN:
