@@ -323,45 +323,54 @@ int wait_two_phase(struct wait *wait)
     return error;
 }
 
-/* Programs also wait in loops of their own, which poll. A program that polls in vain for as long as it would spin,
-   and does nothing else, naps between its polls. It does not say who will end its wait, so naps are brief. */
-static int64_t poll_until_ns, polled_ns, poll_nap_ns; /* until when it polls without naps (0: it does not), last poll */
+/* Programs also wait in loops of their own, which poll. A program that does nothing else, while a rank of the job cannot
+   run because it polls, naps between its polls. It does not say who will end its wait, so naps are brief. */
+static int64_t polled_ns, poll_nap_ns; /* the last poll in vain; the next nap (0: none) */
 
 void poll_over(void)
 {
-    poll_until_ns = 0;
+    poll_nap_ns = 0;
 }
 
 int poll_begin(void)
 {
-    if (poll_until_ns == 0 || polled_ns < poll_until_ns)
+    if (poll_nap_ns == 0)
         return 0;
     ring_all();
     page_announce(ANYBODY, 0);
     return 1;
 }
 
+/* Whether the program's polls take the processor of a rank that may end them, and nobody else needs them. */
+static int polls_in_place(void)
+{
+    const struct peers *peers = peers_of(MPI_COMM_WORLD);
+
+    page_here();
+    return !brief && !knows_foreigners() && reach_of(peers, MPI_ANY_SOURCE) == BY_PAGE &&
+           runs_beside(peers, MPI_ANY_SOURCE);
+}
+
 void poll_end(int announced, int done)
 {
     int64_t now;
 
-    if (done || concurrent || !has_page || brief || waiting.rule == SPIN || knows_foreigners())
+    if (done || concurrent || !has_page || waiting.rule == SPIN)
         poll_over();
     else {
         now = now_ns();
-        if (poll_until_ns == 0 || now - polled_ns > BUSY_NS) {
-            const struct peers *peers = peers_of(MPI_COMM_WORLD);
-
-            page_here();
-            if (reach_of(peers, MPI_ANY_SOURCE) == BY_PAGE)
-                poll_until_ns = now + (runs_beside(peers, MPI_ANY_SOURCE) ? 0 : read_limit(&waiting));
-            poll_nap_ns = BRIEF_NAP_NS;
-        } else if (announced) {
+        if (now - polled_ns > BUSY_NS)
+            poll_over();
+        else if (!announced)
+            poll_nap_ns = polls_in_place() ? BRIEF_NAP_NS : 0;
+        else {
             if (!page_sleep(poll_nap_ns) && poll_nap_ns < GROWTH * BRIEF_NAP_NS)
                 poll_nap_ns *= 2;
             counts.asleep_ns -= now;
             now = now_ns();
             counts.asleep_ns += now;
+            if (!polls_in_place())
+                poll_over();
         }
         polled_ns = now;
     }
