@@ -8,11 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from fake_runs import TOOLS, ImitatedSimulator
+from fake_runs import command_on_made_up_runs
 
-from harness import cli
-from harness.commands import run as run_command
-from harness.predict import missing
 from harness.store.database import FILE_NAME, Store, StoreError, load
 from workloads.validation import InputError
 
@@ -27,17 +24,7 @@ Run = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def lockstep(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs a command on made-up runs; gives status, stdout, stderr."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(run_command, "real_tools", lambda *nodes: TOOLS)
-    monkeypatch.setattr(missing, "back_end", ImitatedSimulator)
-
-    def lockstep(*arguments: str) -> tuple[int, str, str]:
-        status = cli.main(arguments)
-        said = capsys.readouterr()
-        return status, said.out, said.err
-
-    return lockstep
+    return command_on_made_up_runs(monkeypatch, tmp_path, capsys)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typing import Any
 
 from harness.analyse import summary
 from harness.analyse.rows import JobRow
-from harness.analyse.statistics import CONFIDENCE, half_width, student_quantile
+from harness.analyse.statistics import CONFIDENCE, FEWEST, half_width, student_quantile
 from harness.spec.experiment import Experiment
 from harness.spec.jobs import described
 from harness.spec.naming import scheduler_name, setting_names, workload_name
@@ -19,9 +19,6 @@ from harness.store.records import RunRecord
 BETTER, WORSE = "better", "worse"
 NO_DIFFERENCE = "no difference that can be told"
 NO_VERDICT = "no verdict"
-
-LEAST_REPEATS = 3
-"""Fewer repeats give no verdict: Student's interval of two values is as wide as they happen to lie."""
 
 
 @dataclass(frozen=True)
@@ -145,9 +142,9 @@ def _judged(before: SlowdownSeries, after: SlowdownSeries, found: _LogRatio | No
         lacking = "before" if not before.by_repeat else "after"
         return Comparison(before, after, reason=f"no run succeeded {lacking}")
     ratio = math.exp(found.centre)
-    if found.repeats < LEAST_REPEATS:
+    if found.repeats < FEWEST:
         count = f"{found.repeats} repeat{'s' if found.repeats > 1 else ''}"
-        return Comparison(before, after, ratio, reason=f"{count}: {LEAST_REPEATS} at least")
+        return Comparison(before, after, ratio, reason=f"{count}: {FEWEST} at least")
     low, high = math.exp(found.centre - found.half), math.exp(found.centre + found.half)
     verdict = BETTER if high < 1 else WORSE if low > 1 else NO_DIFFERENCE
     return Comparison(before, after, ratio, (low, high), verdict)
@@ -169,7 +166,7 @@ def _apart(before: Sequence[float], after: Sequence[float]) -> _LogRatio | None:
         return None
     logs = [[math.log(value) for value in values] for values in (before, after)]
     centre, repeats = statistics.fmean(logs[1]) - statistics.fmean(logs[0]), min(map(len, logs))
-    if repeats < LEAST_REPEATS:
+    if repeats < FEWEST:
         return _LogRatio(centre, 0.0, repeats)
     parts = [statistics.variance(values) / len(values) for values in logs]
     squares = sum(part**2 / (len(values) - 1) for part, values in zip(parts, logs, strict=True))

@@ -1,4 +1,4 @@
-"""The slots of a run as its policy planned them, for runs without timelines, such as those of commands.
+"""The slots of a run as its policy planned them, for runs without timelines, as commands have none.
 
 A policy is a pure function, so the recorded arrivals and ends of the jobs give its decisions again.
 """

@@ -28,9 +28,9 @@ def run(
 ) -> Iterator[RunRecord]:
     """Do the tasks one after the other; yields each run's record once it is stored.
 
-    It asks before each task whether it is still ``needed``, and leaves it out if not. The time left is
-    that of the tasks ``expected`` to be needed, by default of all that are needed now. ``what`` the
-    tasks are is said at the end.
+    It asks before each task whether it is still ``needed``, and leaves it out if not. The time left
+    counts the tasks ``expected`` to be needed, by default all that are needed now. The last message names
+    the tasks ``what``.
 
     A run that fails becomes a record as well. If the first HOPELESS runs all fail, the
     function skips the rest.

@@ -28,7 +28,7 @@ class Mean:
 
     @property
     def shown_half(self) -> float | None:
-        """``half`` for readers: None for fewer than FEWEST values, of which it says nothing."""
+        """``half`` for readers: None for fewer than FEWEST values, which it does not describe."""
         return self.half if self.n >= FEWEST else None
 
 

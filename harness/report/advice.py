@@ -20,8 +20,8 @@ def render(
 ) -> Iterator[RenderableType]:
     """The advice, the predictions for each candidate, and the granularities where the advice changes.
 
-    ``rows`` are those of the candidates, the best first; ``doubts`` are those of a calibration of this
-    ``age``, which is empty without one.
+    ``rows`` has a row for each candidate, the best first. ``doubts`` concern the calibration, which has this
+    ``age``; both are empty without one.
     """
     best, jobs = rows[0], len(rows[0].jobs)
     what = f"{jobs} job{'s' if jobs > 1 else ''} of {best.workload}"
