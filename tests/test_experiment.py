@@ -156,7 +156,7 @@ def test_the_experiments_with_every_policy_leave_none_out(name):
 def test_quick_scales_a_file_that_does_not_say_how(write):
     quick = load(write(SMALL), quick=True)
     first, _, last = quick.cells[0].jobs()
-    assert quick.repeats == 2
+    assert quick.repeats == 3
     assert first.program.dedicated_s == pytest.approx(0.25)
     assert last.program.phases == 10
 
@@ -344,14 +344,15 @@ def test_a_quick_table_is_checked(write):
 
 
 def test_the_digest_of_an_experiment_is_what_it_was_before_schedulers_had_keys_more():
-    settings = ["processors=2", "schedulers.4.imbalance_estimate=longest-wait"]
+    longest = "schedulers.4.imbalance_estimate=longest-wait"
+    settings = ["processors=2", "repeats=5", "program.dedicated_s=1.5", longest]
     digest = "6be36b6272947dc4568de2cb94af17cbc2c28cfb89bd85da3407c23793e13fa4"
     assert load("three-jobs", settings=settings).digest == digest
     assert load("three-jobs", settings=[*settings, "schedulers.0.bind=true"]).digest == digest
     assert load("three-jobs", settings=[*settings, "schedulers.0.bind=false"]).digest != digest
-    assert load("three-jobs", settings=settings[:1]).digest == digest
+    assert load("three-jobs", settings=settings[:-1]).digest == digest
     spread = "schedulers.4.imbalance_estimate=arrival-spread"
-    assert load("three-jobs", settings=[settings[0], spread]).digest != digest
+    assert load("three-jobs", settings=[*settings[:-1], spread]).digest != digest
     gangs = [*settings, "schedulers.0.policy=gang", "schedulers.0.quantum_ms=7"]
     plain = load("three-jobs", settings=gangs).digest
     assert load("three-jobs", settings=[*gangs, "schedulers.0.rows=0"]).digest == plain

@@ -34,7 +34,7 @@ SPINNING, TWO_PHASE = "spinning", "two-phase"
 REPEATS = {"least": 3, "most": 8}
 PRECISION = 0.05
 
-QUICK_REPEATS = 2
+QUICK_REPEATS = 3
 QUICK_SHARE = 0.25
 """The most repeats under --quick without a [quick] table, and the share of dedicated_s and work_s."""
 
