@@ -196,6 +196,14 @@ def test_a_program_that_only_polls_naps(compiled, tmp_path, computing_us, naps):
 
 
 @pytest.mark.slow
+def test_open_mpi_yields_except_in_two_phase_waits(compiled):
+    ranks = str(2 * (os.cpu_count() or 1))
+    argv = [*launcher("openmpi"), "-n", ranks, compiled("openmpi", "yields.c")]
+    assert run(argv).stdout == f"inside 1 after 1 of {ranks} ranks\n"
+    assert two_phase(argv, "--blocking", "fixed").stdout == f"inside 0 after 1 of {ranks} ranks\n"
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("module", ["", "-DF08"])
 def test_fortran_programs_wait_two_phase(compiled, module):
     flags = ["-cpp", "-ffree-line-length-none", *filter(None, [module])]

@@ -19,7 +19,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from workloads.blocking import SPIN, Waiting
+from workloads.blocking import Waiting
 from workloads.native import calls
 from workloads.validation import LockstepError
 
@@ -50,15 +50,12 @@ class Library:
 
     def environment(self, waiting: Waiting) -> dict[str, str]:
         """What to set for a command so that its MPI programs wait by the rule; its MPI does the spinning."""
-        # Open MPI yields in each test where ranks outnumber processors; that wait would have no limit.
-        tests = {} if waiting.rule == SPIN else {"OMPI_MCA_mpi_yield_when_idle": "0"}
         numbers = (waiting.rule, waiting.switch_ns, waiting.round_trip_ns, waiting.fixed_ns)
         before = os.environ.get("LD_PRELOAD", "")
         return {
             "LD_PRELOAD": f"{self.front} {before}".strip(),
             "LOCKSTEP_NATIVE": ":".join(f"{library}={self.back}" for library in self.libraries),
             "LOCKSTEP_WAITING": ",".join(map(str, numbers)),
-            **tests,
         }
 
 

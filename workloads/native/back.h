@@ -4,6 +4,7 @@
 #define LOCKSTEP_BACK_H
 
 #include <mpi.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "declared.h" /* generated: struct own_mpi, the prototypes, LARGE_COUNTS */
@@ -106,8 +107,11 @@ void wait_timed(enum kind kind, int64_t begin_ns);
 /* Whether MPI's own calls wait (the rule spin). */
 int wait_as_mpi(void);
 
-/* Read the rule; `threads`: whether several threads of the process may wait. */
-void wait_begin(int threads);
+/* Open MPI's function that sets whether its idle ranks yield; returns whether they did. */
+typedef bool (*set_yielding)(bool yield);
+
+/* Read the rule; `threads`: whether several threads of the process may wait; `yielding`: NULL in other MPIs. */
+void wait_begin(int threads, set_yielding yielding);
 extern int concurrent;
 
 /* Note that there is a page, on which this rank has the number `rank`. */

@@ -16,7 +16,7 @@ __attribute__((visibility("default"))) const char *lockstep_begin(void *(*find)(
     PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
     PMPI_Comm_size(MPI_COMM_WORLD, &ranks);
     PMPI_Query_thread(&level);
-    wait_begin(level == MPI_THREAD_MULTIPLE);
+    wait_begin(level == MPI_THREAD_MULTIPLE, (set_yielding)find("opal_progress_set_yield_when_idle"));
     if (wait_as_mpi())
         mpi.Barrier(MPI_COMM_WORLD);
     else

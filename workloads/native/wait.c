@@ -42,6 +42,7 @@ int concurrent;                 /* whether several threads may call MPI at the s
 static atomic_int inside;       /* a thread waits */
 static atomic_int only_spin;    /* several threads have waited at the same time */
 static int has_page, learns, brief;
+static set_yielding own_yielding;
 static int64_t carried_ns; /* what copying the items takes that left since the last wait */
 
 int64_t now_ns(void)
@@ -57,7 +58,7 @@ void say(const char *what)
     dprintf(2, "lockstep: %s\n", what);
 }
 
-void wait_begin(int threads)
+void wait_begin(int threads, set_yielding yielding)
 {
     const char *rule = getenv("LOCKSTEP_WAITING");
     long long read[4] = {SPIN, 0, 0, 0};
@@ -65,6 +66,7 @@ void wait_begin(int threads)
     if (rule != NULL && sscanf(rule, "%lld,%lld,%lld,%lld", read, read + 1, read + 2, read + 3) == 4)
         waiting = (struct waiting){read[0], read[1], read[2], read[3], 0};
     concurrent = threads;
+    own_yielding = yielding;
 }
 
 void wait_page(int rank)
@@ -297,10 +299,18 @@ static int alone(void)
     return 0;
 }
 
+/* Open MPI yields in each test where ranks outnumber processors: a spin would last as long as others compute.
+   In its own waits it should yield: there nobody sleeps. */
+static bool stop_yielding(void)
+{
+    return own_yielding != NULL && own_yielding(false);
+}
+
 int wait_two_phase(struct wait *wait)
 {
     int64_t begin_ns = now_ns(), blocks = 0;
     int done = 0, error, sole = alone();
+    bool yields = stop_yielding();
 
     poll_over();
     if (has_page)
@@ -320,6 +330,8 @@ int wait_two_phase(struct wait *wait)
         atomic_store_explicit(&inside, 0, memory_order_release);
     }
     ring_for(wait);
+    if (yields)
+        own_yielding(true);
     return error;
 }
 
