@@ -18,7 +18,7 @@ document with lists of samples in nanoseconds:
   the time watched;
 - ``unit_ns``: a step through the working set (one sample, 0 without ``--working-set-bytes``);
 - ``reload_ns``: with a working set, extra time of a walk through all of it after another process
-  has walked through one of its own on the same processor.
+  has walked through one of its own on the same processor, while as much happens on the other one.
 
 With ``--between`` and its second rank on another host, only ``latency_ns`` and ``wakeup_ns`` are
 measured, between the two hosts, each rank on the first core that it may use.
@@ -58,6 +58,9 @@ FALL_ASLEEP_NS = 50_000
 
 WATCH_NS = 1_000_000_000
 """How long to watch for detours."""
+
+WALK_NS = 1_000_000
+"""How long the rival walks before it looks for a message."""
 
 LOOK_S = 0.005
 """How often a rival without work looks for some."""
@@ -162,9 +165,14 @@ class Probe:
             "detour_gap_ns": [WATCH_NS / max(1, len(one)) for one in found],
         }
 
-    def reloads_ns(self, place: int, working_set_bytes: int, step_ns: float) -> list[float]:
-        """Extra time of a walk through the working set after the other process's walk."""
-        os.sched_setaffinity(0, {place})
+    def reloads_ns(self, places: tuple[int, int], working_set_bytes: int, step_ns: float) -> list[float]:
+        """Extra time of a walk through the working set after the other process's walk.
+
+        Both processes are on the first place. Processors may share a cache, so the rival walks on the second
+        one, if it is another: through one working set while the reader walks alone, then through two.
+        """
+        here, there = places
+        os.sched_setaffinity(0, {here})
         walk = Compute(working_set_bytes, step_ns)
         messenger = Messenger(self._pair, BLOCKING, Recorder())
 
@@ -172,13 +180,21 @@ class Probe:
             walk(round(step_ns * walk.steps))
             return walk.ended_ns - walk.began_ns
 
+        def beside(sets: int) -> None:
+            if self._reads and there != here:
+                self._world.send((there, sets * working_set_bytes, step_ns) if sets else None, RIVAL)
+                self._world.recv(source=RIVAL)
+
         # The server sleeps at the first barrier until the reader comes, too; then they take turns.
+        beside(1)
         alone = [took_ns() for _ in range(self._samples) if self._reads]
+        beside(2)
         turns = []
         for _ in range(self._samples + 1):
             messenger.barrier(learning=False)
             turns.append(took_ns())
         messenger.close()
+        beside(0)
         return [time_ns - statistics.median(alone) for time_ns in turns[1:]] if self._reads else []
 
     def _read(self, messenger: Messenger, pause_ns: int) -> list[float]:
@@ -198,17 +214,21 @@ class Probe:
 def compete(comm: Any) -> None:
     """The rival's part: answer each message of the reader, and act on it.
 
-    A whole number is a processor to keep busy until the next message, which is None; a float is
-    a time in seconds to sleep, and a text the end. Without work the rival sleeps, to disturb nobody.
+    A whole number is a processor to keep busy until the next message; with the bytes of a working set and
+    the time of a step, a processor on which to walk through it. A float is a time in seconds to sleep, None
+    nothing, and a text the end. Without work the rival sleeps, to disturb nobody.
     """
     while not isinstance(wish := _sleep_until_told(comm), str):
+        place, *working_set = wish if isinstance(wish, tuple) else (wish,)
+        walk = Compute(*working_set)
         comm.send(None, READER)
-        if isinstance(wish, float):
-            time.sleep(wish)
-        elif wish is not None:
-            os.sched_setaffinity(0, {wish})
+        if isinstance(place, float):
+            time.sleep(place)
+        elif place is not None:
+            os.sched_setaffinity(0, {place})
             while not comm.iprobe(source=READER):
-                pass
+                if working_set:
+                    walk(WALK_NS)
 
 
 def _sleep_until_told(comm: Any) -> Any:
@@ -282,11 +302,12 @@ def main(arguments: list[str]) -> None:
 
 def _measure_here(probe: Probe, pair: Any, options: argparse.Namespace) -> Samples:
     a, *others = (int(processor) for processor in options.processors.split(","))
-    found = measure(probe, a, others[-1] if others else a)
+    places = a, others[-1] if others else a
+    found = measure(probe, *places)
     size = options.working_set_bytes
     step_ns = pair.bcast(unit_ns(size), READER)
     if size:
-        found["reload_ns"] = probe.reloads_ns(a, size, step_ns)
+        found["reload_ns"] = probe.reloads_ns(places, size, step_ns)
     return found | {"unit_ns": [step_ns]}
 
 

@@ -182,19 +182,18 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         if options.program == "ping-pong":
-            return show([ping_pong(options, folder)])
-        table = []
-        for label, words in commands(options, folder):
+            return show(ping_pong(options, folder))
+        for number, (label, words) in enumerate(commands(options, folder)):
             cells = {"program": label, **waits(options, words, folder)}
             if not options.no_gang and options.jobs > 1:
                 cells |= gangs(options, words, folder, cells["alone, s"])
-            table.append(cells)
-        return show(table)
+            show(cells, headings=number == 0)
 
 
-def show(table):
-    """Print rows of one set of headings."""
-    for line in (table[0], ["---"] * len(table[0]), *(row.values() for row in table)):
+def show(cells, headings=True):
+    """Print a row, below its headings if it is the first; at once, since another may fail."""
+    above = (cells, ["---"] * len(cells)) if headings else ()
+    for line in (*above, cells.values()):
         print("| " + " | ".join(line) + " |", flush=True)
 
 
