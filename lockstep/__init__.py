@@ -56,6 +56,7 @@ def run(
     simulate: bool = True,
     resume: bool = False,
     timeline: bool = False,
+    anyway: bool = False,
 ) -> Results:
     """Measure every scheduler of an experiment against dedicated runs, and simulate the same.
 
@@ -68,12 +69,14 @@ def run(
         simulate: whether to simulate the measured runs.
         resume: whether to leave out runs that are recorded already.
         timeline: whether to record a timeline of every rank.
+        anyway: whether to measure even while another Lockstep uses these processors, instead of waiting.
 
     Raises:
         InputError: for bad input, before anything starts.
         LockstepError: if something else fails; runs that fail are ``failures`` of the results.
     """
     flags = {"--quick": quick, "--no-simulate": not simulate, "--resume": resume, "--timeline": timeline}
+    flags["--anyway"] = anyway
     return _results("run", experiment, results, settings, seed, flags)
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from fake_runs import TOOLS, command_on_made_up_runs, imitate, probe
 
-from coordinator.host.processor_claims import ProcessorClaim
 from harness.analyse import advise
 from harness.analyse.rows import JobRow, Row, Summary
 from harness.analyse.statistics import estimate
@@ -193,13 +192,7 @@ def test_what_disturbs_is_said_before_the_first_run_and_before_a_calibration(loc
 def test_disturbances_are_the_findings_of_the_doctor_that_have_a_remedy(monkeypatch):
     monkeypatch.setattr(host_check.os, "getloadavg", lambda: (4.1, 0.1, 0.1))
     monkeypatch.setattr(host_check.conditions, "of_run", lambda *moments: {"others": 0.0, "steal": 0.1})
-    processors = usable_processors()[:2]
-    claim = ProcessorClaim("abcd1234", processors)
-    try:
-        said = list(host_check.disturbances(processors, watch_s=0.0))
-    finally:
-        claim.close()
+    said = list(host_check.disturbances(usable_processors()[:2], watch_s=0.0))
     assert "load: average 4.1; wait, or end other programs" in said
-    assert any(one.startswith("Lockstep: run abcd1234") for one in said)
     assert any("hypervisor: took 10.0%" in one for one in said)
     assert not any(one.startswith(("other programs", "processors", "MPI")) for one in said)

@@ -1,9 +1,9 @@
-"""Claims: public notices of the processors that runs use on a host.
+"""Claims: public notices of the processors that runs, and series of runs, use on a host.
 
 A claim is a socket in the abstract namespace that nobody connects to: its name holds the claim, and
 /proc/net/unix shows the names of all users' sockets. The kernel removes the socket with its process, so
-a kill leaves nothing behind. Anybody can make such a name, so a claim only justifies a warning. Claims in
-other network namespaces are invisible.
+a kill leaves nothing behind. Anybody can make such a name, so a claim justifies a warning, or a wait that the
+user can end. Claims in other network namespaces are invisible.
 """
 
 from __future__ import annotations
@@ -17,8 +17,11 @@ from pathlib import Path
 
 SOCKETS = Path("/proc/net/unix")
 
-NAME = re.compile(rb"@lockstep-processors/(\d{1,10})/([0-9a-f]{1,16})/([0-9,-]{1,64})")
-"""User, run, and some of the processors, in ranges."""
+NAME = re.compile(rb"@lockstep-([a-z]{1,16})/(\d{1,10})/([0-9a-f.]{1,16})/([0-9,-]{1,64})")
+"""Kind of the claim, user, holder, and some of the processors, in ranges."""
+
+RUN, SERIES = "processors", "series"
+"""Kinds of claims. A run's holder is the run's id; that of a series is PID.RANDOM."""
 
 RANGES = 8
 """Most ranges in one name, which has room for 107 bytes."""
@@ -29,36 +32,33 @@ _DISTURBED = "so the runs disturb each other"
 
 
 class ProcessorClaim:
-    """A claim of a run on processors, until it is closed or its process ends."""
+    """A claim of a run, or of a series of runs, on processors, until it is closed or its process ends."""
 
-    def __init__(self, run: str, processors: Iterable[int]) -> None:
-        self._run = run
+    def __init__(self, holder: str, processors: Iterable[int], kind: str = RUN) -> None:
+        self._holder = holder
         self._processors = frozenset(processors)
         self._sockets: list[socket.socket] = []
-        ranges = list(_ranges(sorted(self._processors)))
-        for first in range(0, len(ranges), RANGES):
-            part = ",".join(ranges[first : first + RANGES])
-            holder = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-            self._sockets.append(holder)
-            with suppress(OSError):  # others then miss a warning
-                holder.bind(f"\0lockstep-processors/{os.getuid()}/{run}/{part}")
+        parts = list(_ranges(sorted(self._processors)))
+        for first in range(0, len(parts), RANGES):
+            part = ",".join(parts[first : first + RANGES])
+            bound = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+            self._sockets.append(bound)
+            with suppress(OSError):  # others then miss it
+                bound.bind(f"\0lockstep-{kind}/{os.getuid()}/{holder}/{part}")
 
     def others(self) -> list[str]:
         """A sentence for each other run on some of these processors."""
-        found: dict[tuple[int, str], set[int]] = {}
-        for user, run, processors in _claims():
-            if run != self._run and (shared := self._processors & processors):
-                found.setdefault((user, run), set()).update(shared)
         return [
-            f"run {run} of user {user} also uses processors {','.join(_ranges(sorted(shared)))}, "
+            f"run {run} of user {user} also uses processors {ranges(shared)}, "
             f"{_DISTURBED}: wait for its end, or use other processors"
-            for (user, run), shared in sorted(found.items())
+            for (user, run), shared in sorted(holders(RUN, self._processors).items())
+            if run != self._holder
         ]
 
     def close(self) -> None:
         """Give up the claim."""
-        for holder in self._sockets:
-            holder.close()
+        for bound in self._sockets:
+            bound.close()
 
 
 def tells_of_another_run(sentence: str) -> bool:
@@ -66,16 +66,32 @@ def tells_of_another_run(sentence: str) -> bool:
     return _DISTURBED in sentence
 
 
-def _claims() -> Iterator[tuple[int, str, frozenset[int]]]:
-    """User, run and processors of all claims on this host."""
+def holders(kind: str, processors: Iterable[int]) -> dict[tuple[int, str], set[int]]:
+    """User and holder of each claim of a kind on some of these processors, with those that they share."""
+    wanted = frozenset(processors)
+    found: dict[tuple[int, str], set[int]] = {}
+    for user, holder, claimed in _claims(kind):
+        if shared := wanted & claimed:
+            found.setdefault((user, holder), set()).update(shared)
+    return found
+
+
+def ranges(processors: Iterable[int]) -> str:
+    """Processors in words: 0-3,8."""
+    return ",".join(_ranges(sorted(processors)))
+
+
+def _claims(kind: str) -> Iterator[tuple[int, str, frozenset[int]]]:
+    """User, holder and processors of all claims of this kind on this host."""
     try:
         lines = SOCKETS.read_bytes().splitlines()
     except OSError:
         return
     for line in lines:
         if found := NAME.fullmatch(line.rpartition(b" ")[2]):
-            user, run, ranges = (part.decode() for part in found.groups())
-            yield int(user), run, frozenset(_numbers(ranges))
+            found_kind, user, holder, claimed = (part.decode() for part in found.groups())
+            if found_kind == kind:
+                yield int(user), holder, frozenset(_numbers(claimed))
 
 
 def _ranges(ascending: Iterable[int]) -> Iterator[str]:
@@ -90,9 +106,9 @@ def _ranges(ascending: Iterable[int]) -> Iterator[str]:
         yield str(first) if first == last else f"{first}-{last}"
 
 
-def _numbers(ranges: str) -> Iterator[int]:
+def _numbers(text: str) -> Iterator[int]:
     """The numbers in ranges; the text may be anything."""
-    for part in ranges.split(","):
+    for part in text.split(","):
         first, _, last = part.partition("-")
         with suppress(ValueError):
             yield from range(int(first), min(int(last or first) + 1, HIGHEST))

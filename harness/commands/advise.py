@@ -10,7 +10,7 @@ from typing import Any
 from harness.analyse import advise, calibration_caveats, results_document
 from harness.commands import SCHEMA, Answer, stored
 from harness.commands.run import real_tools, results_argument
-from harness.commands.shared import Counted, announce_compiler
+from harness.commands.shared import Counted, announce_compiler, anyway_argument
 from harness.measure.calibrate import constants
 from harness.measure.session import Site, Watcher
 from harness.report import advice
@@ -34,8 +34,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--imbalance", type=float, default=0.25, metavar="V/G", help="width of its range as a share of G")
     add("--processes", type=int, default=2, metavar="P", help="processes of a job (default: %(default)s)")
     add("--jobs", type=int, default=3, metavar="N", help="number of jobs (default: %(default)s)")
-    help_text = "also go by a calibration that was made under load"
-    add("--anyway", action="store_true", help=help_text)
+    anyway_argument(parser, ", and go by a calibration that was made under load")
     results_argument(parser)
 
 
@@ -51,7 +50,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     program, jobs = _described(options, watcher)
     processors = len(usable_processors())
     wanted = advise.experiment(program, jobs, processors)
-    calibrated = _calibration(options.results, watcher)
+    calibrated = _calibration(options.results, watcher, anyway=options.anyway)
     age = duration(calibration_caveats.age_s(calibrated)) if calibrated else ""
     if not options.anyway and (taken := calibration_caveats.load(calibrated)):
         rule = (
@@ -100,10 +99,11 @@ def _described(options: argparse.Namespace, watcher: Watcher) -> tuple[Program, 
     return program, options.jobs
 
 
-def _calibration(folder: Path, watcher: Watcher) -> list[Calibration]:
+def _calibration(folder: Path, watcher: Watcher, *, anyway: bool) -> list[Calibration]:
     with Store(folder, warn=watcher.warn) as store:
         if calibrated := store.last_calibration():
             return calibrated
         here = Site.here(usable_processors()[:2], real_tools(), store)
-        here.warn_of_disturbances(watcher)
-        return here.calibrate([0], ["signals"], watcher)
+        with here.reserved(watcher, anyway=anyway):
+            here.warn_of_disturbances(watcher)
+            return here.calibrate([0], ["signals"], watcher)

@@ -10,6 +10,7 @@ from harness.analyse.calibration_caveats import of_calibration
 from harness.analyse.statistics import median_interval
 from harness.commands import SCHEMA, Answer
 from harness.commands.run import real_tools, results_argument
+from harness.commands.shared import anyway_argument
 from harness.measure.session import Site, Watcher
 from harness.report import listing
 from harness.spec.experiment import usable_processors
@@ -24,6 +25,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     help_text = "also calibrate steps through a working set of this size"
     parser.add_argument("--working-set-bytes", type=int, default=0, metavar="N", help=help_text)
     results_argument(parser)
+    anyway_argument(parser)
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
@@ -41,8 +43,9 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     with Store(options.results, warn=watcher.warn) as store:
         site = Site.here(processors, real_tools(), store)
         usable = [name for name, mechanism in mechanisms.known().items() if not mechanism.unavailable()]
-        site.warn_of_disturbances(watcher)
-        found = site.calibrate([options.working_set_bytes], usable, watcher)
+        with site.reserved(watcher, anyway=options.anyway):
+            site.warn_of_disturbances(watcher)
+            found = site.calibrate([options.working_set_bytes], usable, watcher)
         doubts = of_calibration(found)
         notes = (f"{store.path} holds the samples",)
     document = {

@@ -15,6 +15,7 @@ from harness.analyse.aa_check import AaCheck
 from harness.analyse.statistics import FEWEST
 from harness.commands import SCHEMA, Answer, user_defaults
 from harness.commands.run import real_tools
+from harness.commands.shared import anyway_argument
 from harness.measure import aa_runs, host_check
 from harness.measure.host_check import Finding
 from harness.measure.session import Site, Watcher
@@ -38,6 +39,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--pairs", type=int, default=10, metavar="N", help=help_text)
     help_text = "directory to keep the runs of --aa in (default: they are not kept)"
     add("--results", type=Path, metavar="DIR", help=help_text)
+    anyway_argument(parser)
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
@@ -59,7 +61,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     document: dict[str, Any] = {"schema": SCHEMA, "findings": [asdict(finding) for finding in findings]}
     failures: list[str] = []
     if options.aa:
-        checked, failures = _aa(options.pairs, processors, options.results, watcher)
+        checked, failures = _aa(options, processors, watcher)
         document["aa"] = checked and {**asdict(checked), "false_positives": checked.false_positives}
         document["failures"] = failures
     wrong = failures or any(finding.remedy for finding in findings)
@@ -67,13 +69,14 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
 
 
 def _aa(
-    pairs: int, processors: Sequence[int], folder: Path | None, watcher: Watcher
+    options: argparse.Namespace, processors: Sequence[int], watcher: Watcher
 ) -> tuple[AaCheck | None, list[str]]:
     """The check, and the runs that failed."""
-    wanted = aa_runs.aa_experiment(pairs)
+    wanted, folder = aa_runs.aa_experiment(options.pairs), options.results
     with nullcontext(folder) if folder else TemporaryDirectory() as place, Store(Path(place)) as store:
         site = Site.here(tuple(processors[: aa_runs.PROCESSORS]), real_tools(), store)
-        records = aa_runs.run(wanted, site, watcher)
+        with site.reserved(watcher, anyway=options.anyway):
+            records = aa_runs.run(wanted, site, watcher)
     failures = [record.failure for record in records if record.failure]
     return aa_check.check(aa_check.pairs(records)), failures
 

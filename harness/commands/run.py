@@ -20,13 +20,15 @@ from harness.analyse.precision import RowPrecision
 from harness.commands import Answer, Interrupted
 from harness.commands.shared import (
     announce_compiler,
+    anyway_argument,
     experiment_arguments,
     judged,
     thresholds_of,
     verdict_arguments,
 )
-from harness.measure import host_check, measured, plan, runner, session
+from harness.measure import host_check, measured, plan, runner, session, turn
 from harness.measure.calibrate import mpi_probe, mpi_probe_between
+from harness.measure.plan import Key, Task
 from harness.measure.session import Site, Tools, Watcher
 from harness.predict import missing
 from harness.report import text
@@ -55,6 +57,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--tau", type=float, default=summary.TAU_S, metavar="S", help="bound of the bounded slowdown, seconds"
     )
     results_argument(parser)
+    anyway_argument(parser)
     verdict_arguments(parser)
 
 
@@ -96,7 +99,7 @@ def real_tools(nodes: Sequence[Node] = ()) -> Tools:
     launcher = find_launcher(hosts=hosts)
     run_with_it = partial(run_workload, launcher=launcher)
     probes = mpi_probe(launcher), run_with_it, mpi_probe_between(launcher, hosts)
-    return Tools(str(launcher), *probes, host_check.disturbances)
+    return Tools(str(launcher), *probes, host_check.disturbances, turn.reserved)
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
@@ -125,17 +128,19 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     tools = real_tools(wanted.nodes)
     with Store(options.results, warn=watcher.warn) as store:
         here = Site.here(experiment.usable_processors()[: wanted.processors], tools, store, wanted.nodes)
-        stored = [record for record in store.runs(wanted.digest) if record.kind in MEASURED_KINDS]
-        before = _comparable(store.runs(wanted.digest), here) if options.resume else []
         made = [measured.record_taken_over(wanted, here, *taken)] if taken else []
-        precision = RowPrecision(wanted, [*before, *made])
-        made += _measure(wanted, cells, here, [*before, *made], precision, options.timeline, watcher)
+        stored, before, precision = _begun(wanted, here, made, resumed=options.resume)
+        if _to_do(wanted, cells, [*before, *made], precision):
+            with here.reserved(watcher, anyway=options.anyway):
+                # Whoever had the processors until now may have recorded runs of this experiment.
+                stored, before, precision = _begun(wanted, here, made, resumed=options.resume)
+                made += _measure(wanted, cells, here, [*before, *made], precision, options.timeline, watcher)
         path, simulated = store.path, []
         if options.simulate:
             simulated = _simulate(wanted, here, [*before, *made], precision, options.timeline, watcher)
     found = results_document.results(wanted, [*before, *made, *simulated], options.tau, here.session)
     failed = [record for record in (*made, *simulated) if record.failure]
-    notes = [f"{len(made)} runs recorded in {path}{_earlier(len(stored), resumed=options.resume)}"]
+    notes = [f"{len(made)} runs recorded in {path}{_earlier(stored, resumed=options.resume)}"]
     for what, ours in (("runs", made), ("simulations", simulated)):
         if bad := sum(1 for record in ours if record.failure):
             notes.append(f"{bad} of {len(ours)} {what} failed")
@@ -204,6 +209,29 @@ def _part(text: str | None, wanted: Experiment) -> set[int]:
     return set(cells[int(found[1]) - 1 :: int(found[2])])
 
 
+def _begun(
+    wanted: Experiment, here: Site, made: Sequence[RunRecord], *, resumed: bool
+) -> tuple[int, list[RunRecord], RowPrecision]:
+    """How many runs of this experiment are stored without ``made``, those to extend, and what rows need.
+
+    Raises:
+        InputError: if runs under the present conditions cannot extend the stored ones.
+    """
+    stored = [record for record in here.store.runs(wanted.digest) if record.kind in MEASURED_KINDS]
+    before = _comparable(here.store.runs(wanted.digest), here) if resumed else []
+    return len(stored), before, RowPrecision(wanted, [*before, *made])
+
+
+def _to_do(
+    wanted: Experiment, cells: Collection[int], before: Sequence[RunRecord], precision: RowPrecision
+) -> dict[Key, Task]:
+    """The runs of these cells that ``before`` lacks; none if no row needs any of them."""
+    done = plan.recorded(before)
+    ours = [task for task in plan.plan(wanted) if task.cell.index in cells and not task.scheduler.of_slurm]
+    tasks = {task.key: task for task in ours if task.key not in done}
+    return tasks if any(map(precision.needs, tasks.values())) else {}
+
+
 def _measure(
     wanted: Experiment,
     cells: Collection[int],
@@ -214,11 +242,8 @@ def _measure(
     watcher: Watcher,
 ) -> list[RunRecord]:
     """Measure the runs of these cells that ``before`` lacks, and take them into ``precision``."""
-    done = plan.recorded(before)
-    ours = [task for task in plan.plan(wanted) if task.cell.index in cells and not task.scheduler.of_slurm]
-    tasks = {task.key: task for task in ours if task.key not in done}
     made: list[RunRecord] = []
-    if not any(map(precision.needs, tasks.values())):
+    if not (tasks := _to_do(wanted, cells, before, precision)):
         return made
     here.warn_of_disturbances(watcher)
     for standing in precision.unknown():

@@ -37,6 +37,12 @@ def experiment_arguments(parser: argparse.ArgumentParser) -> None:
     add("--seed", type=int, help="seed of compute times and of the order of runs")
 
 
+def anyway_argument(parser: argparse.ArgumentParser, also: str = "") -> None:
+    """Add --anyway, for every command that waits for its turn to measure."""
+    help_text = "measure even while another Lockstep uses these processors"
+    parser.add_argument("--anyway", action="store_true", help=help_text + also)
+
+
 def verdict_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options that make a command fail, and report its rows as tests."""
     add = parser.add_argument

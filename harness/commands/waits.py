@@ -14,6 +14,8 @@ from harness.analyse.statistics import estimate
 from harness.analyse.wait_verdict import rows, verdict
 from harness.commands import SCHEMA, Answer
 from harness.commands.exec import command_of, preload, rule_arguments
+from harness.commands.shared import anyway_argument
+from harness.measure import turn
 from harness.measure.guarded_copies import Spent, libraries_loaded, run_copies
 from harness.measure.rank_listener import RankListener
 from harness.measure.session import Watcher
@@ -45,6 +47,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--only", action="append", metavar="CHOICE", help="measure only this beside as it is; may be repeated"
     )
     rule_arguments(parser)
+    anyway_argument(parser)
     help_text = "what to run; {copy} in it stands for the number of the copy"
     parser.add_argument("program", nargs=argparse.REMAINDER, metavar="-- COMMAND ...", help=help_text)
 
@@ -61,6 +64,12 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         within(name, getattr(options, name.strip("-").replace("-", "_")))
     command = command_of(options, "waits")
     _check_only(options, [AS_IT_IS, TWO_PHASE, *(knob.name for knob in KNOBS)])
+    with turn.reserved(usable_processors(), watcher, options.anyway):
+        return _measured(options, command, watcher)
+
+
+def _measured(options: argparse.Namespace, command: Sequence[str], watcher: Watcher) -> Answer:
+    """The answer of a measurement whose turn it is."""
     made, variables = _preload(options, command, watcher)
     libraries = _libraries(command)  # also so that what is first read from a disk counts for nobody
     there, missing = offered(libraries)

@@ -13,7 +13,7 @@ from pathlib import Path
 from coordinator.host import mechanisms
 from coordinator.host.launchers import find_launcher
 from coordinator.host.mechanisms import cgroup_base
-from coordinator.host.processor_claims import ProcessorClaim
+from coordinator.host.reservation import rivals
 from harness.store import conditions
 from harness.store.conditions import Moment
 from workloads.validation import InputError
@@ -55,11 +55,11 @@ def check(processors: Sequence[int], watch_s: float = WATCH_S) -> Iterator[Findi
 def disturbances(processors: Sequence[int], watch_s: float = GLANCE_S) -> Iterator[str]:
     """What disturbs measurements on these processors now, in sentences with remedies.
 
-    It looks for load, other runs of Lockstep, the hypervisor, the frequency, control groups and privileges.
+    It looks for load, the hypervisor, the frequency, control groups and privileges; ``turn.reserved`` tells
+    of other Locksteps.
     """
     session = conditions.of_session(processors, "")
     findings = (
-        *_rivals(processors),
         *_watched(processors, watch_s),
         _frequency(session["governor"]),
         *_quota(len(processors)),
@@ -85,15 +85,11 @@ def _processors(processors: Sequence[int], model: str, siblings: dict[str, str |
 
 
 def _rivals(processors: Sequence[int]) -> Iterator[Finding]:
-    claim = ProcessorClaim("0", processors)
-    try:
-        others = claim.others()
-    finally:
-        claim.close()
-    for sentence in others:
-        found, _, remedy = sentence.partition(": ")
-        yield Finding("Lockstep", found, remedy)
-    if not others:
+    found = rivals(processors)
+    for rival in found:
+        remedy = "wait for its end (lockstep run does), or use other processors"
+        yield Finding("Lockstep", f"{rival.name} measures on processors {rival.processors}", remedy)
+    if not found:
         yield Finding("Lockstep", "no other run uses these processors")
 
 

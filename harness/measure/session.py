@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
@@ -23,7 +24,8 @@ from harness.store.records import Calibration
 class Tools:
     """The tools for the real work; tests replace them by fakes.
 
-    ``disturbances`` says what on some processors of this host disturbs measurements now.
+    ``disturbances`` says what on some processors of this host disturbs measurements now; ``reserve`` is
+    as ``turn.reserved``.
     """
 
     launcher: str
@@ -31,6 +33,7 @@ class Tools:
     run_workload: RunWorkload
     probe_between: ProbeBetween | None = None
     disturbances: Callable[[Sequence[int]], Iterable[str]] = lambda processors: ()
+    reserve: Callable[..., AbstractContextManager[None]] = lambda processors, watcher, anyway: nullcontext()
 
 
 @dataclass(frozen=True)
@@ -103,6 +106,15 @@ class Site:
             found |= {"processors": list(processors), "nodes": names}
         return cls(session_name(), processors, tools, store, found, nodes)
 
+    def reserved(self, watcher: Watcher, *, anyway: bool) -> AbstractContextManager[None]:
+        """A context in which no other Lockstep of this host measures on these processors (``turn.reserved``).
+
+        On several hosts nobody waits: their agents warn of other runs.
+        """
+        if self.nodes:
+            return nullcontext()
+        return self.tools.reserve(sorted({*self.processors, *self._calibrated}), watcher, anyway)
+
     def warn_of_disturbances(self, watcher: Watcher) -> None:
         """Say what disturbs measurements on this host, before they begin; says nothing of other hosts."""
         if not self.nodes:
@@ -121,24 +133,23 @@ class Site:
             LaunchError: if the probe fails.
             StoreError: if the samples cannot be written.
         """
-        alone = len(self.processors) < 2 or self.nodes
-        processors = usable_processors() if alone else self.processors
+        processors = self._calibrated
         if len(processors) < 2:
             watcher.warn(
                 "not calibrated: a calibration needs two processors; waiting rules use nominal constants"
             )
             return []
         watcher.note("calibrating: messages, context switches, detours, slot switches")
-        before = Moment.now(processors[:2])
+        before = Moment.now(processors)
         measured = list(self._measure(processors, working_sets, mechanisms))
-        during = conditions.of_run(self.conditions, before, Moment.now(processors[:2]))
+        during = conditions.of_run(self.conditions, before, Moment.now(processors))
         found = [
             Calibration(
                 session=self.session,
                 recorded_at=records.now(),
                 quantity=quantity,
                 samples=samples,
-                processors=processors[:2],
+                processors=processors,
                 working_set_bytes=working_set_bytes,
                 launcher=self.tools.launcher,
                 conditions=during,
@@ -149,6 +160,12 @@ class Site:
             self.store.add_calibration(calibration)
         return found
 
+    @property
+    def _calibrated(self) -> tuple[int, ...]:
+        """The processors of this host that a calibration uses: two, if this process may use as many."""
+        alone = len(self.processors) < 2 or self.nodes
+        return (usable_processors() if alone else self.processors)[:2]
+
     def _measure(
         self, processors: Sequence[int], working_sets: Iterable[int], mechanisms: Iterable[str]
     ) -> Iterator[Measurement]:
@@ -158,7 +175,7 @@ class Site:
         for measurement in calibrate.messages(self.tools.probe, processors, working_sets):
             if measurement.quantity not in between:
                 yield measurement
-        yield from calibrate.slots(self.tools.run_workload, processors[:2], mechanisms)
+        yield from calibrate.slots(self.tools.run_workload, processors, mechanisms)
         yield from calibrate.kernel()
 
 
