@@ -55,6 +55,16 @@ def useful_processors(least: int, most: int, work_s: float, beta_s: float) -> in
     return low
 
 
+def average_parallelism(most: int, work_s: float, alpha_s: float, beta_s: float) -> float:
+    """The best speedup T(1) / T(most) of a job that ``most`` processors make fastest; 1 to ``most``.
+
+    A leaf function, as ``execution_time_s``. A job that can have any number of processors keeps as
+    many busy on average: Eager, Zahorjan and Lazowska 1989.
+    """
+    work_s = max(work_s, 1e-9)  # so that a job of no length does not divide by zero
+    return min(float(most), (work_s + alpha_s + beta_s) / (work_s / most + alpha_s + beta_s * most))
+
+
 @dataclass(frozen=True)
 class ExecutionTime:
     """How long a job takes alone, by ``execution_time_s`` with the parameters of the job.
@@ -108,6 +118,14 @@ class Job:
             return self.processes
         time = self.estimate
         return useful_processors(self.least, self.processes, time.phi * time.work_s, time.beta_s)
+
+    @property
+    def average(self) -> float:
+        """The processes that it keeps busy on average if it can have ``most``, by its estimate."""
+        if self.estimate is None:
+            return float(self.most)
+        time = self.estimate
+        return average_parallelism(self.most, time.phi * time.work_s, time.alpha_s, time.beta_s)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ SCHEDULING = [name for name in policies.known() if name not in LOCAL]
 COMPILED = [
     (name, options)
     for name in SCHEDULING
-    for options in ([{"order": n} for n in (0, 1, 2)] if name in ("asp", "ap1", "aep") else [{}])
+    for options in ([{"order": n} for n in (0, 1, 2)] if "order" in policies.parameters(name) else [{}])
     if name not in ("batch", "partitioned", "gang") and "queue" not in name
 ]
 

@@ -21,6 +21,7 @@ CASES = [
     ("fair-dqt", {"quantum_ms": 20}),
     ("easy", {}),
     ("aep", {"order": 2}),
+    ("square-root", {}),
     ("dyn-equi", {}),
 ]
 

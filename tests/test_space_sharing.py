@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from coordinator import policies
 from coordinator.decide.session import Session
-from coordinator.policies import allocation, backfill, buddy
+from coordinator.policies import allocation, backfill, buddy, demands
 from coordinator.view import ExecutionTime, Job, Machine, useful_processors
 
 S = 1_000_000_000
 
 
-def job(number, most, work_s=10.0, beta_s=0.0, *, rigid=False, malleable=False):
-    estimate = ExecutionTime(work_s, beta_s=beta_s)
+def job(number, most, work_s=10.0, beta_s=0.0, *, alpha_s=0.0, rigid=False, malleable=False):
+    estimate = ExecutionTime(work_s, alpha_s=alpha_s, beta_s=beta_s)
     return Job(number, most, 0, not rigid, malleable, estimate)
 
 
@@ -76,6 +76,86 @@ def test_dyn_equi_repartitions_malleable_jobs_and_they_keep_processors():
     session.arrive(0, 0)
     assert session.arrive(1, 1).decision.placements == {0: (0, 1, 2, 3), 1: (4, 5, 6, 7)}
     assert session.depart(0, 2).decision.placements[1][:4] == (4, 5, 6, 7)
+
+
+BY_PARALLELISM = {
+    "average-parallelism": (9, 9),
+    "knee": (10, 4),
+    "parallelism-range": (40, 4),
+    "parallelism-variance": (24, 4),
+    "square-root": (40, 4),
+    "equal-time": (40, 4),
+}
+
+
+@pytest.mark.parametrize("name", BY_PARALLELISM)
+def test_a_job_gets_what_its_parallelism_calls_for(name):
+    """T(p) = 100/p + 10 on up to 40 processors: average 110/12.5 = 8.8, knee 100/10, deviation 15.6.
+
+    The first number is of such a job alone on 64 processors, the second of each of 16 that start there
+    together. The average takes no account of others: the last of them finds one processor.
+    """
+    jobs = [job(0, 64, rigid=True), *(job(number, 40, 100.0, alpha_s=10.0) for number in range(1, 17))]
+    alone, together = BY_PARALLELISM[name]
+    assert sizes(name, jobs, 64, [1]) == {1: alone}
+    found = sizes(name, jobs, 64, [0, *range(1, 17), ~0])
+    assert list(found.values()) == ([9] * 7 + [1] if together == 9 else [together] * 16)
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"), [("aep", (4, 4)), ("square-root", (2, 6)), ("equal-time", (1, 7))]
+)
+def test_jobs_that_start_together_share_by_their_work(name, parts):
+    jobs = [job(0, 8, rigid=True), job(1, 8, 4.0), job(2, 8, 36.0)]
+    assert sizes(name, jobs, 8, [0, 1, 2, ~0]) == dict(zip((1, 2), parts, strict=True))
+
+
+@pytest.mark.parametrize("name", [name for name in BY_PARALLELISM if name != "average-parallelism"])
+def test_rules_about_differences_give_jobs_that_are_all_alike_equal_shares(name):
+    jobs = [job(number, 12) for number in range(7)]
+    for events in ([0], [0, 1, 2], [0, 1, 2, ~0, 3], [*range(7), ~0, ~1]):
+        assert sizes(name, jobs, 12, events) == sizes("aep", jobs, 12, events)
+
+
+def test_a_job_without_an_estimate_may_have_all_that_it_requests():
+    for name in BY_PARALLELISM:
+        assert sizes(name, [Job(0, 8, 0, True)], 8, [0]) == {0: 8}
+
+
+@given(st.floats(0.1, 1000), st.floats(0, 100), st.integers(1, 200))
+def test_on_its_average_parallelism_a_job_has_half_of_the_best_speedup_and_efficiency(work_s, alpha_s, most):
+    """Eager, Zahorjan and Lazowska 1989; their jobs have no cost of communication."""
+    one = job(0, most, work_s, alpha_s=alpha_s)
+    assert 1 <= one.average <= one.most
+    given = demands.bound(demands.AVERAGE, 1, one.most, one.average, work_s, alpha_s, 0.0)
+    speedup = one.estimate.on(1) / one.estimate.on(given)
+    assert speedup >= 0.5 * one.average
+    assert speedup >= 0.5 * given
+
+
+@given(st.floats(0.1, 1000), st.floats(0, 100), st.floats(0, 1), st.integers(1, 60))
+@example(10.0, 0.0, 0.0, 8)
+def test_at_the_knee_efficiency_over_execution_time_is_greatest(work_s, alpha_s, beta_s, most):
+    time = ExecutionTime(work_s, 1.0, alpha_s, beta_s)
+    knee = demands.bound(demands.KNEE, 1, most, 1.0, work_s, alpha_s, beta_s)
+    best = min(range(1, most + 1), key=lambda p: p * time.on(p) ** 2)
+    assert abs(knee - best) <= 1, "the nearest whole number to the best real one"
+
+
+@given(
+    st.lists(st.tuples(st.floats(0.01, 1000), st.floats(0.01, 100)), min_size=1, max_size=8),
+)
+def test_no_shares_give_a_smaller_sum_of_times_than_those_by_the_root_of_work(rows):
+    work_s, others = zip(*rows, strict=True)
+    roots = [demands.weight(demands.BY_ROOT, 1.0, work) for work in work_s]
+
+    def summed_s(weights):
+        return sum(work * sum(weights) / weight for work, weight in zip(work_s, weights, strict=True))
+
+    assert summed_s(roots) <= summed_s(others) * (1 + 1e-6)
+    by_work = [demands.weight(demands.BY_WORK, 1.0, work) for work in work_s]
+    times_s = [work / weight for work, weight in zip(work_s, by_work, strict=True)]
+    assert max(times_s) == pytest.approx(min(times_s), rel=1e-4)
 
 
 @given(st.integers(1, 20), st.lists(st.integers(1, 8), min_size=1, max_size=10))
@@ -156,7 +236,7 @@ def test_a_job_gets_no_more_processors_than_make_it_faster(name, options):
 
 
 @given(
-    st.sampled_from(MOULDING),
+    st.sampled_from([*MOULDING, *((name, {}) for name in BY_PARALLELISM)]),
     st.integers(1, 24),
     st.lists(
         st.tuples(st.integers(1, 24), st.floats(0.1, 50), st.floats(0, 5), st.booleans()),

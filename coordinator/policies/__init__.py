@@ -2,6 +2,7 @@
 
 from coordinator.policies import (  # noqa: F401 - each registers its policies
     adaptive,
+    characteristics,
     dqt,
     dynamic,
     easy,

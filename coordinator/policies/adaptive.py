@@ -10,14 +10,14 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from coordinator.policies import allocation, partitions
+from coordinator.policies import allocation, demands, partitions
 from coordinator.policies.registry import Policy, register
 from coordinator.view import Decision, ExecutionTime, Job, Reason, View
 from workloads.bounds import within
 
 PAPER = "Anastasiadis and Sevcik 1997"
 UNKNOWN = ExecutionTime(work_s=1.0)
-"""What differential allocation assumes for a job without an estimate."""
+"""What policies assume that divide processors by estimates, for a job without one."""
 
 
 class RunToCompletion(Policy):
@@ -26,10 +26,13 @@ class RunToCompletion(Policy):
     ``rule`` is a rule of :mod:`coordinator.policies.allocation`. Order 0 queues jobs as they
     arrive, order 1 by their demand T(1), the smallest first. Order 2 also divides the
     processors of the jobs that start together by differential allocation. Jobs with unknown
-    demand come last.
+    demand come last. ``bound`` and ``share`` are bounds and shares of
+    :mod:`coordinator.policies.demands`.
     """
 
     rule: ClassVar[int]
+    bound: ClassVar[int] = demands.LARGEST
+    share: ClassVar[int] = demands.EQUAL
     fixed_order: ClassVar[int] = 0
 
     def queue_order(self) -> int:
@@ -57,12 +60,16 @@ class RunToCompletion(Policy):
             jobs.sort(key=_demand_s)
         queue = range(len(jobs))
         least = [self.least(job) for job in jobs]
-        most = [job.most for job in jobs]
+        most = [_bound(self.bound, job) for job in jobs]
+        running = [job for job in view.jobs if job.number in placements]
+        weights = [_weight(self.share, job) for job in (*jobs, *running)]
         grants = [0] * len(jobs)
         processors = view.machine.processors
         limit = self.limit(processors)
+        total = sum(weights)
+        known = (least, most, weights)
         started = allocation.grant(
-            self.rule, limit, processors, len(placements), len(free), queue, 0, len(jobs), least, most, grants
+            self.rule, limit, processors, total, len(free), queue, 0, len(jobs), *known, grants
         )
         if self.queue_order() == 2:
             times = [job.estimate or UNKNOWN for job in jobs]
@@ -79,6 +86,17 @@ def _demand_s(job: Job) -> float:
     return job.estimate.on(1) if job.estimate else math.inf
 
 
+def _bound(kind: int, job: Job) -> int:
+    time = job.estimate or UNKNOWN
+    known = (time.phi * time.work_s, time.alpha_s, time.beta_s)
+    return demands.bound(kind, job.least, job.most, job.average, *known)
+
+
+def _weight(kind: int, job: Job) -> int:
+    time = job.estimate or UNKNOWN
+    return demands.weight(kind, job.average, time.phi * time.work_s)
+
+
 @register("fcfs")
 @dataclass(frozen=True)
 class FirstCome(RunToCompletion):
@@ -93,7 +111,7 @@ class FirstCome(RunToCompletion):
 
 
 @dataclass(frozen=True)
-class _Ordered(RunToCompletion):
+class OrderedAllocation(RunToCompletion):
     """A policy whose queue order is a parameter.
 
     Attributes:
@@ -113,7 +131,7 @@ class _Ordered(RunToCompletion):
 
 @register("asp")
 @dataclass(frozen=True)
-class AdaptiveStatic(_Ordered):
+class AdaptiveStatic(OrderedAllocation):
     """Adaptive static partitioning: the waiting jobs share the free processors equally."""
 
     rule: ClassVar[int] = allocation.SHARE_FREE
@@ -122,7 +140,7 @@ class AdaptiveStatic(_Ordered):
 
 @register("ap1")
 @dataclass(frozen=True)
-class AdaptivePolicy1(_Ordered):
+class AdaptivePolicy1(OrderedAllocation):
     """Adaptive policy 1: a job gets at most all processors over the number of waiting jobs."""
 
     rule: ClassVar[int] = allocation.TARGET_WAITING
@@ -131,7 +149,7 @@ class AdaptivePolicy1(_Ordered):
 
 @register("aep")
 @dataclass(frozen=True)
-class AdaptiveEquipartition(_Ordered):
+class AdaptiveEquipartition(OrderedAllocation):
     """Adaptive equipartition: at most all processors over the number of all jobs present."""
 
     rule: ClassVar[int] = allocation.TARGET_ALL

@@ -18,13 +18,14 @@ def grant(
     rule: int,
     limit: int,
     processors: int,
-    running: int,
+    total: int,
     free: int,
     queue: Any,
     first: int,
     waiting: int,
     least: Any,
     most: Any,
+    weights: Any,
     grants: Any,
 ) -> int:
     """The number of waiting jobs that start now; ``grants`` is modified in place.
@@ -35,7 +36,8 @@ def grant(
     * FIXED: up to ``limit`` processors (SDF, SDF-Max, static equipartition, FCFS);
     * SHARE_FREE: the free processors divided as equally as possible (ASP);
     * TARGET_WAITING: up to ``processors`` over the number of waiting jobs (AP1);
-    * TARGET_ALL: up to ``processors`` over the number of waiting and running jobs (AEP).
+    * TARGET_ALL: up to its share of the ``processors`` by weight, where ``total`` is the weight of all
+      waiting and running jobs (AEP: all weights are equal).
 
     Targets are rounded up, so that equal parts leave no processor over while jobs wait.
     Source: Anastasiadis and Sevcik 1997, sections 3.2 and 3.3.
@@ -47,12 +49,11 @@ def grant(
         target = 1
     elif rule == TARGET_WAITING:
         target = (processors + waiting - 1) // waiting
-    elif rule == TARGET_ALL:
-        jobs = waiting + running
-        target = (processors + jobs - 1) // jobs
     started = 0
     while started < waiting and free > 0:
         job = queue[first + started]
+        if rule == TARGET_ALL:
+            target = (processors * weights[job] + total - 1) // total
         given = max(least[job], min(most[job], target, free))
         if given > free:
             break

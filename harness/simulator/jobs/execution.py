@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from coordinator.view import execution_time_s, useful_processors
+from coordinator.policies import demands
+from coordinator.view import average_parallelism, execution_time_s, useful_processors
 from harness.simulator.compiled import entry, hot, step
 from harness.simulator.jobs.model import Columns, Floats, Integers, Jobs
 
 _time_s = step(execution_time_s)
 _useful_processors = step(useful_processors)
+_average_parallelism = step(average_parallelism)
+_bound = step(demands.bound)
+_weight = step(demands.weight)
 
 
 def useful(jobs: Jobs) -> Columns:
@@ -24,6 +28,39 @@ def _limit(least: Integers, asked: Integers, work_s: Floats, beta_s: Floats, mos
     """Fill in ``most``, in place."""
     for job in range(len(most)):
         most[job] = _useful_processors(least[job], asked[job], work_s[job], beta_s[job])
+
+
+def demanded(jobs: Jobs, bound: int, share: int) -> tuple[Columns, Integers]:
+    """The useful jobs with ``most`` limited by ``bound``, and their weights by ``share``.
+
+    Both go by the users' estimates. Bounds and shares are those of :mod:`coordinator.policies.demands`.
+    """
+    limited = useful(jobs)
+    if (bound, share) == (demands.LARGEST, demands.EQUAL):
+        return limited, np.ones(len(jobs), dtype=np.int64)
+    weights = np.empty(len(jobs), dtype=np.int64)
+    work_s, alpha_s, beta_s = (column * jobs.factor for column in (jobs.work_s, jobs.alpha_s, jobs.beta_s))
+    _demand(bound, share, limited.least, work_s, alpha_s, beta_s, limited.most, weights)
+    return limited, weights
+
+
+@entry
+def _demand(
+    bound: int,
+    share: int,
+    least: Integers,
+    work_s: Floats,
+    alpha_s: Floats,
+    beta_s: Floats,
+    most: Integers,
+    weights: Integers,
+) -> None:
+    """Limit ``most`` and fill in ``weights``, in place."""
+    for job in range(len(most)):
+        known = (work_s[job], alpha_s[job], beta_s[job])
+        average = _average_parallelism(most[job], *known)
+        weights[job] = _weight(share, average, work_s[job])
+        most[job] = _bound(bound, least[job], most[job], average, *known)
 
 
 @hot

@@ -62,8 +62,10 @@ def kernel(
         case FirstCome():
             run = partial(space.simulate, _inflexible(jobs), processors, policy.rule, 0, processors, watched)
         case RunToCompletion():
-            limit = policy.limit(processors)
-            run = partial(space.simulate, jobs, processors, policy.rule, policy.queue_order(), limit, watched)
+            rule = (policy.rule, policy.queue_order(), policy.limit(processors))
+            run = partial(
+                space.simulate, jobs, processors, *rule, watched, bound=policy.bound, share=policy.share
+            )
         case Easy():
             run = partial(easy.simulate, jobs, processors)
         case DynamicEquipartition() if (jobs.least == 1).all():

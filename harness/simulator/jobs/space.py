@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coordinator.policies import allocation
-from harness.simulator.compiled import entry, step
-from harness.simulator.jobs.execution import time_ns, useful
+from coordinator.policies import allocation, demands
+from harness.simulator.compiled import entry, hot, step
+from harness.simulator.jobs.execution import demanded, time_ns
 from harness.simulator.jobs.heap import pop, push
 from harness.simulator.jobs.model import Columns, Floats, Integers, JobLevelOutcome, Jobs, Times
 
-_grant = step(allocation.grant)
+_grant = hot(allocation.grant)
 _differ = step(allocation.differ)
 
 
@@ -32,11 +32,12 @@ class Rule(NamedTuple):
 
 
 class Demands(NamedTuple):
-    """The users' estimates for each job: its demand, phi W and beta."""
+    """The users' estimates for each job: its demand, phi W and beta, and its weight by them."""
 
     demand_s: Floats
     work_s: Floats
     beta_s: Floats
+    weights: Integers
 
 
 def simulate(
@@ -46,6 +47,9 @@ def simulate(
     order: int,
     limit: int,
     watched: int | None = None,
+    *,
+    bound: int = demands.LARGEST,
+    share: int = demands.EQUAL,
 ) -> JobLevelOutcome:
     """Simulate a rule of :mod:`coordinator.policies.allocation`.
 
@@ -57,14 +61,17 @@ def simulate(
         limit: for the rule FIXED.
         watched: stop when the first ``watched`` jobs have ended; if they have not when the last
             job arrives, the outcome is saturated. None simulates all jobs to their ends.
+        bound: of the processors of a job, see :mod:`coordinator.policies.demands`.
+        share: for the rule TARGET_ALL, likewise.
     """
     n = len(jobs)
     times = Times.unknown(n)
     size = np.zeros(n, dtype=np.int64)
+    limited, weights = demanded(jobs, bound, share)
     saturated = _run(
         Rule(processors, rule, order, limit, n if watched is None else watched, watched is not None),
-        useful(jobs),
-        Demands(jobs.demand_s, jobs.work_s * jobs.factor, jobs.beta_s * jobs.factor),
+        limited,
+        Demands(jobs.demand_s, jobs.work_s * jobs.factor, jobs.beta_s * jobs.factor, weights),
         np.zeros(n + 1, dtype=np.int64),
         np.zeros((3, processors + 1), dtype=np.int64),
         times,
@@ -118,6 +125,7 @@ def _run(
     submit_ns = jobs.submit_ns
     n = len(submit_ns)
     free = rule.processors
+    total = 0
     running = 0
     first = 0
     last = 0
@@ -130,6 +138,7 @@ def _run(
             pop(ends_ns, ending, running)
             running -= 1
             free += size[job]
+            total -= known.weights[job]
             times.finish_ns[job] = now_ns
             unfinished -= job < rule.watched
         elif arrived < n:
@@ -139,6 +148,7 @@ def _run(
             before = first
             first = _queue(queue, first, last, arrived, known.demand_s, rule.order > 0)
             last += first == before
+            total += known.weights[arrived]
             arrived += 1
         else:
             break
@@ -146,13 +156,14 @@ def _run(
             rule.rule,
             rule.limit,
             rule.processors,
-            running,
+            total,
             free,
             queue,
             first,
             last - first,
             jobs.least,
             jobs.most,
+            known.weights,
             grants,
         )
         if rule.order == 2 and started > 1:
