@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -22,7 +21,7 @@ from harness.papers.anastasiadis97.workload import (
     waiting_ratios,
 )
 from harness.predict.pool import Progress, compute
-from harness.predict.replicate import Mean, Precision, Replications, mean_of, replicate
+from harness.predict.replicate import Mean, Precision, Replications, ratio, replicate
 from harness.simulator.jobs.metrics import Metrics, measure
 from harness.simulator.jobs.simulate import Watched, simulate
 
@@ -98,34 +97,8 @@ class AdaptiveResults:
         return self._cells[workload, load, policy]
 
     def ratio(self, workload: str, load: float, policy: str, other: str) -> Mean:
-        """Response time over ``other``'s, by the estimate with the narrower interval.
-
-        Pairs of replications with the same random numbers show small differences. If one policy
-        has more replications, the ratio of the means over all of them may be more exact.
-        """
-        ours, theirs = self.runs(workload, load, policy), self.runs(workload, load, other)
-        if ours.saturated or theirs.saturated:
-            return Mean(math.inf if ours.saturated else 0.0, None, 0, saturated=True)
-        paired, apart = _paired(ours, theirs), _apart(ours, theirs)
-        if paired.half is None or apart.half is None:
-            return paired
-        return paired if paired.half <= apart.half else apart
-
-
-def _paired(ours: Replications, theirs: Replications) -> Mean:
-    pairs = [(a.response_s, b.response_s) for a, b in zip(ours.metrics, theirs.metrics, strict=False)]
-    below = sum(b for _, b in pairs)
-    ratio = sum(a for a, _ in pairs) / below
-    errors = mean_of([(a - ratio * b) * len(pairs) / below for a, b in pairs])
-    return replace(errors, mean=ratio)
-
-
-def _apart(ours: Replications, theirs: Replications) -> Mean:
-    a, b = ours.mean("response_s"), theirs.mean("response_s")
-    half = None
-    if a.half is not None and b.half is not None:
-        half = a.mean / b.mean * math.hypot(a.half / a.mean, b.half / b.mean)
-    return Mean(a.mean / b.mean, half, min(a.n, b.n))
+        """Response time over ``other``'s, by the estimate with the narrower interval."""
+        return ratio(self.runs(workload, load, policy), self.runs(workload, load, other))
 
 
 QUICK = "intervals of 10 % where the paper has 5 %, at most 20 replications"
