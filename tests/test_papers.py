@@ -24,7 +24,7 @@ from workloads.validation import InputError
 ROOT = Path(__file__).resolve().parent.parent
 
 
-@pytest.mark.parametrize("paper", ["anastasiadis97", "hori96", "ousterhout82", "zhou97"])
+@pytest.mark.parametrize("paper", ["anastasiadis97", "hori96", "ousterhout82", "survey", "zhou97"])
 def test_bad_figures_are_named(paper):
     with pytest.raises(InputError, match="figure"):
         papers.reproduce(paper, ["99"])
@@ -35,6 +35,7 @@ EXPLAINED = {
     "anastasiadis97": list(anastasiadis97.FIGURES),
     "hori96": list(hori96.FIGURES),
     "ousterhout82": ["1"],
+    "survey": ["1"],
     "zhou97": ["5"],
 }
 
