@@ -15,7 +15,9 @@ pytestmark = pytest.mark.slow
 
 S = 1_000_000_000
 LOCAL = ("none", "implicit")
-SCHEDULING = [name for name in policies.known() if name not in LOCAL]
+SCHEDULING = [name for name in policies.known() if name not in (*LOCAL, "processor-sets")]
+"""Policies that never leave a processor to the local scheduler."""
+
 COMPILED = [
     (name, options)
     for name in SCHEDULING

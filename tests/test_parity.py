@@ -166,6 +166,7 @@ OPTIONS: list[tuple[str, dict[str, Any]]] = [
     ("gang", {"rows": 2, "packing": "continuous"}),
     ("gang", {"share": "sequential"}),
     ("multilevel-two-queue", {"quanta_ms": [5], "share": "sequential"}),
+    ("processor-sets", {"hold_ms": 5}),
 ]
 
 

@@ -126,6 +126,32 @@ def test_batch_runs_one_job_after_the_other():
     assert runs(run.depart(2, 10)) == [((), ())]
 
 
+def test_processor_sets_join_the_pool_when_their_time_is_over():
+    jobs = [Job(0, 2), Job(1, 2), Job(2, 1), Job(3, 1)]
+    run = session("processor-sets", jobs, processors=3, hold_ms=100)
+    assert runs(run.arrive(0, 0)) == [((0,), (0,), ())]
+    plan = run.arrive(1, 30 * MS)
+    assert (runs(plan), plan.cycle.end_ns) == ([((0,), (0,), ())], 100 * MS), "one free processor is too few"
+    plan = run.slot_end(100 * MS)
+    assert (runs(plan), plan.cycle.end_ns) == ([((0, 1), (0,), (1,))], None)
+    assert runs(run.arrive(2, 120 * MS)) == [((0, 1), (0, 2), (1,))]
+    run.depart(0, 150 * MS)
+    run.depart(2, 160 * MS)
+    plan = run.arrive(3, 200 * MS)
+    assert (runs(plan), plan.cycle.end_ns) == ([((1,), (3,), (1,))], None), "3 has a set, and nobody waits"
+
+
+def test_a_processor_set_is_let_go_late_if_nobody_waits():
+    jobs = identical(3)
+    run = session("processor-sets", jobs, hold_ms=10)
+    arrive_all(run, jobs[:1])
+    assert runs(run.arrive(1, 25 * MS)) == [((0, 1), (0, 1))], "the time of job 0 has been over since 10 ms"
+    run.depart(0, 30 * MS)
+    run.depart(1, 31 * MS)
+    plan = arrive_all(run, jobs[2:], 40 * MS)
+    assert (runs(plan), plan.cycle.end_ns) == ([((2,), (2,))], None)
+
+
 @st.composite
 def histories(draw):
     """A policy, a machine, jobs, and a random order of arrivals and departures."""
@@ -141,7 +167,7 @@ def histories(draw):
 def test_no_policy_ever_breaks_these_rules(history):
     name, processors, jobs, steps = history
     run = Session(policies.create(name, {}), Machine(processors), jobs)
-    space_shared = name not in ("none", "implicit")
+    space_shared = name not in ("none", "implicit", "processor-sets")
     waiting, here, now_ns = [job.number for job in jobs], [], 0
     for wait_ms, choice in steps:
         now_ns += wait_ms * MS

@@ -22,6 +22,7 @@ CASES = [
     ("easy", {}),
     ("aep", {"order": 2}),
     ("square-root", {}),
+    ("processor-sets", {"hold_ms": 20}),
     ("dyn-equi", {}),
 ]
 

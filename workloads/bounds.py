@@ -60,6 +60,7 @@ BOUNDS: Mapping[str, Bounds] = {
     "schedulers.quantum_ms": QUANTUM_MS,
     "schedulers.long_quantum_ms": QUANTUM_MS,
     "schedulers.quanta_ms": QUANTUM_MS,
+    "schedulers.hold_ms": QUANTUM_MS,
     "schedulers.service": PLACES,
     "schedulers.slots": PLACES,
     "schedulers.limits": PLACES,

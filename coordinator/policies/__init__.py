@@ -8,6 +8,7 @@ from coordinator.policies import (  # noqa: F401 - each registers its policies
     easy,
     gang,
     hierarchical,
+    processor_sets,
     queueing,
     scan,
     sharing,
