@@ -167,11 +167,19 @@ class Slot:
 
     ``runs[p]`` holds the jobs whose process may run on processor p: one under gang
     scheduling, any number where the local scheduler shares the processor, none for an
-    idle processor. ``length_ns`` None means until the next decision.
+    idle processor. ``length_ns`` None means until the next decision. ``only`` has (job, rank): of
+    the jobs that it names, no other process may run.
     """
 
     runs: tuple[tuple[int, ...], ...]
     length_ns: int | None = None
+    only: tuple[tuple[int, int], ...] = ()
+
+    def allows(self, job: int, rank: int, processor: int) -> bool:
+        """Whether the process, which is placed on ``processor``, may run."""
+        if job not in self.runs[processor]:
+            return False
+        return (job, rank) in self.only or all(job != other for other, _ in self.only)
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,8 @@ MS = 1_000_000
 )
 def test_tables_survive_the_wire(from_ns: int, lengths: tuple[int | None, ...], cyclic: bool) -> None:
     runs = tuple(((0, 1), ()) for _ in lengths)
-    table = Table(from_ns, -5, cyclic, lengths, runs, ((0, ((0, 0), (3, 1))), (1, ())))
+    only = tuple(((0, 3),) for _ in lengths)
+    table = Table(from_ns, -5, cyclic, lengths, runs, ((0, ((0, 0), (3, 1))), (1, ())), only)
     assert TO_AGENT.decode(TO_AGENT.encode(table).rstrip()) == table
 
 
@@ -156,6 +157,19 @@ def test_at_a_boundary_what_leaves_is_held_before_what_comes_runs() -> None:
     assert switch is not None
     assert (switch.slot, switch.due_ns, switch.lateness_ns, switch.skew_ns) == (1, 10, 3, 0)
     assert agent.due_ns() == 20
+
+
+def test_a_slot_may_run_single_ranks_of_a_job() -> None:
+    """Both ranks of job 0 are on processor 0, one in each slot; job 1, whom no slot names, runs whole."""
+    agent, holder, _ = switcher()
+    places = ((0, ((0, 0), (1, 0))), (1, ((0, 1), (1, 1))))
+    runs = ((0,), (1,))
+    agent.publish(Table(0, 0, True, (10, 10), (runs, runs), places, (((0, 0),), ((0, 1),))))
+    agent.switch(0)
+    assert set(holder.said) == {("run", "0.0"), ("hold", "0.1"), ("run", "1.0"), ("run", "1.1")}
+    holder.said.clear()
+    agent.switch(10)
+    assert holder.said == [("hold", "0.0"), ("run", "0.1")]
 
 
 def test_a_switcher_that_was_kept_away_goes_to_the_slot_of_the_moment() -> None:

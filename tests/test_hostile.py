@@ -56,6 +56,7 @@ IMPOSSIBLE = [
     {"lengths_ns": (-5,)},
     {"lengths_ns": (1, 1), "runs": (((0,),), ((0,), (0,)))},
     {"placements": ((0, ((0, 1),)),)},
+    {"only": (((0, 0),), ())},
     {"placements": ((0, ((0, -1),)),)},
     {"from_ns": 1 << 63},
     {"from_ns": -(1 << 64)},

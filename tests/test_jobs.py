@@ -15,8 +15,8 @@ pytestmark = pytest.mark.slow
 
 S = 1_000_000_000
 LOCAL = ("none", "implicit")
-SCHEDULING = [name for name in policies.known() if name not in (*LOCAL, "processor-sets")]
-"""Policies that never leave a processor to the local scheduler."""
+SCHEDULING = [name for name in policies.known() if name not in (*LOCAL, "processor-sets", "rr-job")]
+"""Policies that neither leave a processor to the local scheduler nor run single processes of a job."""
 
 COMPILED = [
     (name, options)

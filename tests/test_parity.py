@@ -143,18 +143,18 @@ def check(name: str, jobs: Sequence[SimulatedJob], **options: Any) -> None:
     assert real.decided == decided
     plans = [Plan(decision, at_ns - decision.elapsed_ns) for _, at_ns, decision in decided]
     order = sorted(jobs, key=lambda job: (job.arrival_s, job.number))
-    numbers = [job.number for job in order for _ in range(job.program.processes)]
+    ranks = [(job.number, rank) for job in order for rank in range(job.program.processes)]
     for processor in range(PROCESSORS):
         rows = outcome.timeline[outcome.timeline[:, 1] == processor]
         for (from_ns, _, process, _), until_ns in zip(rows, rows[1:, 0], strict=False):
             if process >= 0 and until_ns > from_ns:
                 at_ns = (from_ns + until_ns) // 2
                 plan = plans[bisect_right([at_ns for _, at_ns, _ in decided], at_ns) - 1]
-                allowed = plan.decision.slots[plan.cycle.slot_at(at_ns)[0]].runs[processor]
-                assert numbers[process] in allowed
+                slot = plan.decision.slots[plan.cycle.slot_at(at_ns)[0]]
+                assert slot.allows(*ranks[process], processor)
                 for job, on in plan.decision.placements.items():
-                    if processor in on:
-                        assert real.holder.holds((job, on.index(processor)), at_ns) == (job not in allowed)
+                    for rank in (rank for rank, place in enumerate(on) if place == processor):
+                        assert real.holder.holds((job, rank), at_ns) != slot.allows(job, rank, processor)
 
 
 def job(number: int, processes: int, arrival_ms: float, phases: int) -> SimulatedJob:

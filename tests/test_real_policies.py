@@ -15,6 +15,7 @@ CASES = [
     ("gang", {"quantum_ms": 20, "packing": "buddy", "fill": "processes"}),
     ("gang", {"quantum_ms": 20, "rows": 1, "share": "sequential"}),
     ("dhc", {"quantum_ms": 20}),
+    ("rr-job", {"quantum_ms": 20}),
     ("two-queue", {"quantum_ms": 20, "service": 2}),
     ("multilevel-two-queue", {"quanta_ms": [20, 40], "slots": [1, 0], "insert": True}),
     ("dqt", {"quantum_ms": 20}),

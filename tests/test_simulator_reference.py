@@ -91,6 +91,7 @@ SCHEDULERS = st.sampled_from(
         ("batch", {}),
         ("two-queue", {}),  # its tables end and are not repeated
         ("dqt", {}),
+        ("rr-job", {"quantum_ms": 3}),
     ]
 )
 

@@ -112,3 +112,6 @@ class Session:
         for slot in decision.slots:
             if len(slot.runs) != self.machine.processors:
                 raise ValueError("a slot must name every processor of the machine")
+            for number, rank in slot.only:
+                if not 0 <= rank < len(decision.placements.get(number, ())):
+                    raise ValueError(f"a slot names rank {rank} of job {number}, which has no place")

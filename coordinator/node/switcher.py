@@ -121,11 +121,14 @@ class Switcher:
         assert self._table is not None and self._mechanism is not None
         placements = self._places
         runs = self._table.runs[slot]
+        only = self._table.only[slot] if self._table.only else ()
+        apart = {job for job, _ in only}
         changes: dict[int, list[tuple[int, _Rank]]] = {}
         for rank in ranks:
             # A rank without a place waits at its first or last line, where it harms nobody.
             processor = placements.get((rank.job, rank.rank), -1)
-            wanted = FREE if processor < 0 else RUN if rank.job in runs[processor] else HOLD
+            chosen = rank.job not in apart or (rank.job, rank.rank) in only
+            wanted = FREE if processor < 0 else RUN if chosen and rank.job in runs[processor] else HOLD
             if wanted != rank.state:
                 changes.setdefault(processor, []).append((wanted, rank))
         deeds = {FREE: self._mechanism.free, RUN: self._mechanism.run, HOLD: self._mechanism.hold}

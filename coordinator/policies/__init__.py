@@ -10,6 +10,7 @@ from coordinator.policies import (  # noqa: F401 - each registers its policies
     hierarchical,
     processor_sets,
     queueing,
+    round_robin_jobs,
     scan,
     sharing,
     slurm_gang,

@@ -26,7 +26,7 @@ class Policy(ABC):
     needs_mechanism: ClassVar[bool] = False
     """Whether slots exclude arrived jobs, so that a mechanism must stop their processes."""
     folds: ClassVar[bool] = False
-    """Whether a job may have more processes than there are processors."""
+    """Whether processes of one job may share a processor, so that it may have more than there are."""
 
     def processes(self, job: Job, view: View) -> int | None:
         """The number of processes with which ``job`` will start; None if unknown before it starts.

@@ -35,6 +35,8 @@ class Table:
         lengths_ns: length of each slot; None for an endless one.
         runs: for each slot and processor of the node, the jobs that may run.
         placements: (job, ranks), with (rank, processor of the node) for each rank on the node.
+        only: for each slot (job, rank) of the jobs of which no other rank may run; empty if no slot
+            has any.
     """
 
     from_ns: int
@@ -43,6 +45,7 @@ class Table:
     lengths_ns: tuple[int | None, ...]
     runs: tuple[tuple[tuple[int, ...], ...], ...]
     placements: tuple[tuple[int, tuple[tuple[int, int], ...]], ...]
+    only: tuple[tuple[tuple[int, int], ...], ...] = ()
 
     @classmethod
     def of(
@@ -58,6 +61,7 @@ class Table:
         places = (
             (job, tuple((rank, p - here.start) for rank, p in ranks if p in here)) for job, ranks in seated
         )
+        only = tuple(tuple((job, seats[job][rank]) for job, rank in slot.only) for slot in decision.slots)
         return cls(
             from_ns=origin_ns + from_ns,
             start_ns=origin_ns + plan.start_ns,
@@ -65,6 +69,7 @@ class Table:
             lengths_ns=plan.cycle.lengths_ns,
             runs=tuple(tuple(slot.runs[p] for p in here) for slot in decision.slots),
             placements=tuple((job, ranks) for job, ranks in places if ranks),
+            only=only if any(only) else (),
         )
 
     def flaw(self) -> str:
@@ -74,6 +79,8 @@ class Table:
             return "slots without a length, or of different processors"
         if any(length is not None and length < 1 for length in self.lengths_ns):
             return "a slot that is over before it begins"
+        if self.only and len(self.only) != len(self.runs):
+            return "ranks of slots that it lacks"
         (width,) = widths
         placed = (processor for _, ranks in self.placements for _, processor in ranks)
         return "" if all(0 <= processor < width for processor in placed) else "a place nowhere"

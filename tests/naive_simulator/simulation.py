@@ -137,7 +137,7 @@ class NaiveSimulation:
             self.slot_end = self.at(end + late_ns, PLANS, 1, partial(self.end_slot, end))
         processes = [process for job in self.jobs.values() for process in job.processes]
         for process in processes:
-            process.allowed = process.job.given.number in slot.runs[process.processor.number]
+            process.allowed = slot.allows(process.job.given.number, process.rank, process.processor.number)
         for process in [process for process in processes if process.state == "new"]:
             self.local.enter(process)
             process.state = "ready"

@@ -175,7 +175,7 @@ def slot_arrays(
         for number, placement in decision.placements.items():
             first = state.jobs[indices[number]].first
             for rank, p in enumerate(placement):
-                row[first + rank] = number in slot.runs[p]
+                row[first + rank] = slot.allows(number, rank, p)
     never_ns = int(state.clock[0].never_ns)
     lengths = [never_ns if slot.length_ns is None else slot.length_ns for slot in decision.slots]
     return slots, np.array(lengths, dtype=np.int64)

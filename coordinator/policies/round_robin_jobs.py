@@ -1,0 +1,116 @@
+"""Round robin by job: equal service to jobs, however many processes they have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import ClassVar, NamedTuple
+
+from coordinator.policies import partitions
+from coordinator.policies.registry import Policy, register
+from coordinator.view import Decision, Reason, Slot, View
+from workloads.bounds import within
+
+
+class _Turn(NamedTuple):
+    """A process of a job on a processor, from one time of the round to another."""
+
+    begin_ns: int
+    end_ns: int
+    processor: int
+    job: int
+    rank: int
+
+
+@register("rr-job")
+@dataclass(frozen=True)
+class RoundRobinJobs(Policy):
+    """In each round a process has a quantum of P/N quanta, with P processors and N processes of its job.
+
+    Attributes:
+        quantum_ms: the quantum of a process of a job of P processes.
+    """
+
+    quantum_ms: float = 100.0
+    source: ClassVar[str] = "Leutenegger and Vernon 1990; the survey, section on shared memory"
+    needs_mechanism: ClassVar[bool] = True
+    folds: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        within("schedulers.quantum_ms", self.quantum_ms)
+
+    def decide(self, view: View, why: Reason) -> Decision:
+        """Rounds in which each processor serves its processes in order of arrival, one after another.
+
+        A process stays on the processor where the least service was due when it came, even beside
+        another one of its job. The round goes on where it was interrupted. While no two processes
+        are on one processor, nobody is stopped. The memory holds where in the round the table begins.
+        """
+        placements = partitions.still_running(view)
+        due_ns = self._due_ns(view, placements)
+        for job in partitions.waiting(view, placements):
+            placements[job.number] = self._spread(job.processes, view, due_ns)
+        turns = self._turns(view, placements)
+        if len({turn.processor for turn in turns}) == len(turns):
+            return partitions.for_good(view, placements)
+        times_ns = sorted({time_ns for turn in turns for time_ns in (turn.begin_ns, turn.end_ns)})
+        now_ns = _position_ns(view) % times_ns[-1]
+        first = next(index for index, time_ns in enumerate(times_ns) if time_ns > now_ns) - 1
+        slots = [
+            _slot(turns, begin_ns, end_ns, view.machine.processors) for begin_ns, end_ns in pairwise(times_ns)
+        ]
+        elapsed_ns = now_ns - times_ns[first]
+        return Decision(
+            placements, (*slots[first:], *slots[:first]), elapsed_ns=elapsed_ns, memory=times_ns[first]
+        )
+
+    def _length_ns(self, processes: int, view: View) -> int:
+        """The quantum of each process of a job."""
+        return max(1, round(self.quantum_ms * 1e6) * view.machine.processors // processes)
+
+    def _due_ns(self, view: View, placements: partitions.Placements) -> list[int]:
+        """The service that each processor owes in a round."""
+        due_ns = [0] * view.machine.processors
+        for turn in self._turns(view, placements):
+            due_ns[turn.processor] = turn.end_ns
+        return due_ns
+
+    def _spread(self, processes: int, view: View, due_ns: list[int]) -> tuple[int, ...]:
+        """Processors for a new job, each the one that owes least; ``due_ns`` is modified in place."""
+        every = range(view.machine.processors)
+        there = [p for p in every if p not in view.lost] or every
+        place = []
+        for _ in range(processes):
+            processor = min(there, key=lambda p: (due_ns[p], p))
+            due_ns[processor] += self._length_ns(processes, view)
+            place.append(processor)
+        return tuple(place)
+
+    def _turns(self, view: View, placements: partitions.Placements) -> list[_Turn]:
+        """The turns of all placed processes in a round, in order of arrival and rank."""
+        ends_ns = [0] * view.machine.processors
+        turns = []
+        for job in view.jobs:
+            length_ns = self._length_ns(job.processes, view)
+            for rank, processor in enumerate(placements.get(job.number, ())):
+                begin_ns = ends_ns[processor]
+                ends_ns[processor] = begin_ns + length_ns
+                turns.append(_Turn(begin_ns, ends_ns[processor], processor, job.number, rank))
+        return turns
+
+
+def _slot(turns: list[_Turn], begin_ns: int, end_ns: int, processors: int) -> Slot:
+    """The slot of a part of the round in which no turn begins or ends."""
+    now = [turn for turn in turns if turn.begin_ns <= begin_ns < turn.end_ns]
+    runs = {turn.processor: (turn.job,) for turn in now}
+    only = tuple((turn.job, turn.rank) for turn in now)
+    return Slot(tuple(runs.get(p, ()) for p in range(processors)), end_ns - begin_ns, only)
+
+
+def _position_ns(view: View) -> int:
+    """How far the round in force has gone; 0 before the first one."""
+    if view.previous is None or view.previous.memory is None:
+        return 0
+    lengths_ns = [slot.length_ns or 0 for slot in view.previous.slots]
+    position_ns: int = view.previous.memory + sum(lengths_ns[: view.slot]) + view.elapsed_ns
+    return position_ns % sum(lengths_ns)
