@@ -1,4 +1,4 @@
-"""Pages in a headless Chromium: which texts overlap, or are cut."""
+"""Pages in a headless Chromium: which texts overlap or are cut, and which sections and charts are empty."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 BROWSER = next(
     (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
@@ -20,64 +20,145 @@ OPTIONS = (
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 )
 
+PAPER = 718
+"""Width of a sheet of A4 without its margins, in pixels; in this width pages are shown as in print."""
+
+WIDTHS = (390, PAPER, 1300)
+"""A telephone, paper, a window."""
+
 SCRIPT = """
-function lines(frame) {
-  const found = [], page = frame.contentDocument;
+function lines(page) {
+  const found = [];
   const walker = page.createTreeWalker(page.body, NodeFilter.SHOW_TEXT);
   while (walker.nextNode()) {
     const node = walker.currentNode, range = page.createRange();
     if (!node.data.trim() || node.parentElement.closest("script,style")) continue;
+    const scroll = node.parentElement.closest(".scroll");
     range.selectNodeContents(node);
     for (const box of range.getClientRects())
       if (box.width && box.height)
         found.push([node.data.trim().slice(0, 60), box.left, box.top, box.right, box.bottom,
-                    !!node.parentElement.closest(".scroll")]);
+                    !!scroll && getComputedStyle(scroll).overflowX == "auto"]);
   }
   return found;
 }
-addEventListener("load", () => {
+const shown = (element) => element.getClientRects().length > 0;
+const data = /var\\(--(?!surface|muted|grid|band|ink)|fill: #/;
+const coloured = (mark) => data.test(mark.getAttribute("style")) && !mark.closest("[id*='matplotlib.axis']");
+function empty(page) {
+  const found = [];
+  for (const section of page.querySelectorAll("section")) {
+    const name = section.querySelector("h2").textContent;
+    const content = [...section.querySelectorAll("dd,li,tbody tr,svg")].filter(shown);
+    if (!content.length) found.push(name);
+    for (const table of section.querySelectorAll("table"))
+      if (!table.tBodies[0].rows.length) found.push(name + ": table");
+    for (const axes of section.querySelectorAll("svg g[id*='-axes_']"))
+      if (shown(axes.closest("svg")) && ![...axes.querySelectorAll("path,use")].some(coloured))
+        found.push(name + ": " + axes.id);
+  }
+  return found;
+}
+function print(page) {
+  for (const rule of page.styleSheets[0].cssRules)
+    if (rule.media && rule.media.mediaText == "print") rule.media.mediaText = "all";
+}
+async function look(name, width) {
+  const frame = document.createElement("iframe");
+  frame.width = width;
+  frame.height = 900;
+  const loaded = new Promise((done) => frame.onload = done);
+  frame.src = name;
+  document.body.append(frame);
+  await loaded;
+  const page = frame.contentDocument;
+  if (width == PAPER && page.styleSheets.length) print(page);
+  const made = {lines: lines(page), empty: empty(page)};
+  frame.remove();
+  return made;
+}
+addEventListener("load", async () => {
   const made = {};
-  for (const frame of document.querySelectorAll("iframe")) made[frame.id] = lines(frame);
-  document.body.innerHTML = "<pre id=found></pre>";
-  document.getElementById("found").textContent = JSON.stringify(made);
+  for (const name of NAMES) {
+    made[name] = {};
+    for (const width of WIDTHS) made[name][width] = await look(name + ".html", width);
+  }
+  const result = document.createElement("pre");
+  result.id = "found";
+  result.textContent = JSON.stringify(made);
+  document.body.replaceChildren(result);
 });
 """
 
 
-def texts(page: str, widths: Sequence[int], folder: Path) -> Mapping[int, list[Any]]:
-    """The lines of text of a page in each width: [text, left, top, right, bottom, whether it scrolls]."""
-    frames = "".join(
-        f'<iframe id="{width}" width="{width}" height="900" srcdoc="{html.escape(page)}"></iframe>'
-        for width in widths
-    )
-    outer = folder / "frames.html"
-    outer.write_text(f"<!doctype html><meta charset=utf-8><script>{SCRIPT}</script><body>{frames}")
+@dataclass(frozen=True)
+class Line:
+    """A line of text, with the edges of its box in pixels; ``scrolls`` if it is in a box that scrolls."""
+
+    text: str
+    left: float
+    top: float
+    right: float
+    bottom: float
+    scrolls: bool = False
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What there is to see of a page in one width.
+
+    Attributes:
+        lines: of text.
+        empty: sections without content, tables without rows and axes without a coloured mark.
+    """
+
+    lines: Sequence[Line]
+    empty: Sequence[str]
+
+
+def seen(
+    pages: Mapping[str, str], folder: Path, widths: Sequence[int] = WIDTHS
+) -> dict[str, dict[int, Sight]]:
+    """Each page in each width; one browser looks at them one after the other. PAPER is shown as in print."""
+    for name, page in pages.items():
+        (folder / f"{name}.html").write_text(page)
+    known = f"const NAMES = {json.dumps(list(pages))}, WIDTHS = {json.dumps(list(widths))}, PAPER = {PAPER};"
+    outer = folder / "look at all.html"
+    outer.write_text(f"<!doctype html><meta charset=utf-8><body><script>{known}{SCRIPT}</script>")
     command = [str(BROWSER), *OPTIONS, f"--user-data-dir={folder / 'profile'}", "--window-size=1400,900"]
-    command += ["--virtual-time-budget=10000", "--dump-dom", outer.as_uri()]
+    command += ["--allow-file-access-from-files", "--virtual-time-budget=100000"]
+    command += ["--dump-dom", outer.as_uri()]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert ran.returncode == 0, ran.stderr
     (found,) = re.findall(r'<pre id="found">(.*?)</pre>', ran.stdout, flags=re.DOTALL)
-    return {int(width): lines for width, lines in json.loads(html.unescape(found)).items()}
+    return {
+        name: {
+            int(width): Sight([Line(*line) for line in sight["lines"]], sight["empty"])
+            for width, sight in by_width.items()
+        }
+        for name, by_width in json.loads(html.unescape(found)).items()
+    }
 
 
-def overlaps(lines: Sequence[Sequence[Any]], least: float = 1.5) -> list[tuple[str, str]]:
+def overlaps(lines: Sequence[Line], least: float = 1.5) -> list[tuple[str, str]]:
     """Pairs of lines of text whose boxes share more than ``least`` pixels in both directions.
 
     A box has the height of its font, which is more than that of its letters: 20 % of it count as empty.
     """
     found = []
-    boxes = sorted(((*line[:5],) for line in lines), key=lambda box: box[2])
-    for number, (one, left, top, right, bottom) in enumerate(boxes):
-        for other, left2, top2, right2, bottom2 in boxes[number + 1 :]:
-            if top2 >= bottom:
+    boxes = sorted(lines, key=lambda box: box.top)
+    for number, one in enumerate(boxes):
+        for other in boxes[number + 1 :]:
+            if other.top >= one.bottom:
                 break
-            room = 0.2 * min(bottom - top, bottom2 - top2)
-            wide = min(right, right2) - max(left, left2) > least
-            if wide and min(bottom, bottom2) - max(top, top2) > least + room:
-                found.append((one, other))
+            room = 0.2 * min(one.bottom - one.top, other.bottom - other.top)
+            wide = min(one.right, other.right) - max(one.left, other.left) > least
+            if wide and min(one.bottom, other.bottom) - max(one.top, other.top) > least + room:
+                found.append((one.text, other.text))
     return found
 
 
-def cut(lines: Sequence[Sequence[Any]], width: int) -> list[str]:
+def cut(lines: Sequence[Line], width: int) -> list[str]:
     """Lines of text that reach beyond the page at the left or the right, but for those that scroll."""
-    return [line[0] for line in lines if not line[5] and (line[1] < -0.5 or line[3] > width + 0.5)]
+    still = (line for line in lines if not line.scrolls)
+    return [line.text for line in still if line.left < -0.5 or line.right > width + 0.5]

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from harness.report.grid import LETTER, wrap
 from harness.spec.experiment import load
 from harness.spec.naming import policy_name, scheduler_name, setting_names, workload_name
 from harness.spec.scheduler import scheduler_of
@@ -26,7 +27,7 @@ def test_no_two_schedulers_of_an_experiment_have_the_same_name(name):
         ({"policy": "gang", "share": "sequential"}, "gang 100 ms, share sequential"),
         ({"policy": "multilevel-two-queue", "limits": [2]}, "multilevel-two-queue 100/300/500 ms, limits 2"),
         ({"policy": "modified-two-queue", "long_quantum_ms": 60}, "modified-two-queue 100 ms, long 60 ms"),
-        ({"policy": "slurm-gang", "retry": False}, "slurm-gang 30000 ms, no retry"),
+        ({"policy": "slurm-gang", "retry": False}, "slurm-gang 30 s, no retry"),
         ({"policy": "none", "bind": False, "local": "rr"}, "none, rr, unbound"),
     ],
 )
@@ -46,6 +47,29 @@ def test_options_that_an_older_record_lacks_are_those_of_its_time():
     )
     gone = {"policy": "of-another-time", "mechanism": "auto", "local": "other", "extra": 1}
     assert policy_name(gone) == "of-another-time"
+
+
+@pytest.mark.parametrize(
+    ("table", "name"),
+    [
+        ({"policy": "asp", "order": 2}, "asp, order 2"),
+        ({"policy": "gang", "quantum_ms": 60_000, "fill": "jobs"}, "gang 60 s, fill jobs"),
+        ({"policy": "multilevel-two-queue", "quanta_ms": [60_000, 90_000]}, "multilevel-two-queue 60/90 s"),
+    ],
+)
+def test_a_table_of_an_experiment_of_jobs_is_named_alike(table, name):
+    assert policy_name(table) == name
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("TRANSPOSE, g = 100 us, v = 0.25 g", ["TRANSPOSE,", "g = 100 us,", "v = 0.25 g"]),
+        ("a name of many words but without commas", ["a name of many", "words but", "without commas"]),
+    ],
+)
+def test_titles_break_after_commas_where_they_can(text, lines):
+    assert wrap(text, 15 * LETTER, most_lines=4) == lines
 
 
 def test_different_jobs_are_all_named():

@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 from itertools import pairwise
 
 import pytest
-from browser import BROWSER, OPTIONS, cut, overlaps, texts
+from browser import BROWSER, OPTIONS, WIDTHS, cut, overlaps, seen
 from fake_runs import TOOLS, ImitatedSimulator
 from runs import needs_two
 
@@ -179,23 +179,32 @@ def test_a_browser_shows_it_without_a_complaint_or_a_request(folder, page, tmp_p
         assert figure in text
 
 
-@needs_browser
-def test_no_text_overlaps_or_is_cut_on_a_telephone_in_a_window_and_on_paper(page, tmp_path):
-    for width, lines in texts(page, (390, 718, 1300), tmp_path).items():
-        assert len(lines) > 400, "all texts are looked at"
-        assert not overlaps(lines), width
-        assert not cut(lines, width), width
+FAULTY = """
+<p style="position: absolute; left: -9px; top: 0">cut</p>
+<p style="position: absolute; left: 40px; top: 0">a b</p>
+<p style="position: absolute; left: 40px; top: 8px">c d</p>
+<section style="margin-top: 99px"><h2>nothing</h2><p>but words</p></section>
+<section><h2>no rows</h2><table><thead><tr><th>head</th></tr></thead><tbody></tbody></table></section>
+<section><h2>no marks</h2><svg height="9">
+<g id="x-axes_1"><g id="x-matplotlib.axis_1"><path style="fill: var(--measured)"/></g>
+<path style="fill: var(--grid)"/></g>
+<g id="x-axes_2"><path style="fill: var(--measured)"/></g></svg></section>
+"""
 
 
 @needs_browser
-def test_overlaps_and_cuts_would_be_seen(tmp_path):
-    bad = "<p style='position:absolute;left:-9px;top:0'>cut</p>" + "".join(
-        f"<p style='position:absolute;left:40px;top:{top}px'>{name}</p>"
-        for name, top in (("a b", 0), ("c d", 8))
-    )
-    (lines,) = texts(bad, (390,), tmp_path).values()
-    assert overlaps(lines) == [("a b", "c d")]
-    assert cut(lines, 390) == ["cut"]
+def test_no_text_overlaps_or_is_cut_and_what_is_wrong_with_a_page_would_be_seen(page, tmp_path):
+    found = seen({"report": page, "faulty": FAULTY}, tmp_path)
+    for width, sight in found["report"].items():
+        assert len(sight.lines) > 400, "all texts are looked at"
+        assert not overlaps(sight.lines), width
+        assert not cut(sight.lines, width), width
+        assert not sight.empty, width
+    for width in WIDTHS:
+        faulty = found["faulty"][width]
+        assert overlaps(faulty.lines) == [("a b", "c d")]
+        assert cut(faulty.lines, width) == ["cut"]
+        assert faulty.empty == ["nothing", "no rows", "no rows: table", "no marks: x-axes_1"]
 
 
 @needs_browser

@@ -23,6 +23,7 @@ from harness.simulator.jobs.metrics import Metrics, measure
 from harness.simulator.jobs.model import JobLevelOutcome, Jobs
 from harness.simulator.jobs.simulate import Watched, simulate
 from harness.spec.job_level import JobExperiment, Model, no_processors
+from harness.spec.naming import policy_name
 from workloads.validation import InputError
 
 ONE_AT_A_TIME = (Batch, TwoQueue, ModifiedTwoQueue, MultilevelTwoQueue)
@@ -133,13 +134,7 @@ def run(
 def _under(study: Study, scheduler: tuple[Mapping[str, Any], Policy]) -> Schedule:
     table, policy = scheduler
     made = _on_trace(study, policy) if study.trace else _on_model(study, policy)
-    return replace(made, label=describe(table), scheduler=table)
-
-
-def describe(table: Mapping[str, Any]) -> str:
-    """A scheduler in words: its policy and the parameters that are given."""
-    options = ", ".join(f"{key} {value}" for key, value in table.items() if key != "policy")
-    return f"{table['policy']} ({options})" if options else str(table["policy"])
+    return replace(made, label=policy_name(table), scheduler=table)
 
 
 def _on_trace(study: Study, policy: Policy) -> Schedule:

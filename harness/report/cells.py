@@ -87,6 +87,16 @@ def fixed(value: float | None, digits: int = 2) -> str:
     return UNKNOWN if value is None else f"{value:.{digits}f}"
 
 
+def four_digits(value: float) -> str:
+    """A number to four digits, or to the unit if it has more before the point; never with an exponent."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def one_digit(value: float) -> str:
+    """A number to one digit; never with an exponent."""
+    return four_digits(float(f"{value:.1g}"))
+
+
 def interval(ends: Sequence[float] | None, n: int = FEWEST) -> str:
     """The ends of an interval of 95 %, or with ``n`` = 2 from the least to the most; UNKNOWN for None."""
     between = "-" if n >= FEWEST else " to "

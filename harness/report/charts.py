@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Patch, Rectangle
+from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from harness.analyse.breakdown import PARTS, Breakdown
 from harness.analyse.rows import Row
-from harness.report.grid import WIDE, blocks, name_lines, panels, schedulers
+from harness.report.grid import WIDE, blocks, boxes, name_lines, panels, schedulers
 from harness.report.style import HATCHES, JOBS, LIGHT, fill
 from harness.spec.naming import duration_name
 
@@ -48,12 +49,12 @@ def slowdowns(rows: Sequence[Row], width: int) -> Figure | None:
         axes.axvline(1.0, color=LIGHT["muted"], linewidth=1, dashes=(3, 2))
         slowdown_axis(axes.set_xscale, axes.xaxis, every)
         axes.set_xlim(*_limits(every))
-        for row in block:
-            line = names.index(row.name)
-            _interval(axes, row, line)
-            for side in SIDES:
-                if (median := row.median(side)) is not None:
-                    _dot(axes, median, line, side)
+        lines = [(row, names.index(row.name)) for row in block]
+        _intervals(axes, lines)
+        for side in SIDES:
+            dots = [(median, line) for row, line in lines if (median := row.median(side)) is not None]
+            if dots:
+                axes.plot(*zip(*dots, strict=True), **_look(side), zorder=3 if side == "measured" else 4)
     for axes in made.axes[-made.columns :]:
         axes.set_xlabel("workload slowdown", labelpad=2)
     name_lines(made, names)
@@ -72,37 +73,40 @@ def breakdowns(rows: Sequence[Row], width: int) -> Figure | None:
     both = all(any(_breakdown(row, side) for row in rows) for side in SIDES)
     for axes, (_, block) in zip(made.axes, found, strict=True):
         _shares(axes)
-        for row in block:
-            line = names.index(row.name)
-            for side, offset, height, alpha in (
-                ("measured", -0.14 if both else 0.0, 0.42 if both else 0.6, 1.0),
-                ("simulated", 0.25 if both else 0.0, 0.22 if both else 0.6, 0.62),
-            ):
-                if parts := _breakdown(row, side):
-                    _stack(axes, parts, line + offset, height, alpha)
+        for side, offset, height, alpha in (
+            ("measured", -0.14 if both else 0.0, 0.42 if both else 0.6, 1.0),
+            ("simulated", 0.25 if both else 0.0, 0.22 if both else 0.6, 0.62),
+        ):
+            stacks = [(names.index(row.name) + offset, _breakdown(row, side)) for row in block]
+            _stack(axes, [(at, vars(parts)) for at, parts in stacks if parts], height, alpha)
     name_lines(made, names)
     return made.figure
 
 
-def usage(rows: Sequence[Row], busy: Sequence[float | None], width: int) -> Figure | None:
+def usage(rows: Sequence[Row], busy: Callable[[Row], float | None], width: int) -> Figure | None:
     """How much processor time was used in each row whose breakdown is unknown; None without such a row.
 
-    ``busy`` is the used share of the processors' time in each row.
+    ``busy`` gives the used share of the processors' time.
     """
-    known = [(row, used) for row, used in zip(rows, busy, strict=True) if used is not None]
-    shares = {id(row): used for row, used in known if not _breakdown(row, "measured")}
-    rows = [row for row in rows if id(row) in shares]
-    if not rows:
+    used = [(row, busy(row)) for row in rows if not _breakdown(row, "measured")]
+    known = [(row, {"computing": share, "idle": 1 - share}) for row, share in used if share is not None]
+    return _bars(known, {"computing": "used", "idle": "idle"}, width)
+
+
+def _bars(
+    known: Sequence[tuple[Row, Mapping[str, float]]], labels: Mapping[str, str], width: int
+) -> Figure | None:
+    """A bar of shares for each row, by the names of their colours, which have these labels; None for none."""
+    if not known:
         return None
+    rows = [row for row, _ in known]
+    shares = {id(row): parts for row, parts in known}
     found, names = blocks(rows), schedulers(rows)
-    marks = [Patch(**fill("computing"), label="used"), Patch(**fill("idle"), label="idle")]
+    marks = [Patch(**fill(name, HATCHES.get(name, "")), label=label) for name, label in labels.items()]
     made = panels(width, [title for title, _ in found], lines=len(names), line=25, marks=marks)
     for axes, (_, block) in zip(made.axes, found, strict=True):
         _shares(axes)
-        for row in block:
-            line, share = names.index(row.name), shares[id(row)]
-            axes.barh(line, share, 0.6, **fill("computing"))
-            axes.barh(line, 1 - share, 0.6, left=share, **fill("idle"))
+        _stack(axes, [(names.index(row.name), shares[id(row)]) for row in block], 0.6, 1.0)
     name_lines(made, names)
     return made.figure
 
@@ -116,11 +120,19 @@ def _breakdown(row: Row, side: str) -> Breakdown | None:
     return row.sides[side].breakdown if side in row.sides else None
 
 
-def _stack(axes: Axes, parts: Breakdown, at: float, height: float, alpha: float) -> None:
-    left = 0.0
-    for part, share in vars(parts).items():
-        axes.barh(at, share, height, left=left, alpha=alpha, **fill(part, HATCHES.get(part, "")))
-        left += share
+def _stack(
+    axes: Axes, stacks: Sequence[tuple[float, Mapping[str, float]]], height: float, alpha: float
+) -> None:
+    """Draw a bar at each of some heights: shares by the names of their colours."""
+    places: dict[str, list[tuple[float, float, float, float]]] = {}
+    for at, parts in stacks:
+        left = 0.0
+        for part, share in parts.items():
+            box = (left, left + share, at - height / 2, at + height / 2)
+            places.setdefault(part, []).extend([box] if share else [])
+            left += share
+    for part, found in places.items():
+        boxes(axes, found, alpha=alpha, **fill(part, HATCHES.get(part, "")))
 
 
 def maps(rows: Sequence[Row], width: int) -> Figure | None:
@@ -169,14 +181,17 @@ def _field(rows: Sequence[Row], side: str, across: Sequence[float], up: Sequence
 
 
 def _cells(axes: Axes, field: Any, top: float) -> None:
+    places, colours = [], []
     for (i, k), value in np.ndenumerate(field):
         if np.isnan(value):
             axes.text(k, i, "-", ha="center", va="center", color=LIGHT["muted"])
             continue
         share = math.log(max(value, 0.9) / 0.9) / math.log(top / 0.9)
-        axes.add_patch(Rectangle((k - 0.48, i - 0.46), 0.96, 0.92, color=HEAT(share), linewidth=0))
+        places.append((k - 0.48, k + 0.48, i - 0.46, i + 0.46))
+        colours.append(HEAT(share))
         colour = "#fefefe" if share > 0.45 else "#101010"
         axes.text(k, i, f"{value:.2f}", ha="center", va="center", color=colour, fontsize=11)
+    boxes(axes, places, facecolors=colours, linewidth=0)
 
 
 def agreement(rows: Sequence[Row], width: int, tolerance: float) -> Figure | None:
@@ -188,10 +203,10 @@ def agreement(rows: Sequence[Row], width: int, tolerance: float) -> Figure | Non
     side = min(width, 420)
     beside = 280 if width >= WIDE else 0
     names = schedulers(rows)
-    below = 0 if beside else 26 * len(names) + 16
-    total_width, height = side + beside, side + below
+    legend = 16 + 21 * len(names) + 8
+    total_width, height = side + beside, max(side, legend) if beside else side + legend
     figure = Figure(figsize=(total_width / 72, height / 72), dpi=72)
-    box = (56 / total_width, (below + 50) / height, (side - 70) / total_width, (side - 66) / height)
+    box = (56 / total_width, (height - side + 50) / height, (side - 70) / total_width, (side - 66) / height)
     axes = figure.add_axes(box)
     every = [value for _, x, y in points for value in (x, y)]
     low, high = _limits(every)
@@ -249,22 +264,21 @@ def _values(row: Row) -> list[float]:
     return values
 
 
-def _interval(axes: Axes, row: Row, line: int) -> None:
-    if row.measured and (ends := row.measured.workload_slowdown.ends):
-        axes.plot(ends, (line, line), color=LIGHT["measured"], linewidth=5, alpha=0.3, solid_capstyle="round")
-
-
-def _dot(axes: Axes, value: float, line: int, side: str) -> None:
-    axes.plot(value, line, **_look(side), zorder=3 if side == "measured" else 4)
+def _intervals(axes: Axes, lines: Sequence[tuple[Row, int]]) -> None:
+    known = [(row.measured.workload_slowdown.ends, line) for row, line in lines if row.measured]
+    bars = [[(ends[0], line), (ends[1], line)] for ends, line in known if ends]
+    look: dict[str, Any] = {"colors": LIGHT["measured"], "linewidths": 5, "alpha": 0.3, "capstyle": "round"}
+    axes.add_collection(LineCollection(bars, **look), autolim=False)
 
 
 def _mark(side: str, label: str) -> Line2D:
-    return Line2D([], [], linestyle="", label=label, **_look(side))
+    return Line2D([], [], label=label, **_look(side))
 
 
 def _look(side: str) -> dict[str, Any]:
     inside = LIGHT[side] if side == "measured" else "none"
     return {
+        "linestyle": "",
         "marker": MARKERS[side],
         "markersize": 7 if side == "measured" else 8,
         "markeredgewidth": 1.8,

@@ -9,8 +9,8 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
-from harness.predict.job_level import describe
-from harness.report.cells import UNKNOWN, table
+from harness.report.cells import UNKNOWN, four_digits, one_digit, table
+from harness.spec.naming import policy_name
 
 COLUMNS = {
     "response_s": "response\ns",
@@ -31,7 +31,7 @@ def render(document: Mapping[str, Any], files: Sequence[Path]) -> Iterator[Rende
     rows = table(["scheduler\n"], COLUMNS.values())
     rows.columns[0].min_width = 24
     for row in document["rows"]:
-        label = describe(row["scheduler"])
+        label = policy_name(row["scheduler"])
         if row["saturated"]:
             rows.add_row(f"{label}\nsaturated: {row['saturated']}", *[UNKNOWN] * len(COLUMNS))
             continue
@@ -45,4 +45,4 @@ def _cell(row: Mapping[str, Any], key: str) -> str:
     value, half = row["metrics"].get(key), row["half_width"].get(key)
     if value is None:
         return UNKNOWN
-    return f"{value:.4g}" + (f" +-{half:.1g}" if half and key == "response_s" else "")
+    return four_digits(value) + (f" +-{one_digit(half)}" if half and key == "response_s" else "")

@@ -43,6 +43,7 @@ class Content:
         """All pictures, also those that the records have no data for."""
         rows, records, names = self.results.rows, self.records, schedulers(self.results.rows)
         commands = any("argv" in job.program for row in rows for job in row.jobs)
+        programs = [naming.short_name(job.program) for job in rows[0].jobs] if different_jobs(rows) else []
         yield Picture(
             "slowdowns",
             "Slowdown of each policy",
@@ -61,7 +62,7 @@ class Content:
             "usage",
             "How busy the processors were",
             USAGE,
-            lambda width: charts.usage(rows, list(map(self._busy, rows)), width),
+            lambda width: charts.usage(rows, self._busy, width),
             "the runs were too short for the kernel's count of processor time" if commands else "",
         )
         yield Picture("maps", "Over granularity and imbalance", MAPS, lambda width: charts.maps(rows, width))
@@ -73,7 +74,11 @@ class Content:
             "commands are not simulated" if commands else "no row is both measured and simulated",
         )
         yield Picture(
-            "gantt", "Who ran where", GANTT, lambda width: traces.gantt(self.lanes, width), NO_GANTT
+            "gantt",
+            "Who ran where",
+            GANTT,
+            lambda width: traces.gantt(self.lanes, width, programs),
+            NO_GANTT,
         )
         yield Picture(
             "waits",
@@ -111,7 +116,8 @@ SLOWDOWNS = (
     "Bars are 95 % intervals of the measured slowdown, or of two repeats from the least to the most."
 )
 BREAKDOWNS = (
-    "Shares of the processors' time from the first arrival to the last finish. "
+    "Shares of the processors' time from the first arrival to the last finish: in computation, in waits of "
+    "reads (communicating), in waits of barriers (synchronizing), in context switches, and idle. "
     "The thick bar is measured, the pale one below it simulated."
 )
 MAPS = "Workload slowdown, measured and beside it simulated: the median over all other keys of the sweep."
@@ -133,6 +139,16 @@ WAITS = (
 LATENESS = "Share of the slot switches that were at most this late."
 
 
+CALIBRATED = {
+    "latency_us": "a message {:.1f} us",
+    "switch_us": "{:.1f} us more to a blocked receiver",
+    "handoff_us": "a context switch {:.1f} us",
+    "detour_length_us": "a detour of the operating system {:.1f} us",
+    "detour_gap_us": "one every {:.0f} us",
+}
+"""The constants of the machine in words."""
+
+
 def html(content: Content) -> str:
     """The page."""
     rows = content.results.rows
@@ -148,6 +164,7 @@ def html(content: Content) -> str:
         run=list(_conditions(content)),
         swept=swept(rows),
         several=different_jobs(rows),
+        tolerance=f"{content.tolerance:.0%}",
     )
 
 
@@ -189,8 +206,8 @@ def _facts(content: Content) -> Iterator[tuple[str, str]]:
         )
         within = sum(row.verdict is not None and row.verdict.verdict == WITHIN for row in sure)
         yield (
-            f"{within} of {len(content.results.rows)}" if sure else "",
-            f"rows certainly within {content.tolerance:.0%}",
+            str(within) if sure else "",
+            f"of {len(content.results.rows)} rows certainly within {content.tolerance:.0%}",
         )
     yield str(len(measured)), "measured runs"
 
@@ -206,15 +223,15 @@ def _conditions(content: Content) -> Iterator[tuple[str, str]]:
     distinct = list(dict.fromkeys(programs))
     some = "; ".join(distinct[:3]) + (f"; and {len(distinct) - 3} more" if len(distinct) > 3 else "")
     yield "Workload", f"{jobs} of {some}"
+    if any("granularity_us" in job.program for row in rows for job in row.jobs):
+        yield "g, v", "the mean computation between two barriers, and the width of its variation"
     yield "Repeats", str(1 + max(record.repeat for record in measured))
     yield "Host", f"{machine['host']}, Linux {machine['kernel']}"
     yield "Processors", f"{machine['cpu_model']}; used: {', '.join(map(str, machine['processors'] or ()))}"
     yield "MPI", str(machine["launcher"])
-    constants = {key: value for key, value in machine.items() if key.endswith("_us")}
-    yield (
-        "Calibrated",
-        ", ".join(f"{key.removesuffix('_us')} {value:.1f} us" for key, value in constants.items()),
-    )
+    known = [text.format(machine[key]) for key, text in CALIBRATED.items() if machine.get(key)]
+    if known:
+        yield "Calibrated", ", ".join(known)
     yield (
         "Recorded",
         f"{measured[0].recorded_at[:16].replace('T', ' ')} to {last.recorded_at[:16].replace('T', ' ')} UTC",
@@ -222,4 +239,4 @@ def _conditions(content: Content) -> Iterator[tuple[str, str]]:
     yield "Seed", str(last.seed)
     yield "Digest", content.results.digest[:16]
     if commit := last.conditions.get("commit"):
-        yield "Commit", str(commit)
+        yield "Version", f"Lockstep at commit {commit}"

@@ -11,6 +11,7 @@ from markupsafe import Markup
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
+from harness.report.cells import four_digits, one_digit
 from harness.report.style import DARK, LIGHT, SETTINGS, inline
 from harness.spec.naming import short_name
 
@@ -48,7 +49,7 @@ def rendered(template: str, pictures: Iterable[Picture], **values: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"short": short_name}
+    environment.filters |= {"short": short_name, "four_digits": four_digits, "one_digit": one_digit}
     return environment.get_template(template).render(figures=figures, light=LIGHT, dark=DARK, **values)
 
 

@@ -47,11 +47,16 @@ DASHES = ("-", (0, (5, 2)), (0, (2, 1.5)), (0, (6, 2, 1, 2)))
 
 HATCHES: Mapping[str, str] = {
     "communicating": "////",
-    "synchronizing": "....",
+    "synchronizing": "\\\\\\\\",
     "switching": "xxxx",
-    "spun": "....",
+    "spun": "\\\\\\\\",
 }
-"""Processor time without progress is hatched, so that it needs no colours to be seen."""
+"""Processor time without progress is hatched, so that it needs no colours to be seen.
+
+Lines only: the pattern of dots is 100 kB in every picture.
+"""
+
+HATCHED = tuple(dict.fromkeys(HATCHES.values()))
 
 
 def fill(name: str, hatch: str = "") -> dict[str, Any]:
@@ -61,7 +66,7 @@ def fill(name: str, hatch: str = "") -> dict[str, Any]:
 
 def of_job(job: int) -> dict[str, Any]:
     """The fill of a job: after JOBS of them the colours repeat, hatched."""
-    return fill(f"job{job % JOBS}", ("", "////", "....", "xxxx")[job // JOBS % 4])
+    return fill(f"job{job % JOBS}", ("", *HATCHED)[job // JOBS % 4])
 
 
 NO_JOB: Mapping[str, Any] = {

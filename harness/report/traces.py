@@ -14,7 +14,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from harness.analyse.timelines import Lanes, Span
-from harness.report.grid import decades, panels
+from harness.report.grid import boxes, decades, panels
 from harness.report.style import DASHES, HATCHES, JOBS, LIGHT, NO_JOB, fill, of_job
 from harness.spec.naming import scheduler_name
 from harness.store.records import POLICY, RunRecord
@@ -30,6 +30,9 @@ TURNS = 12
 
 CELLS = 600
 """Lanes with more than MOST_SPANS spans are drawn in so many cells."""
+
+SHORT = {"measured": "meas.", "simulated": "sim.", "planned": "plan"}
+"""Sides of a run where there is little room."""
 
 KINDS = {"spun": HATCHES["spun"], "blocked": ""}
 """The two ends of a wait: processor time spent in spinning is lost."""
@@ -52,9 +55,10 @@ def waits(records: Sequence[RunRecord], names: Sequence[str], width: int) -> Fig
         bottom = np.zeros(last - first + 1)
         bins = np.arange(first, last + 1) - 0.5  # bin b holds 2^(b-1) to 2^b ns: its middle by the logarithm
         for kind, hatch in KINDS.items():
-            share = counts[kind][first : last + 1] / total
-            axes.bar(bins, share, 0.88, bottom=bottom, **fill(_COLOURS[kind], hatch))
-            bottom += share
+            top = bottom + counts[kind][first : last + 1] / total
+            bars = zip(bins - 0.44, bins + 0.44, bottom, top, strict=True)
+            boxes(axes, (bar for bar in bars if bar[3] > bar[2]), **fill(_COLOURS[kind], hatch))
+            bottom = top
         axes.set_ylim(0, max(0.05, bottom.max() * 1.1))
         axes.set_yticks([])
         axes.grid(visible=False)
@@ -109,8 +113,11 @@ def _line(number: int) -> dict[str, Any]:
     return {"color": colour, "linestyle": dashes, "linewidth": 2}
 
 
-def gantt(runs: Sequence[Lanes], width: int) -> Figure | None:
-    """The job on each processor at the beginning of each run, on one scale of time; None without runs."""
+def gantt(runs: Sequence[Lanes], width: int, programs: Sequence[str] = ()) -> Figure | None:
+    """The job on each processor at the beginning of each run, on one scale of time; None without runs.
+
+    ``programs`` are those of the jobs, in a word each, if they differ.
+    """
     if not runs:
         return None
     short = width < 500
@@ -118,9 +125,11 @@ def gantt(runs: Sequence[Lanes], width: int) -> Figure | None:
     window_ns = _rounded(max(_turns_ns(lane) for lanes in every for _, lane in lanes))
     labels = 88 if short else 150
     jobs = sorted({span.job for lanes in every for _, lane in lanes for span in lane})
-    marks = [*(Patch(**of_job(job), label=f"job {job}") for job in jobs), Patch(**NO_JOB)]
-    names, lines = [run.name for run in runs], max(map(len, every))
-    made = panels(width, names, lines=lines, line=22, most=1, labels=labels, marks=marks)
+    names = [f"job {job}: {programs[job]}" if job < len(programs) else f"job {job}" for job in jobs]
+    marks = [Patch(**of_job(job), label=name) for job, name in zip(jobs, names, strict=True)]
+    marks.append(Patch(**NO_JOB))
+    lines = max(map(len, every))
+    made = panels(width, [run.name for run in runs], lines=lines, line=22, most=1, labels=labels, marks=marks)
     for axes, lanes in zip(made.axes, every, strict=True):
         for line, (_, lane) in enumerate(lanes):
             for job, bars in _bars(lane, window_ns).items():
@@ -139,7 +148,7 @@ def _lanes(run: Lanes, short: bool) -> Iterator[tuple[str, list[Span]]]:
         for processor, lane in sorted(known.items()):
             times = ((span, span.begin_ns - start_ns, span.end_ns - start_ns) for span in lane)
             spans = [replace(span, begin_ns=begin, end_ns=end) for span, begin, end in times]
-            yield f"{side[:3] if short else side}, cpu {processor}", spans
+            yield f"{SHORT[side] if short else side}, cpu {processor}", spans
 
 
 def _turns_ns(lane: Sequence[Span]) -> int:

@@ -11,6 +11,9 @@ from coordinator import policies
 
 QUANTA = ("quantum_ms", "quanta_ms")
 
+LONG_MS = 10_000
+"""Quanta of at least this length are named in seconds."""
+
 
 def scheduler_name(table: Mapping[str, Any]) -> str:
     """The policy of a [[schedulers]] table, and its waiting rule if it is not ``spin``."""
@@ -29,9 +32,9 @@ def policy_name(table: Mapping[str, Any]) -> str:
         if key not in QUANTA and _plain(table.get(key, default)) != _plain(default)
     ]
     name = " ".join((policy, *quanta)) + "".join(f", {option}" for option in options)
-    if table["mechanism"] != "auto":
+    if table.get("mechanism", "auto") != "auto":
         name += f" {table['mechanism']}"
-    if table["local"] != "other":
+    if table.get("local", "other") != "other":
         name += f", {table['local']}"
     return name if table.get("bind", True) else f"{name}, unbound"
 
@@ -47,9 +50,10 @@ def _option_name(key: str, value: Any) -> str:
 
 
 def _times_name(times_ms: float | Sequence[float]) -> str:
-    """One time, or several of them, in milliseconds."""
+    """One time, or several of them, in milliseconds or, if all are long, in seconds."""
     values = times_ms if isinstance(times_ms, list | tuple) else (times_ms,)
-    return "/".join(f"{value:g}" for value in values) + " ms"
+    size, unit = (1000, "s") if min(values, default=0) >= LONG_MS else (1, "ms")
+    return "/".join(f"{value / size:g}" for value in values) + f" {unit}"
 
 
 def _plain(value: Any) -> Any:
