@@ -9,6 +9,7 @@ from coordinator.decide.session import Session
 from coordinator.view import Decision, Job, Machine, Slot
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.processes.simulate import simulate
+from harness.spec.experiment import load
 from workloads.program import Program
 
 MS = 1_000_000
@@ -107,6 +108,13 @@ def test_a_slot_may_name_only_processes_that_have_a_place():
 
     with pytest.raises(ValueError, match="rank 1 of job 0"):
         Session(Absurd(), Machine(1), [Job(0, 1)]).arrive(0, 0)
+
+
+def test_the_jobs_of_the_experiment_have_equal_work():
+    one, other = (job.program for job in load("rr-job").cells[0].jobs())
+    assert {one.processes, other.processes} == {1, 2}
+    assert one.processes * one.granularity_us == other.processes * other.granularity_us
+    assert one.phases == other.phases == 1
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ from harness import papers
 from harness.papers.survey import claims, model
 from harness.predict.replicate import Replications
 from harness.simulator.jobs.metrics import Metrics
+from harness.spec.experiment import load
 from workloads.patterns import PATTERNS
 
 PAGE = (Path(__file__).resolve().parent.parent / "docs" / "survey.md").read_text()
@@ -63,12 +64,12 @@ def verdicts(factors, saturated=()):
     """Verdicts if every rule takes the time of equal shares by its factor; some cells cannot keep up."""
     cells = {}
     for variance in model.VARIANCES:
-        for load in model.LOADS:
+        for at in model.LOADS:
             for rule in model.RULES:
-                cell = model.RuleCell(variance, load, rule)
-                factor = factors.get((rule, load), factors.get(rule, 1.0))
+                cell = model.RuleCell(variance, at, rule)
+                factor = factors.get((rule, at), factors.get(rule, 1.0))
                 runs = Replications(tuple(metrics(chance * factor) for chance in (9, 10, 11)))
-                cells[cell] = replace(runs, stuck=1) if (rule, load) in saturated else runs
+                cells[cell] = replace(runs, stuck=1) if (rule, at) in saturated else runs
     return {claim.text: claim.verdict for claim in claims.CLAIMS["1"](model.RuleResults(cells))}
 
 
@@ -101,6 +102,11 @@ def test_the_square_root_of_work_is_optimal_for_jobs_of_perfect_speedup():
     for variance in model.VARIANCES:
         sums = model.summed_times(variance, jobs=8, seed=1)
         assert sums["square root of work"] < 1 == pytest.approx(sums["equal time"], rel=1e-4)
+
+
+def test_the_experiment_on_real_ranks_leaves_no_rule_out():
+    wanted = {policy for policy, _, _ in model.RULES.values()} - {"equipartition"}
+    assert {scheduler.name for scheduler in load("allocation-rules").schedulers} == wanted
 
 
 @pytest.mark.slow
