@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from coordinator.topology import FLAT, Topology
+
 
 class Reason(Enum):
     """Why a policy is asked."""
@@ -23,9 +25,14 @@ class Reason(Enum):
 
 @dataclass(frozen=True)
 class Machine:
-    """The processors that an experiment may use."""
+    """The processors that an experiment may use, and how they are connected."""
 
     processors: int
+    topology: Topology = FLAT
+
+    def hops(self, a: int, b: int) -> int:
+        """The length of the shortest way from processor ``a`` to processor ``b``."""
+        return self.topology.hops(a, b)
 
 
 def execution_time_s(processors: Any, work_s: Any, alpha_s: Any, beta_s: Any) -> Any:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from coordinator.policies import Policy
+from coordinator.topology import FLAT, Topology
 from coordinator.view import ExecutionTime
 from workloads.blocking import DEFAULT_ESTIMATE
 from workloads.other import Command, InteractiveWork, SequentialWork
@@ -64,6 +65,7 @@ class Workload:
         nodes: the hosts, whose processors are numbered node by node; empty for this
             host alone.
         lease_s: how long agents continue without the driver, so that another one can take over.
+        topology: how the processors are connected, for policies that look at it.
         purpose: opaque text of the caller, returned on a takeover (``coordinator.drive.takeover``).
     """
 
@@ -85,6 +87,7 @@ class Workload:
     timeline: bool = False
     nodes: tuple[Node, ...] = ()
     lease_s: float = LEASE_S
+    topology: Topology = FLAT
     purpose: str = ""
 
     @property

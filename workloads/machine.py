@@ -11,14 +11,22 @@ from workloads.validation import InputError, one_of, whole
 LOCAL_SCHEDULERS = ("svr4", "round-robin", "fifo", "eevdf", "rr")
 TIMERS = ("independent", "synchronised")
 READ_SERVERS = ("process", "network")
+FLAT, HYPERCUBE, MESH, TORUS, TREE = TOPOLOGIES = ("flat", "hypercube", "mesh", "torus", "tree")
 COLUMNS = ("quantum", "tqexp", "slpret", "maxwait", "lwait")
 TICKS_PER_S = 100
+GRID_SIDES = 2
 ARRIVALS = ("exponential", "hyperexponential", "geometric")
 TAU_S = 10.0
 """Default bound of the bounded slowdown of simulated jobs (Feitelson et al. 1997)."""
 
-KEYS = (*MACHINE_COSTS, "local", "timers", "quantum_ms", "dispatch_table", "reads_served_by")
-"""The values that an experiment file can give; ``SimulatedMachine`` explains them."""
+TOPOLOGY_KEYS = ("topology", "sides")
+"""The values that ``coordinator.topology`` explains."""
+
+KEYS = (
+    *(*MACHINE_COSTS, "local", "timers", "quantum_ms", "dispatch_table", "reads_served_by"),
+    *TOPOLOGY_KEYS,
+)
+"""The values that an experiment file can give; ``SimulatedMachine`` explains the others."""
 
 
 def check_values(values: Mapping[str, Any]) -> None:
@@ -26,13 +34,33 @@ def check_values(values: Mapping[str, Any]) -> None:
     for key in MACHINE_COSTS:
         if key in values:
             within(f"machine.{key}", values[key])
-    for key, known in (("local", LOCAL_SCHEDULERS), ("timers", TIMERS), ("reads_served_by", READ_SERVERS)):
+    for key, known in (
+        ("local", LOCAL_SCHEDULERS),
+        ("timers", TIMERS),
+        ("reads_served_by", READ_SERVERS),
+        ("topology", TOPOLOGIES),
+    ):
         if key in values:
             one_of(key, values[key], known)
+    _check_sides(values.get("topology", FLAT), values.get("sides"))
     if "dispatch_table" in values:
         _check_table(values["dispatch_table"])
     if "quantum_ms" in values:
         _check_quantum(values["quantum_ms"], values.get("local"))
+
+
+def _check_sides(topology: str, sides: Any) -> None:
+    grid = topology in (MESH, TORUS)
+    if not grid and (sides is None or sides == ()):
+        return
+    if not grid:
+        rule = f"belongs to a mesh or a torus, but topology is {topology!r}"
+        raise InputError("sides", sides, rule, 'write topology = "mesh"')
+    if not isinstance(sides, Sequence) or isinstance(sides, str) or len(sides) != GRID_SIDES:
+        rule = f"a {topology} has a number of columns and a number of rows"
+        raise InputError("sides", sides, rule, "write sides = [4, 4]")
+    for index, side in enumerate(sides):
+        within("machine.sides", side, f"sides[{index}]")
 
 
 def _check_quantum(quantum_ms: Any, local: Any) -> None:

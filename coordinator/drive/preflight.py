@@ -117,7 +117,7 @@ def session(workload: Workload) -> tuple[Session, list[Job]]:
         )
         for job in workload.jobs
     ]
-    made = Session(workload.policy, Machine(workload.processor_count), jobs)
+    made = Session(workload.policy, Machine(workload.processor_count, workload.topology), jobs)
     for job in jobs:
         if not workload.policy.folds:
             fits("processes", made.processes(job.number) or 1, workload.processor_count)

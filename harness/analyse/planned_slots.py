@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from coordinator.decide.session import Session
 from coordinator.policies import Policy
+from coordinator.topology import Topology
 from coordinator.view import ExecutionTime, Job, Machine, Slot
 from harness.analyse.timelines import COMPUTING, Span
 from harness.spec.jobs import rebuilt
@@ -44,7 +45,9 @@ def planned_slots(record: RunRecord) -> dict[int, list[Span]]:
 
 def _slots(record: RunRecord, policy: Policy) -> Iterator[tuple[int, int, Slot]]:
     """The first MOST_SLOTS slots of a run with their begins and ends, in order of time."""
-    session = Session(policy, Machine(len(record.processors)), map(_job, record.jobs))
+    processors = len(record.processors)
+    machine = Machine(processors, Topology.of(record.conditions, processors))
+    session = Session(policy, machine, map(_job, record.jobs))
     count, now_ns = 0, 0
     for at_ns, arrives, number in sorted(_events(record.jobs)):
         while session.plan and now_ns < at_ns and count < MOST_SLOTS:

@@ -126,6 +126,7 @@ class Measured:
             timeout_s=60 + 20 * self.guess_s(task),
             timeline=self.timeline,
             lease_s=experiment.lease_s,
+            topology=task.cell.topology,
             purpose=PURPOSE.encode(purpose).decode(),
         )
 
@@ -174,7 +175,9 @@ def _record(task: Task, site: Site, workload: Workload, purpose: Purpose, result
         launcher=result.launcher,
         wall_s=wall_s,
         failure=result.failure,
-        conditions=conditions.of_run(site.conditions, purpose.before, after) | _afterwards(result),
+        conditions=conditions.of_run(site.conditions, purpose.before, after)
+        | task.cell.topology.table()
+        | _afterwards(result),
         jobs=records.job_records(workload, result),
         ranks=result.ranks,
         switches=result.switches,

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coordinator.topology import Topology
 from coordinator.view import ExecutionTime
 from harness.measure.calibrate import Constants, HostConstants
 from harness.measure.plan import Task, plan
@@ -111,8 +112,14 @@ class Host:
         """The host of ``measured``, without the warnings of that run."""
         conditions = {key: value for key, value in measured.conditions.items() if key != "warnings"}
         known = {job.job: ExecutionTime(**job.estimate) for job in measured.jobs if job.estimate}
-        given = (measured.processors, measured.constants)
-        return cls(*given, conditions=conditions, digest=measured.digest, estimates=known)
+        return cls(
+            measured.processors,
+            measured.constants,
+            Topology.of(conditions, len(measured.processors)).table(),
+            conditions=conditions,
+            digest=measured.digest,
+            estimates=known,
+        )
 
     @classmethod
     def of_calibration(cls, constants: Constants | None, task: Task) -> Host:

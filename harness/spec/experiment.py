@@ -16,11 +16,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeGuard
 
+from coordinator.topology import Topology
 from coordinator.workload import LEASE_S, Node, ParallelJob
 from harness.spec import experiment_source, hosts, overrides, submission, sweep
 from harness.spec.experiment_source import Document
 from harness.spec.jobs import JobGroup, check_here, job_group
-from harness.spec.machine import machine_values
+from harness.spec.machine import machine_values, topology_of
 from harness.spec.scheduler import Scheduler
 from harness.spec.table_checks import as_table, known_keys, tables
 from workloads.bounds import ALONE_S, JOBS, RANKS, RUNS, fits, within
@@ -53,6 +54,11 @@ class Cell:
         """The jobs, numbered from 0 in file order."""
         alike = (group for group in self.groups for _ in range(group.count))
         return tuple(ParallelJob(n, group.program, group.arrival_s) for n, group in enumerate(alike))
+
+    @property
+    def topology(self) -> Topology:
+        """How its processors are connected, as the policy sees them."""
+        return topology_of(self.machine, self.processors)
 
 
 @dataclass(frozen=True)
@@ -88,10 +94,10 @@ class Experiment:
 
     @property
     def measured_cells(self) -> tuple[Cell, ...]:
-        """One cell for each set of jobs and number of processors: real runs cannot vary the machine."""
-        first: dict[tuple[tuple[JobGroup, ...], int], Cell] = {}
+        """One cell for each set of jobs, number of processors and topology: real runs vary nothing else."""
+        first: dict[tuple[tuple[JobGroup, ...], int, Topology], Cell] = {}
         for cell in self.cells:
-            first.setdefault((cell.groups, cell.processors), cell)
+            first.setdefault((cell.groups, cell.processors, cell.topology), cell)
         return tuple(first.values())
 
     @cached_property
@@ -308,7 +314,9 @@ def _cell(
         for n, group in enumerate(groups if here and not nodes else ()):
             check_here(group, f"jobs[{n}]")
         machine = machine_values(as_table(data.get("machine", {}), "machine"), folder)
-        return Cell(index, settings, groups, machine, _processors(data.get("processors", 0), here, nodes))
+        size = _processors(data.get("processors", 0), here, nodes)
+        topology_of(machine, size)
+        return Cell(index, settings, groups, machine, size)
     except InputError as error:
         raise sweep.blamed(error, settings) from None
 

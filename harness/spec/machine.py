@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from coordinator.topology import Topology
 from harness.spec.table_checks import known_keys
 from workloads.machine import COLUMNS, KEYS, TICKS_PER_S, check_values
 from workloads.validation import InputError
@@ -36,6 +37,18 @@ def machine_values(table: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     except InputError as error:
         raise error.under("machine") from None
     return values
+
+
+def topology_of(values: Mapping[str, Any], processors: int) -> Topology:
+    """The topology that the values of a [machine] table give a machine of ``processors`` processors.
+
+    Raises:
+        InputError: below ``machine``, if they do not fit together.
+    """
+    try:
+        return Topology.of(values, processors)
+    except InputError as error:
+        raise error.under("machine") from None
 
 
 def read_table(path: Path) -> list[list[int]]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from coordinator.view import ExecutionTime
+from coordinator.topology import FLAT, Topology
+from coordinator.view import ExecutionTime, Machine
 from harness.simulator.processes import local
 from harness.simulator.processes.local import one_priority
 from harness.simulator.processes.local.svr4 import Table
@@ -56,6 +57,8 @@ class SimulatedMachine:
         detour_length_us: mean length of a detour.
         spin_clock: whether a spin limit counts "processor" time of the process, or "wall" time,
             which also passes while the process is preempted.
+        topology, sides: how the processors are connected (``coordinator.topology``), for the policy;
+            the latency is the same for all.
     """
 
     processors: int = 32
@@ -83,6 +86,8 @@ class SimulatedMachine:
     detour_gap_us: float = 0.0
     detour_length_us: float = 0.0
     spin_clock: str = "processor"
+    topology: str = FLAT.name
+    sides: Sequence[int] = ()
 
     def __post_init__(self) -> None:
         whole("processors", self.processors, least=1)
@@ -101,6 +106,15 @@ class SimulatedMachine:
         flag("messages_to_self", self.messages_to_self)
         flag("handles_when_waiting", self.handles_when_waiting)
         one_of("spin_clock", self.spin_clock, SPIN_CLOCKS)
+        self.seen()
+
+    def seen(self) -> Machine:
+        """The machine as a policy sees it.
+
+        Raises:
+            InputError: if its topology does not fit its processors.
+        """
+        return Machine(self.processors, Topology.of(vars(self), self.processors))
 
     @property
     def tick_ns(self) -> int:

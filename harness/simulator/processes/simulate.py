@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from coordinator.decide.session import Plan, Session
 from coordinator.policies import Policy
-from coordinator.view import Job, Machine
+from coordinator.view import Job
 from harness.simulator import interruption
 from harness.simulator.processes.kernel import advance
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
@@ -141,7 +141,7 @@ class _ProcessLevelRun:
         start_timers(self.state, machine, self._random)
         self._session = Session(
             policy,
-            Machine(machine.processors),
+            machine.seen(),
             [
                 Job(job.number, job.program.processes, arrival_ns(job), job.moldable, estimate=job.estimate)
                 for job in self.jobs

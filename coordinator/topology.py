@@ -1,0 +1,71 @@
+"""How the processors of a machine are connected, and how many hops are between two of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from workloads.machine import HYPERCUBE, MESH, TORUS, TREE, check_values
+from workloads.validation import InputError
+
+
+@dataclass(frozen=True)
+class Topology:
+    """The connections between processors, which are numbered from 0.
+
+    Attributes:
+        name: ``flat``: every two processors are one hop apart. ``hypercube``: two processors
+            are connected if their numbers differ in one bit. ``mesh``: a grid, processor p in column
+            p mod ``sides[0]`` and row p div ``sides[0]``. ``torus``: the same with its edges joined.
+            ``tree``: the processors are the leaves of a binary tree, whose inner nodes are switches.
+        sides: columns and rows of a mesh or a torus; empty for the others.
+    """
+
+    name: str = "flat"
+    sides: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any], processors: int) -> Topology:
+        """The topology that a [machine] table gives a machine of ``processors`` processors.
+
+        Raises:
+            InputError: if they do not fit together.
+        """
+        given = {key: values[key] for key in ("topology", "sides") if key in values}
+        check_values(given)
+        made = cls(given.get("topology", cls.name), tuple(given.get("sides", ())))
+        if made.name == HYPERCUBE and processors & (processors - 1):
+            rule = f"a hypercube has a power of two of processors, and processors is {processors}"
+            raise InputError("topology", made.name, rule, "write processors = 16, or another topology")
+        if made.sides and math.prod(made.sides) != processors:
+            rule = f"{made.sides[0]} x {made.sides[1]} are not the {processors} processors of the machine"
+            raise InputError("sides", list(made.sides), rule, "give columns and rows whose product they are")
+        return made
+
+    def table(self) -> dict[str, Any]:
+        """The values of a [machine] table that give this topology; none for a flat one."""
+        return (
+            {} if self == FLAT else {"topology": self.name} | ({"sides": [*self.sides]} if self.sides else {})
+        )
+
+    def hops(self, a: int, b: int) -> int:
+        """The length of the shortest way from processor ``a`` to ``b``; 0 from a processor to itself."""
+        if self.name == HYPERCUBE:
+            return (a ^ b).bit_count()
+        if self.name in (MESH, TORUS):
+            across, along = (abs(i - j) for i, j in zip(self._place(a), self._place(b), strict=True))
+            if self.name == TORUS:
+                across, along = min(across, self.sides[0] - across), min(along, self.sides[1] - along)
+            return across + along
+        if self.name == TREE:
+            return 2 * (a ^ b).bit_length()
+        return int(a != b)
+
+    def _place(self, processor: int) -> tuple[int, int]:
+        """Column and row in a grid."""
+        return processor % self.sides[0], processor // self.sides[0]
+
+
+FLAT = Topology()
