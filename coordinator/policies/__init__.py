@@ -3,11 +3,13 @@
 from coordinator.policies import (  # noqa: F401 - each registers its policies
     adaptive,
     characteristics,
+    cube_allocation,
     dqt,
     dynamic,
     easy,
     gang,
     hierarchical,
+    mesh_allocation,
     processor_sets,
     queueing,
     round_robin_jobs,

@@ -102,6 +102,7 @@ def _schedule(study: Study, row: Schedule, session: str) -> ScheduleRecord:
     source: dict[str, Any] = {"warm_up": experiment.warm_up, "tau_s": experiment.tau_s}
     source |= {"trace": study.trace.header} if study.trace else {}
     source |= {"model": asdict(experiment.model)} if experiment.model else {}
+    source |= {"machine": dict(experiment.machine)} if experiment.machine else {}
     source["count"] = study.count
     return ScheduleRecord(
         session=session,
@@ -154,7 +155,7 @@ def _pictures(study: Study, rows: Sequence[Schedule], folder: Path) -> list[Path
 
 def _csv(rows: Sequence[Schedule]) -> str:
     text = io.StringIO()
-    names = next((list(row.metrics) for row in rows if row.metrics), [])
+    names = list(dict.fromkeys(name for row in rows for name in row.metrics))
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["scheduler", "replications", "saturated", *names, *(f"{name}_half" for name in names)])
     for row in rows:

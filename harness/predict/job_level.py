@@ -15,6 +15,7 @@ import numpy as np
 from coordinator.policies import Policy
 from coordinator.policies.queueing import ModifiedTwoQueue, MultilevelTwoQueue, TwoQueue
 from coordinator.policies.space import Batch
+from coordinator.topology import FLAT, Topology
 from harness.predict.pool import Pool, Progress, compute, forget
 from harness.predict.replicate import Precision, replicate
 from harness.simulator.jobs import swf
@@ -23,6 +24,7 @@ from harness.simulator.jobs.metrics import Metrics, measure
 from harness.simulator.jobs.model import JobLevelOutcome, Jobs
 from harness.simulator.jobs.simulate import Watched, simulate
 from harness.spec.job_level import JobExperiment, Model, no_processors
+from harness.spec.machine import topology_of
 from harness.spec.naming import policy_name
 from workloads.validation import InputError
 
@@ -40,22 +42,24 @@ class Study:
     experiment: JobExperiment
     processors: int
     trace: swf.Trace | None = field(default=None, repr=False)
+    topology: Topology = FLAT
 
     @classmethod
     def of(cls, experiment: JobExperiment) -> Study:
         """The study of ``experiment``; reads its trace.
 
         Raises:
-            InputError: for a trace that cannot be read, or does not fit the machine.
+            InputError: for a trace that cannot be read, or a trace or topology that does not fit the machine.
         """
         if experiment.trace is None:
-            return cls(experiment, experiment.processors)
+            size = experiment.processors
+            return cls(experiment, size, topology=topology_of(experiment.machine, size))
         trace = _stretched(swf.read(experiment.trace), experiment.load)
         processors = experiment.processors or trace.processors
         if not processors:
             raise no_processors("trace")
         trace.jobs.check(processors)
-        return cls(experiment, processors, trace)
+        return cls(experiment, processors, trace, topology_of(experiment.machine, processors))
 
     @property
     def count(self) -> int:
@@ -145,7 +149,7 @@ def _on_trace(study: Study, policy: Policy) -> Schedule:
         load = float(jobs.times_s(jobs.most).sum()) / max(span_s, 1e-9)
         if load > 1:
             return Schedule(saturated=f"one job at a time is a load of {load:.2f}")
-    outcome = simulate(jobs, study.processors, policy)
+    outcome = simulate(jobs, study.processors, policy, topology=study.topology)
     metrics = measure(outcome, warm_up=experiment.warm_up, tau_s=experiment.tau_s)
     return Schedule(metrics=_plain(metrics), replications=1, outcome=outcome)
 
@@ -156,7 +160,8 @@ def _on_model(study: Study, policy: Policy) -> Schedule:
     watched = int(model.count * WATCHED_SHARE)
 
     def one(random: np.random.Generator) -> Metrics | None:
-        outcome = simulate(draw(model, study.processors, random), study.processors, policy, Watched(watched))
+        jobs = draw(model, study.processors, random)
+        outcome = simulate(jobs, study.processors, policy, Watched(watched), study.topology)
         late = outcome.finish_ns[:watched].max() > outcome.jobs.submit_ns[-1]
         if outcome.saturated or late:
             return None

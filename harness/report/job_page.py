@@ -8,7 +8,7 @@ from functools import partial
 from harness.analyse.schedules import against_first, by_size
 from harness.predict.job_level import Schedule, Study
 from harness.report import job_charts
-from harness.report.jobs import COLUMNS
+from harness.report.jobs import columns
 from harness.report.rendering import Picture, rendered
 
 NO_TRACE = "random jobs have many replications and no single schedule; give a trace"
@@ -30,7 +30,10 @@ def html(study: Study, rows: Sequence[Schedule]) -> str:
         run=list(_conditions(study)),
         rows=rows,
         replicated=any(row.replications > 1 for row in rows),
-        headings={key: heading.replace("\n", " ").replace("- ", "") for key, heading in COLUMNS.items()},
+        headings={
+            key: heading.replace("\n", " ").replace("- ", "")
+            for key, heading in columns(row.metrics for row in rows).items()
+        },
         against=against_first(rows, experiment.warm_up, experiment.tau_s),
         sizes=[(label, by_size(outcome, experiment.warm_up, experiment.tau_s)) for label, outcome in timed],
     )

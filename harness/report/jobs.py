@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,14 @@ COLUMNS = {
     "utilisation": "utili-\nsation",
     "fairness": "fair-\nness",
 }
+REGIONS = {"internal": "inter-\nnal", "external": "exter-\nnal", "missed": "missed\n"}
+"""Columns for policies that give regions: see ``Fragmentation``."""
+
+
+def columns(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """The columns for rows with these metrics."""
+    regions = any("missed" in metrics for metrics in rows)
+    return COLUMNS | REGIONS if regions else COLUMNS
 
 
 def render(document: Mapping[str, Any], files: Sequence[Path]) -> Iterator[RenderableType]:
@@ -28,14 +36,15 @@ def render(document: Mapping[str, Any], files: Sequence[Path]) -> Iterator[Rende
     title = f"{document['experiment']}: {document['jobs']} jobs on {document['processors']} processors"
     left_out = ", ".join(f"{count} {reason}" for reason, count in document["skipped"].items())
     yield Text(title + (f" (left out: {left_out})" if left_out else ""), style="bold")
-    rows = table(["scheduler\n"], COLUMNS.values())
+    shown = columns(row["metrics"] for row in document["rows"])
+    rows = table(["scheduler\n"], shown.values())
     rows.columns[0].min_width = 24
     for row in document["rows"]:
         label = policy_name(row["scheduler"])
         if row["saturated"]:
-            rows.add_row(f"{label}\nsaturated: {row['saturated']}", *[UNKNOWN] * len(COLUMNS))
+            rows.add_row(f"{label}\nsaturated: {row['saturated']}", *[UNKNOWN] * len(shown))
             continue
-        rows.add_row(label, *(_cell(row, key) for key in COLUMNS))
+        rows.add_row(label, *(_cell(row, key) for key in shown))
     yield rows
     for path in files:
         yield Text(str(path))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from harness.spec.experiment_source import Document
 from harness.spec.scheduler import policy_of
 from harness.spec.table_checks import as_table, build, each, known_keys
 from workloads.bounds import within
-from workloads.machine import ARRIVALS, TAU_S
+from workloads.machine import ARRIVALS, TAU_S, TOPOLOGY_KEYS
 from workloads.validation import InputError, flag, one_of
 
 LEVEL = "jobs"
@@ -80,6 +80,7 @@ class JobExperiment:
         tau_s: bound of the bounded slowdown.
         half_width: relative half-width of the intervals to reach by replications of the model.
         replications: the largest number of replications.
+        machine: the topology's values of the [machine] table.
     """
 
     name: str
@@ -93,10 +94,11 @@ class JobExperiment:
     tau_s: float = TAU_S
     half_width: float = 0.05
     replications: int = 30
+    machine: Mapping[str, Any] = field(default_factory=dict)
 
 
 _NUMBERS = ("load", "warm_up", "tau_s", "half_width", "replications")
-_KEYS = ("level", "name", "processors", "seed", "trace", "model", "schedulers", *_NUMBERS)
+_KEYS = ("level", "name", "processors", "seed", "trace", "model", "machine", "schedulers", *_NUMBERS)
 
 
 def load(document: Document, *, trace: str | None = None) -> JobExperiment:
@@ -121,6 +123,8 @@ def _experiment(data: Mapping[str, Any], file_name: str, trace: str | None) -> J
     numbers = {key: data[key] for key in ("processors", "seed", *_NUMBERS) if key in data}
     for key, value in numbers.items():
         within(key, value)
+    machine = as_table(data.get("machine", {}), "machine")
+    known_keys(machine, TOPOLOGY_KEYS, "machine")
     model = None if source else build(Model, as_table(data["model"], "model"), "model")
     if model and not numbers.get("processors"):
         raise no_processors("[model]")
@@ -131,6 +135,7 @@ def _experiment(data: Mapping[str, Any], file_name: str, trace: str | None) -> J
         ),
         trace=Path(str(source)) if source else None,
         model=model,
+        machine=machine,
         **{"processors": 0, "seed": 1, **numbers},
     )
 

@@ -16,7 +16,10 @@ import numpy as np
 
 from coordinator.decide.session import Plan, Session
 from coordinator.policies import Policy
+from coordinator.policies.regions import RegionPolicy
+from coordinator.topology import FLAT, Topology
 from coordinator.view import Decision, Machine
+from harness.simulator.jobs.fragmentation import FragmentationMeter
 from harness.simulator.jobs.model import NEVER_NS, Integers, JobLevelOutcome, Jobs
 from workloads.validation import InputError
 
@@ -98,10 +101,11 @@ def _shares(decision: Decision) -> dict[int, _Share]:
 class _JobLevelRun:
     """One simulation in progress."""
 
-    def __init__(self, jobs: Jobs, processors: int, policy: Policy, malleable: bool) -> None:
+    def __init__(self, jobs: Jobs, machine: Machine, policy: Policy, malleable: bool) -> None:
         self.jobs = jobs
         self.malleable = malleable
-        self.session = Session(policy, Machine(processors), jobs.views(malleable=malleable))
+        self.session = Session(policy, machine, jobs.views(malleable=malleable))
+        self.meter = FragmentationMeter(machine.processors) if isinstance(policy, RegionPolicy) else None
         n = len(jobs)
         self.start_ns = np.full(n, NEVER_NS)
         self.finish_ns = np.full(n, NEVER_NS)
@@ -125,6 +129,8 @@ class _JobLevelRun:
                 self.first[number] = place[0] if place == tuple(range(place[0], place[0] + size)) else -1
         self.plan = plan
         self.shares = _shares(plan.decision)
+        if self.meter:
+            self.meter.watch(plan, self.now_ns)
 
     def _resize(self, number: int, size: int) -> None:
         new_ns = self._time_ns(number, size)
@@ -185,6 +191,7 @@ class _JobLevelRun:
             sizes,
             self.first,
             places={} if self.malleable else self.places,
+            fragmentation=self.meter.found() if self.meter else None,
         )
         times, busy = zip(*self.used, strict=True) if self.used else ((), ())
         return outcome, Usage(np.array(times, dtype=np.int64), np.array(busy))
@@ -198,6 +205,7 @@ def simulate(
     malleable: bool = False,
     population: int | None = None,
     watch: Callable[[Plan, int], None] | None = None,
+    topology: Topology = FLAT,
 ) -> tuple[JobLevelOutcome, Usage]:
     """Simulate ``jobs`` under any policy that says which job runs where.
 
@@ -211,7 +219,7 @@ def simulate(
             that is larger than the machine.
     """
     jobs.check(processors)
-    run = _JobLevelRun(jobs, processors, policy, malleable)
+    run = _JobLevelRun(jobs, Machine(processors, topology), policy, malleable)
     arrivals = [0] * min(population, len(jobs)) if population else jobs.submit_ns.tolist()
     arrived = 0
     unfinished = len(jobs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
@@ -29,6 +29,8 @@ class Metrics:
             counts to the last finish.
         fairness: correlation of log2(size) with RETR; 0 is fair, above 0 large jobs wait
             longer; NaN if all sizes are equal.
+        internal, external, missed: see ``Fragmentation``, of the whole schedule; None under policies
+            without regions.
     """
 
     jobs: int
@@ -40,12 +42,16 @@ class Metrics:
     processors: float
     utilisation: float
     fairness: float
+    internal: float | None = None
+    external: float | None = None
+    missed: float | None = None
 
     def row(self) -> Mapping[str, float | int | None]:
-        """The values by name; None for a value that is not finite."""
+        """The values by name, without those that the policy has not; None for a value that is not finite."""
         return {
             name: value if isinstance(value, int) or np.isfinite(value) else None
             for name, value in vars(self).items()
+            if value is not None
         }
 
 
@@ -79,6 +85,7 @@ def measure(
         processors=float(size.mean()),
         utilisation=_utilisation(outcome, part),
         fairness=fairness(asked.astype(float), retr),
+        **(asdict(outcome.fragmentation) if outcome.fragmentation else {}),
     )
 
 

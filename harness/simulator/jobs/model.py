@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coordinator.view import ExecutionTime, Job, execution_time_s
+from harness.simulator.jobs.fragmentation import Fragmentation
 from workloads.bounds import fits
 from workloads.validation import InputError
 
@@ -177,6 +178,8 @@ class JobLevelOutcome:
     saturated: bool = False
     places: Mapping[int, tuple[int, ...]] | None = None
     """The processors of each job, if ``first`` and ``size`` do not determine them; empty if they change."""
+    fragmentation: Fragmentation | None = None
+    """Of a policy of regions; None for others."""
 
     @property
     def finished(self) -> NDArray[np.bool_]:

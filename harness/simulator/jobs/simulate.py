@@ -12,6 +12,7 @@ from coordinator.policies.dqt import FairQueueTree, QueueTree
 from coordinator.policies.dynamic import DynamicEquipartition
 from coordinator.policies.easy import Easy
 from coordinator.policies.scan import FirstComeBuddy, ScanDown, ScanUp
+from coordinator.topology import FLAT, Topology
 from harness.simulator.jobs import buddy, dyn_equi, easy, event_by_event, space, tree
 from harness.simulator.jobs.model import JobLevelOutcome, Jobs
 from workloads.validation import whole
@@ -28,7 +29,13 @@ class Watched:
     jobs: int
 
 
-def simulate(jobs: Jobs, processors: int, policy: Policy, watched: Watched | None = None) -> JobLevelOutcome:
+def simulate(
+    jobs: Jobs,
+    processors: int,
+    policy: Policy,
+    watched: Watched | None = None,
+    topology: Topology = FLAT,
+) -> JobLevelOutcome:
     """Simulate ``jobs`` on ``processors`` processors; the same arguments give the same outcome.
 
     Jobs that can start with fewer processors than they can use are malleable under
@@ -44,7 +51,7 @@ def simulate(jobs: Jobs, processors: int, policy: Policy, watched: Watched | Non
     if run is not None:
         return run()
     malleable = isinstance(policy, DynamicEquipartition)
-    return event_by_event.simulate(jobs, processors, policy, malleable=malleable)[0]
+    return event_by_event.simulate(jobs, processors, policy, malleable=malleable, topology=topology)[0]
 
 
 def kernel(

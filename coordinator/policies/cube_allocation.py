@@ -1,0 +1,36 @@
+"""``hypercube``: space sharing of a hypercube by subcubes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from coordinator.policies import subcubes
+from coordinator.policies.regions import RegionPolicy
+from coordinator.policies.registry import register
+from coordinator.view import Machine
+from workloads.validation import one_of
+
+
+@register("hypercube")
+@dataclass(frozen=True)
+class HypercubeAllocation(RegionPolicy):
+    """First come, first served on subcubes; sizes are rounded up to powers of two.
+
+    Processor numbers are the addresses in the cube, whatever the machine's topology. If the number of
+    processors is no power of two, the cube lacks its last ones.
+
+    Attributes:
+        allocator: which subcubes it finds, and in which order (``subcubes.ALLOCATORS``).
+    """
+
+    allocator: str = "buddy"
+    source: ClassVar[str] = "Chen and Shin 1987; Al-Dhelaan and Bose 1989; Chuang and Tzeng 1992; the survey"
+
+    def __post_init__(self) -> None:
+        one_of("allocator", self.allocator, subcubes.ALLOCATORS)
+
+    def region(self, free: int, processes: int, machine: Machine) -> tuple[int, ...]:
+        """A subcube for so many processes, by ascending addresses; empty if none is found."""
+        n, k = subcubes.dimension(machine.processors), subcubes.dimension(processes)
+        return subcubes.ALLOCATORS[self.allocator](free, n, k) if k <= n else ()

@@ -1,0 +1,65 @@
+"""First come, first served, on regions of a machine whose topology matters: what such policies share.
+
+A *region* is what an allocator takes for a job: the processors of its ranks, in rank order, and then
+those that nobody uses. So the decisions show how much is wasted inside regions (internal fragmentation),
+and who was refused although enough processors were free (external fragmentation).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from coordinator.policies import partitions
+from coordinator.policies.processor_masks import mask
+from coordinator.policies.registry import Policy
+from coordinator.view import Decision, Machine, Reason, View
+
+
+@dataclass(frozen=True)
+class RegionMemory:
+    """What a decision leaves for the next one, and for those who measure fragmentation.
+
+    Attributes:
+        regions: the region of each running job.
+        free: processors that are in no region, and not lost.
+        refused: processors that the first waiting job asks for; 0 if none waits.
+    """
+
+    regions: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    free: int = 0
+    refused: int = 0
+
+
+class RegionPolicy(Policy):
+    """Jobs get regions in order of arrival; behind one that gets none, all wait.
+
+    A job for which the whole machine has no region, since its size does not suit or processors are lost,
+    runs alone, on the lowest processors.
+    """
+
+    @abstractmethod
+    def region(self, free: int, processes: int, machine: Machine) -> tuple[int, ...]:
+        """The region for so many processes in the set ``free`` of processors; empty if there is none."""
+
+    def decide(self, view: View, why: Reason) -> Decision:
+        """Admit jobs while there is a region for the first waiting one. A lost processor is in none."""
+        placements = partitions.still_running(view)
+        memory = view.previous.memory if view.previous else RegionMemory()
+        regions = {number: memory.regions[number] for number in placements}
+        refused = 0
+        free = mask(partitions.free(view, regions))
+        for job in partitions.waiting(view, placements):
+            region = self.region(free, job.processes, view.machine)
+            if not region and not regions and job.processes <= free.bit_count():
+                region = tuple(partitions.free(view, regions)[: job.processes])
+            if not region:
+                refused = job.processes
+                break
+            regions[job.number] = region
+            placements[job.number] = region[: job.processes]
+            free &= ~mask(region)
+        decision = partitions.for_good(view, placements)
+        left = RegionMemory(regions, free.bit_count(), refused)
+        return Decision(decision.placements, decision.slots, memory=left)

@@ -1,0 +1,232 @@
+"""How allocators find free processors in a mesh of two dimensions.
+
+Processor p is in column p mod ``columns`` and row p div ``columns``. ``free`` is a set of processors
+(``processor_masks``). Each allocator returns the processors that it takes for a job, in the order of the
+job's ranks, or nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import NamedTuple
+
+from coordinator.policies.processor_masks import NONE, first, mask, members
+
+Region = tuple[int, ...]
+
+
+class Grid(NamedTuple):
+    """The sides of a mesh."""
+
+    columns: int
+    rows: int
+
+
+class Submesh(NamedTuple):
+    """The sides of a submesh."""
+
+    width: int
+    height: int
+
+
+@cache
+def shape(processes: int, grid: Grid) -> Submesh | None:
+    """The submesh that a job of so many processes asks for; None if it is larger than the mesh.
+
+    Of all that hold the job, fit, are at most twice as long as wide, and no longer than the block of a
+    buddy would be, the one of least area, of equals the most nearly square; if none is, the one of least
+    area that fits.
+    """
+    longest = block_side(processes)
+    held = (Submesh(width, -(-processes // width)) for width in range(1, grid.columns + 1))
+    fitting = [one for one in held if one.height <= grid.rows]
+    return min(
+        fitting,
+        key=lambda one: (
+            max(one) > min(longest, 2 * min(one)),
+            one.width * one.height,
+            max(one),
+            -one.width,
+        ),
+        default=None,
+    )
+
+
+def block_side(processes: int) -> int:
+    """The side of the smallest square that holds so many processes, and is a power of two."""
+    return 1 << ((processes - 1).bit_length() + 1) // 2
+
+
+def corners(free: int, submesh: Submesh, grid: Grid) -> int:
+    """The corners with the lowest column and row of all free submeshes of these sides."""
+    if submesh.width > grid.columns or submesh.height > grid.rows:
+        return 0
+    wide = free & _columns_to(grid.columns - submesh.width, grid)
+    for column in range(1, submesh.width):
+        wide &= free >> column
+    found = wide
+    for row in range(1, submesh.height):
+        found &= wide >> row * grid.columns
+    return found
+
+
+@cache
+def _columns_to(last: int, grid: Grid) -> int:
+    """The processors of the columns from 0 to ``last``."""
+    return mask(row * grid.columns + column for row in range(grid.rows) for column in range(last + 1))
+
+
+def _ranks(corner: int, submesh: Submesh, grid: Grid) -> Region:
+    """The processors of a submesh, row by row."""
+    return tuple(
+        corner + row * grid.columns + column
+        for row in range(submesh.height)
+        for column in range(submesh.width)
+    )
+
+
+def _turned_ranks(corner: int, submesh: Submesh, grid: Grid) -> Region:
+    """The processors of a submesh that lies on its side, column by column: neighbours stay neighbours."""
+    return tuple(
+        corner + column * grid.columns + row
+        for row in range(submesh.height)
+        for column in range(submesh.width)
+    )
+
+
+def frame_sliding(free: int, processes: int, grid: Grid) -> Region:
+    """The first free frame of those that lie side by side from the lowest free processor on.
+
+    The frame has the sides that the job asks for; it slides by its own width along a row, and by its own
+    height to the next row of frames. It misses free submeshes that lie between two frames.
+    Source: Chuang and Tzeng 1991, "An efficient submesh allocation strategy for mesh computer systems".
+    """
+    frame = shape(processes, grid)
+    if frame is None or not free:
+        return ()
+    found = corners(free, frame, grid)
+    begin, left = divmod(first(free), grid.columns)
+    for row in range(begin, grid.rows, frame.height):
+        for column in range(left % frame.width, grid.columns, frame.width):
+            corner = row * grid.columns + column
+            if found >> corner & 1:
+                return _ranks(corner, frame, grid)
+    return ()
+
+
+def adaptive_scan(free: int, processes: int, grid: Grid) -> Region:
+    """The lowest free submesh of the sides that the job asks for; if there is none, the lowest on its side.
+
+    Source: Ding and Bhuyan 1993, "An adaptive submesh allocation strategy for two-dimensional mesh connected
+    systems". Its strides only skip corners that cannot be free, so they do not matter here.
+    """
+    upright, turned = _both(free, processes, grid)
+    return upright or turned
+
+
+def first_fit(free: int, processes: int, grid: Grid) -> Region:
+    """The free submesh with the lowest corner, upright or on its side: the reference."""
+    found = [region for region in _both(free, processes, grid) if region]
+    return min(found, key=lambda region: region[0], default=())
+
+
+def _both(free: int, processes: int, grid: Grid) -> tuple[Region, Region]:
+    """The lowest free submesh that is upright, and the lowest that lies on its side."""
+    wanted = shape(processes, grid)
+    if wanted is None:
+        return (), ()
+    corner = first(corners(free, wanted, grid))
+    turned = first(corners(free, Submesh(wanted.height, wanted.width), grid))
+    upright = _ranks(corner, wanted, grid) if corner != NONE else ()
+    return upright, _turned_ranks(turned, wanted, grid) if turned != NONE else ()
+
+
+def buddy(free: int, processes: int, grid: Grid) -> Region:
+    """A square block whose side is a power of two, out of the smallest free buddy that holds one.
+
+    Source: Li and Cheng 1991, "A two-dimensional buddy system for dynamic resource allocation in a
+    partitionable mesh connected system".
+    """
+    return _block(free, block_side(processes), grid)
+
+
+def multiple_buddy(free: int, processes: int, grid: Grid) -> Region:
+    """As many square blocks as needed, the largest first; always found if enough processors are free.
+
+    A job of p processes asks for blocks by the digits of p to the base 4. A block that is not there is
+    replaced by four of half the side.
+    Source: Lo, Windisch, Liu and Nitzberg 1997, "Noncontiguous processor allocation algorithms for
+    mesh-connected multicomputers".
+    """
+    if free.bit_count() < processes:
+        return ()
+    region: list[int] = []
+    side = 1 << (processes.bit_length() - 1) // 2
+    while len(region) < processes:
+        block = _block(free, side, grid) if side * side <= processes - len(region) else ()
+        if not block:
+            side //= 2
+            continue
+        region += block
+        free &= ~mask(block)
+    return tuple(region)
+
+
+def paging(free: int, processes: int, grid: Grid, page: int = 1) -> Region:
+    """Square pages of side ``page``, row by row; those at the upper edges may be cut off.
+
+    With pages of one processor it fails only if too few processors are free.
+    Source: Lo, Windisch, Liu and Nitzberg 1997, Paging with row-major order.
+    """
+    region: list[int] = []
+    for row in range(0, grid.rows, page):
+        for column in range(0, grid.columns, page):
+            sides = Submesh(min(page, grid.columns - column), min(page, grid.rows - row))
+            place = _ranks(row * grid.columns + column, sides, grid)
+            wanted = mask(place)
+            if free & wanted == wanted:
+                region += place
+            if len(region) >= processes:
+                return tuple(region)
+    return ()
+
+
+def _block(free: int, side: int, grid: Grid) -> Region:
+    """A free aligned square, in the smallest wholly free buddy that has one; of equals the lowest."""
+    sides = Submesh(side, side)
+    blocks = _blocks(free, side, grid)
+    while blocks:
+        larger = _blocks(free, 2 * side, grid)
+        for corner in members(blocks):
+            row, column = divmod(corner, grid.columns)
+            parent = row // (2 * side) * 2 * side * grid.columns + column // (2 * side) * 2 * side
+            if not larger >> parent & 1:
+                return _ranks(corner, sides, grid)
+        blocks, side = larger, 2 * side
+    return ()
+
+
+def _blocks(free: int, side: int, grid: Grid) -> int:
+    """The corners of all free squares whose column and row are multiples of their side."""
+    return corners(free, Submesh(side, side), grid) & _aligned(side, grid)
+
+
+@cache
+def _aligned(side: int, grid: Grid) -> int:
+    return mask(
+        row * grid.columns + column
+        for row in range(0, grid.rows, side)
+        for column in range(0, grid.columns, side)
+    )
+
+
+ALLOCATORS: dict[str, Callable[[int, int, Grid], Region]] = {
+    "buddy": buddy,
+    "frame-sliding": frame_sliding,
+    "adaptive-scan": adaptive_scan,
+    "first-fit": first_fit,
+    "paging": paging,
+    "multiple-buddy": multiple_buddy,
+}
+"""Each gets the free processors, the number of processes and the mesh."""
