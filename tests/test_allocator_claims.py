@@ -1,0 +1,99 @@
+"""What the survey reports of allocators (docs/allocators.md), on machines at which jobs always wait."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from harness.predict.job_level import Study
+from harness.simulator.jobs import event_by_event
+from harness.simulator.jobs.model import WHOLE_NS, rigid
+from harness.spec import experiment_source, job_level
+
+JOBS, POPULATION = 300, 12
+SEEDS = (0, 1, 2)
+
+
+def label(policy):
+    return policy.allocator if getattr(policy, "page", 1) == 1 else f"{policy.allocator} {policy.page}"
+
+
+@cache
+def under(experiment):
+    """The outcomes under every allocator of a built-in experiment, by name; the same jobs for all."""
+    study = Study.of(job_level.load(experiment_source.read(experiment)))
+    found = {}
+    for seed in SEEDS if experiment == "hypercube-allocators" else SEEDS[:1]:
+        random = np.random.default_rng(seed)
+        sizes = random.choice(np.array(study.experiment.model.maxima), JOBS)
+        run_ns = np.rint(random.exponential(10 * WHOLE_NS, JOBS)).astype(np.int64)
+        jobs = rigid(np.zeros(JOBS, dtype=np.int64), sizes, run_ns)
+        for _, policy in study.experiment.schedulers:
+            outcome, _ = event_by_event.simulate(
+                jobs, study.processors, policy, population=POPULATION, topology=study.topology
+            )
+            found.setdefault(label(policy), []).append(outcome)
+    return found
+
+
+def shares(experiment, name):
+    """The means of a kind of fragmentation over the seeds."""
+    return {
+        key: np.mean([getattr(outcome.fragmentation, name) for outcome in outcomes])
+        for key, outcomes in under(experiment).items()
+    }
+
+
+def ends_ns(experiment):
+    """The means of the ends of the last jobs."""
+    return {
+        key: np.mean([outcome.finish_ns.max() for outcome in outcomes])
+        for key, outcomes in under(experiment).items()
+    }
+
+
+CUBES = ("buddy", "gray-code", "modified-buddy", "all-subcubes")
+"""In the order of how many subcubes they recognize."""
+
+
+def test_the_more_subcubes_an_allocator_recognizes_the_less_external_fragmentation_and_the_sooner_the_end():
+    for values in (shares("hypercube-allocators", "external"), ends_ns("hypercube-allocators")):
+        assert [values[name] for name in CUBES] == sorted((values[name] for name in CUBES), reverse=True)
+        assert len(set(values.values())) == len(values)
+        assert values["tree-collapsing"] < values["modified-buddy"]
+
+
+def test_those_that_recognize_more_than_the_gray_code_miss_fewer_requests_than_buddies_do():
+    missed = shares("hypercube-allocators", "missed")
+    assert (
+        max(missed[name] for name in ("modified-buddy", "tree-collapsing", "all-subcubes")) < missed["buddy"]
+    )
+    assert min(missed.values()) > 0, "even those that find every subcube miss processors that make none"
+
+
+def test_all_allocators_of_subcubes_waste_the_same_inside_them():
+    internal = list(shares("hypercube-allocators", "internal").values())
+    assert internal == pytest.approx([internal[0]] * len(internal))
+    assert internal[0] > 0.1
+
+
+def test_squares_of_powers_of_two_waste_most_and_noncontiguous_allocation_nothing_inside():
+    internal = shares("mesh-allocators", "internal")
+    assert internal["buddy"] > 2 * internal["first-fit"]
+    assert internal["first-fit"] == pytest.approx(internal["frame-sliding"])
+    assert internal["first-fit"] == pytest.approx(internal["adaptive-scan"])
+    assert internal["paging"] == internal["multiple-buddy"] == 0 < internal["paging 2"]
+
+
+def test_frames_miss_submeshes_that_a_scan_finds():
+    missed = shares("mesh-allocators", "missed")
+    assert missed["frame-sliding"] > max(missed["adaptive-scan"], missed["first-fit"])
+
+
+def test_noncontiguous_allocation_has_no_external_fragmentation_and_ends_first():
+    end_ns = ends_ns("mesh-allocators")
+    for name in ("multiple-buddy", "paging"):
+        (outcome,) = under("mesh-allocators")[name]
+        assert (outcome.fragmentation.external, outcome.fragmentation.missed) == (0, 0)
+        assert end_ns[name] < min(end_ns["adaptive-scan"], end_ns["first-fit"])
+    assert max(end_ns["adaptive-scan"], end_ns["first-fit"]) < end_ns["frame-sliding"] < end_ns["buddy"]
