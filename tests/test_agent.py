@@ -20,11 +20,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from runs import eventually, running, state, workload
 
+from coordinator.decide.session import Plan
 from coordinator.drive.driver import run_workload
 from coordinator.host.processes import Process
 from coordinator.host.rundir import RunDirectory
 from coordinator.node.lease import BEAT_NS, QUIET_NS, Lease
 from coordinator.node.switcher import Switcher
+from coordinator.view import Decision, Slot
 from coordinator.wire import protocol
 from coordinator.wire.line_format import LineError
 from coordinator.wire.line_socket import Channel
@@ -170,6 +172,20 @@ def test_a_slot_may_run_single_ranks_of_a_job() -> None:
     holder.said.clear()
     agent.switch(10)
     assert holder.said == [("hold", "0.0"), ("run", "0.1")]
+
+
+def test_the_share_of_a_node_names_single_ranks_as_they_were_launched() -> None:
+    """Two launched ranks, 5 and 3, are the job's first and second, on one node each."""
+    slots = tuple(Slot(((0,), ()), 10, ((0, rank),)) for rank in range(2))
+    plan = Plan(Decision({0: (0, 1)}, slots), 0)
+    for node, placed in ((range(1), 5), (range(1, 2), 3)):
+        share = Table.of(plan, 0, 0, node, {0: (5, 3)})
+        assert share.placements == ((0, ((placed, 0),)),)
+        assert share.only == (((0, 5),), ((0, 3),)), "a node must know that it is others' turn"
+    assert (
+        Table.of(Plan(Decision({0: (0, 1)}, (Slot(((0,), (0,))),)), 0), 0, 0, range(2), {0: (0, 1)}).only
+        == ()
+    )
 
 
 def test_a_switcher_that_was_kept_away_goes_to_the_slot_of_the_moment() -> None:
