@@ -27,7 +27,7 @@ from harness.spec.experiment import Experiment
 from harness.spec.jobs import alone_s
 from harness.store.records import POLICY, RunRecord
 from workloads.other import Command
-from workloads.record import PLACE
+from workloads.record import OBSERVED, PLACE
 from workloads.timeline import BARRIER, GONE, RECEIVED, SENT, SLEPT, Timeline
 from workloads.validation import InputError
 
@@ -60,8 +60,11 @@ def imitate(workload: Workload, progress: Callable[[str], None] | None = None) -
             | (timeline(job.number, rank) if workload.timeline else {})
             for rank, place in enumerate(placement)
         ]
-        known = (*PLACE, "processes") if isinstance(job.program, Command) else made[0]
-        ranks += [{key: record[key] for key in known} for record in made]
+        if isinstance(job.program, Command):
+            counts = (makespan_ns, made[0]["cpu_ns"], made[0]["cpu_ns"] // 4)
+            seen = dict(zip(OBSERVED, counts, strict=True))
+            made = [{key: record[key] for key in (*PLACE, "processes")} | seen for record in made]
+        ranks += made
     switches = (
         [Switch(n % 3, n * 10**7, 50_000 + n, 10_000 + n) for n in range(20)] if policy == "gang" else []
     )

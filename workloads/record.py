@@ -21,6 +21,9 @@ COUNTED = ("cpu_ns", "voluntary_switches", "involuntary_switches", "run_queue_ns
 FOREIGN = (*COUNTED, "asleep_ns")
 """Fields that ``workloads.native`` counts in other people's programs."""
 
+OBSERVED = ("looked_ns", "running_ns", "ready_ns")
+"""Fields of ranks that execute other people's programs, from outside: what the kernel counts."""
+
 OURS = (
     *(PLACE + COUNTED),
     *("processes", "phases", "computing_ns", "communicating_ns", "synchronizing_ns", "served"),
@@ -111,7 +114,7 @@ def _timeline(value: Any) -> bool:
 _WHOLE = (_count, "a whole number of at least 0")
 
 FIELDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
-    **dict.fromkeys((key for key in (*OURS, *FOREIGN) if key not in ("host", "waits")), _WHOLE),
+    **dict.fromkeys((key for key in (*OURS, *FOREIGN, *OBSERVED) if key not in ("host", "waits")), _WHOLE),
     "host": (_name, "the name of a host"),
     "waits": (_waits, "counts of waits"),
     "estimate_ns": (_estimate, "a whole number of at least -1"),

@@ -28,14 +28,14 @@ def in_run_time(record: Mapping[str, Any], clock: Clock) -> dict[str, Any]:
 
 
 def of_program(peer: Peer, folder: Path, clock: Clock) -> dict[str, Any]:
-    """The record of a rank that became a program: when and where it ran, and its own counts.
+    """The record of a rank that became a program: when and where it ran, its processor time, its own counts.
 
     Args:
         peer: the rank.
         folder: where the preloaded library may have left the counts.
         clock: the run's clock; the program has just ended.
     """
-    assert peer.program is not None
+    assert peer.program is not None and peer.time is not None
     record = {
         "job": peer.job,
         "rank": peer.rank,
@@ -44,6 +44,7 @@ def of_program(peer: Peer, folder: Path, clock: Clock) -> dict[str, Any]:
         "processor": peer.program.processor,
         "start_ns": peer.program.start_ns,
         "finish_ns": clock.read_ns(),
+        **peer.time.record(),
     }
     try:
         return in_run_time(_own(folder, peer.rank) | record, clock)

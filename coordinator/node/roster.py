@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from coordinator.host.loop import Loop
 from coordinator.host.processes import JOB, RUN, Process, descendants, environment_of
+from coordinator.host.processor_time import ProcessorTime
 from coordinator.host.rundir import RunDirectory
 from coordinator.wire import protocol
 from coordinator.wire.line_format import LineError
@@ -58,8 +59,8 @@ class Peer:
     """A rank's connection; its first line says ``job`` and ``rank``.
 
     ``ready``: it waits for its start. ``begun``: the agent has started it. ``program``: it executes
-    another program, without a connection. ``recorded``: it has sent its record. Each happens at
-    most once.
+    another program, without a connection, since when ``time`` counts. ``recorded``: it has sent its
+    record. Each happens at most once.
     """
 
     channel: Channel
@@ -70,6 +71,7 @@ class Peer:
     begun: bool = False
     recorded: bool = False
     program: protocol.RankBecoming | None = None
+    time: ProcessorTime | None = None
 
 
 class Roster:
@@ -111,14 +113,14 @@ class Roster:
     def look_below(self) -> None:
         """Note new descendants of programs in the journal: later, nothing else may identify them.
 
-        This takes too long for a slot switch.
+        It also reads the processor time of the programs. This takes too long for a slot switch.
         """
-        seen = {
-            (child.pid, peer.job)
-            for peer in self
-            if peer.process.family
-            for child in descendants(peer.process.pid)
-        }
+        seen = set()
+        for peer in self:
+            if peer.time is not None:
+                below = [child.pid for child in descendants(peer.process.pid)]
+                peer.time.look(below)
+                seen |= {(pid, peer.job) for pid in below}
         for pid, job in seen - self._below:
             self._directory.note_process(pid, job)
         self._below = seen
@@ -171,6 +173,8 @@ class Roster:
 
     def _on_end(self, peer: Peer) -> None:
         """Handle the end of a program's process."""
+        if peer.time is not None:
+            peer.time.look_at_end()
         self._loop.unwatch(peer.process)
         if self._peers.get((peer.job, peer.rank)) is peer:
             del self._peers[peer.job, peer.rank]
@@ -187,6 +191,7 @@ class Roster:
                 self._listener.said(peer, message)
             case protocol.RankBecoming() if known and peer.begun and peer.program is None:
                 peer.program, peer.process.family = message, True
+                peer.time = ProcessorTime(peer.process.pid)
             case protocol.RankRecord() if known and peer.begun and not peer.recorded:
                 peer.recorded = True
                 self._listener.said(peer, message)

@@ -103,8 +103,9 @@ def row_document(row: Row) -> dict[str, Any]:
 def summary_document(known: Summary) -> dict[str, Any]:
     """One side of a row as plain values, without values that only some experiments and machines have."""
     values = asdict(known)
-    if known.against_spinning is None:
-        del values["against_spinning"]
+    for key in ("against_spinning", "states"):
+        if values[key] is None:
+            del values[key]
     if switches := values["switches"]:
         values["switches"] = {key: value for key, value in switches.items() if value is not None}
     return values

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.analyse.breakdown import Breakdown
+from harness.analyse.states import States
 from harness.analyse.statistics import Estimate
 from harness.spec.naming import scheduler_name, setting_names, short_name, workload_name
 
@@ -105,7 +106,8 @@ class Summary:
     Attributes:
         workload_slowdown: makespan over the sum of the jobs' dedicated times.
         slowdown: slowdowns of the jobs.
-        breakdown: shares of the processors' time.
+        breakdown: shares of the processors' time; None where commands ran, which record no activities.
+        states: shares of the ranks' time where commands ran; else None.
         makespan_s: median makespan.
         dedicated_s: median of the sums of the dedicated times.
         switches: slot switches; None if the policy stops nothing.
@@ -120,6 +122,7 @@ class Summary:
     workload_slowdown: Estimate
     slowdown: Slowdowns | None = None
     breakdown: Breakdown | None = None
+    states: States | None = None
     makespan_s: float | None = None
     dedicated_s: float | None = None
     switches: Switches | None = None

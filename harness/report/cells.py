@@ -14,6 +14,7 @@ from rich.text import Text
 
 from harness.analyse.breakdown import PARTS
 from harness.analyse.rows import Summary
+from harness.analyse.states import STATES
 from harness.analyse.statistics import FEWEST, Estimate
 
 UNKNOWN = "-"
@@ -31,6 +32,14 @@ LEGEND_TWO = "Of two repeats, intervals are from the least to the most: a 95 % i
 
 SHARES = ("comp\n%", "comm\n%", "sync\n%", "switch\n%", "idle\n%")
 """Headings of :func:`share_cells`."""
+
+OF_RANKS = ("run\n%", "ready\n%", "asleep\n%")
+"""Headings of :func:`state_cells`."""
+
+LEGEND_STATES = (
+    "Run, ready, asleep: the ranks' time by the kernel's count. Run: computing, or spinning in waits; "
+    "ready: waiting for a processor; asleep: blocked, or stopped in slots of other jobs."
+)
 
 
 class WholeTable(Table):
@@ -139,3 +148,10 @@ def share_cells(known: Summary | None) -> list[str]:
     if known is None or known.breakdown is None:
         return [UNKNOWN] * len(PARTS)
     return [fixed(100 * share, 1) for share in vars(known.breakdown).values()]
+
+
+def state_cells(known: Summary | None) -> list[str]:
+    """The cells under OF_RANKS for one side of a row, in percent."""
+    if known is None or known.states is None:
+        return [UNKNOWN] * len(OF_RANKS)
+    return [fixed(100 * getattr(known.states, state), 1) for state in STATES]

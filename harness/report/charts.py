@@ -17,6 +17,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from harness.analyse.breakdown import PARTS, Breakdown
 from harness.analyse.rows import Row
+from harness.analyse.states import STATES
 from harness.report.grid import WIDE, blocks, boxes, name_lines, panels, schedulers
 from harness.report.style import HATCHES, JOBS, LIGHT, fill
 from harness.spec.naming import duration_name
@@ -28,6 +29,13 @@ FAR = 1.6
 """The axes reach at most this factor beyond a median; longer intervals leave the panel."""
 
 DOTS = "oDsv^PX*<>"
+
+STATE_COLOURS = {"running": "computing", "ready": "switching", "asleep": "idle"}
+STATE_LABELS = {
+    "running": "running: computing or spinning",
+    "ready": "ready: waiting for a processor",
+    "asleep": "asleep: blocked, or stopped",
+}
 
 
 def slowdowns(rows: Sequence[Row], width: int) -> Figure | None:
@@ -91,6 +99,16 @@ def usage(rows: Sequence[Row], busy: Callable[[Row], float | None], width: int) 
     used = [(row, busy(row)) for row in rows if not _breakdown(row, "measured")]
     known = [(row, {"computing": share, "idle": 1 - share}) for row, share in used if share is not None]
     return _bars(known, {"computing": "used", "idle": "idle"}, width)
+
+
+def states(rows: Sequence[Row], width: int) -> Figure | None:
+    """What the ranks of commands did, by the kernel's count; None without commands."""
+    known = [(row, row.measured.states) for row in rows if row.measured and row.measured.states]
+    return _bars(
+        [(row, {STATE_COLOURS[state]: getattr(shares, state) for state in STATES}) for row, shares in known],
+        {STATE_COLOURS[state]: label for state, label in STATE_LABELS.items()},
+        width,
+    )
 
 
 def _bars(

@@ -65,6 +65,13 @@ class Content:
             lambda width: charts.usage(rows, self._busy, width),
             "the runs were too short for the kernel's count of processor time" if commands else "",
         )
+        yield Picture(
+            "states",
+            "What the ranks did",
+            STATES,
+            lambda width: charts.states(rows, width),
+            NO_STATES if commands else "",
+        )
         yield Picture("maps", "Over granularity and imbalance", MAPS, lambda width: charts.maps(rows, width))
         yield Picture(
             "agreement",
@@ -125,6 +132,11 @@ USAGE = (
     "Commands record no activities. The kernel counted so much of the processors' time as used during "
     "their runs, start and end included; time in which a program waits and spins counts as used."
 )
+STATES = (
+    "Shares of the ranks' time, as the kernel counts it for their threads (/proc/PID/task/TID/schedstat). "
+    "It cannot tell computing from spinning: an MPI that polls while it waits runs."
+)
+NO_STATES = "the programs ended before the first look at their times, or the kernel does not count these"
 GANTT = (
     "The job on each processor in the first moments of a run, with one scale of time, measured above "
     "simulated. Planned lanes are the policy's slots, for runs without a timeline."

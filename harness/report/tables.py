@@ -10,6 +10,7 @@ from typing import Any
 from harness.analyse.breakdown import PARTS
 from harness.analyse.results_document import ResultsDocument
 from harness.analyse.rows import Row, swept
+from harness.analyse.states import STATES
 from harness.analyse.statistics import estimate
 
 SIDES = ("measured", "simulated")
@@ -21,7 +22,10 @@ MARKUP = "|<\\`"
 def comma_separated(found: ResultsDocument) -> str:
     """A heading and a line for each row, with full precision; unknown values are empty."""
     keys = swept(found.rows)
-    return lines_of_values([_cells(row, keys) | _shares(row) for row in found.rows])
+    commands = any(side.states for row in found.rows for side in row.sides.values())
+    return lines_of_values(
+        [_cells(row, keys) | _shares(row) | (_states(row) if commands else {}) for row in found.rows]
+    )
 
 
 def lines_of_values(lines: Sequence[Mapping[str, Any]]) -> str:
@@ -72,6 +76,12 @@ def _shares(row: Row) -> dict[str, float | None]:
     """The breakdowns of both sides."""
     parts = {side: row.sides[side].breakdown if side in row.sides else None for side in SIDES}
     return {f"{side}_{part}": getattr(known, part, None) for side, known in parts.items() for part in PARTS}
+
+
+def _states(row: Row) -> dict[str, float | None]:
+    """What the ranks did, measured."""
+    known = row.measured and row.measured.states
+    return {f"measured_{state}": getattr(known, state, None) for state in (*STATES, "in_waits")}
 
 
 def _short(value: Any) -> str:

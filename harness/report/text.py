@@ -15,7 +15,9 @@ from harness.analyse.results_document import ResultsDocument
 from harness.analyse.rows import Row, different_jobs
 from harness.report.cells import (
     ENDLESS,
+    LEGEND_STATES,
     LEGEND_TWO,
+    OF_RANKS,
     SHARES,
     SLOWDOWNS,
     UNKNOWN,
@@ -24,6 +26,7 @@ from harness.report.cells import (
     headed,
     share_cells,
     slowdown_cells,
+    state_cells,
     table,
 )
 from harness.spec.naming import policy_name, program_name, short_name, waiting_name
@@ -55,6 +58,8 @@ def render(found: ResultsDocument) -> Iterator[RenderableType]:
     if any(row.measured and row.measured.responses for row in found.rows):
         yield Text(LEGEND_RESPONSES, style="dim")
     sides = [side for row in found.rows for side in row.sides.values()]
+    if any(side.states for side in sides):
+        yield Text(LEGEND_STATES, style="dim")
     if any(side.against_spinning for side in sides):
         yield Text(LEGEND_SPINNING, style="dim")
     if any(side.workload_slowdown.n == 2 for side in sides):
@@ -80,6 +85,8 @@ class _Block:
         self._rows = rows
         measured = [row.measured for row in rows if row.measured]
         simulated = [row.simulated for row in rows if row.simulated]
+        states, parts = (any(getattr(side, of) for side in measured) for of in ("states", "breakdown"))
+        self._shares: Headings = OF_RANKS if states else SHARES if parts else ()
         self._slots = _SLOTS if any(side.switches for side in measured) else ()
         self._others: Headings = _RESPONSES if any(side.responses for side in measured) else ()
         if any(side.responses for side in simulated):
@@ -91,12 +98,13 @@ class _Block:
             self._slowdowns = (*self._slowdowns[:2], *_SIMULATED, *self._slowdowns[2:])
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        whole = self._table(self._slowdowns, SHARES, self._slots)
+        whole = self._table(self._slowdowns, self._shares, self._slots)
         if Measurement.get(console, options.update(max_width=ENDLESS), whole).maximum <= options.max_width:
             yield whole
         else:
             yield self._table(self._slowdowns, (), ())
-            yield self._table((), SHARES, self._slots)
+            if self._shares or self._slots:
+                yield self._table((), self._shares, self._slots)
 
     def _table(self, slowdowns: Headings, shares: Headings, slots: Headings) -> Table:
         others = self._others if slowdowns else ()
@@ -105,7 +113,8 @@ class _Block:
             cells = [policy_name(row.scheduler), waiting_name(row.scheduler)]
             cells += _slowdowns(row, slowdowns) if slowdowns else ()
             cells += _others(row, others)
-            cells += share_cells(row.measured) if shares else ()
+            if shares:
+                cells += (state_cells if shares is OF_RANKS else share_cells)(row.measured)
             cells += _slots(row) if slots else ()
             made.add_row(*cells)
         return made

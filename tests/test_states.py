@@ -1,0 +1,125 @@
+"""What the kernel knows of the time of commands: running, ready, asleep."""
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+from runs import needs_two, workload
+
+from coordinator.drive.driver import run_workload
+from coordinator.host.processor_time import ProcessorTime
+from coordinator.workload import ParallelJob
+from harness.analyse.states import STATES, of_ranks
+from workloads.other import Command
+
+BURNERS = """
+import os, sys, threading, time
+def burn():
+    end = time.thread_time() + 0.04
+    while time.thread_time() < end: pass
+done, told = os.pipe()
+print(flush=True)
+sys.stdin.readline()
+child = os.fork()
+burn()
+if not child:
+    os.write(told, b".")
+    time.sleep(60)
+os.read(done, 1)
+thread = threading.Thread(target=burn)
+thread.start()
+thread.join()
+print(child, flush=True)
+sys.stdin.readline()
+os.kill(child, 9)
+os.wait()
+print(flush=True)
+sys.stdin.readline()
+"""
+"""The process, a thread that ends and a child each compute for 40 ms; later the child ends."""
+
+SECOND = """
+import time
+end = time.process_time() + 0.05
+while time.process_time() < end: pass
+time.sleep(1.2)
+"""
+
+
+@pytest.fixture
+def burners():
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", BURNERS], text=True, bufsize=1, **pipes) as process:
+        process.stdout.readline()
+        yield process
+        process.stdin.close()
+
+
+def goes_on(process):
+    """Let the process go on to its next pause; what it says there."""
+    process.stdin.write("\n")
+    return process.stdout.readline().strip()
+
+
+def test_threads_and_children_count_and_what_ended_is_not_forgotten(burners):
+    counted = ProcessorTime(burners.pid)
+    assert counted.record() == {}, "nobody has looked"
+    child = int(goes_on(burners))
+    counted.look([child])
+    first = counted.record()
+    assert first["running_ns"] >= 80_000_000, "of the process and its child; the thread has ended"
+    assert first["ready_ns"] >= 0
+    goes_on(burners)
+    counted.look()
+    second = counted.record()
+    assert second["running_ns"] >= first["running_ns"] and second["looked_ns"] > first["looked_ns"]
+
+
+def test_a_process_with_the_same_number_is_another_one(burners, monkeypatch):
+    counted = ProcessorTime(burners.pid)
+    counted.look()
+    before = counted.record()
+    monkeypatch.setattr("coordinator.host.processor_time._threads", lambda pid: [(pid, (1, 1))])
+    counted.look_at_end()
+    assert counted.record() == before
+
+
+@needs_two
+@pytest.mark.slow
+def test_ranks_of_commands_have_their_processor_time():
+    jobs = tuple(ParallelJob(number, Command((sys.executable, "-c", SECOND), 1)) for number in (0, 1))
+    result = run_workload(replace(workload(), jobs=jobs))
+    assert result.failure == "" and len(result.ranks) == 2
+    for rank in result.ranks:
+        assert 0 < rank["running_ns"] < rank["looked_ns"] <= rank["finish_ns"] - rank["start_ns"] + 1_000_000
+        assert rank["ready_ns"] >= 0 and "cpu_ns" not in rank
+
+
+def rank(looked_ns, running_ns, ready_ns, **more):
+    times = {"looked_ns": looked_ns, "running_ns": running_ns, "ready_ns": ready_ns}
+    return {"start_ns": 0, "finish_ns": 1000, **times, **more}
+
+
+def waits(ns):
+    return {"waits": {"barrier": {"spun_ns": ns, "blocked_ns": ns}, "read": {"spun_ns": 0, "blocked_ns": 0}}}
+
+
+def test_states_are_shares_of_the_ranks_time():
+    found = of_ranks([rank(1000, 600, 100), rank(3000, 600, 300)])
+    assert [getattr(found, state) for state in STATES] == pytest.approx([0.3, 0.1, 0.6])
+    assert found.in_waits is None
+    assert of_ranks([rank(1000, 1, 1, **waits(100)), rank(1000, 1, 1, **waits(300))]).in_waits == 0.4
+
+
+def test_several_threads_are_one_rank():
+    found = of_ranks([rank(1000, 900, 500), rank(1000, 1500, 500)])
+    assert (found.running, found.ready, found.asleep) == pytest.approx((0.95, 0.05, 0.0))
+
+
+def test_our_programs_beside_commands_count_and_alone_they_have_a_breakdown():
+    ours = {"start_ns": 0, "finish_ns": 1000, "computing_ns": 1, "cpu_ns": 800, "run_queue_ns": 200}
+    assert of_ranks([ours]) is None
+    assert of_ranks([ours, rank(1000, 200, 200)]).running == 0.5
+    unknown = {"start_ns": 0, "finish_ns": 1000}
+    assert of_ranks([unknown]) is None and of_ranks([unknown, rank(1000, 1, 1)]) is None
