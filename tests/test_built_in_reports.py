@@ -21,7 +21,7 @@ COMMANDS = {
     "processors": 2,
     "repeats": 2,
     "jobs": [
-        {"command": ["{launcher}", "-n", "2", "./a-solver-with-a-long-name", "--grid", "1024x1024", word]}
+        {"command": ["mpiexec.own", "-n", "2", "./a-solver-with-a-long-name", "--grid", "1024x1024", word]}
         for word in ("--tolerance=1e-9", "--tolerance=1e-12")
     ],
     "schedulers": [
@@ -59,3 +59,8 @@ def test_no_text_overlaps_or_is_cut_and_nothing_is_empty(sights, name):
         assert not overlaps(sight.lines), width
         assert not cut(sight.lines, width), width
         assert not sight.empty, width
+
+
+def test_a_page_of_commands_names_their_launcher(sights):
+    (line,) = {line.text for line in sights["commands"][1300].lines if "commands start" in line.text}
+    assert line.endswith("; commands start with mpiexec.own")

@@ -263,6 +263,8 @@ def test_a_page_of_commands_has_no_empty_chart_or_table_and_says_why(nasty):
     headings = Outline(page).headings
     assert "Where the time went" not in headings and "Breakdown of the processors' time" not in headings
     assert {"How busy the processors were", "What the ranks did", "States of the ranks"} <= set(headings)
+    assert "slows them down, measured.</p>" in page and "not comparable" not in page
+    assert "<th>makespan</th><th>one after the other</th>" in page and "in waits of MPI" not in page
     assert "Where the time went: commands record no activities." in page
     assert "Simulated against measured: commands are not simulated." in page
     assert "Who ran where: no run has a timeline" in page

@@ -240,7 +240,9 @@ def _conditions(content: Content) -> Iterator[tuple[str, str]]:
     yield "Repeats", str(1 + max(record.repeat for record in measured))
     yield "Host", f"{machine['host']}, Linux {machine['kernel']}"
     yield "Processors", f"{machine['cpu_model']}; used: {', '.join(map(str, machine['processors'] or ()))}"
-    yield "MPI", str(machine["launcher"])
+    others = {str(job.program["launcher"]) for row in rows for job in row.jobs if job.program.get("launcher")}
+    own = f"; commands start with {', '.join(sorted(others))}" if others else ""
+    yield "MPI", f"{machine['launcher']}{own}"
     known = [text.format(machine[key]) for key, text in CALIBRATED.items() if machine.get(key)]
     if known:
         yield "Calibrated", ", ".join(known)
