@@ -54,7 +54,8 @@ def report(experiment: Experiment) -> str:
     planned: dict[str, Lanes] = {}
     for record in found:
         name = scheduler_name(record.scheduler)
-        if record.kind == POLICY and name not in planned and (slots := planned_slots(record)):
+        first = record.kind == POLICY and record.cell == record.repeat == 0
+        if first and (slots := planned_slots(record)):
             planned[name] = Lanes(name, {PLANNED: slots})
     names = [scheduler_name(scheduler.table) for scheduler in experiment.schedulers]
     lanes = [planned[name] for name in names if name in planned]
