@@ -80,7 +80,7 @@ def test_a_model_is_replicated_and_the_command_prints_one_document(tmp_path, cap
     assert known == {row["scheduler"]["policy"]: row["metrics"] for row in made["rows"]}
     assert recorded["session"].nunique() == 1
     assert recorded["source"][0]["model"]["maxima"] == [2, 8]
-    again = command.document(load(MODEL), run(load(MODEL), lambda done, total: None))
+    again = command.document(load(MODEL), run(load(MODEL), lambda *step: None))
     assert again["rows"] == made["rows"], "the same seed gives the same result"
 
 
@@ -114,10 +114,10 @@ def test_the_mean_of_two_replications_has_no_half_width_to_show():
 def interrupted_after(count):
     """A pool that is interrupted when ``count`` parts are done; takes the place of ``threads.compute``."""
 
-    def compute(parts, work, progress, keep):
+    def compute(parts, work, progress, keep, guess=None):
         for number, part in enumerate(parts[:count]):
             keep(Schedule(scheduler=part[0], metrics={"response_s": 2.0}, replications=3, label="x"))
-            progress(number + 1, len(parts))
+            progress(number + 1, len(parts), None)
         raise KeyboardInterrupt
 
     return compute
@@ -168,6 +168,6 @@ def test_a_real_trace_runs_under_the_batch_policies():
         f'[[schedulers]]\npolicy = "{name}"\n' for name in ("fcfs", "easy", "fcfs-bb", "scan-up", "dqt")
     )
     wanted = Study.of(job_level.load(experiment_source.parse(text, "real.toml"), trace=TRACE))
-    rows = run(wanted, lambda done, total: None)
+    rows = run(wanted, lambda *step: None)
     waits = {row.label: row.metrics["wait_s"] for row in rows}
     assert waits["easy"] <= waits["fcfs"] <= waits["fcfs-bb"]

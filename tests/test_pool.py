@@ -8,11 +8,9 @@ import time
 from pathlib import Path
 
 import pytest
-from fake_runs import Quiet
 from runs import state
 
-from harness.commands.shared import Counted
-from harness.predict.pool import compute, compute_apart, spread
+from harness.predict.pool import compute, compute_apart
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -32,7 +30,7 @@ def test_parts_are_done_elsewhere_and_their_values_come_in_order():
     done = []
     found = compute_apart(range(5), square, lambda *step: done.append(step))
     assert [value for value, _ in found] == [0, 1, 4, 9, 16]
-    assert done == [(n, 5) for n in range(1, 6)]
+    assert list(dict.fromkeys(n for n, *_ in done if n)) == [1, 2, 3, 4, 5] and done[-1] == (5, 5, 0.0)
     if len(os.sched_getaffinity(0)) > 1:
         assert os.getpid() not in {pid for _, pid in found}
 
@@ -44,24 +42,6 @@ def test_values_are_kept_as_they_come_and_returned_in_order():
     assert sorted(kept) == found
 
 
-@pytest.mark.parametrize("count", [1, 2, 7, 264])
-def test_every_beginning_of_the_order_is_spread_evenly_over_the_parts(count):
-    order = spread(count)
-    assert sorted(order) == list(range(count))
-    for first in range(10, count):
-        mean = sum(order[:first]) / first
-        assert abs(mean / (count - 1) - 0.5) < 0.1
-
-
-def test_the_time_left_is_unknown_before_the_second_part_and_begins_anew_with_other_work():
-    watcher = Quiet()
-    times = iter((0.0, 60.0, 61.0, 62.0, 90.0, 92.0))
-    counted = Counted(watcher, "x", clock=lambda: next(times))
-    for done in (1, 2, 3, 1, 2):
-        counted(done, 4)
-    assert [step.left_s for step in watcher.steps] == [None, 2.0, 1.0, None, 4.0]
-
-
 @pytest.mark.slow
 def test_an_error_ends_the_other_parts():
     with pytest.raises(ValueError, match="two"):
@@ -70,8 +50,7 @@ def test_an_error_ends_the_other_parts():
 
 SLEEPERS = """
 import sys, time
-from harness.commands.shared import Counted
-from harness.predict.pool import compute, compute_apart, spread
+from harness.predict.pool import compute_apart
 if __name__ == "__main__":
     print(flush=True)
     compute_apart([600] * 4, time.sleep, lambda *step: None)

@@ -37,7 +37,7 @@ def rows(folder, text):
     file = folder / "mixed.toml"
     file.write_text(text)
     experiment = load(str(file))
-    records = process_level.predict(experiment, None, lambda done, total: None)
+    records = process_level.predict(experiment, None, lambda *step: None)
     return summary.rows(experiment, records, 0.1, experiment.cells)
 
 

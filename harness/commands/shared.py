@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -93,25 +93,16 @@ def write(option: str, path: Path, made: str | bytes) -> None:
 
 
 class Counted:
-    """Reports to a watcher the number of completed parts and the time left.
+    """Reports to a watcher the number of completed parts and the time left."""
 
-    The time left is unknown before the second part is complete: the first may have compiled the simulator.
-    """
+    def __init__(self, watcher: Watcher, label: str) -> None:
+        self._watcher, self._label = watcher, label
+        self._begin_s = time.monotonic()
 
-    def __init__(self, watcher: Watcher, label: str, clock: Callable[[], float] = time.monotonic) -> None:
-        self._watcher, self._label, self._clock = watcher, label, clock
-        self._begin_s = clock()
-        self._first = self._last = (0, 0.0)
-
-    def __call__(self, done: int, total: int) -> None:
+    def __call__(self, done: int, total: int, left_s: float | None) -> None:
         """Report that ``done`` of ``total`` parts are complete."""
-        now_s = self._clock()
-        if done <= self._last[0] or not self._first[0]:  # another piece of work begins
-            self._first = done, now_s
-        self._last = done, now_s
-        since, passed_s = done - self._first[0], now_s - self._first[1]
-        left_s = passed_s / since * (total - done) if since else None if done < total else 0.0
-        self._watcher.progress(Progress(self._label, done, total, now_s - self._begin_s, left_s))
+        elapsed_s = time.monotonic() - self._begin_s
+        self._watcher.progress(Progress(self._label, done, total, elapsed_s, left_s))
 
 
 def announce_compiler(watcher: Watcher) -> None:

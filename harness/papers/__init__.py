@@ -126,7 +126,7 @@ def reproduce(
     *,
     quick: bool = False,
     seed: int = 1,
-    progress: Progress = lambda done, parts: None,
+    progress: Progress = lambda *step: None,
 ) -> Reproduction:
     """Reproduce ``paper``, or some of its figures; the same seed gives the same result.
 

@@ -11,6 +11,7 @@ from mpi4py.futures import MPIPoolExecutor
 
 from harness.predict.mpi_start import needs_workers
 from harness.predict.pool import Part, Progress, Value, forget
+from harness.predict.time_left import Guess, TimeLeft, alike
 
 SHARES = 16
 """Shares of the work per worker. With more, messages could take longer than short simulations; with
@@ -42,13 +43,16 @@ class MpiPool:
         work: Callable[[Part], Value],
         progress: Progress,
         keep: Callable[[Value], None] = forget,
+        guess: Callable[[Part], Guess] = alike,
     ) -> list[Value]:
         """``work`` of every part, in their order; ``work``, parts and values must be picklable."""
         begin_s = time.monotonic()
         results: dict[int, Value] = {}
         shares = min(len(parts), SHARES * self.workers)
         with MPIPoolExecutor() as pool:
-            tasks = {pool.submit(_timed, work, parts[first::shares]): first for first in range(shares)}
+            whole = [sum(guess(part).seconds for part in parts[first::shares]) for first in range(shares)]
+            time_left = TimeLeft(list(map(Guess, whole)), self.workers)
+            tasks = {pool.submit(_timed, work, parts[first::shares]): first for first in time_left.order}
             try:
                 for task in as_completed(tasks):
                     values, busy_s = task.result()
@@ -56,7 +60,8 @@ class MpiPool:
                     self.busy_s += busy_s
                     for value in values:
                         keep(value)
-                    progress(len(results), len(parts))
+                    time_left.ended(tasks[task])
+                    progress(len(results), len(parts), time_left.left_s())
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise

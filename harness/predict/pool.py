@@ -2,25 +2,48 @@
 
 from __future__ import annotations
 
-import math
 import multiprocessing
 import os
+import queue
 import signal
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
 from multiprocessing.connection import Connection
+from operator import itemgetter
 from typing import Protocol, TypeVar
 
+from harness.predict.time_left import Guess, TimeLeft, alike
 from harness.simulator import interruption
 
 Part = TypeVar("Part")
 Value = TypeVar("Value")
 
-GOLDEN = (math.sqrt(5) - 1) / 2
+Progress = Callable[[int, int, float | None], None]
+"""Receives how many parts of how many are done, and the time left in seconds; None if that is unknown."""
 
-Progress = Callable[[int, int], None]
-"""Receives how many parts of how many are done."""
+REFRESH_S = 1.0
+"""Progress is reported at least so often."""
+
+
+class _Part(threading.local):
+    """The part that a thread works on."""
+
+    report: Callable[[float, float], None] | None = None
+
+
+_part = _Part()
+
+
+def advanced(done: float, whole: float) -> None:
+    """Tell how many of probably ``whole`` steps of its part the work on this thread has done.
+
+    In processes of their own it does nothing.
+    """
+    if _part.report:
+        _part.report(done, whole)
 
 
 def forget(value: object) -> None:
@@ -36,8 +59,12 @@ class Pool(Protocol):
         work: Callable[[Part], Value],
         progress: Progress,
         keep: Callable[[Value], None] = forget,
+        guess: Callable[[Part], Guess] = alike,
     ) -> list[Value]:
-        """``work`` of every part, in their order; ``keep`` receives each value as soon as it is known."""
+        """``work`` of every part, in their order; ``keep`` receives each value as soon as it is known.
+
+        ``guess`` says how long parts take, as far as it is known; the time left goes by it.
+        """
 
 
 def compute(
@@ -45,20 +72,33 @@ def compute(
     work: Callable[[Part], Value],
     progress: Progress,
     keep: Callable[[Value], None] = forget,
+    guess: Callable[[Part], Guess] = alike,
 ) -> list[Value]:
     """``work`` of every part, in their order; by threads, since kernels hold no interpreter lock."""
-    with interruption.interruptible(), ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        return _values(pool, parts, work, progress, interruption.interrupt, keep)
+    workers = len(os.sched_getaffinity(0))
+    with interruption.interruptible(), ThreadPoolExecutor(workers) as pool:
+        time_left = TimeLeft(list(map(guess, parts)), workers)
+
+        def begin(number: int) -> Value:
+            _part.report = partial(time_left.advanced, number)
+            return work(parts[number])
+
+        return _values(pool, begin, range(len(parts)), progress, interruption.interrupt, time_left, keep)
 
 
-def compute_apart(parts: Sequence[Part], work: Callable[[Part], Value], progress: Progress) -> list[Value]:
+def compute_apart(
+    parts: Sequence[Part],
+    work: Callable[[Part], Value],
+    progress: Progress,
+    guess: Callable[[Part], Guess] = alike,
+) -> list[Value]:
     """``work`` of every part, in their order; by processes, for work in Python, which holds the lock.
 
     ``work``, parts and values must be picklable. No process outlives the call, however it ends.
     """
     workers = min(len(os.sched_getaffinity(0)), len(parts))
     if workers < 2:
-        return compute(parts, work, progress)
+        return compute(parts, work, progress, guess=guess)
     fresh = multiprocessing.get_context("spawn")  # threads, such as a progress bar's, do not survive a fork
     ours, theirs = fresh.Pipe()
 
@@ -68,40 +108,39 @@ def compute_apart(parts: Sequence[Part], work: Callable[[Part], Value], progress
 
     try:
         with ProcessPoolExecutor(workers, fresh, _end_with, (theirs,)) as pool:
-            return _values(pool, parts, work, progress, end)
+            return _values(pool, work, parts, progress, end, TimeLeft(list(map(guess, parts)), workers))
     finally:
         end()
 
 
 def _values(
     pool: Executor,
-    parts: Sequence[Part],
     work: Callable[[Part], Value],
+    parts: Sequence[Part],
     progress: Progress,
     end: Callable[[], None],
+    time_left: TimeLeft,
     keep: Callable[[Value], None] = forget,
 ) -> list[Value]:
     """``work`` of every part; before any exception leaves, ``end`` makes the workers stop."""
     try:
-        tasks = {number: pool.submit(work, parts[number]) for number in spread(len(parts))}
-        for done, task in enumerate(as_completed(tasks.values()), 1):
-            keep(task.result())
-            progress(done, len(parts))
+        ended: queue.SimpleQueue[Future[Value]] = queue.SimpleQueue()
+        tasks = {pool.submit(work, parts[number]): number for number in time_left.order}
+        for task in tasks:
+            task.add_done_callback(ended.put)
+        done = 0
+        while done < len(parts):
+            with suppress(queue.Empty):
+                task = ended.get(timeout=REFRESH_S)
+                keep(task.result())
+                time_left.ended(tasks[task])
+                done += 1
+            progress(done, len(parts), time_left.left_s())
     except BaseException:
         end()
         pool.shutdown(wait=False, cancel_futures=True)
         raise
-    return [tasks[number].result() for number in range(len(parts))]
-
-
-def spread(count: int) -> list[int]:
-    """The numbers below ``count`` in an order whose every beginning is spread evenly over all.
-
-    Parts of a sweep cost more at one end than at the other: in this order the time of the first tells
-    the time of the rest. Multiples of the golden ratio, modulo 1, fill the unit interval evenly (Knuth,
-    The Art of Computer Programming, volume 3, section 6.4).
-    """
-    return sorted(range(count), key=lambda number: number * GOLDEN % 1)
+    return [task.result() for task, _ in sorted(tasks.items(), key=itemgetter(1))]
 
 
 def _end_with(caller: Connection) -> None:

@@ -19,16 +19,17 @@ from numpy.typing import NDArray
 from coordinator.topology import Topology
 from coordinator.view import ExecutionTime
 from harness.measure.calibrate import Constants, HostConstants
-from harness.measure.plan import Task, plan
+from harness.measure.plan import Task, label, plan
 from harness.predict.pool import Pool, Progress, compute
-from harness.predict.simulated_jobs import simulated_job
+from harness.predict.simulated_jobs import guess_s, simulated_job
+from harness.predict.time_left import Guess
 from harness.simulator.processes.local import one_priority
 from harness.simulator.processes.machine import SimulatedMachine
 from harness.simulator.processes.model import SWITCHING
 from harness.simulator.processes.outcome import JobOutcome, Outcome, WaitCounts
 from harness.simulator.processes.simulate import simulate
 from harness.spec.experiment import Experiment
-from harness.spec.jobs import alone_s, described
+from harness.spec.jobs import described
 from harness.spec.scheduler import Scheduler
 from harness.store.records import JobRecord, RunRecord
 from workloads import timeline as timelines
@@ -41,9 +42,6 @@ SIMULATOR = "simulator"
 
 MECHANISM = "signals"
 """The default mechanism of a host."""
-
-SPEED = 30
-"""Seconds of a run that take about one second to simulate."""
 
 
 def machine_like(constants: Mapping[str, Any], processors: int, scheduler: Scheduler) -> SimulatedMachine:
@@ -179,8 +177,8 @@ class Simulated:
         return None
 
     def guess_s(self, task: Task) -> float:
-        """A guess from the nominal times of the programs alone."""
-        return sum(alone_s(job.program) for job in task.jobs) / SPEED
+        """A guess from the events of the programs alone."""
+        return guess_s(simulated_job(job).program for job in task.jobs)
 
     def run(self, task: Task) -> RunRecord:
         """Simulate ``task``."""
@@ -232,7 +230,11 @@ def predict(
     for task in tasks:
         if error := back_end.refusal(task):
             raise error
-    return compute(tasks, back_end.run, progress)
+
+    def guess(task: Task) -> Guess:
+        return Guess(back_end.guess_s(task), label(task.kind, task.scheduler.table, {}))
+
+    return compute(tasks, back_end.run, progress, guess=guess)
 
 
 def _job(job: JobOutcome, task: Task, failure: str) -> JobRecord:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from harness.analyse.statistics import FEWEST, half_width
+from harness.predict.pool import advanced
 from harness.simulator.jobs.metrics import Metrics
 
 
@@ -122,7 +123,17 @@ def replicate(
             found.append(metrics)
         if n + 1 >= plan.least and (stuck or _known(found, plan.half_width)):
             break
+        advanced(n + 1, _expected(found, plan))
     return Replications(tuple(found), stuck)
+
+
+def _expected(found: Sequence[Metrics], plan: Precision) -> float:
+    """How many replications there will probably be: half-widths fall with the root of their number."""
+    now = mean_of([m.response_s for m in found]) if len(found) >= FEWEST else None
+    if now is None or now.half is None or now.mean <= 0:
+        return plan.least
+    needed = len(found) * (now.half / (plan.half_width * now.mean)) ** 2
+    return min(max(needed, len(found) + 1, plan.least), plan.most)
 
 
 def _known(found: Sequence[Metrics], half_width: float) -> bool:

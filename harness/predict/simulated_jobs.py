@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from coordinator.workload import ParallelJob
 from harness.simulator.processes.machine import SimulatedJob
 from harness.spec.jobs import described
 from workloads.other import InteractiveWork, SequentialWork
 from workloads.program import Program
 from workloads.validation import InputError
+
+BEGIN_S, EVENT_S = 3e-3, 1e-7
+"""About how long it takes to begin a simulation, and to simulate an event."""
+
+
+def guess_s(programs: Iterable[Program]) -> float:
+    """About how long it takes to simulate programs at once.
+
+    In a phase each process computes once, has a message to and from each barrier, and a read at a time.
+    """
+    return BEGIN_S + EVENT_S * sum(
+        program.processes
+        * program.phase_count()
+        * (1 + 2 * program.barriers_per_phase + program.reads_per_phase)
+        for program in programs
+    )
 
 
 def simulated_job(job: ParallelJob) -> SimulatedJob:

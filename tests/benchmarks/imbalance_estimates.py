@@ -77,7 +77,7 @@ def row(figure, pattern, estimate, points, results):
     return " ".join(f"{cell:10.3f}" if isinstance(cell, float) else f"{cell:>10}" for cell in cells)
 
 
-def progress(done, total):
+def progress(done, total, left_s):
     print(f"\r{done}/{total}", end="" if done < total else "\n", file=sys.stderr, flush=True)
 
 

@@ -22,6 +22,7 @@ from harness.papers.anastasiadis97.workload import (
 )
 from harness.predict.pool import Progress, compute
 from harness.predict.replicate import Mean, Precision, Replications, ratio, replicate
+from harness.predict.time_left import Guess
 from harness.simulator.jobs.metrics import Metrics, measure
 from harness.simulator.jobs.simulate import Watched, simulate
 
@@ -114,7 +115,7 @@ def simulate_figures(figures: Sequence[str], quick: bool, seed: int, progress: P
         for column in (REFERENCE, *columns)
         if columns
     ]
-    replications = compute(cells, partial(_simulate, quick=quick, seed=seed), progress)
+    replications = compute(cells, partial(_simulate, quick=quick, seed=seed), progress, guess=_guess)
     results = dict(zip(cells, replications, strict=True))
     return AdaptiveResults(
         results,
@@ -127,6 +128,11 @@ def rows(results: AdaptiveResults, figures: Sequence[str]) -> list[dict[str, Any
     """A row for each ratio of Figure 1, each point of Figure 2 and each cell of the others."""
     every = (*ratio_rows(results.ratios), *curve_rows(results.curves))
     return [*every, *(_row(results, cell) for cell in results.cells)]
+
+
+def _guess(cell: AdaptiveCell) -> Guess:
+    """Intervals are wider, and there are more replications, the closer the load is to 1."""
+    return Guess(1 / (1 - cell.load), cell.column[1])
 
 
 def _simulate(cell: AdaptiveCell, quick: bool, seed: int) -> Replications:

@@ -12,6 +12,8 @@ from coordinator import policies
 from harness.analyse.statistics import half_width
 from harness.papers.dusseau96.published import IMMEDIATE
 from harness.predict.pool import Progress, compute
+from harness.predict.simulated_jobs import guess_s
+from harness.predict.time_left import Guess
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.processes.outcome import Outcome
 from harness.simulator.processes.simulate import simulate
@@ -207,17 +209,27 @@ def simulate_figures(figures: Sequence[str], quick: bool, seed: int, progress: P
     compared = [point for figure in figures for other in COMPARED.get(figure, ()) for point in points(other)]
     compared += [point for figure in figures for point in BESIDES.get(figure, ())]
     wanted = dict.fromkeys([*shown, *compared, *(point.coscheduled() for point in (*shown, *compared))])
-    # The longest first, so that no processor is left with them at the end.
-    ordered = sorted(wanted, key=lambda point: (point.granularity_us, PATTERNS[::-1].index(point.pattern)))
-    measured = compute(ordered, partial(measure, quick=quick, seed=seed), progress)
+    ordered = list(wanted)
+    work = partial(measure, quick=quick, seed=seed)
+    measured = compute(ordered, work, progress, guess=partial(guess, quick=quick))
     return PointResults(dict(zip(ordered, measured, strict=True)), seed)
+
+
+def guess(point: Point, quick: bool) -> Guess:
+    """About how long the repeats of a point take."""
+    repeats, dedicated_s = _effort(point, quick)
+    return Guess(repeats * guess_s(_programs(point, dedicated_s)), f"{point.policy} {point.blocking}")
+
+
+def _effort(point: Point, quick: bool) -> tuple[int, float]:
+    """How many repeats of a point there are, and how long each of its jobs takes alone."""
+    coarse = point.granularity_us >= COARSE_US
+    return 5 if coarse else 1 if quick else 3, QUICK_S if quick and not coarse else DEDICATED_S
 
 
 def measure(point: Point, quick: bool, seed: int) -> PointOutcome:
     """Simulate the repeats of a point."""
-    coarse = point.granularity_us >= COARSE_US
-    repeats = 5 if coarse else 1 if quick else 3
-    dedicated_s = QUICK_S if quick and not coarse else DEDICATED_S
+    repeats, dedicated_s = _effort(point, quick)
     outcomes = [run(point, dedicated_s, seed, repeat) for repeat in range(repeats)]
     return PointOutcome(
         makespans_s=tuple((outcome.makespan_ns or 0) / 1e9 for outcome in outcomes),
@@ -237,17 +249,6 @@ def measure(point: Point, quick: bool, seed: int) -> PointOutcome:
 
 def run(point: Point, dedicated_s: float, seed: int, repeat: int) -> Outcome:
     """One simulation: three jobs alike that arrive together (section 3.4)."""
-    grains_us = [point.granularity_us] + [point.rivals_us or point.granularity_us] * (JOBS - 1)
-    programs = [
-        Program(
-            pattern=point.pattern,
-            processes=PROCESSORS,
-            granularity_us=grain_us,
-            imbalance=point.imbalance,
-            dedicated_s=dedicated_s,
-        )
-        for grain_us in grains_us
-    ]
     machine = SimulatedMachine(
         processors=PROCESSORS,
         context_switch_us=point.context_switch_us,
@@ -257,7 +258,7 @@ def run(point: Point, dedicated_s: float, seed: int, repeat: int) -> Outcome:
     )
     options = {"quantum_ms": GANG_QUANTUM_MS} if point.policy == "gang" else {}
     return simulate(
-        [SimulatedJob(number, program) for number, program in enumerate(programs)],
+        [SimulatedJob(number, program) for number, program in enumerate(_programs(point, dedicated_s))],
         machine,
         policies.create(point.policy, options),
         blocking=point.blocking,
@@ -266,6 +267,20 @@ def run(point: Point, dedicated_s: float, seed: int, repeat: int) -> Outcome:
         seed=seed,
         repeat=repeat,
     )
+
+
+def _programs(point: Point, dedicated_s: float) -> list[Program]:
+    grains_us = [point.granularity_us] + [point.rivals_us or point.granularity_us] * (JOBS - 1)
+    return [
+        Program(
+            pattern=point.pattern,
+            processes=PROCESSORS,
+            granularity_us=grain_us,
+            imbalance=point.imbalance,
+            dedicated_s=dedicated_s,
+        )
+        for grain_us in grains_us
+    ]
 
 
 def _spun(outcomes: Iterable[Outcome], kind: str) -> float:

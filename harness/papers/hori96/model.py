@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from harness.predict.pool import Progress, compute
+from harness.predict.time_left import Guess
 from harness.simulator.jobs import buddy, tree
 from harness.simulator.jobs.arrivals import gaps_s
 from harness.simulator.jobs.metrics import fairness
-from harness.simulator.jobs.model import JobLevelOutcome, Jobs, rigid
+from harness.simulator.jobs.model import Floats, Integers, JobLevelOutcome, Jobs, rigid
 
 QUANTUM_NS = 1_000_000_000
 QUANTA = 1_000_000
@@ -41,6 +42,9 @@ SYSTEMS = {
     "8": [(MACHINE, policy) for policy in ("dqt", "fair-dqt", "scan-up")],
 }
 """Processors and policy of each curve of a figure."""
+
+CELL_S, TREE_S, BATCH_S = 5e-4, 2e-5, 4e-7
+"""About how long a cell takes, and each of its tasks in a tree, at full load, or in a batch (guesses)."""
 
 DIRECTIONS = {"fcfs-bb": 0, "scan-up": 1, "scan-down": -1}
 """The kernel's ``direction`` for each batch policy."""
@@ -86,9 +90,7 @@ def tasks(
     distribution: str, processors: int, target: float, quanta: int, random: np.random.Generator
 ) -> Jobs:
     """The tasks of one simulation: sizes 1 to P/2, lengths and geometric arrivals in whole quanta."""
-    sizes = 2 ** np.arange(processors.bit_length() - 1)
-    weights = sizes.astype(float) ** DISTRIBUTIONS[distribution]
-    shares = weights / weights.sum()
+    sizes, shares = _sizes(distribution, processors)
     interval = float(shares @ sizes) * LENGTH / (processors * target)
     count = int(quanta / interval * 1.1) + 100
     arrival = np.cumsum(gaps_s("geometric", count, interval, random)).astype(np.int64)
@@ -96,6 +98,25 @@ def tasks(
     size = random.choice(sizes, count, p=shares)
     here = arrival < quanta
     return rigid(arrival[here] * QUANTUM_NS, size[here], length[here] * QUANTUM_NS)
+
+
+def _sizes(distribution: str, processors: int) -> tuple[Integers, Floats]:
+    """The sizes of tasks, and their probabilities."""
+    sizes = 2 ** np.arange(processors.bit_length() - 1)
+    weights = sizes.astype(float) ** DISTRIBUTIONS[distribution]
+    return sizes, weights / weights.sum()
+
+
+def guess(cell: TreeCell, quanta: int) -> Guess:
+    """About how long a cell takes, by the number of its tasks.
+
+    Trees switch each in proportion to the load, and large ones have long queues near saturation.
+    """
+    sizes, shares = _sizes(cell.distribution, cell.processors)
+    count = quanta * cell.processors * cell.target / (float(shares @ sizes) * LENGTH)
+    queues = cell.processors / max(SIZES) * cell.target**4
+    each_s = BATCH_S if cell.policy in DIRECTIONS else TREE_S * cell.target * (1 + queues)
+    return Guess(CELL_S + count * each_s, cell.policy)
 
 
 def simulate_figures(figures: Sequence[str], quick: bool, seed: int, progress: Progress) -> Results:
@@ -108,7 +129,8 @@ def simulate_figures(figures: Sequence[str], quick: bool, seed: int, progress: P
         for target in LOADS
     ]
     quanta = QUANTA // 10 if quick else QUANTA
-    points = compute(cells, partial(_simulate, quanta=quanta, seed=seed), progress)
+    work = partial(_simulate, quanta=quanta, seed=seed)
+    points = compute(cells, work, progress, guess=partial(guess, quanta=quanta))
     return dict(zip(cells, points, strict=True))
 
 

@@ -20,6 +20,7 @@ from coordinator.decide.session import Plan
 from coordinator.policies import packing
 from harness.predict.pool import Progress, compute_apart
 from harness.predict.replicate import Mean, mean_of
+from harness.predict.time_left import Guess
 from harness.simulator.jobs import event_by_event
 from harness.simulator.jobs.arrivals import in_ns
 from harness.simulator.jobs.model import rigid
@@ -71,7 +72,12 @@ def simulate_figures(figures: Sequence[str], quick: bool, seed: int, progress: P
     """Simulate all systems."""
     cells = [PackingCell(s, d, n) for s in SYSTEMS for d in DISTRIBUTIONS for n in POPULATIONS]
     work = partial(_simulate, count=150 if quick else 600, seed=seed)
-    return dict(zip(cells, compute_apart(cells, work, progress), strict=True))
+    return dict(zip(cells, compute_apart(cells, work, progress, guess), strict=True))
+
+
+def guess(cell: PackingCell) -> Guess:
+    """Decisions take the longer the more jobs there are."""
+    return Guess(cell.population, cell.system)
 
 
 def rows(results: Results, figures: Sequence[str]) -> list[dict[str, Any]]:

@@ -48,7 +48,7 @@ def simulate_figures(figures: Sequence[str], quick: bool, seed: int, progress: P
     services = SERVICE if "3" in figures else ()
     cells = mixes.cells() if "5" in figures else ()
     ordered = compute(services, _ordered, progress)
-    mixed = compute_apart(cells, partial(mixes.simulate, count=count, seed=seed), progress)
+    mixed = compute_apart(cells, partial(mixes.simulate, count=count, seed=seed), progress, mixes.guess)
     return QueueingResults(
         dict(zip(services, ordered, strict=True)),
         dict(zip(cells, mixed, strict=True)),
