@@ -1,14 +1,19 @@
 """What the survey reports of allocators (docs/allocators.md), on machines at which jobs always wait."""
 
+import itertools
 from functools import cache
 
 import numpy as np
 import pytest
 
+from coordinator import policies
 from harness.predict.job_level import Study
 from harness.simulator.jobs import event_by_event
 from harness.simulator.jobs.model import WHOLE_NS, rigid
+from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
+from harness.simulator.processes.simulate import simulate
 from harness.spec import experiment_source, job_level
+from workloads.program import Program
 
 JOBS, POPULATION = 300, 12
 SEEDS = (0, 1, 2)
@@ -97,3 +102,17 @@ def test_noncontiguous_allocation_has_no_external_fragmentation_and_ends_first()
         assert (outcome.fragmentation.external, outcome.fragmentation.missed) == (0, 0)
         assert end_ns[name] < min(end_ns["adaptive-scan"], end_ns["first-fit"])
     assert max(end_ns["adaptive-scan"], end_ns["first-fit"]) < end_ns["frame-sliding"] < end_ns["buddy"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pattern", ["NEWS", "TRANSPOSE"])
+def test_programs_run_longer_on_two_rows_of_a_mesh_than_on_a_square(pattern):
+    program = Program(pattern=pattern, processes=16, granularity_us=100, phases=20)
+    mesh = {"topology": "mesh", "sides": (8, 8)}
+    end_ns = {}
+    for allocator, hop_latency_us in itertools.product(("multiple-buddy", "paging"), (0.0, 5.0)):
+        machine = SimulatedMachine(processors=64, latency_us=5, hop_latency_us=hop_latency_us, **mesh)
+        policy = policies.create("mesh", {"allocator": allocator})
+        end_ns[allocator, hop_latency_us] = simulate([SimulatedJob(0, program)], machine, policy).end_ns
+    assert end_ns["multiple-buddy", 0.0] == end_ns["paging", 0.0] < end_ns["multiple-buddy", 5.0]
+    assert end_ns["multiple-buddy", 5.0] < 0.9 * end_ns["paging", 5.0]

@@ -73,6 +73,7 @@ def test_the_same_table_means_the_same_experiment(tmp_path):
         ('local = "fifo"\ndispatch_table = [[1, 0, 0, 0, 0]]', "machine.dispatch_table"),
         ('dispatch_table = "nowhere.txt"', "machine.dispatch_table"),
         ("serve = 1", "machine.serve"),
+        ("hop_latency_us = 1", "machine.hop_latency_us"),
     ],
 )
 def test_bad_input_is_told_by_key(tmp_path, text, key):

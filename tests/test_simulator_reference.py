@@ -22,8 +22,13 @@ TABLE = [[2, 0, 1, 1, 2], [1, 0, 2, 0, 2], [3, 1, 2, 0, 1]]
 def machines(draw):
     cost = st.sampled_from([0.0, 0.0, 0.0, 0.5, 3.0])
     local = draw(st.sampled_from(["svr4", "round-robin", "rr", "fifo", "eevdf", "eevdf"]))
+    processors = draw(st.integers(1, 5))
+    topology = draw(st.sampled_from(["flat", "flat", "flat", "tree", "torus"]))
     return SimulatedMachine(
-        processors=draw(st.integers(1, 5)),
+        processors=processors,
+        topology=topology,
+        sides=(processors, 1) if topology == "torus" else (),
+        hop_latency_us=0.0 if topology == "flat" else draw(st.sampled_from([0.0, 3.0, 40.0])),
         context_switch_us=draw(st.sampled_from([0.0, 5.0, 50.0, 200.0])),
         latency_us=draw(st.sampled_from([0.0, 1.0, 10.0, 100.0])),
         wakeup_us=draw(st.sampled_from([0.0, 20.0])),

@@ -32,7 +32,10 @@ WORK_S = Bounds(1e-6, 1e6)
 PLACES = _count(0, 1_000_000)
 RANDOM = _count(0, 2**63 - 1)
 
-MACHINE_COSTS = ("context_switch_us", "latency_us", "send_us", "receive_us", "serve_us", "poll_us")
+MACHINE_COSTS = (
+    *("context_switch_us", "latency_us", "hop_latency_us"),
+    *("send_us", "receive_us", "serve_us", "poll_us"),
+)
 
 BOUNDS: Mapping[str, Bounds] = {
     "processors": _count(0, PROCESSORS),

@@ -43,6 +43,9 @@ def check_values(values: Mapping[str, Any]) -> None:
         if key in values:
             one_of(key, values[key], known)
     _check_sides(values.get("topology", FLAT), values.get("sides"))
+    if values.get("hop_latency_us", 0) > 0 and values.get("topology", FLAT) == FLAT:
+        rule = "belongs to a machine with distances, but topology is 'flat'"
+        raise InputError("hop_latency_us", values["hop_latency_us"], rule, 'write topology = "hypercube"')
     if "dispatch_table" in values:
         _check_table(values["dispatch_table"])
     if "quantum_ms" in values:

@@ -58,7 +58,7 @@ class NaiveSimulation:
         self.coming = {given.number: (given, first) for given, first in zip(jobs, firsts, strict=False)}
         self.jobs = {}
         known = [view.Job(j.number, j.program.processes, round(j.arrival_s * 1e9), j.moldable) for j in jobs]
-        self.session = Session(policy, view.Machine(machine.processors), known)
+        self.session = Session(policy, machine.seen(), known)
         for time in {job.arrival_ns for job in known}:
             here = [job.number for job in known if job.arrival_ns == time]
             self.at(time, PLANS, 0, partial(self.decide, self.session.arrive, here))
@@ -97,12 +97,14 @@ class NaiveSimulation:
         return self
 
     def send(self, receiver, sender, what):
-        """Section 3.2: a message takes the latency from processor to processor."""
+        """Section 3.2: a message takes the latency from processor to processor, and more with every hop."""
         arrive = partial(receiver.processor.deliver, receiver, (sender, what))
         if what == "read" and sender.job.network_reads:
             self.messages += 1
             arrive = partial(self.send, sender, receiver, "answer")
-        self.at(self.now + self.cost["latency"], MESSAGES, self.pushed, arrive)
+        hops = self.session.machine.hops(receiver.processor.number, sender.processor.number)
+        latency = self.cost["latency"] + hops * self.cost["hop_latency"]
+        self.at(self.now + latency, MESSAGES, self.pushed, arrive)
 
     def depart(self, job):
         """The policy decides when the processor has seen to itself, and before anything else happens."""

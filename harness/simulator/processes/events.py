@@ -1,9 +1,9 @@
 """The two queues of future events, and their total order.
 
-All messages take the same time, so a ring holds the messages under way: the first sent arrives
-first. Every other event is a timer of a processor. A tournament over the processors' earliest
-timers finds the next one. A change of a timer costs five comparisons without a branch, and rarely
-changes the winner of a later round.
+A ring holds the messages under way. Usually all take the same time, and the first sent arrives first;
+where hops take time, a message passes those in the ring that it overtakes. Every other event is a timer of
+a processor. A tournament over the processors' earliest timers finds the next one. A change of a timer costs
+five comparisons without a branch, and rarely changes the winner of a later round.
 
 Events are ordered by time; at the same time slots and arrivals of jobs come first, then
 messages in the order they were sent, then processors by number. On one processor a tick
@@ -14,7 +14,7 @@ learns of a departure before the next event.
 
 from __future__ import annotations
 
-from harness.simulator.compiled import hot
+from harness.simulator.compiled import hot, step
 from harness.simulator.processes.model import NEVER_NS, State
 
 SURE_ROUNDS = 5
@@ -27,9 +27,30 @@ def send(state: State, message: int) -> None:
     clock = state.clock[0]
     mask = len(state.messages) - 1
     arrival_ns = clock.now_ns + state.machine[0].latency_ns
-    state.messages[clock.tail & mask] = (arrival_ns << clock.shift) | message
+    if state.machine[0].hop_latency_ns > 0:
+        overtake(state, message, arrival_ns)
+    else:
+        state.messages[clock.tail & mask] = (arrival_ns << clock.shift) | message
     clock.tail += 1
     state.messages[clock.tail & mask] = NEVER_NS
+
+
+@step
+def overtake(state: State, message: int, nearby_ns: int) -> None:
+    """Put ``message`` into the ring behind all that arrive no later; ``nearby_ns`` is without hops.
+
+    It goes between the process that waits for its reply and the one that the process has asked.
+    """
+    clock = state.clock[0]
+    mask = len(state.messages) - 1
+    process = state.processes[message >> 1]
+    hops = state.hops[process.processor, state.processes[process.target].processor]
+    arrival_ns = nearby_ns + hops * state.machine[0].hop_latency_ns
+    place = clock.tail
+    while place > clock.head and state.messages[(place - 1) & mask] >> clock.shift > arrival_ns:
+        state.messages[place & mask] = state.messages[(place - 1) & mask]
+        place -= 1
+    state.messages[place & mask] = (arrival_ns << clock.shift) | message
 
 
 @hot

@@ -19,7 +19,7 @@ SPIN_CLOCKS = ("processor", "wall")
 
 @dataclass(frozen=True)
 class SimulatedMachine:
-    """Processors with a local scheduler each, and a network of constant latency.
+    """Processors with a local scheduler each, and a network.
 
     The defaults are the machine of Dusseau et al. 1996, sections 3.2 and 3.3.
 
@@ -57,8 +57,9 @@ class SimulatedMachine:
         detour_length_us: mean length of a detour.
         spin_clock: whether a spin limit counts "processor" time of the process, or "wall" time,
             which also passes while the process is preempted.
-        topology, sides: how the processors are connected (``coordinator.topology``), for the policy;
-            the latency is the same for all.
+        topology, sides: how the processors are connected (``coordinator.topology``).
+        hop_latency_us: additional one-way time of a message for every hop; its latency is
+            constant without.
     """
 
     processors: int = 32
@@ -88,6 +89,7 @@ class SimulatedMachine:
     spin_clock: str = "processor"
     topology: str = FLAT.name
     sides: Sequence[int] = ()
+    hop_latency_us: float = 0.0
 
     def __post_init__(self) -> None:
         whole("processors", self.processors, least=1)

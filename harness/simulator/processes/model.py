@@ -169,6 +169,7 @@ MACHINE = np.dtype(
         ("wakeup_ns", np.int64),
         ("idle_wakeup_ns", np.int64),
         ("latency_ns", np.int64),
+        ("hop_latency_ns", np.int64),
         ("send_ns", np.int64),
         ("receive_ns", np.int64),
         ("serve_ns", np.int64),
@@ -231,7 +232,8 @@ class State(NamedTuple):
             R is the most that one can have.
         timers: a tournament tree: the root, entry 1, is the least of the leaves; leaf p is
             processor p's next timer, as time << shift | p.
-        messages: a ring of messages under way, each time << shift | message.
+        messages: a ring of messages under way by time of arrival, each time << shift | message.
+        hops: (P, P) between processors; (1, 1) where they cost nothing.
         bursts_ns: response time of each burst, of one interactive job after the other.
         targets: ranks to read from; for each job, one row of its ranks per read of a phase.
         compute_ns, gap_ns: (phases at hand, N) drawn times; phase k is in row k mod rows.
@@ -255,6 +257,7 @@ class State(NamedTuple):
     residents: NDArray[np.int32]
     timers: NDArray[np.int64]
     messages: NDArray[np.int64]
+    hops: NDArray[np.int16]
     bursts_ns: NDArray[np.int64]
     targets: NDArray[np.int32]
     compute_ns: NDArray[np.int64]

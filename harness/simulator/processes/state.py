@@ -56,6 +56,7 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
         residents=np.zeros((machine.processors, residents), dtype=np.int32),
         timers=np.full(2 * leaves, NEVER_NS, dtype=np.int64),
         messages=np.full(_power_of_two(processes + 2), NEVER_NS, dtype=np.int64),
+        hops=_hops(machine),
         bursts_ns=np.zeros(sum(bursts), dtype=np.int64),
         targets=np.zeros(sum(sizes), dtype=np.int32),
         compute_ns=np.zeros((rows, processes), dtype=np.int64),
@@ -201,8 +202,15 @@ def _machine_record(machine: SimulatedMachine, timeline: bool) -> Records:
     record.boosts_woken = local.KNOWN[machine.local].boosts_woken
     record.message_costs = record.send_ns + record.receive_ns + record.serve_ns + record.poll_ns > 0
     like_paper = machine.messages_to_self and not machine.handles_when_waiting and not record.message_costs
-    record.skips = like_paper and record.latency_ns > 0 and not record.fair and not timeline
+    constant = record.latency_ns > 0 and record.hop_latency_ns == 0
+    record.skips = like_paper and constant and not record.fair and not timeline
     return records
+
+
+def _hops(machine: SimulatedMachine) -> NDArray[np.int16]:
+    count = machine.processors if machine.hop_latency_us > 0 else 1
+    seen = machine.seen()
+    return np.array([[seen.hops(a, b) for b in range(count)] for a in range(count)], dtype=np.int16)
 
 
 def _records(count: int, dtype: np.dtype[np.void]) -> Records:
