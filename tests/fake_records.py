@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,11 +14,13 @@ from harness.analyse import results_document, verdicts
 from harness.analyse.planned_slots import PLANNED, planned_slots
 from harness.analyse.summary import TAU_S
 from harness.analyse.timelines import Lanes
+from harness.commands import job_level
 from harness.measure.measured import Measured
 from harness.measure.plan import plan
 from harness.measure.session import Site, constants
 from harness.predict.job_level import Schedule, Study
 from harness.report import job_page, page
+from harness.report.job_content import JobContent
 from harness.simulator.jobs.event_by_event import simulate
 from harness.simulator.jobs.metrics import measure
 from harness.spec.experiment import Experiment
@@ -91,7 +94,7 @@ def job_report(experiment: JobExperiment) -> str:
     """The page of schedules of jobs: of its trace, or means that nobody has simulated."""
     study = Study.of(experiment)
     if study.trace:
-        return job_page.html(study, schedules_of_a_trace(study))
+        return job_page.html(job_content(study, schedules_of_a_trace(study)))
     names = ("response_s", "wait_s", "bounded_slowdown", "utilisation")
     rows = [
         Schedule(
@@ -103,4 +106,10 @@ def job_report(experiment: JobExperiment) -> str:
         )
         for number, (table, _) in enumerate(experiment.schedulers)
     ]
-    return job_page.html(study, rows)
+    return job_page.html(job_content(study, rows))
+
+
+def job_content(study: Study, rows: Sequence[Schedule]) -> JobContent:
+    """What ``lockstep simulate -o`` reports of these rows."""
+    records = [job_level._schedule(study, row, "a session", place) for place, row in enumerate(rows)]
+    return JobContent(records, rows)

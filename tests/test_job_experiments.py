@@ -33,6 +33,7 @@ order = 2
 [[schedulers]]
 policy = "sdf"
 """
+MEANS = {"response_s": 2.0, "wait_s": 1.0, "bounded_slowdown": 1.5}
 TRACE = os.environ.get("LOCKSTEP_TRACE")
 
 
@@ -116,7 +117,7 @@ def interrupted_after(count):
 
     def compute(parts, work, progress, keep, guess=None):
         for number, part in enumerate(parts[:count]):
-            keep(Schedule(scheduler=part[0], metrics={"response_s": 2.0}, replications=3, label="x"))
+            keep(Schedule(scheduler=part[0], metrics=MEANS, replications=3, label="x"))
             progress(number + 1, len(parts), None)
         raise KeyboardInterrupt
 
@@ -140,7 +141,9 @@ def test_an_interrupted_simulation_keeps_the_schedulers_that_are_done(
     assert said in capsys.readouterr().err
     if words:
         (row,) = database.load(tmp_path / "out").schedules.to_dict("records")
-        assert row["scheduler"]["policy"] == "aep" and row["metrics"] == {"response_s": 2.0}
+        assert row["scheduler"]["policy"] == "aep" and row["metrics"] == MEANS
+        assert main(["report", "out"]) == 0
+        assert "Only 1 of 2 schedulers are there" in (tmp_path / "report.html").read_text()
 
 
 @pytest.mark.parametrize(

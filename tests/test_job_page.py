@@ -1,18 +1,23 @@
 """The report of simulated schedules of jobs, the tables of jobs, and policies against each other."""
 
 import csv
+import os
 import re
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from fake_records import schedules_of_a_trace, write_trace
+from fake_records import job_content, schedules_of_a_trace, write_trace
+from fake_runs import Quiet
 
 from coordinator import policies
-from harness.analyse import schedules
+from harness.analyse import job_table, schedules
 from harness.cli import main
-from harness.commands import job_level
+from harness.commands import job_level, stored_schedules
 from harness.predict.job_level import Schedule, Study
-from harness.report import job_page
+from harness.report import job_page, rendering
 from harness.simulator.jobs import swf
 from harness.simulator.jobs.metrics import measure
 from harness.spec.job_level import JobExperiment, Model
@@ -20,6 +25,7 @@ from harness.store.database import Store
 
 pytestmark = pytest.mark.slow
 JOBS, PROCESSORS = 240, 16
+HEADING = ",".join(swf.COLUMNS)
 POLICIES = {"fcfs": {}, "easy": {}, "gang": {"quantum_ms": 60_000}, "batch": {}}
 
 
@@ -39,8 +45,13 @@ def rows(study):
     return schedules_of_a_trace(study)
 
 
-def test_the_page_shows_waits_sizes_utilisation_processors_and_policies_against_each_other(study, rows):
-    page = job_page.html(study, rows)
+@pytest.fixture(scope="module")
+def content(study, rows):
+    return job_content(study, rows)
+
+
+def test_the_page_shows_waits_sizes_utilisation_processors_and_policies_against_each_other(content):
+    page = job_page.html(content)
     headings = re.findall(r"<h2[^>]*>([^<]*)</h2>", page)
     assert headings == [
         "Experiment",
@@ -67,7 +78,7 @@ def test_the_page_shows_waits_sizes_utilisation_processors_and_policies_against_
 def test_random_jobs_have_no_single_schedule_and_the_page_says_so(rows):
     study = Study(JobExperiment("model", 16, 1, (), model=Model()), 16)
     means = [Schedule(row.scheduler, row.metrics, {"wait_s": 3.0}, 5, label=row.label) for row in rows[:2]]
-    page = job_page.html(study, means)
+    page = job_page.html(job_content(study, means))
     assert page.count("<svg") == 2
     assert page.count("random jobs have many replications") == 4
     assert "&plusmn;3" in page
@@ -114,17 +125,146 @@ def test_slowdowns_by_size_add_up(rows):
     assert mean == pytest.approx(measure(rows[0].outcome, tau_s=10).bounded_slowdown)
 
 
-def test_the_page_lies_beside_the_store_and_the_report_command_says_so(study, rows, tmp_path, capsys):
-    made = {path.name for path in job_level.write(study, rows, tmp_path)}
-    assert {
-        "report.html",
-        "metrics.csv",
-        "metrics.png",
-        "00-fcfs.csv",
-        "01-easy.swf.gz",
-        "01-easy.placement",
-    } <= made
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Pages without pictures, which take seconds to draw."""
+    monkeypatch.setattr(rendering, "_drawn", lambda draw, name, heading: {})
+
+
+@pytest.fixture
+def folder(study, rows, content, tmp_path):
+    """What ``simulate -o`` leaves."""
+    keep(study, rows, content.records, tmp_path)
+    return tmp_path
+
+
+def keep(study, rows, records, place):
+    with Store(place) as store:
+        store.add_schedules(records)
+    for row, record in zip(rows, records, strict=True):
+        stem = stored_schedules.stem(record.source["place"], row.scheduler)
+        list(job_level._write(study, row, place / stem))
+
+
+def reported(folder, *words):
+    """The page that ``lockstep report`` makes of a directory."""
+    page = folder / "made.html"
+    assert main(["report", str(folder), "-o", str(page), *words]) == 0
+    return page.read_text(encoding="utf-8")
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_the_report_of_a_directory_is_the_page_that_the_simulation_wrote(content, folder):
+    assert reported(folder) == job_page.html(content)
+    read = stored_schedules.read(folder, None, Quiet())
+    assert [row.outcome is None for row in read.rows] == [False, False, False, True] and not read.doubts
+
+
+def test_a_table_of_jobs_is_read_as_it_was_written(study, rows, tmp_path):
+    outcome = rows[1].outcome
+    swf.write_jobs(tmp_path / "jobs.csv", outcome, study.trace.numbers)
+    read = job_table.read_jobs(tmp_path / "jobs.csv", PROCESSORS)
+    for name in ("start_ns", "finish_ns", "size"):
+        assert (getattr(read, name) == getattr(outcome, name)).all(), name
+    assert list(swf.placements(read)) == [(job, tuple(place)) for job, place in swf.placements(outcome)]
+    assert vars(measure(read)) == pytest.approx(vars(measure(outcome)), nan_ok=True)
+
+
+def test_the_rows_and_pictures_of_a_directory_come_in_each_format(folder, capsys):
+    for kind in ("csv", "md", "svg", "png"):
+        assert main(["report", str(folder), "-o", str(folder / f"r.{kind}")]) == 0
+    lines = list(csv.DictReader((folder / "r.csv").open()))
+    assert [line["scheduler"] for line in lines] == ["fcfs", "easy", "gang 60 s", "batch"]
+    assert float(lines[0]["wait_s"]) > float(lines[1]["wait_s"]) > 0 and lines[3]["wait_s"] == ""
+    assert (folder / "r.md").read_text().count("\n| ") == 5
+    assert main(["report", str(folder), "-o", str(folder / "r.svg"), "--picture", "waits"]) == 0
+    assert "easy" in (folder / "r.svg").read_text()
+    capsys.readouterr()
+    assert main(["report", str(folder), "-o", str(folder / "r.svg"), "--picture", "gantt"]) == 2
+    assert "must be one of means, waits, sizes, utilisation, processors" in capsys.readouterr().err
+    assert main(["report", str(folder), "--experiment", "nosuch"]) == 2
+    assert "'nosuch': is not in this store; it holds log" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_an_interrupted_simulation_is_reported_as_far_as_it_came(study, rows, content, tmp_path):
+    keep(study, rows[1:2], content.records[1:2], tmp_path)
+    page = reported(tmp_path)
+    assert "Only 1 of 4 schedulers are there: the simulation was interrupted" in page
+    assert "bounded slowdown: easy" in page and "least" not in page and "Each policy against" not in page
+
+
+@pytest.mark.parametrize(
+    ("table", "why"),
+    [
+        (None, "is not there"),
+        (b"", "No columns"),
+        (b"\xff\xfe", "codec can"),
+        (b"a,b\n1,2\n", "other columns"),
+        (HEADING.encode(), "or no jobs"),
+        (f"{HEADING}\n1,2\n".encode(), "unknown"),
+        (f"{HEADING}\n1,x,0,{'9' * 400}{',9' * 9}\n".encode(), "unknown"),
+        (f"{HEADING}\n1,x,0,1,9,1,0,9,9,0,9,1,0-99999999999\n".encode(), "no processors 0-9"),
+        (f"{HEADING}\n1,x,0,1,9,1,0,9,9,0,9,1,5-3\n".encode(), "no processors 5-3"),
+        ("another", "is of another simulation"),
+    ],
+)
+def test_a_table_of_jobs_that_is_missing_or_of_something_else_is_named(folder, table, why):
+    path = folder / "01-easy.csv"
+    if table is None:
+        path.unlink()
+    else:
+        path.write_bytes((folder / "00-fcfs.csv").read_bytes() if table == "another" else table)
+    read = stored_schedules.read(folder, None, Quiet())
+    (doubt,) = read.doubts
+    assert "01-easy.csv" in doubt and why in doubt
+    assert [row.outcome is None for row in read.rows] == [False, True, False, True]
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_without_tables_of_jobs_the_page_says_what_it_cannot_show(study, rows, content, tmp_path):
     with Store(tmp_path) as store:
-        store.add_schedules([job_level._schedule(study, rows[0], "a session")])
-    assert main(["report", str(tmp_path)]) == 2
-    assert "open report.html there" in capsys.readouterr().err
+        old = [replace(record, source=dict(list(record.source.items())[:3])) for record in content.records]
+        store.add_schedules(old)
+    page = reported(tmp_path)
+    assert page.count("the tables of jobs that lockstep simulate -o wrote are not there") == 4
+    assert "Schedules of some jobs" in page
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_names_are_text_whatever_they_are(study, rows, tmp_path):
+    name, file = "<b>$x^2$ \u00fc & \u6f22\u5b57</b>", os.fsdecode(b"a <i>\xff log.swf")
+    odd = replace(study, experiment=replace(study.experiment, name=name, trace=Path(file)))
+    place = tmp_path / "a b \u6f22"
+    keep(study, rows[:2], job_content(odd, rows[:2]).records, place)
+    page = reported(place, "--experiment", name)
+    assert "<b>" not in page and "<i>" not in page
+    assert "&lt;b&gt;$x^2$ \u00fc &amp; \u6f22\u5b57&lt;/b&gt;" in page
+    assert "a &lt;i&gt;\\xff log.swf" in page
+    assert main(["report", str(place), "-o", str(place / "r.md")]) == 0
+    assert (place / "r.md").read_text(encoding="utf-8").startswith("# \\<b>")
+
+
+def test_the_newest_of_runs_and_schedules_is_reported(folder, content, monkeypatch):
+    monkeypatch.setattr(Store, "experiments", lambda store: [("abc", "ran")])
+    last = content.records[-1].recorded_at
+    for recorded_at, found in (("1999", True), (last + "9", False)):
+        run = SimpleNamespace(recorded_at=recorded_at)
+        monkeypatch.setattr(Store, "runs", lambda store, digest, run=run: [run])
+        assert (stored_schedules.read(folder, None, Quiet()) is not None) is found
+    assert stored_schedules.read(folder, "log", Quiet()) is not None
+    assert stored_schedules.read(folder, "ran", Quiet()) is None
+
+
+def test_other_commands_name_the_one_that_shows_schedules(folder, capsys):
+    assert main(["compare", str(folder)]) == 2
+    assert f"lockstep report {folder} shows them" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("change", [{"place": "x"}, {"warm_up": "0"}, {"trace": 3}, {"tau_s": []}])
+def test_a_record_that_nobody_wrote_is_damage(content, tmp_path, capsys, change):
+    first = content.records[0]
+    with Store(tmp_path) as store:
+        store.add_schedules([replace(first, source={**first.source, **change})])
+    assert main(["report", str(tmp_path)]) == 1
+    assert "is damaged: schedules.source has" in capsys.readouterr().err

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from harness.commands import SCHEMA, Answer, Interrupted
+from harness.commands import SCHEMA, Answer, Interrupted, stored_schedules
 from harness.measure.session import session_name
 from harness.predict.job_level import Schedule, Study, run
 from harness.predict.pool import Pool, Progress
 from harness.report import jobs as report
+from harness.report.job_content import JobContent
 from harness.simulator.jobs import swf
 from harness.spec import job_level
 from harness.spec.experiment import usable_processors
@@ -48,8 +48,7 @@ def answer(
         study = Study.of(wanted)
     except InputError as error:
         raise written.located(error) from None
-    rows, recorded = _rows(study, folder, progress, compute)
-    files = [*write(study, rows, folder), *recorded] if folder else []
+    rows, files = _rows(study, folder, progress, compute)
     made = document(study, rows)
     return Answer(made, report.render(made, files))
 
@@ -57,29 +56,41 @@ def answer(
 def _rows(
     study: Study, folder: Path | None, progress: Progress, compute: Pool
 ) -> tuple[list[Schedule], list[Path]]:
-    """The rows of all schedulers, and the store in ``folder`` that each is recorded in once it is known.
+    """The rows of all schedulers, and the files in ``folder``; each is recorded there once it is known.
 
     Raises:
         Interrupted: saying how many schedulers are done, and where their rows are.
     """
     done: list[Schedule] = []
+    files: list[Path] = []
+    waiting = [(place, table) for place, (table, _) in enumerate(study.experiment.schedulers)]
     with Store(folder) if folder else nullcontext() as store:
         session = session_name()
 
         def keep(row: Schedule) -> None:
-            if store:
-                store.add_schedules([_schedule(study, row, session)])
+            place, table = next(one for one in waiting if one[1] == row.scheduler)
+            waiting.remove((place, table))
+            if store and folder:
+                files.extend(_write(study, row, folder / stored_schedules.stem(place, table)))
+                store.add_schedules([_schedule(study, row, session, place)])
             done.append(row)
 
         try:
             rows = run(study, progress, compute, keep)
         except KeyboardInterrupt:
-            where = f"recorded in {store.path}" if store else "lost; with -o DIR they would have been kept"
+            kept = f"recorded in {store.path}: lockstep report {folder} shows them" if store else LOST
             total = len(study.experiment.schedulers)
             raise Interrupted(
-                f"interrupted: the results of {len(done)} of {total} schedulers are {where}"
+                f"interrupted: the results of {len(done)} of {total} schedulers are {kept}"
             ) from None
-        return rows, [store.path] if store else []
+        if not store or not folder:
+            return rows, []
+        ours = [record for record in store.schedules() if record.session == session]
+        ours.sort(key=lambda record: int(record.source["place"]))
+        return rows, [*_pages(JobContent(ours, rows), folder), *sorted(files), store.path]
+
+
+LOST = "lost; with -o DIR they would have been kept"
 
 
 def document(study: Study, rows: Sequence[Schedule]) -> dict[str, Any]:
@@ -96,14 +107,16 @@ def document(study: Study, rows: Sequence[Schedule]) -> dict[str, Any]:
     }
 
 
-def _schedule(study: Study, row: Schedule, session: str) -> ScheduleRecord:
-    """A row as a record."""
+def _schedule(study: Study, row: Schedule, session: str, place: int) -> ScheduleRecord:
+    """A row as a record; ``place`` is its scheduler's in the experiment."""
     experiment = study.experiment
     source: dict[str, Any] = {"warm_up": experiment.warm_up, "tau_s": experiment.tau_s}
-    source |= {"trace": study.trace.header} if study.trace else {}
+    if study.trace:
+        file = os.fsencode(str(experiment.trace)).decode(errors="backslashreplace")
+        source |= {"trace": study.trace.header, "file": file, "skipped": study.trace.skipped}
     source |= {"model": asdict(experiment.model)} if experiment.model else {}
     source |= {"machine": dict(experiment.machine)} if experiment.machine else {}
-    source["count"] = study.count
+    source |= {"count": study.count, "place": place, "schedulers": len(experiment.schedulers)}
     return ScheduleRecord(
         session=session,
         recorded_at=records.now(),
@@ -116,49 +129,29 @@ def _schedule(study: Study, row: Schedule, session: str) -> ScheduleRecord:
     )
 
 
-def write(study: Study, rows: Sequence[Schedule], folder: Path) -> list[Path]:
-    """Write a page, a CSV of all rows and a picture; for traces SWF, jobs and placement of each scheduler.
-
-    Returns the paths of all files.
-    """
-    table = folder / "metrics.csv"
-    table.write_text(_csv(rows), encoding="utf-8")
-    made = [table]
-    numbers = study.trace.numbers if study.trace else None
-    for index, row in enumerate(rows):
-        if row.outcome is not None:
-            stem = f"{index:02d}-{row.scheduler['policy']}"
-            trace, placement = folder / f"{stem}.swf.gz", folder / f"{stem}.placement"
-            jobs = folder / f"{stem}.csv"
-            swf.write(trace, row.outcome, policy=row.label, numbers=numbers)
-            swf.write_jobs(jobs, row.outcome, numbers)
-            made += [trace, jobs]
-            if row.outcome.places != {}:
-                swf.write_placement(placement, row.outcome)
-                made.append(placement)
-    return [*made, *_pictures(study, rows, folder)]
+def _write(study: Study, row: Schedule, stem: Path) -> Iterator[Path]:
+    """Write the schedule of a trace: SWF, table of jobs, placement if there is one; yields their paths."""
+    if study.trace is None or row.outcome is None:
+        return
+    trace, jobs, placement = (
+        stem.with_name(f"{stem.name}{suffix}") for suffix in (".swf.gz", ".csv", ".placement")
+    )
+    swf.write(trace, row.outcome, policy=row.label, numbers=study.trace.numbers)
+    swf.write_jobs(jobs, row.outcome, study.trace.numbers)
+    yield from (trace, jobs)
+    if row.outcome.places != {}:
+        swf.write_placement(placement, row.outcome)
+        yield placement
 
 
-def _pictures(study: Study, rows: Sequence[Schedule], folder: Path) -> list[Path]:
-    """The page, and the means as a picture."""
-    from harness.report import job_charts, job_page, rendering, style  # noqa: PLC0415 - matplotlib is slow
+def _pages(content: JobContent, folder: Path) -> Iterator[Path]:
+    """Write the page, the table of means and their picture; yields their paths."""
+    from harness.report import job_page, style  # noqa: PLC0415 - matplotlib is slow to load
 
-    page = folder / "report.html"
-    page.write_text(job_page.html(study, rows), encoding="utf-8")
-    means = style.drawn(lambda: job_charts.means(rows, rendering.WIDE))
-    if means is None:
-        return [page]
-    picture = folder / "metrics.png"
-    picture.write_bytes(style.png(means))
-    return [page, picture]
-
-
-def _csv(rows: Sequence[Schedule]) -> str:
-    text = io.StringIO()
-    names = list(dict.fromkeys(name for row in rows for name in row.metrics))
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["scheduler", "replications", "saturated", *names, *(f"{name}_half" for name in names)])
-    for row in rows:
-        values = [row.metrics.get(name) for name in names] + [row.half_width.get(name) for name in names]
-        writer.writerow([row.label, row.replications, row.saturated, *values])
-    return text.getvalue()
+    table, page, picture = (folder / name for name in ("metrics.csv", "report.html", "metrics.png"))
+    table.write_text(report.comma_separated(content.rows), encoding="utf-8")
+    page.write_text(job_page.html(content), encoding="utf-8")
+    yield from (table, page)
+    if any(row.metrics for row in content.rows):
+        picture.write_bytes(style.png(job_page.picture(content, "means")))
+        yield picture

@@ -1,4 +1,4 @@
-"""``lockstep report RESULTS``: the results of an experiment in one file."""
+"""``lockstep report RESULTS``: the results of an experiment, of processes or of jobs, in one file."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from harness.analyse.summary import TAU_S
 from harness.commands import SCHEMA, Answer, shared, stored
 from harness.commands.stored import Found
 from harness.measure.session import Watcher
+from harness.store.database import Store
 from workloads.bounds import within
 from workloads.validation import one_of
 
 if TYPE_CHECKING:
+    from harness.report.job_content import JobContent
     from harness.report.page import Content
 
 FORMATS = ("html", "svg", "png", "md", "csv")
@@ -26,7 +28,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("-o", "--output", type=Path, metavar="FILE", help="output file (default: report.FORMAT)")
     add("--format", help=f"one of {', '.join(FORMATS)} (default: from the suffix of FILE, else html)")
-    add("--picture", default="slowdowns", metavar="NAME", help="the picture for svg and png")
+    add("--picture", metavar="NAME", help="the picture for svg and png (default: slowdowns, of jobs: means)")
     help_text = "accepted error of the simulated workload slowdown (default: %(default)s)"
     add("--tolerance", type=float, default=verdicts.TOLERANCE, metavar="SHARE", help=help_text)
 
@@ -40,9 +42,13 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     within("--tolerance", options.tolerance)
     kind = options.format or (options.output.suffix[1:] if options.output else "") or "html"
     one_of("--format", kind, FORMATS)
-    found = stored.read(options.results, options.experiment, watcher)[-1]
     path = options.output or Path(f"report.{kind}")
-    write(path, kind, found, options.results, options.tolerance, options.picture)
+    if (jobs := _of_jobs(options, watcher)) is not None:
+        shared.write("--output", path, _jobs_made(kind, jobs, options.picture))
+        document = {"schema": SCHEMA, "experiment": jobs.name, "format": kind, "file": str(path)}
+        return Answer(document, [f"{path}: {jobs.name}, {len(jobs.rows)} simulated schedules of jobs"])
+    found = stored.read(options.results, options.experiment, watcher)[-1]
+    write(path, kind, found, options.results, options.tolerance, options.picture or "slowdowns")
     document = {"schema": SCHEMA, "experiment": found.experiment.name, "format": kind, "file": str(path)}
     return Answer(document, [f"{path}: {found.experiment.name}, {len(found.records)} runs"])
 
@@ -70,6 +76,29 @@ def _content(found: Found, folder: Path, tolerance: float) -> Content:
         results_document.results(found.experiment, found.records, TAU_S), found.records, tolerance
     )
     return Content(known, found.records, stored.lanes(folder, found), tolerance)
+
+
+def _of_jobs(options: argparse.Namespace, watcher: Watcher) -> JobContent | None:
+    """The simulation of jobs to report; None if there is none, or runs are newer."""
+    with Store(options.results, existing=True, warn=watcher.warn) as store:
+        if not store.schedules():
+            return None
+    from harness.commands import stored_schedules  # noqa: PLC0415 - numba is slow to import
+
+    return stored_schedules.read(options.results, options.experiment, watcher)
+
+
+def _jobs_made(kind: str, content: JobContent, picture: str | None) -> str | bytes:
+    from harness.report import job_page, jobs, style  # noqa: PLC0415
+
+    if kind == "html":
+        return job_page.html(content)
+    if kind == "md":
+        return jobs.markdown(content)
+    if kind == "csv":
+        return jobs.comma_separated(content.rows)
+    figure = job_page.picture(content, picture or "means")
+    return style.png(figure) if kind == "png" else style.svg(figure)
 
 
 def _made(kind: str, content: Content, picture: str) -> str | bytes:

@@ -51,7 +51,7 @@ def read(results: Path, wanted: str | None, watcher: Watcher, *, simulate: bool 
     """
     with Store(results, existing=True, warn=watcher.warn) as store:
         found = []
-        for digest in _digests(store, wanted):
+        for digest in _digests(store, results, wanted):
             records = store.runs(digest)
             experiment = experiment_of(records)
             if simulate:
@@ -60,13 +60,11 @@ def read(results: Path, wanted: str | None, watcher: Watcher, *, simulate: bool 
         return found
 
 
-def _digests(store: Store, wanted: str | None) -> list[str]:
+def _digests(store: Store, results: Path, wanted: str | None) -> list[str]:
     known = store.experiments()
     if not known and len(store.frames().schedules):
         rule = "holds simulated schedules of jobs, and no runs"
-        raise InputError(
-            "RESULTS", str(store.path), rule, "open report.html there; lockstep simulate -o wrote it"
-        )
+        raise InputError("RESULTS", str(store.path), rule, f"lockstep report {results} shows them")
     if not known:
         raise InputError("RESULTS", str(store.path), "holds no runs", "make some with lockstep run --results")
     chosen = [digest for digest, name in known if wanted in (None, name) or digest.startswith(wanted or "-")]

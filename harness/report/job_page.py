@@ -5,49 +5,74 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
+from matplotlib.figure import Figure
+
 from harness.analyse.schedules import against_first, by_size
-from harness.predict.job_level import Schedule, Study
-from harness.report import job_charts
+from harness.predict.job_level import Schedule
+from harness.report import job_charts, style
+from harness.report.job_content import JobContent
 from harness.report.jobs import columns
-from harness.report.rendering import Picture, rendered
+from harness.report.rendering import WIDE, Picture, rendered
+from workloads.validation import InputError, one_of
 
 NO_TRACE = "random jobs have many replications and no single schedule; give a trace"
 
 
-def html(study: Study, rows: Sequence[Schedule]) -> str:
+def html(content: JobContent) -> str:
     """The page."""
-    experiment = study.experiment
+    rows, (first, *_) = content.rows, content.records
     timed = [(row.label, row.outcome) for row in rows if row.outcome is not None]
+    saturated = [f"{row.label} is saturated: {row.saturated}" for row in rows if row.saturated]
     return rendered(
         "jobs.html.j2",
-        pictures(study, rows),
-        title=experiment.name,
-        count=study.count,
-        processors=study.processors,
-        doubts=[f"{row.label} is saturated: {row.saturated}" for row in rows if row.saturated],
+        pictures(content),
+        title=content.name,
+        count=first.source.get("count", "some"),
+        processors=first.processors,
+        doubts=[*content.doubts, *saturated],
         failures=[],
         facts=list(_facts(rows)),
-        run=list(_conditions(study)),
+        run=list(_conditions(content)),
         rows=rows,
         replicated=any(row.replications > 1 for row in rows),
         headings={
             key: heading.replace("\n", " ").replace("- ", "")
             for key, heading in columns(row.metrics for row in rows).items()
         },
-        against=against_first(rows, experiment.warm_up, experiment.tau_s),
-        sizes=[(label, by_size(outcome, experiment.warm_up, experiment.tau_s)) for label, outcome in timed],
+        against=against_first(rows, content.warm_up, content.tau_s),
+        sizes=[(label, by_size(outcome, content.warm_up, content.tau_s)) for label, outcome in timed],
     )
 
 
-def pictures(study: Study, rows: Sequence[Schedule]) -> Iterator[Picture]:
+def picture(content: JobContent, name: str) -> Figure:
+    """One picture of the page, by its name.
+
+    Raises:
+        InputError: for an unknown name, or a picture that there are no data for.
+    """
+    known = {one.name: one for one in pictures(content)}
+    one_of("--picture", name, known)
+    wanted = known[name]
+    if (figure := style.drawn(lambda: wanted.draw(WIDE))) is None:
+        raise InputError("--picture", name, wanted.missing, "choose means, or format html")
+    return figure
+
+
+def pictures(content: JobContent) -> Iterator[Picture]:
     """All pictures, also those that there are no data for."""
-    by_sizes = partial(job_charts.sizes, warm_up=study.experiment.warm_up, tau_s=study.experiment.tau_s)
-    no_places = NO_TRACE if study.trace is None else "under these policies jobs share processors, or move"
+    rows = content.rows
+    by_sizes = partial(job_charts.sizes, warm_up=content.warm_up, tau_s=content.tau_s)
+    traced = "model" not in content.records[0].source
+    no_jobs = "the tables of jobs that lockstep simulate -o wrote are not there" if traced else NO_TRACE
+    if traced and any(row.outcome is not None for row in rows):
+        no_places = "under these policies jobs share processors, or move"
+    else:
+        no_places = no_jobs
     for name, heading, about, draw, missing in (
         ("means", "Means of each policy", MEANS, job_charts.means, "all policies are saturated"),
-        ("waits", "How long jobs waited", WAITS, job_charts.waits, NO_TRACE),
-        ("sizes", "Who pays: slowdown by size", SIZES, by_sizes, NO_TRACE),
-        ("utilisation", "Utilisation over time", UTILISATION, job_charts.utilisation, NO_TRACE),
+        ("waits", "How long jobs waited", WAITS, job_charts.waits, no_jobs),
+        ("sizes", "Who pays: slowdown by size", SIZES, by_sizes, no_jobs),
+        ("utilisation", "Utilisation over time", UTILISATION, job_charts.utilisation, no_jobs),
         ("processors", "Which job had which processors", PROCESSORS, job_charts.processors, no_places),
     ):
         yield Picture(name, heading, about, partial(draw, rows), missing)
@@ -68,27 +93,26 @@ def _facts(rows: Sequence[Schedule]) -> Iterator[tuple[str, str]]:
     slowdowns = sorted(
         (value, row.label) for row in rows if (value := row.metrics.get("bounded_slowdown")) is not None
     )
-    if slowdowns:
-        yield f"{slowdowns[0][0]:.3g}", f"least bounded slowdown: {slowdowns[0][1]}"
-        yield f"{slowdowns[-1][0]:.3g}", f"greatest bounded slowdown: {slowdowns[-1][1]}"
+    which = ("least ", "greatest ") if len(slowdowns) > 1 else ("",)
+    for (value, label), word in zip(slowdowns[:: len(slowdowns) - 1 or 1], which, strict=False):
+        yield f"{value:.3g}", f"{word}bounded slowdown: {label}"
     yield str(sum(bool(row.saturated) for row in rows)), f"of {len(rows)} policies saturated"
 
 
-def _conditions(study: Study) -> Iterator[tuple[str, str]]:
+def _conditions(content: JobContent) -> Iterator[tuple[str, str]]:
     """The jobs and the machine behind the report."""
-    experiment = study.experiment
-    yield "Processors", str(study.processors)
-    if study.trace is not None:
-        yield "Trace", f"{experiment.trace}: {study.count} jobs"
-        yield from ((key, value) for key, value in study.trace.header.items() if key in ("Computer", "Note"))
-        if study.trace.skipped:
-            yield "Left out", ", ".join(f"{count} {reason}" for reason, count in study.trace.skipped.items())
-    if experiment.model is not None:
-        model = experiment.model
-        yield (
-            "Random jobs",
-            f"{model.count} in each replication, {model.arrivals} arrivals, load {model.load:g}",
-        )
-    yield "Warm-up", f"the first {experiment.warm_up} jobs do not count"
-    yield "Bounded slowdown", f"jobs shorter than {experiment.tau_s:g} s count as {experiment.tau_s:g} s"
-    yield "Seed", str(experiment.seed)
+    first = content.records[0]
+    source = first.source
+    yield "Processors", str(first.processors)
+    if (header := source.get("trace")) is not None:
+        yield "Trace", f"{source.get('file', 'its name is not recorded')}: {source.get('count')} jobs"
+        yield from ((key, value) for key, value in header.items() if key in ("Computer", "Note"))
+        if skipped := source.get("skipped"):
+            yield "Left out", ", ".join(f"{count} {reason}" for reason, count in skipped.items())
+    if (model := source.get("model")) is not None:
+        arrivals = f"{model.get('arrivals')} arrivals, load {model.get('load')}"
+        yield "Random jobs", f"{model.get('count')} in each replication, {arrivals}"
+    yield "Warm-up", f"the first {content.warm_up} jobs do not count"
+    yield "Bounded slowdown", f"jobs shorter than {content.tau_s:g} s count as {content.tau_s:g} s"
+    yield "Seed", str(first.seed)
+    yield "Simulated", f"{first.recorded_at[:16].replace('T', ' ')} UTC"

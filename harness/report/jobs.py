@@ -1,4 +1,4 @@
-"""An experiment of the job level as a table for a terminal."""
+"""An experiment of the job level as a table: for a terminal, comma-separated, in Markdown."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
+from harness.predict.job_level import Schedule
+from harness.report import tables
 from harness.report.cells import UNKNOWN, four_digits, one_digit, table
+from harness.report.job_content import JobContent
 from harness.spec.naming import policy_name
 
 COLUMNS = {
@@ -48,6 +51,34 @@ def render(document: Mapping[str, Any], files: Sequence[Path]) -> Iterator[Rende
     yield rows
     for path in files:
         yield Text(str(path))
+
+
+def comma_separated(rows: Sequence[Schedule]) -> str:
+    """A heading and a line for each scheduler: means, then half-widths; unknown values are empty."""
+    names = list(dict.fromkeys(name for row in rows for name in row.metrics))
+    return tables.lines_of_values(
+        [
+            {"scheduler": row.label, "replications": row.replications, "saturated": row.saturated}
+            | {name: row.metrics.get(name) for name in names}
+            | {f"{name}_half": row.half_width.get(name) for name in names}
+            for row in rows
+        ]
+    )
+
+
+def markdown(content: JobContent) -> str:
+    """A heading, the doubts and a table."""
+    shown = columns(row.metrics for row in content.rows)
+    headings = [heading.replace("-\n", "").replace("\n", " ").strip() for heading in shown.values()]
+    lines = [f"# {tables.escaped(content.name)}", ""]
+    if content.doubts:
+        lines += [*(f"- Doubt: {tables.escaped(doubt)}." for doubt in content.doubts), ""]
+    lines += [f"| scheduler | {' | '.join(headings)} |", "|---" * (1 + len(shown)) + "|"]
+    for row in content.rows:
+        label = f"{row.label} (saturated: {row.saturated})" if row.saturated else row.label
+        cells = [_cell(row.document(), key) for key in shown]
+        lines.append(f"| {tables.escaped(label)} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
 
 
 def _cell(row: Mapping[str, Any], key: str) -> str:

@@ -87,8 +87,9 @@ def _states(row: Row) -> dict[str, float | None]:
 def _short(value: Any) -> str:
     if value is None:
         return "-"
-    return (
-        f"{value:.3f}"
-        if isinstance(value, float)
-        else "".join(f"\\{c}" if c in MARKUP else c for c in str(value))
-    )
+    return f"{value:.3f}" if isinstance(value, float) else escaped(str(value))
+
+
+def escaped(text: str) -> str:
+    """Text that means itself in Markdown."""
+    return "".join(f"\\{c}" if c in MARKUP else c for c in text)

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from harness.store import spool
 from harness.store.records import Calibration, RunRecord, ScheduleRecord, switch_summary
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 __all__ = ["FILE_NAME", "Frames", "Store", "StoreError", "load"]
 
 FILE_NAME = "lockstep.sqlite"
+
+Made = TypeVar("Made", Calibration, ScheduleRecord)
 
 CLOSING_MS = 1000
 """How long a store waits for a lock when it takes in the runs beside it."""
@@ -227,14 +229,19 @@ class Store:
 
     def last_calibration(self) -> list[Calibration]:
         """The machine constants of the session that calibrated last; empty if none did."""
-        fields = [f.name for f in dataclasses.fields(Calibration)]
+        last = "session = (SELECT session FROM calibrations ORDER BY id DESC LIMIT 1)"
+        return self._records(Calibration, "calibrations", last)
+
+    def schedules(self) -> list[ScheduleRecord]:
+        """The rows of schedulers at the job level, oldest first."""
+        return self._records(ScheduleRecord, "schedules", "true")
+
+    def _records(self, made: type[Made], table: str, where: str) -> list[Made]:
+        fields = [f.name for f in dataclasses.fields(made)]
         with reading(self.path):
-            rows = self._database.execute(
-                "SELECT * FROM calibrations WHERE session = "
-                "(SELECT session FROM calibrations ORDER BY id DESC LIMIT 1) ORDER BY id"
-            )
-            found = [decoded("calibrations", row) for row in rows]
-            return [Calibration(**{name: row[name] for name in fields}) for row in found]
+            rows = self._database.execute(f"SELECT * FROM {table} WHERE {where} ORDER BY id")
+            found = [decoded(table, row) for row in rows]
+            return [made(**{name: row[name] for name in fields}) for row in found]
 
     def merge(self, other: Store) -> int:
         """Add the records that only ``other`` holds, in its order; returns the number of runs.
