@@ -89,7 +89,7 @@ class NaiveSimulation:
     def run(self):
         while self.coming or any(job.finish_ns is None for job in self.jobs.values()):
             before, (self.now, priority, _, _, event) = self.now, heapq.heappop(self.heap)
-            assert self.now >= before  # KNOWN: the kernel goes back if a slot ends later than the next one
+            assert self.now >= before
             if not event.cancelled:
                 self.events += 1
                 idle = event.action() is False
@@ -136,7 +136,7 @@ class NaiveSimulation:
         self.slot_end.cancelled = True
         if slot.length_ns is not None:
             end = begin + slot.length_ns
-            self.slot_end = self.at(end + late_ns, PLANS, 1, partial(self.end_slot, end))
+            self.slot_end = self.at(max(end + late_ns, self.now), PLANS, 1, partial(self.end_slot, end))
         processes = [process for job in self.jobs.values() for process in job.processes]
         for process in processes:
             process.allowed = slot.allows(process.job.given.number, process.rank, process.processor.number)

@@ -100,10 +100,11 @@ def end_slot(state: State) -> None:
 
 @step
 def draw_lateness(state: State) -> None:
-    """Draw how late the slot in force ends."""
+    """Draw how late the slot in force ends; at least as late as it has begun already."""
     clock = state.clock[0]
     clock.random = (clock.random * 1103515245 + 12345) & 0x7FFFFFFF
-    clock.late_ns = state.lateness_ns[(clock.random >> 8) % len(state.lateness_ns)]
+    late_ns = state.lateness_ns[(clock.random >> 8) % len(state.lateness_ns)]
+    clock.late_ns = max(late_ns, clock.now_ns - clock.slot_end_ns)
 
 
 @step

@@ -21,8 +21,8 @@ Other random numbers come from linear congruential sequences: (1103515245 x + 12
 follows x. Each processor has a sequence, which begins with the phase of its tick. A detour draws its
 length from it, then the gap to the next detour: -ln((x + 1) / 2**31) times the mean, cut to a whole
 number. One more sequence begins with the phase of processor 0's tick. Every slot of a decision but the
-first draws from it how late it ends: lateness_ns[(x >> 8) mod n] of n values. The first slot ends
-lateness_ns[0] late.
+first draws from it how late it ends: lateness_ns[(x >> 8) mod n] of n values, but no earlier than it
+begins. The first slot ends lateness_ns[0] late.
 """
 
 from __future__ import annotations

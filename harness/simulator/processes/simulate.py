@@ -204,7 +204,7 @@ class _ProcessLevelRun:
                 self.placements[job] = placement
                 newcomers.append(self._index[job])
                 self._place(self._index[job], placement)
-        queue_up(self.state, newcomers, self._random)
+        self.state = queue_up(self.state, newcomers, self._random)
         slots, slot_ns = slot_arrays(self.state, plan.decision, self._index)
         self.state = self.state._replace(slots=slots, slot_ns=slot_ns)
         clock = self.state.clock[0]

@@ -144,16 +144,22 @@ def enter_job(
         state.samples[record.first + rank] = blocking.new_sample(rank)
 
 
-def queue_up(state: State, newcomers: Sequence[int], random: np.random.Generator) -> None:
+def queue_up(state: State, newcomers: Sequence[int], random: np.random.Generator) -> State:
     """Put the processes of newly placed jobs into their processors' queues, in random order.
+
+    Returns the state, with more room for residents if a processor has more than ever before.
 
     ``newcomers`` are indices of job records. Source: Dusseau et al. 1996, section 3.3.
     """
     records = [state.jobs[index] for index in newcomers]
     if not records:
-        return
+        return state
     arrived = np.concatenate([np.arange(r.first, r.first + r.processes) for r in records])
     placed = state.processes.processor[arrived]
+    most = int(np.max(state.processors.residents + np.bincount(placed, minlength=len(state.processors))))
+    if most > state.residents.shape[1]:
+        more = most - state.residents.shape[1]
+        state = state._replace(residents=np.pad(state.residents, ((0, 0), (0, more))))
     for p in np.unique(placed):
         newcomers_here = arrived[placed == p]
         queue = random.permutation(newcomers_here)
@@ -162,6 +168,7 @@ def queue_up(state: State, newcomers: Sequence[int], random: np.random.Generator
         state.residents[p, processor.residents : processor.residents + len(queue)] = newcomers_here
         processor.last_order += len(queue)
         processor.residents += len(queue)
+    return state
 
 
 def slot_arrays(
