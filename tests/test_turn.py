@@ -109,8 +109,9 @@ def test_whoever_waits_begins_when_the_other_has_ended_and_says_once_for_whom_it
     assert rivals(THERE) == []
 
 
-@pytest.mark.slow
-def test_a_kill_ends_a_reservation_whatever_the_killed_process_has_started():
+@contextlib.contextmanager
+def a_rival():
+    """Another process that has reserved processors; it and what it has started end with the context."""
     with subprocess.Popen(
         [sys.executable, "-c", HOLDER],
         stdin=subprocess.PIPE,
@@ -120,29 +121,25 @@ def test_a_kill_ends_a_reservation_whatever_the_killed_process_has_started():
     ) as holder:
         holder.stdout.readline()
         try:
-            watcher = Impatient(holder.kill)
-            with turn.reserved(THERE, watcher, environment={}):
-                assert f"(process {holder.pid})" in watcher.warnings[0]
+            yield holder
         finally:
             os.killpg(holder.pid, signal.SIGKILL)
+
+
+@pytest.mark.slow
+def test_a_kill_ends_a_reservation_whatever_the_killed_process_has_started():
+    with a_rival() as holder:
+        watcher = Impatient(holder.kill)
+        with turn.reserved(THERE, watcher, environment={}):
+            assert f"(process {holder.pid})" in watcher.warnings[0]
 
 
 @pytest.mark.slow
 def test_a_rival_that_is_stopped_is_said_to_be():
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLDER],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        cwd=ROOT,
-        start_new_session=True,
-    ) as holder:
-        holder.stdout.readline()
+    with a_rival() as holder:
         holder.send_signal(signal.SIGSTOP)
-        try:
-            stopped = f"(process {holder.pid}, which is stopped)"
-            assert eventually(lambda: [one for one in rivals(HERE) if one.name.endswith(stopped)])
-        finally:
-            os.killpg(holder.pid, signal.SIGKILL)
+        stopped = f"(process {holder.pid}, which is stopped)"
+        assert eventually(lambda: [one for one in rivals(HERE) if one.name.endswith(stopped)])
 
 
 def test_of_many_at_once_only_one_at_a_time_has_a_processor():

@@ -21,7 +21,7 @@ NAME = re.compile(rb"@lockstep-([a-z]{1,16})/(\d{1,10})/([0-9a-f.]{1,16})/([0-9,
 """Kind of the claim, user, holder, and some of the processors, in ranges."""
 
 RUN, SERIES = "processors", "series"
-"""Kinds of claims. A run's holder is the run's id; that of a series is PID.RANDOM."""
+"""Kinds of claims. The holder of a run is the run's id, the holder of a series PID.RANDOM."""
 
 RANGES = 8
 """Most ranges in one name, which has room for 107 bytes."""

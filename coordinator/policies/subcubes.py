@@ -1,7 +1,7 @@
 """How allocators find a free subcube in a hypercube.
 
-An n-cube has C(n, k) 2^(n - k) subcubes of dimension k: those of the processors that agree in n - k
-bits of their numbers. An allocator *recognizes* a subcube if it finds it when nothing else is free.
+An n-cube has C(n, k) 2^(n - k) subcubes of dimension k: processors that agree in n - k bits of their
+numbers. An allocator *recognizes* a subcube if it finds it when nothing else is free.
 ``free`` is a set of processors (``processor_masks``); each function returns the processors of the first
 free subcube in its own order, ascending, or nothing.
 """

@@ -35,8 +35,8 @@ class Table:
         lengths_ns: length of each slot; None for an endless one.
         runs: for each slot and processor of the node, the jobs that may run.
         placements: (job, ranks), with (rank, processor of the node) for each rank on the node.
-        only: for each slot (job, rank) of the jobs of which no other rank may run; empty if no slot
-            has any.
+        only: for each slot the only ranks that may run of some jobs, as (job, rank); empty if no slot
+            names ranks.
     """
 
     from_ns: int
