@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 import pytest
-from runs import eventually, state
+from runs import eventually
 
 from workloads import blocking, native
 from workloads.native import calls
@@ -288,112 +288,6 @@ def test_a_program_of_another_mpi_is_left_alone(compiled, mpi):
     assert result.returncode == 0, result.stderr
     assert result.stdout.split()[1] == "100"
     assert "waits as it is" in result.stderr and "libmpi" in result.stderr
-
-
-@pytest.mark.slow
-def test_output_and_status_are_the_command_s_own():
-    launcher("here")
-    result = two_phase(["sh", "-c", "echo out; echo err >&2; exit 7"])
-    assert (result.returncode, result.stdout) == (7, "out\n")
-    assert result.stderr.startswith("err\n")
-    assert two_phase(["sh", "-c", "kill -USR1 $$"]).returncode == 128 + signal.SIGUSR1
-
-
-@pytest.mark.slow
-def test_what_a_command_leaves_running_ends_with_it():
-    launcher("here")
-    result = two_phase(["sh", "-c", "sleep 300 > /dev/null 2>&1 & echo $! ${TMPDIR-none}"])
-    left, temporary = result.stdout.split()
-    assert state(int(left)) in ("", "Z")
-    assert temporary == os.environ.get("TMPDIR", "none")
-
-
-@pytest.mark.slow
-def test_a_signal_is_passed_on_to_the_command(tmp_path):
-    launcher("here")
-    script = "trap 'echo caught; exit 5' TERM; touch there; while :; do sleep .01; done"
-    argv = [*LOCKSTEP, "exec", "--", "sh", "-c", script]
-    with subprocess.Popen(
-        argv,
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"PYTHONPATH": str(PROGRAMS.parents[1])},
-    ) as process:
-        while not (tmp_path / "there").exists():
-            time.sleep(0.01)
-        process.send_signal(signal.SIGTERM)
-        assert process.communicate(timeout=30)[0] == "caught\n"
-    assert process.returncode == 5
-
-
-DEAF = """#!/bin/sh
-[ "$1" = --version ] && echo "HYDRA build details: Version: 4" && exit
-trap 'echo lost' TERM
-touch there
-sleep .2
-trap 'echo caught; exit 5' TERM
-while :; do sleep .01; done
-"""
-"""As MPICH's launcher: loses a signal that comes while it starts."""
-
-
-@pytest.mark.slow
-def test_a_launcher_that_loses_a_signal_while_it_starts_gets_it_again(tmp_path):
-    launcher("here")
-    deaf = tmp_path / "mpiexec"
-    deaf.write_text(DEAF)
-    deaf.chmod(0o755)
-    argv = [*LOCKSTEP, "exec", "--", str(deaf)]
-    ours = os.environ | {"PYTHONPATH": str(PROGRAMS.parents[1])}
-    with subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.PIPE, text=True, env=ours) as process:
-        while not (tmp_path / "there").exists():
-            time.sleep(0.01)
-        process.send_signal(signal.SIGTERM)
-        assert process.communicate(timeout=30)[0] == "lost\ncaught\n"
-    assert process.returncode == 5
-
-
-@pytest.mark.slow
-def test_a_command_that_is_missing_and_a_compiler_that_fails_are_told(tmp_path):
-    launcher("here")
-    missing = two_phase(["./no-such-command"])
-    assert missing.returncode == 2
-    assert "No such file" in missing.stderr
-    broken = tmp_path / "mpicc"
-    broken.write_text("#!/bin/sh\necho no header >&2\nexit 1\n")
-    broken.chmod(0o755)
-    failed = two_phase(["true"], "--mpicc", str(broken))
-    assert failed.returncode == 2
-    assert "no header" in failed.stderr
-    assert "Traceback" not in failed.stderr
-
-
-@pytest.mark.slow
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("where", "complaint"),
-    [("with space", "LD_PRELOAD cannot carry"), ("a:b", "LD_PRELOAD cannot carry"), ("file", "cannot keep")],
-)
-def test_a_cache_directory_that_cannot_be_used_is_refused(tmp_path, where, complaint):
-    (tmp_path / "file").touch()
-    done = run([*LOCKSTEP, "exec", "--", "true"], extra={"XDG_CACHE_HOME": str(tmp_path / where)})
-    assert done.returncode == 2 and complaint in done.stderr and "XDG_CACHE_HOME" in done.stderr
-
-
-@pytest.mark.slow
-def test_no_library_is_loaded_from_where_others_could_have_put_it(tmp_path):
-    (tmp_path / "lockstep").mkdir()
-    (tmp_path / "lockstep").chmod(0o777)
-    done = run([*LOCKSTEP, "exec", "--", "true"], extra={"XDG_CACHE_HOME": str(tmp_path)})
-    assert done.returncode == 2 and "others can change" in done.stderr
-
-
-@pytest.mark.slow
-def test_a_directory_for_records_that_cannot_be_made_is_refused(tmp_path):
-    (tmp_path / "file").touch()
-    done = run([*LOCKSTEP, "exec", "--record", str(tmp_path / "file" / "x"), "--", "true"])
-    assert done.returncode == 2 and "--record" in done.stderr and "Traceback" not in done.stderr
 
 
 STRANGER = """
