@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from coordinator import policies
 from coordinator.decide.session import Session
-from coordinator.policies import subcubes, submeshes
-from coordinator.policies.processor_masks import mask, members
-from coordinator.policies.submeshes import Grid, shape
+from coordinator.policies.regions import subcubes, submeshes
+from coordinator.policies.regions.processor_masks import mask, members
+from coordinator.policies.regions.submeshes import Grid, shape
 from coordinator.topology import Topology
 from coordinator.view import Job, Machine
 from harness.simulator.jobs import event_by_event

@@ -3,13 +3,11 @@
 from coordinator.policies import (  # noqa: F401 - each registers its policies
     adaptive,
     characteristics,
-    cube_allocation,
     dqt,
     dynamic,
     easy,
     gang,
     hierarchical,
-    mesh_allocation,
     processor_sets,
     queueing,
     round_robin_jobs,
@@ -18,6 +16,7 @@ from coordinator.policies import (  # noqa: F401 - each registers its policies
     slurm_gang,
     space,
 )
+from coordinator.policies.regions import cube_allocation, mesh_allocation  # noqa: F401 - as above
 from coordinator.policies.registry import Policy, create, known, parameters, register
 
 __all__ = ["Policy", "create", "known", "parameters", "register"]

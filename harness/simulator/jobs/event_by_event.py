@@ -16,7 +16,7 @@ import numpy as np
 
 from coordinator.decide.session import Plan, Session
 from coordinator.policies import Policy
-from coordinator.policies.regions import RegionPolicy
+from coordinator.policies.regions.region_policy import RegionPolicy
 from coordinator.topology import FLAT, Topology
 from coordinator.view import Decision, Machine
 from harness.simulator.jobs.fragmentation import FragmentationMeter

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from coordinator.decide.session import Plan
-from coordinator.policies.regions import RegionMemory
+from coordinator.policies.regions.region_policy import RegionMemory
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from coordinator.policies import subcubes
-from coordinator.policies.regions import RegionPolicy
+from coordinator.policies.regions import subcubes
+from coordinator.policies.regions.region_policy import RegionPolicy
 from coordinator.policies.registry import register
 from coordinator.view import Machine
 from workloads.validation import one_of

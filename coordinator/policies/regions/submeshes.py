@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
 
-from coordinator.policies.processor_masks import NONE, first, mask, members
+from coordinator.policies.regions.processor_masks import NONE, first, mask, members
 
 Region = tuple[int, ...]
 

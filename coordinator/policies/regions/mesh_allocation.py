@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from coordinator.policies import submeshes
-from coordinator.policies.regions import RegionPolicy
+from coordinator.policies.regions import submeshes
+from coordinator.policies.regions.region_policy import RegionPolicy
+from coordinator.policies.regions.submeshes import Grid
 from coordinator.policies.registry import register
-from coordinator.policies.submeshes import Grid
 from coordinator.view import Machine
 from workloads.bounds import within
 from workloads.patterns import grid

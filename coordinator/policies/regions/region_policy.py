@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from coordinator.policies import partitions
-from coordinator.policies.processor_masks import mask
+from coordinator.policies.regions.processor_masks import mask
 from coordinator.policies.registry import Policy
 from coordinator.view import Decision, Machine, Reason, View
 

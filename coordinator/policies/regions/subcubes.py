@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from itertools import combinations
 
-from coordinator.policies.processor_masks import NONE, first
+from coordinator.policies.regions.processor_masks import NONE, first
 
 Subcube = tuple[int, ...]
 Dimensions = tuple[int, ...]

@@ -1,0 +1,1 @@
+"""Policies that give a job neighbouring processors: subcubes of a hypercube, submeshes of a mesh."""
