@@ -15,7 +15,8 @@ pytestmark = pytest.mark.slow
 
 S = 1_000_000_000
 LOCAL = ("none", "implicit")
-SCHEDULING = [name for name in policies.known() if name not in (*LOCAL, "processor-sets", "rr-job")]
+SHARING = (*LOCAL, "process-control", "processor-sets", "rr-job")
+SCHEDULING = [name for name in policies.known() if name not in SHARING]
 """Policies that neither leave a processor to the local scheduler nor run single processes of a job."""
 
 COMPILED = [

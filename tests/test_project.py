@@ -37,6 +37,7 @@ ONLY_IN = {
     "mpi4py": (
         "workloads/messaging.py",
         "workloads/rank.py",
+        "workloads/tasks.py",
         "harness/predict/mpi_pool.py",
     ),
     "numba": ("harness/simulator/",),

@@ -23,6 +23,7 @@ CASES = [
     ("easy", {}),
     ("aep", {"order": 2}),
     ("square-root", {}),
+    ("process-control", {}),
     ("processor-sets", {"hold_ms": 20}),
     ("dyn-equi", {}),
 ]

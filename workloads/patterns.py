@@ -14,7 +14,10 @@ from numpy.typing import NDArray
 from workloads.bounds import within
 from workloads.validation import one_of
 
-PATTERNS = ("BARRIER", "NEWS", "TRANSPOSE")
+TASKS = "TASKS"
+"""A central queue of tasks (``workloads.tasks``), without any reads or barriers."""
+
+PATTERNS = ("BARRIER", "NEWS", "TRANSPOSE", TASKS)
 
 
 def grid(processes: int) -> tuple[int, int]:
@@ -30,14 +33,14 @@ def grid(processes: int) -> tuple[int, int]:
 
 def reads_per_phase(pattern: str, processes: int) -> int:
     """How many reads each process makes in one communication phase."""
-    return {"BARRIER": 0, "NEWS": 4, "TRANSPOSE": processes}[pattern]
+    return {"BARRIER": 0, "NEWS": 4, "TRANSPOSE": processes, TASKS: 0}[pattern]
 
 
 def reads(pattern: str, processes: int) -> NDArray[np.int64]:
     """Whom each process reads from in one communication phase.
 
     Returns an array of shape (processes, reads per phase): row p lists the targets of
-    process p in order. BARRIER has no reads. NEWS reads its north, east, west and south
+    process p in order. BARRIER and TASKS have no reads. NEWS reads its north, east, west and south
     neighbour on a periodic near-square grid, so neighbours coincide, or are the process
     itself, where the grid is thin. TRANSPOSE reads (p + i) mod P for i = 0 to P - 1: itself first.
 
@@ -47,7 +50,7 @@ def reads(pattern: str, processes: int) -> NDArray[np.int64]:
     one_of("pattern", pattern, PATTERNS)
     within("program.processes", processes)
     p = np.arange(processes)
-    if pattern == "BARRIER":
+    if pattern in ("BARRIER", TASKS):
         return np.empty((processes, 0), dtype=np.int64)
     if pattern == "TRANSPOSE":
         return (p[:, None] + np.arange(processes)) % processes

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from workloads import patterns
 from workloads.bounds import ALONE_S, within
+from workloads.patterns import TASKS
 from workloads.validation import InputError, flag, one_of
 
 IMBALANCE_KINDS = ("uniform", "exponential")
@@ -35,9 +36,10 @@ class Program:
     """A validated program. The name of each time carries its unit.
 
     Attributes:
-        pattern: BARRIER (the opening barrier only), NEWS or TRANSPOSE.
+        pattern: BARRIER (the opening barrier only), NEWS, TRANSPOSE, or TASKS: a central queue of
+            tasks (``workloads.tasks``). Each task is a phase, which one of the processes carries out.
         processes: P, one process per processor.
-        granularity_us: g, mean computation between communication phases.
+        granularity_us: g, mean computation between communication phases, or of a task.
         imbalance: v / g, from 0 to 2; v is the full width of the uniform interval.
         imbalance_kind: "uniform": g - v/2 to g + v/2. "exponential": g - v/2 plus an
             exponential variate of mean v/2, which has the same mean g and a long tail.
@@ -96,6 +98,9 @@ class Program:
         if self.phases is not None and self.phases * self.phase_us() / 1e6 > ALONE_S:
             rule = f"that many phases take longer than {ALONE_S:g} s alone"
             raise InputError("phases", self.phases, rule, "give fewer, or shorter ones")
+        if self.malleable and self.pattern == TASKS:
+            rule = "the processes of a TASKS program come and go anyway"
+            raise InputError("malleable", True, rule, "leave malleable out")
         if self.malleable and self.read == "rma":
             rule = "a malleable program reads by messages"
             raise InputError("read", "rma", rule, 'write read = "message", or leave malleable out')
@@ -110,12 +115,17 @@ class Program:
     @property
     def closing_barrier(self) -> bool:
         """Whether a barrier ends the communication phase: in every pattern with reads."""
-        return self.pattern != "BARRIER"
+        return self.pattern in ("NEWS", "TRANSPOSE")
+
+    @property
+    def adapts(self) -> bool:
+        """Whether the number of processes that work on it can change while it runs."""
+        return self.malleable or self.pattern == TASKS
 
     @property
     def barriers_per_phase(self) -> int:
         """How many barriers one phase passes."""
-        return int(self.opening_barrier) + int(self.closing_barrier)
+        return int(self.opening_barrier and self.pattern != TASKS) + int(self.closing_barrier)
 
     @property
     def reads_per_phase(self) -> int:
@@ -136,9 +146,12 @@ class Program:
 
         The sum of: mean computation of the slowest of P processes (for the uniform interval
         g + v/2 (P-1)/(P+1), for the exponential one g + v/2 (H_P - 1)), a round trip for
-        each barrier, a gap and a round trip for each read.
+        each barrier, a gap and a round trip for each read. Of tasks as many are carried out in
+        that time as there are processes, so it is g / P.
         """
         p = self.processes
+        if self.pattern == TASKS:
+            return self.granularity_us / p
         half = self.imbalance_us / 2
         if self.imbalance_kind == "uniform":
             slowest = half * (p - 1) / (p + 1)
@@ -163,14 +176,15 @@ class Program:
         """The same work on another number of processes (moldable programs).
 
         Each of P' processes computes g P / P' per phase. The number of phases stays the same,
-        and so does the total computation.
+        and so does the total computation. Tasks stay as they are.
         """
         if processes == self.processes:
             return self
+        share = 1.0 if self.pattern == TASKS else self.processes / processes
         return dataclasses.replace(
             self,
             processes=processes,
-            granularity_us=self.granularity_us * self.processes / processes,
+            granularity_us=self.granularity_us * share,
             phases=self.phase_count(),
             dedicated_s=None,
         )

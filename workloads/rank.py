@@ -24,7 +24,9 @@ from workloads.compute import unit_ns
 from workloads.malleable import MalleableExecution, Wish
 from workloads.messaging import world
 from workloads.moldable import LaunchedProgram, MoldableExecution, Rule
+from workloads.patterns import TASKS
 from workloads.program import Program
+from workloads.tasks import TaskExecution
 from workloads.timeline import Timeline
 
 
@@ -37,16 +39,18 @@ def prepare(
     timeline: Timeline | None = None,
     wish: Wish = lambda: None,
     clock: Callable[[], int] = time_ns,
-) -> MoldableExecution | MalleableExecution:
+) -> MoldableExecution | MalleableExecution | TaskExecution:
     """Do everything that a rank can do before its program starts; returns the program, ready to run.
 
-    Collective. A malleable program asks ``wish`` for its cores; any other writes ``timeline``, if given.
+    Collective. A program that adapts asks ``wish`` for its cores; any other writes ``timeline``, if given.
     ``clock`` returns nanoseconds of a clock that all ranks share.
     """
     if program.working_set_bytes and not step_ns:
         # Ranks that share a processor at this moment measure too much, never too little.
         step_ns = comm.allreduce(unit_ns(program.working_set_bytes), MPI.MIN)
     launched = LaunchedProgram(comm, program, rule, key, step_ns, clock)
+    if program.pattern == TASKS:
+        return TaskExecution(launched, wish)
     return MalleableExecution(launched, wish) if program.malleable else MoldableExecution(launched, timeline)
 
 
@@ -76,7 +80,7 @@ def main(spec: dict[str, Any]) -> None:
         else AgentLine(spec["socket"], spec["job"], comm.rank)
     )
     seed, repeat, job = spec["key"]
-    timeline = Timeline() if spec.get("timeline") and not program.malleable else None
+    timeline = Timeline() if spec.get("timeline") and not program.adapts else None
     execution = prepare(
         comm, program, rule, (seed, repeat, job), spec["unit_ns"], timeline, agent.wish, agent.clock()
     )

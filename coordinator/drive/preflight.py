@@ -104,7 +104,7 @@ def session(workload: Workload) -> tuple[Session, list[Job]]:
         if core not in os.sched_getaffinity(0):
             raise InputError("processors", core, "this process may not use that core", "choose other cores")
     if workload.nodes and any(malleable(job.program) for job in workload.jobs):
-        rule = "the processes of a malleable job cannot move between hosts"
+        rule = "the processes of a malleable job, and of TASKS, cannot move between hosts"
         raise InputError("malleable", True, rule, "run it on one host, or leave malleable out")
     jobs = [
         Job(
@@ -126,4 +126,4 @@ def session(workload: Workload) -> tuple[Session, list[Job]]:
 
 def malleable(program: Work) -> bool:
     """Whether a job may gain and lose processors while it runs."""
-    return isinstance(program, Program) and program.malleable
+    return isinstance(program, Program) and program.adapts

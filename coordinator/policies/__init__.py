@@ -8,6 +8,7 @@ from coordinator.policies import (  # noqa: F401 - each registers its policies
     easy,
     gang,
     hierarchical,
+    process_control,
     processor_sets,
     queueing,
     round_robin_jobs,

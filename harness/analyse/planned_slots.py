@@ -85,6 +85,6 @@ def _job(record: JobRecord) -> Job:
         processes=program.processes,
         arrival_ns=record.arrival_ns,
         moldable=isinstance(program, Program),
-        malleable=isinstance(program, Program) and program.malleable,
+        malleable=isinstance(program, Program) and program.adapts,
         estimate=ExecutionTime(**record.estimate) if record.estimate else None,
     )

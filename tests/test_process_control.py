@@ -1,0 +1,133 @@
+"""Process control: how it divides the processors, and what jobs do with their shares."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from runs import workload
+
+from coordinator import policies
+from coordinator.decide.session import Session
+from coordinator.drive.driver import run_workload
+from coordinator.view import Job, Machine
+from workloads.program import Program
+from workloads.validation import InputError
+
+POLICY = policies.create("process-control", {})
+
+
+def session(jobs, processors=4):
+    return Session(POLICY, Machine(processors), jobs)
+
+
+def able(number, processes=4):
+    return Job(number, processes, malleable=True)
+
+
+def test_every_arrival_and_departure_divides_the_processors_again():
+    run = session([able(number) for number in range(3)])
+    assert run.arrive(0, 0).decision.placements == {0: (0, 1, 2, 3)}
+    assert run.arrive(1, 1).decision.placements == {0: (0, 1), 1: (2, 3)}
+    assert run.arrive(2, 2).decision.placements == {0: (0, 1), 1: (2,), 2: (3,)}
+    assert run.depart(0, 3).decision.placements == {1: (2, 0), 2: (3, 1)}
+    assert run.depart(2, 4).decision.placements == {1: (2, 0, 1, 3)}
+
+
+def test_what_a_job_cannot_use_others_get():
+    run = session([able(0, 1), able(1)])
+    run.arrive(0, 0)
+    assert run.arrive(1, 1).decision.placements == {0: (0,), 1: (1, 2, 3)}
+
+
+def test_processes_that_nobody_can_suspend_take_their_processors_from_the_others():
+    run = session([able(0), Job(1, 3), Job(2, 4)])
+    run.arrive(0, 0)
+    assert run.arrive(1, 1).decision.placements == {0: (3,), 1: (0, 1, 2)}
+    plan = run.arrive(2, 2)
+    assert plan.decision.placements == {0: (3,), 1: (0, 1, 2), 2: (3, 0, 1, 2)}
+    assert plan.decision.slots[0].runs == ((1, 2), (1, 2), (1, 2), (0, 2))
+
+
+@given(
+    st.integers(1, 5),
+    st.lists(st.tuples(st.integers(1, 8), st.booleans()), min_size=1, max_size=8),
+    st.data(),
+)
+def test_nobody_waits_and_no_job_that_can_help_it_has_more_processes_than_processors(processors, kinds, data):
+    jobs = [Job(number, size, malleable=can) for number, (size, can) in enumerate(kinds)]
+    run, here = session(jobs, processors), []
+    for job in jobs:
+        here.append(job)
+        plan = run.arrive(job.number, 0)
+        if len(here) > 1 and data.draw(st.booleans()):
+            plan = run.depart(here.pop(data.draw(st.integers(0, len(here) - 1))).number, 0)
+        places = plan.decision.placements
+        assert places.keys() == {one.number for one in here}
+        shares = {one.number: len(places[one.number]) for one in here if one.malleable}
+        for one in here:
+            place = places[one.number]
+            assert (1 <= len(place) <= one.processes) if one.malleable else len(place) == one.processes
+            assert not one.malleable or len(set(place)) == len(place)
+            assert all(one.number in plan.decision.slots[0].runs[p] for p in place)
+            if one.malleable and len(place) < one.processes:
+                assert max(shares.values()) <= len(place) + 1, "nobody has more than an equal share"
+        if all(one.malleable for one in here) and len(here) <= processors:
+            taken = [p for place in places.values() for p in place]
+            assert len(set(taken)) == len(taken), "nobody shares a processor"
+            assert len(taken) == min(processors, sum(one.processes for one in here))
+
+
+def tasks(made, *counts, processes=2, granularity_us=1000):
+    """The same workload, each job with a queue of so many tasks."""
+    programs = [
+        Program("TASKS", processes, granularity_us=granularity_us, imbalance=0.5, phases=n) for n in counts
+    ]
+    jobs = [replace(job, program=program) for job, program in zip(made.jobs, programs, strict=True)]
+    return replace(made, jobs=tuple(jobs))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", [2, 4])
+def test_a_job_suspends_processes_while_another_is_there(processes):
+    """Job 0 has both processors, one while job 1 runs, and both again."""
+    made = workload("process-control", jobs=2, arrival_s=0.05, timeout_s=180.0)
+    result = run_workload(tasks(made, 1000, 60, processes=processes), None)
+    assert result.failure == ""
+    sizes = {rank["job"]: rank["sizes"] for rank in result.ranks if rank["rank"] == 0}
+    assert [running for _, running in sizes[0]] == [2, 1, 2]
+    assert [running for _, running in sizes[1]] == [1]
+    for job, count in enumerate((1000, 60)):
+        ranks = [rank for rank in result.ranks if rank["job"] == job]
+        assert len(ranks) == processes
+        assert sum(rank["phases"] for rank in ranks) == count
+        computing_ns = sum(rank["computing_ns"] for rank in ranks)
+        assert 0.9 * count * 1e6 <= computing_ns < 1.5 * count * 1e6
+        assert all(rank["phases"] == 0 for rank in ranks if rank["rank"] >= 2), "never more than processors"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", ["none", "gang", "rr-job", "dyn-equi", "aep"])
+def test_other_policies_run_a_queue_of_tasks_too(policy):
+    result = run_workload(tasks(workload(policy, jobs=2), 100, 50), None)
+    assert result.failure == ""
+    taken = [sum(rank["phases"] for rank in result.ranks if rank["job"] == job) for job in (0, 1)]
+    assert taken == [100, 50]
+
+
+def test_the_queue_is_on_one_host():
+    made = workload("process-control", hosts=("a", "b"))
+    with pytest.raises(InputError, match="cannot move between hosts"):
+        run_workload(tasks(made, 10, 10), None)
+
+
+def test_processes_that_share_tasks_need_not_say_that_they_come_and_go():
+    with pytest.raises(InputError, match="come and go anyway"):
+        Program("TASKS", phases=10, malleable=True)
+
+
+def test_tasks_stay_as_they_are_on_fewer_processes():
+    program = Program("TASKS", processes=4, granularity_us=500, dedicated_s=0.1)
+    assert program.phase_count() == 800
+    fewer = program.on(2)
+    assert (fewer.processes, fewer.phase_count(), fewer.granularity_us) == (2, 800, 500)

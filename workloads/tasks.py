@@ -1,0 +1,225 @@
+"""A program with a central queue of tasks, whose processes suspend and resume themselves between tasks.
+
+Every process takes the next task from the queue until none is left. The queue is a counter in memory
+that the processes of a node share. There, too, is the number of processes that may run. A process looks
+at it before each task, the safe point. Process r runs if the number is more than r; else it sleeps in
+the kernel. Process 0 always runs, and writes what the agent says.
+
+Source: Tucker and Gupta 1989 (process control). Their processes ask a central server every 6 s.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable, Iterator, Sequence
+from time import thread_time_ns
+from typing import Any
+
+from mpi4py import MPI
+
+from workloads.agent import ANYWHERE
+from workloads.compute import Compute
+from workloads.doorbell import CACHE_LINE_BYTES, WORD_BYTES, Futex
+from workloads.malleable import Wish
+from workloads.messaging import RECHECK_NS, ROOT
+from workloads.moldable import LaunchedProgram
+from workloads.program import Draws
+from workloads.recorder import Recorder
+
+NEXT, ALLOTTED, OVER, CORES = range(4)
+"""Words of the page: the next task, how many processes may run (0: as many as began), whether no task is
+left, and the first core of those that may run."""
+
+BLOCK_TASKS = 256
+"""Number of tasks whose times are drawn at once."""
+
+
+class TaskQueue:
+    """The queue of a job on one node. Collective: all processes make it together and close it together.
+
+    Args:
+        comm: the job's communicator.
+        tasks: how many tasks there are, numbered from 0.
+
+    Raises:
+        RuntimeError: if the processes do not share a node.
+    """
+
+    def __init__(self, comm: MPI.Intracomm, tasks: int) -> None:
+        node = comm.Split_type(MPI.COMM_TYPE_SHARED)
+        assert isinstance(node, MPI.Intracomm)
+        if node.size < comm.size:
+            raise RuntimeError("the processes of a TASKS program share a queue in the memory of one node")
+        self._rank, self._size, self._tasks = comm.rank, comm.size, tasks
+        head = -(-(CORES + comm.size) * WORD_BYTES // CACHE_LINE_BYTES) * CACHE_LINE_BYTES
+        size = head + comm.size * CACHE_LINE_BYTES
+        self._window = MPI.Win.Allocate_shared(size if comm.rank == ROOT else 0, WORD_BYTES, comm=node)
+        self._window.Lock_all()
+        address = self._window.Shared_query(ROOT)[0].address
+        shared = memoryview((ctypes.c_char * size).from_address(address)).cast("B")
+        if comm.rank == ROOT:
+            shared[:] = bytes(size)
+        self._words, self._flags = shared.cast("q"), shared.cast("i")
+        self._places = [(head + rank * CACHE_LINE_BYTES) // self._flags.itemsize for rank in range(comm.size)]
+        self._bells = [Futex(address + place * self._flags.itemsize) for place in self._places]
+        self._one, self._found = memoryview(bytearray(8)).cast("q"), memoryview(bytearray(8)).cast("q")
+        self._window.Sync()
+        node.Barrier()
+        node.Free()
+
+    def take(self) -> int | None:
+        """The number of the next task, which nobody else gets; None if none is left."""
+        task = self._fetch(1)
+        if task < self._tasks:
+            return task
+        self._words[OVER] = 1
+        self._wake(range(self._size))
+        return None
+
+    @property
+    def taken(self) -> int:
+        """How many tasks have been taken."""
+        return min(self._fetch(0), self._tasks)
+
+    @property
+    def over(self) -> bool:
+        """Whether somebody has found that no task is left."""
+        return self._words[OVER] > 0
+
+    @property
+    def allotted(self) -> int:
+        """How many processes may run; 0 if nobody has said."""
+        return self._words[ALLOTTED]
+
+    @property
+    def core(self) -> int:
+        """The core of this process, if it may run."""
+        return self._words[CORES + self._rank]
+
+    def allot(self, cores: Sequence[int]) -> None:
+        """Let the first processes run, one on each of ``cores``, and no other one from its next task on."""
+        cores = cores[: self._size]
+        for rank, core in enumerate(cores):
+            self._words[CORES + rank] = core
+        self._window.Sync()
+        self._words[ALLOTTED] = len(cores)
+        self._wake(range(len(cores)))
+
+    def suspend(self) -> None:
+        """Sleep until somebody lets this process run, or finds that no task is left."""
+        mine = self._places[self._rank]
+        self._flags[mine] = 1
+        self._window.Sync()
+        if self._rank >= self.allotted and not self.over:
+            self._bells[self._rank].wait(RECHECK_NS)
+        self._flags[mine] = 0
+
+    def _wake(self, ranks: Sequence[int]) -> None:
+        """Wake those who sleep; whoever is about to sleep sees what has been written before."""
+        self._window.Sync()
+        for rank in ranks:
+            if self._flags[self._places[rank]]:
+                self._flags[self._places[rank]] = 0
+                self._bells[rank].wake()
+
+    def _fetch(self, more: int) -> int:
+        """The next task; the counter goes on by ``more``."""
+        self._one[0] = more
+        self._window.Fetch_and_op(self._one, self._found, ROOT, NEXT)
+        self._window.Flush(ROOT)
+        return self._found[0]
+
+    def close(self) -> None:
+        """Free the shared memory. Collective."""
+        self._words.release()
+        self._flags.release()
+        self._window.Unlock_all()
+        self._window.Free()
+
+
+class TaskExecution:
+    """A TASKS program ready to run on this rank. Collective over all launched ranks.
+
+    Args:
+        launched: the program and its ranks.
+        wish: returns new cores for the job, or None; process 0 asks before each of its tasks.
+        compute: makes the object that spends compute times, from the two numbers that Compute takes.
+    """
+
+    def __init__(
+        self, launched: LaunchedProgram, wish: Wish, compute: Callable[[int, float], Compute] = Compute
+    ) -> None:
+        self._comm, program = launched.comm, launched.program
+        self._queue = TaskQueue(self._comm, program.phase_count())
+        self._wish = wish
+        self._compute = compute(program.working_set_bytes, launched.step_ns)
+        # All draw the times of all tasks, so that a task takes as long whoever carries it out.
+        self._times = _times(Draws(program, ROOT, launched.key))
+        self._drawn, self._time_ns = 0, 0
+        self._core = ANYWHERE
+        self._began = 0
+        self._sizes: list[tuple[int, int]] = []
+
+    def run(self, ranks: Sequence[int] = ()) -> dict[str, Any]:
+        """Take tasks until none is left; returns the rank's record, whose ``phases`` counts its tasks.
+
+        At first as many processes run as ``ranks`` has entries, by default all, each where it is.
+        The root's ``sizes`` lists (tasks, processes) from one change to the next.
+        """
+        recorder, tasks = Recorder(), 0
+        self._began = len(ranks) or self._comm.size
+        recorder.start()
+        while (task := self._next()) is not None:
+            recorder.communicating_ns += _lap(recorder)
+            self._compute(self._time_of(task))
+            recorder.computing_ns += _lap(recorder)
+            tasks += 1
+        record: dict[str, Any] = {"rank": self._comm.rank, "processes": self._comm.size, "phases": tasks}
+        if self._comm.rank == ROOT:
+            self._note()
+            record["sizes"] = self._sizes
+        return {**record, **recorder.finish(), "served": 0, "rechecks": 0}
+
+    def close(self) -> None:
+        """Free its MPI resources. Collective."""
+        self._queue.close()
+
+    def _next(self) -> int | None:
+        """The safe point: heed what the agent says, then take a task; None if none is left."""
+        queue, rank = self._queue, self._comm.rank
+        if rank == ROOT and (cores := self._wish()) is not None:
+            self._note()
+            queue.allot(cores)
+        while rank >= (queue.allotted or self._began) and not queue.over:
+            queue.suspend()
+        if queue.allotted and queue.core not in (self._core, ANYWHERE) and not queue.over:
+            self._core = queue.core
+            os.sched_setaffinity(0, {self._core})
+        return queue.take()
+
+    def _note(self) -> None:
+        """Note how many tasks have been taken since the last change, and with how many processes."""
+        before = sum(tasks for tasks, _ in self._sizes)
+        self._sizes.append((self._queue.taken - before, self._queue.allotted or self._began))
+
+    def _time_of(self, task: int) -> int:
+        """Nanoseconds that a task takes; tasks are asked for in order."""
+        while self._drawn <= task:
+            self._time_ns = next(self._times)
+            self._drawn += 1
+        return self._time_ns
+
+
+def _times(draws: Draws) -> Iterator[int]:
+    """The times of all tasks in order, in nanoseconds."""
+    while True:
+        yield from draws.compute_ns(BLOCK_TASKS).tolist()
+
+
+def _lap(recorder: Recorder) -> int:
+    """CPU time since the last lap."""
+    now = thread_time_ns()
+    lap = now - recorder.mark_ns
+    recorder.mark_ns = now
+    return lap
