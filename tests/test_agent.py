@@ -22,6 +22,7 @@ from runs import eventually, running, state, workload
 
 from coordinator.decide.session import Plan
 from coordinator.drive.driver import run_workload
+from coordinator.host.loop import Loop
 from coordinator.host.processes import Process
 from coordinator.host.rundir import RunDirectory
 from coordinator.node.lease import BEAT_NS, QUIET_NS, Lease
@@ -229,6 +230,35 @@ def test_a_rank_that_comes_late_is_held_at_once() -> None:
     holder.said.clear()
     agent.adopt(1, 0, "new")  # type: ignore[arg-type]
     assert holder.said == [("hold", "new")]
+
+
+def test_ranks_that_come_and_go_between_two_boundaries_are_in_the_next_change() -> None:
+    """The switcher works the next change out ahead of time."""
+    agent, holder, _ = switcher()
+    agent.publish(gang(0, 0, 0, 1))
+    agent.switch(0)
+    agent.drop(1, 0)
+    agent.adopt(1, 0, "new")  # type: ignore[arg-type]
+    agent.drop(0, 1)
+    holder.said.clear()
+    agent.switch(10)
+    assert holder.said == [("hold", "0.0"), ("run", "new"), ("run", "1.1")]
+
+
+def test_an_exact_wait_is_never_early_and_other_events_end_it() -> None:
+    loop, (ours, theirs) = Loop(), socket.socketpair()
+    for _ in range(20):
+        until_ns = time.monotonic_ns() + 100_000
+        loop.wait_exactly(until_ns)
+        assert time.monotonic_ns() >= until_ns
+    heard = []
+    loop.watch(ours, lambda: heard.append(ours.recv(1)))
+    theirs.send(b"x")
+    loop.wait_exactly(time.monotonic_ns() + 10**12)
+    assert heard == [b"x"]
+    loop.close()
+    ours.close()
+    theirs.close()
 
 
 def test_past_the_end_of_a_table_nothing_is_due() -> None:

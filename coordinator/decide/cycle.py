@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,7 @@ class Cycle:
     lengths_ns: tuple[int | None, ...]
     cyclic: bool
 
-    @property
+    @cached_property
     def total_ns(self) -> int | None:
         """Length of one pass; None if a slot is endless."""
         finite = [length for length in self.lengths_ns if length is not None]

@@ -111,7 +111,10 @@ class Agent:
         """Wait for the next event, and handle it."""
         boundary_ns = self._boundary_ns()
         due_ns = self._contact.due_ns()
-        self._loop.wait(due_ns if boundary_ns is None else min(due_ns, boundary_ns))
+        if boundary_ns is not None and boundary_ns <= due_ns:
+            self._loop.wait_exactly(boundary_ns)
+        else:
+            self._loop.wait(due_ns)
         self._switch()
         self._live()
         while lines := self._line.receive():

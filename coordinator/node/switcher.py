@@ -18,6 +18,9 @@ from coordinator.wire.protocol import Table
 FREE, RUN, HOLD = range(3)
 """States of a process: left to the local scheduler, selected by the slot, kept from running."""
 
+Changes = list[list["tuple[Callable[[Process], None], _Rank, int]"]]
+"""For each processor, in order: a deed of the mechanism, the rank, and its state after the deed."""
+
 
 class Switching(NamedTuple):
     """A change of slot, as ``protocol.SwitchReport`` tells the driver.
@@ -57,6 +60,7 @@ class Switcher:
         self._places: dict[tuple[int, int], int] = {}
         self._coming: list[Table] = []
         self._due_ns: int | None = None
+        self._prepared: tuple[int, Changes] | None = None
 
     def adopt(self, job: int, rank: int, process: Process) -> None:
         """Take over a rank; its state follows the table in force at once."""
@@ -65,11 +69,13 @@ class Switcher:
         if self._mechanism is not None:
             self._mechanism.adopt(process, job, rank)
             if self._cycle is not None:
-                self._apply([adopted], self._cycle.slot_at(self._clock())[0])
+                self._carry_out(self._changes([adopted], self._cycle.slot_at(self._clock())[0]))
+        self._prepared = None
 
     def drop(self, job: int, rank: int) -> None:
         """Forget a rank that has gone."""
         self._ranks.pop((job, rank), None)
+        self._prepared = None
 
     def holds(self, job: int, rank: int) -> bool:
         """Whether the rank is kept from running at this moment."""
@@ -94,17 +100,29 @@ class Switcher:
             self._table = self._coming.pop(0)
             self._cycle = Cycle(self._table.start_ns, self._table.lengths_ns, self._table.cyclic)
             self._places = {(job, rank): p for job, ranks in self._table.placements for rank, p in ranks}
+            self._prepared = None
         if self._cycle is None or self._mechanism is None:
             return None
         slot, end_ns = self._cycle.slot_at(now_ns)
+        prepared, changes = self._prepared or (None, [])
+        if slot != prepared:
+            changes = self._changes(self._ranks.values(), slot)
+        times = self._carry_out(changes)
         # After the end of a table that is not cyclic, there is nothing to wait for.
         self._due_ns = end_ns if end_ns is not None and end_ns > now_ns else None
-        if due_ns is None or due_ns > now_ns:
-            due_ns = now_ns
-        times = self._apply(self._ranks.values(), slot)
+        self._prepare(self._due_ns)
         if not times:
             return None
+        if due_ns is None or due_ns > now_ns:
+            due_ns = now_ns
         return Switching(slot, due_ns, times[-1] - due_ns, times[-1] - times[0])
+
+    def _prepare(self, end_ns: int | None) -> None:
+        """Work out what changes when the slot in force ends, so that the next switch takes less time."""
+        self._prepared = None
+        if end_ns is not None and self._cycle is not None:
+            slot, _ = self._cycle.slot_at(end_ns)
+            self._prepared = slot, self._changes(self._ranks.values(), slot)
 
     def release(self) -> None:
         """Free every process."""
@@ -112,12 +130,10 @@ class Switcher:
             if rank.state != FREE and self._mechanism is not None:
                 self._mechanism.free(rank.process)
                 rank.state = FREE
+        self._prepared = None
 
-    def _apply(self, ranks: Iterable[_Rank], slot: int) -> list[int]:
-        """Processor by processor, hold the processes that leave, then run those that come.
-
-        Returns, for each processor with a change, the time after its last change.
-        """
+    def _changes(self, ranks: Iterable[_Rank], slot: int) -> Changes:
+        """What brings ``ranks`` to the state of ``slot``: on each processor some leave, then others come."""
         assert self._table is not None and self._mechanism is not None
         placements = self._places
         runs = self._table.runs[slot]
@@ -132,10 +148,17 @@ class Switcher:
             if wanted != rank.state:
                 changes.setdefault(processor, []).append((wanted, rank))
         deeds = {FREE: self._mechanism.free, RUN: self._mechanism.run, HOLD: self._mechanism.hold}
+        return [
+            [(deeds[wanted], rank, wanted) for wanted, rank in sorted(changed, key=lambda change: -change[0])]
+            for _, changed in sorted(changes.items())
+        ]
+
+    def _carry_out(self, changes: Changes) -> list[int]:
+        """Make changes; returns, for each processor, the time after its last one."""
         times = []
-        for _, changed in sorted(changes.items()):
-            for wanted, rank in sorted(changed, key=lambda change: -change[0]):
-                deeds[wanted](rank.process)
-                rank.state = wanted
+        for changed in changes:
+            for deed, rank, state in changed:
+                deed(rank.process)
+                rank.state = state
             times.append(self._clock())
         return times
