@@ -20,11 +20,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from workloads.blocking import Waiting
-from workloads.native import calls
+from workloads.native import calls, recorded
 from workloads.validation import LockstepError
 
 HERE = Path(__file__).parent
 FLAGS = ("-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-std=gnu11", "-Wall", "-Wextra")
+OPERATIONS = "LOCKSTEP_OPERATIONS"
+"""Names the directory for recordings."""
+
 LAUNCHERS = ("mpiexec", "mpirun", "orterun", "prterun")
 
 
@@ -48,14 +51,18 @@ class Library:
     back: Path
     libraries: tuple[Path, ...]
 
-    def environment(self, waiting: Waiting) -> dict[str, str]:
-        """What to set for a command so that its MPI programs wait by the rule; its MPI does the spinning."""
+    def environment(self, waiting: Waiting, operations: Path | None = None) -> dict[str, str]:
+        """What to set for a command so that its MPI programs wait by the rule; its MPI does the spinning.
+
+        With a directory ``operations`` each rank leaves a recording there (docs/formats.md).
+        """
         numbers = (waiting.rule, waiting.switch_ns, waiting.round_trip_ns, waiting.fixed_ns)
         before = os.environ.get("LD_PRELOAD", "")
         return {
             "LD_PRELOAD": f"{self.front} {before}".strip(),
             "LOCKSTEP_NATIVE": ":".join(f"{library}={self.back}" for library in self.libraries),
             "LOCKSTEP_WAITING": ",".join(map(str, numbers)),
+            **({} if operations is None else {OPERATIONS: str(operations.absolute())}),
         }
 
 
@@ -124,7 +131,7 @@ def rule(folder: Path) -> Path:
 
 
 def _sources() -> list[Path]:
-    return [*sorted(HERE.glob("*.[ch]")), Path(calls.__file__)]
+    return [*sorted(HERE.glob("*.[ch]")), Path(calls.__file__), Path(recorded.__file__)]
 
 
 def _cache() -> Path:
@@ -168,8 +175,8 @@ def _make(mpicc: Path, declared: set[str], folder: Path, care: Care) -> None:
 def _compile(mpicc: Path, declared: set[str], made: Path) -> None:
     covered = calls.covered(declared)
     (made / "entries.h").write_text(calls.entries(covered))
-    (made / "declared.h").write_text(calls.declarations(covered, declared))
-    (made / "made.c").write_text(calls.definitions(covered, declared))
+    (made / "declared.h").write_text(calls.declarations(covered, declared) + recorded.declarations(covered))
+    (made / "made.c").write_text(calls.definitions(covered) + recorded.definitions(covered))
     back = [str(source) for source in sorted(HERE.glob("*.c")) if source.name != "front.c"]
     include = [f"-I{made}", f"-I{HERE}"]
     _run(["cc", *FLAGS, *include, "-o", str(made / "front.so"), str(HERE / "front.c"), "-ldl"])

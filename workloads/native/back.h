@@ -1,5 +1,6 @@
 /* Shared by the parts of the library that is made for one MPI. Functions lockstep_X replace MPI's X;
-   under the rule spin, functions timed_X do. mpi.X is MPI's own X. */
+   under the rule spin, functions timed_X do; functions recorded_X
+   note what the program does, around these. mpi.X is MPI's own X. */
 #ifndef LOCKSTEP_BACK_H
 #define LOCKSTEP_BACK_H
 
@@ -47,6 +48,9 @@ int knows_foreigners(void);
 
 /* A rank's number on the page; ANYBODY if it is not there, or if `rank` may mean any rank. */
 int place_of(const struct peers *peers, int rank);
+
+/* The ranks in MPI_COMM_WORLD of a group's ranks, or -1; to be freed. */
+int *in_world(MPI_Group group, int ranks);
 
 /* How a rank can ring this one. */
 enum reach { SILENT, BY_PAGE, BY_BELL };

@@ -1,7 +1,7 @@
 /* How the library begins and ends in an MPI process. */
 #include <stdlib.h>
 
-#include "back.h"
+#include "operation.h"
 
 struct own_mpi mpi;
 
@@ -23,6 +23,8 @@ __attribute__((visibility("default"))) const char *lockstep_begin(void *(*find)(
         peers_begin();
     segment_remove_name();
     record_begin(rank, ranks);
+    if (operations_open(rank, ranks))
+        return "recorded_";
     return wait_as_mpi() ? "timed_" : "lockstep_";
 }
 
@@ -37,4 +39,15 @@ __attribute__((visibility("default"))) int timed_Finalize(void)
 {
     record_write();
     return mpi.Finalize();
+}
+
+__attribute__((visibility("default"))) int recorded_Finalize(void)
+{
+    if (op_begin()) {
+        op_returned();
+        op_add(KIND_COMPUTE, 0, NOBODY, 0, OTHERS, 0);
+        op_end();
+    }
+    operations_close(1);
+    return UNDER_Finalize();
 }

@@ -12,6 +12,8 @@ and ``MPI_Count`` in the form of the call that ends in ``_c``; DISPL likewise ``
 - starting: MPI's own, after which the peer (``dest`` or ``source``) is woken if it waits for this rank
 - waiting: written in C, in ``receive.h`` (with its ``_c`` form) and ``complete.c``
 - own: likewise, but nobody waits in it; a program that only polls naps
+- preparing: stays MPI's own, and makes a request that ``Start`` starts; only recordings note it
+- noted: likewise; somebody may wait in it, and nothing more is known (a window's or a file's)
 
 Under the rule ``spin`` the calls in which somebody waits stay MPI's own, and are timed.
 """
@@ -74,6 +76,12 @@ starting Issend(const void *buf, COUNT count, MPI_Datatype datatype, int dest, i
 starting Irsend(const void *buf, COUNT count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request)
 starting Irecv(void *buf, COUNT count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Request *request)
 
+preparing Send_init(const void *buf, COUNT count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request)
+preparing Bsend_init(const void *buf, COUNT count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request)
+preparing Ssend_init(const void *buf, COUNT count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request)
+preparing Rsend_init(const void *buf, COUNT count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request)
+preparing Recv_init(void *buf, COUNT count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Request *request)
+
 waiting Recv(void *buf, COUNT count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Status *status)
 waiting Mrecv(void *buf, COUNT count, MPI_Datatype datatype, MPI_Message *message, MPI_Status *status)
 waiting Sendrecv(const void *sendbuf, COUNT sendcount, MPI_Datatype sendtype, int dest, int sendtag, void *recvbuf, COUNT recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm, MPI_Status *status)
@@ -93,14 +101,40 @@ own Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *message,
 own Start(MPI_Request *request)
 own Startall(int count, MPI_Request requests[])
 own Finalize(void)
+
+noted Imrecv(void *buf, COUNT count, MPI_Datatype datatype, MPI_Message *message, MPI_Request *request)
+noted Request_free(MPI_Request *request)
+noted Win_fence(int assert, MPI_Win win)
+noted Win_free(MPI_Win *win)
+noted Win_lock(int lock_type, int rank, int assert, MPI_Win win)
+noted Win_lock_all(int assert, MPI_Win win)
+noted Win_unlock(int rank, MPI_Win win)
+noted Win_unlock_all(MPI_Win win)
+noted Win_flush(int rank, MPI_Win win)
+noted Win_flush_all(MPI_Win win)
+noted Win_start(MPI_Group group, int assert, MPI_Win win)
+noted Win_complete(MPI_Win win)
+noted Win_wait(MPI_Win win)
+noted File_open(MPI_Comm comm, const char *filename, int amode, MPI_Info info, MPI_File *fh)
+noted File_close(MPI_File *fh)
+noted File_sync(MPI_File fh)
+noted File_set_view(MPI_File fh, MPI_Offset disp, MPI_Datatype etype, MPI_Datatype filetype, const char *datarep, MPI_Info info)
+noted File_read_all(MPI_File fh, void *buf, COUNT count, MPI_Datatype datatype, MPI_Status *status)
+noted File_write_all(MPI_File fh, const void *buf, COUNT count, MPI_Datatype datatype, MPI_Status *status)
+noted File_read_at_all(MPI_File fh, MPI_Offset offset, void *buf, COUNT count, MPI_Datatype datatype, MPI_Status *status)
+noted File_write_at_all(MPI_File fh, MPI_Offset offset, const void *buf, COUNT count, MPI_Datatype datatype, MPI_Status *status)
+noted Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *newcomm)
+noted Intercomm_create(MPI_Comm local_comm, int local_leader, MPI_Comm peer_comm, int remote_leader, int tag, MPI_Comm *newintercomm)
+noted Comm_free(MPI_Comm *comm)
+noted Comm_disconnect(MPI_Comm *comm)
 """  # noqa: E501
 
 WAITS = {"collective": "COLLECTIVE", "entering": "COLLECTIVE", "exposing": "COLLECTIVE"}
 WAITS |= {"sending": "MESSAGE", "waiting": "MESSAGE"}
 """What somebody waits for in a call of this kind."""
 
-ALSO = ("Imrecv",)
-"""Further functions of MPI that the C text calls; nobody waits in them."""
+TWO_PHASE = (*WAITS, "starting", "own")
+"""Kinds of calls that two-phase waits replace."""
 
 
 @dataclass(frozen=True)
@@ -125,10 +159,11 @@ class Call:
     @property
     def needs(self) -> str:
         """The function of MPI that carries it out."""
-        return _nonblocking(self.name) if self.kind in ("collective", "sending") else self.name
+        return nonblocking(self.name) if self.kind in ("collective", "sending") else self.name
 
 
-def _nonblocking(name: str) -> str:
+def nonblocking(name: str) -> str:
+    """The name of the form of a call that only starts it."""
     return f"I{name[0].lower()}{name[1:]}"
 
 
@@ -138,7 +173,7 @@ def covered(declared: Set[str]) -> list[Call]:
     for kind, name, text in re.findall(r"(?m)^(\w+) (\w+)\((.*)\)$", CALLS):
         calls += _forms(kind, name, text)
         if kind == "collective":
-            calls += _forms("starting", _nonblocking(name), f"{text}, MPI_Request *request")
+            calls += _forms("starting", nonblocking(name), f"{text}, MPI_Request *request")
     return [call for call in calls if {f"MPI_{call.name}", f"MPI_{call.needs}"} <= declared]
 
 
@@ -165,13 +200,13 @@ def entries(calls: Sequence[Call]) -> str:
 
 def declarations(calls: Sequence[Call], declared: Set[str]) -> str:
     """``declared.h``: MPI's own functions, and those that take their places."""
-    names = _own(calls, declared)
+    names = _own(calls)
     members = [f"    __typeof__(PMPI_{name}) *{name};" for name in names]
     prototypes = [
         f"int {prefix}_{call.name}({', '.join(call.arguments) or 'void'});"
-        for prefix in ("lockstep", "timed")
+        for prefix in ("lockstep", "timed", "recorded")
         for call in calls
-        if prefix == "lockstep" or call.kind in WAITS
+        if prefix == "recorded" or call.kind in (WAITS if prefix == "timed" else TWO_PHASE)
     ]
     # To call one of these by its name would lead back to the entry.
     poisoned = " ".join(f"MPI_{name} PMPI_{name}" for name in names)
@@ -185,9 +220,9 @@ def declarations(calls: Sequence[Call], declared: Set[str]) -> str:
     return "\n".join([*lines, ""])
 
 
-def definitions(calls: Sequence[Call], declared: Set[str]) -> str:
+def definitions(calls: Sequence[Call]) -> str:
     """``made.c``: the calls that are all alike."""
-    finds = [f'    FIND({name}, "PMPI_{name}")' for name in _own(calls, declared)]
+    finds = [f'    FIND({name}, "PMPI_{name}")' for name in _own(calls)]
     lines = [
         '#include "back.h"',
         "#define FIND(name, text) if ((own->name = (__typeof__(own->name))find(text)) == 0) return 0;",
@@ -195,16 +230,15 @@ def definitions(calls: Sequence[Call], declared: Set[str]) -> str:
         *("{", *finds, "    return 1;", "}"),
     ]
     for call in calls:
-        if call.kind not in ("own", "waiting"):
+        if call.kind in TWO_PHASE and call.kind not in ("own", "waiting"):
             lines += _function("lockstep", call, _body(call))
         if call.kind in WAITS:
             lines += _function("timed", call, _timed(call))
     return "\n".join([*lines, ""])
 
 
-def _own(calls: Sequence[Call], declared: Set[str]) -> list[str]:
-    also = [form for name in ALSO for form in (name, f"{name}_c") if f"MPI_{form}" in declared]
-    return sorted({name for call in calls for name in (call.name, call.needs)} | set(also))
+def _own(calls: Sequence[Call]) -> list[str]:
+    return sorted({name for call in calls for name in (call.name, call.needs)})
 
 
 def _function(prefix: str, call: Call, body: Sequence[str]) -> list[str]:

@@ -113,8 +113,7 @@ void peers_begin(void)
     free(cards);
 }
 
-/* The ranks in MPI_COMM_WORLD of a group's ranks, or -1. */
-static int *in_world(MPI_Group group, int ranks)
+int *in_world(MPI_Group group, int ranks)
 {
     int *from = malloc(((size_t)ranks + 1) * sizeof *from), *found = malloc(((size_t)ranks + 1) * sizeof *found);
     MPI_Group world;

@@ -31,7 +31,7 @@ int FORM(lockstep_Sendrecv)(const void *sendbuf, COUNT sendcount, MPI_Datatype s
     wait_carries(sendcount, sendtype);
     if (error) {
         PMPI_Cancel(&requests[0]);
-        PMPI_Request_free(&requests[0]);
+        mpi.Request_free(&requests[0]);
         return error;
     }
     return wait_exchanged(requests, status, comm, dest, source);

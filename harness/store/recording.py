@@ -1,0 +1,337 @@
+"""Recordings: what the ranks of a program did between and in their calls of MPI (docs/formats.md).
+
+Ranks leave files of the library in C (``workloads/native/operations.c``). ``gather`` makes recordings of
+them; ``write`` and ``read`` keep one in a columnar file. A recording is a list of *windows* of equal
+length in time for each rank. Of a short program they hold everything; of a long one each holds its first
+operations, and stands for all of its time.
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workloads.native.recorded import KINDS
+from workloads.validation import LockstepError
+
+VERSION = 1
+MAGIC = b"LOCKSTEP"
+HEAD_BYTES = 4096
+SLOTS = 16
+FULL, FINALIZED = 1, 2
+"""Flags of a rank's file."""
+
+OPERATION = np.dtype(
+    [
+        *(("compute_ns", "<f4"), ("within_ns", "<f4"), ("bytes", "<u4"), ("peer", "<i4")),
+        *(("request", "<u4"), ("comm", "<u2"), ("kind", "u1"), ("tag", "u1")),
+    ]
+)
+"""One operation as it is kept; docs/formats.md says what each column means."""
+
+WINDOW = np.dtype(
+    [
+        *((name, "<i8") for name in ("begin_ns", "kept_end_ns", "operations", "kept")),
+        *((name, "<f8") for name in ("compute_ns", "within_ns", "kept_compute_ns", "kept_within_ns")),
+        *((name, "<i8") for name in ("collectives", "reserved_bytes")),
+    ]
+)
+"""A window of a rank: all of its operations, and those that are kept."""
+
+HEAD = np.dtype(
+    [
+        *(("magic", "S8"), ("world", "S32"), ("host", "S64")),
+        *((name, "<i4") for name in ("version", "rank", "ranks", "process", "slots", "most_kept")),
+        *((name, "<i4") for name in ("threads", "flags")),
+        *((name, "<i8") for name in ("start_ns", "finish_ns", "slot_ns", "collectives")),
+        *((name, "<i8") for name in ("members_bytes", "last_ns")),
+        ("windows", WINDOW, SLOTS),
+    ]
+)
+"""How the file of a rank begins."""
+
+KIND = {name: number for number, name in enumerate(KINDS)}
+MORE = KIND["MORE"]
+NOBODY, ANYONE, OTHERS = -1, -2, 65535
+UNKNOWN = "a file of another kind, or not complete"
+
+Rows = NDArray[Any]
+
+
+class RecordingError(LockstepError):
+    """A recording cannot be read or written; the message names its file."""
+
+    exit_status = 2
+
+
+@dataclass(frozen=True)
+class RankRecording:
+    """What one rank did.
+
+    Attributes:
+        rank: in MPI_COMM_WORLD.
+        host: its host's name.
+        start_ns: begin, on the clock of its host.
+        finish_ns: end, or of a rank that was killed its last operation.
+        complete: whether it called MPI_Finalize.
+        full: whether it stopped recording for want of room.
+        threads: how many of its threads called MPI; the operations of several follow each other here.
+        slot_ns: length of a window.
+        windows: of ``WINDOW``.
+        rows: of ``OPERATION``; those that the windows keep, one window after the other.
+        communicators: their numbers, each with the ranks of MPI_COMM_WORLD that a rank can send to.
+    """
+
+    rank: int
+    host: str
+    start_ns: int
+    finish_ns: int
+    complete: bool
+    full: bool
+    threads: int
+    slot_ns: int
+    windows: Rows
+    rows: Rows
+    communicators: Mapping[int, tuple[int, ...]]
+
+    @property
+    def elapsed_ns(self) -> int:
+        """Time from begin to end."""
+        return self.finish_ns - self.start_ns
+
+    def window(self, number: int) -> Rows:
+        """The kept operations of a window; none if the rank had ended."""
+        ends = np.cumsum(self.windows["kept"])
+        if number >= len(ends):
+            return self.rows[:0]
+        return self.rows[ends[number] - self.windows["kept"][number] : ends[number]]
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What the ranks of one program did, in the order of ranks.
+
+    Attributes:
+        command: the command line that started it.
+        processes: how many ranks there were, also if not all of them are recorded.
+        ranks: the recorded ones.
+    """
+
+    command: tuple[str, ...]
+    processes: int
+    ranks: tuple[RankRecording, ...]
+
+    @property
+    def elapsed_ns(self) -> int:
+        """Time of the rank that took longest."""
+        return max(rank.elapsed_ns for rank in self.ranks)
+
+
+def operations(rows: Rows) -> dict[str, NDArray[Any]]:
+    """The columns of kept operations, without MORE: its bytes are in the operation after it (int64)."""
+    there = rows["kind"] != MORE
+    sizes = rows["bytes"].astype(np.int64)
+    sizes[1:] += np.where(there[:-1], 0, sizes[:-1] << 32)
+    return {name: rows[name][there] for name in OPERATION.names or ()} | {"bytes": sizes[there]}
+
+
+def gather(folder: Path, command: Sequence[str]) -> list[Recording]:
+    """The recordings of all programs whose ranks left files in a directory, the longest first.
+
+    Raises:
+        RecordingError: if a file is damaged.
+    """
+    worlds: dict[bytes, list[tuple[int, RankRecording]]] = {}
+    for path in sorted(folder.glob("rank-*.operations")):
+        world, processes, rank = _rank(path)
+        if world:
+            worlds.setdefault(world, []).append((processes, rank))
+    found = [
+        Recording(tuple(command), ranks[0][0], _alike(sorted((rank for _, rank in ranks), key=_number)))
+        for ranks in worlds.values()
+    ]
+    return sorted(found, key=lambda one: -one.elapsed_ns)
+
+
+def _number(rank: RankRecording) -> int:
+    return rank.rank
+
+
+def _rank(path: Path) -> tuple[bytes, int, RankRecording]:
+    """World, number of ranks and recording of a rank's file; no world: it was killed before it began.
+
+    Raises:
+        RecordingError: if the file is damaged.
+    """
+    try:
+        with path.open("rb") as file:
+            begin = file.read(HEAD.itemsize)
+            if len(begin) < HEAD.itemsize or begin[:8] not in (MAGIC, bytes(8)):
+                raise RecordingError(f"{path}: {UNKNOWN}")
+            (head,) = np.frombuffer(begin, HEAD)
+            if begin[:8] == MAGIC and head["version"] != VERSION:
+                raise RecordingError(f"{path}: found version {head['version']}, required {VERSION}")
+            windows = head["windows"][: head["slots"]]
+            rows = [_kept(path, file, head, number) for number in range(len(windows))]
+            file.seek(HEAD_BYTES + SLOTS * int(head["most_kept"]) * OPERATION.itemsize)
+            words = np.frombuffer(file.read(int(head["members_bytes"])), "<i4")
+    except OSError as error:
+        raise RecordingError(f"{path}: cannot be read: {error.strerror}") from error
+    finish_ns = int(head["finish_ns"])
+    last_ns = max(int(head["last_ns"]), int(head["start_ns"]))
+    return (
+        bytes(head["world"]),
+        int(head["ranks"]),
+        RankRecording(
+            *(int(head["rank"]), head["host"].decode(errors="replace"), int(head["start_ns"])),
+            *(finish_ns or last_ns, bool(head["flags"] & FINALIZED), bool(head["flags"] & FULL)),
+            *(int(head["threads"]), int(head["slot_ns"]), windows.copy()),
+            np.concatenate(rows) if rows else np.empty(0, OPERATION),
+            _communicators(path, words),
+        ),
+    )
+
+
+def _kept(path: Path, file: Any, head: Any, number: int) -> Rows:
+    kept, most = int(head["windows"][number]["kept"]), int(head["most_kept"])
+    file.seek(HEAD_BYTES + number * most * OPERATION.itemsize)
+    held = file.read(kept * OPERATION.itemsize)
+    if not 0 <= kept <= most or len(held) < kept * OPERATION.itemsize:
+        raise RecordingError(f"{path}: {UNKNOWN}")
+    return np.frombuffer(held, OPERATION)
+
+
+def _communicators(path: Path, words: NDArray[Any]) -> dict[int, tuple[int, ...]]:
+    found, place = {}, 0
+    while place < len(words):
+        if place + 3 > len(words) or not 0 <= words[place + 2] <= len(words) - place - 3:
+            raise RecordingError(f"{path}: {UNKNOWN}")
+        number, ranks = int(words[place]), int(words[place + 2])
+        found[number] = tuple(map(int, words[place + 3 : place + 3 + ranks]))
+        place += 3 + ranks
+    return found
+
+
+def _alike(ranks: Sequence[RankRecording]) -> tuple[RankRecording, ...]:
+    """The ranks with windows of one length: those that ended early may have shorter ones."""
+    slot_ns = max(rank.slot_ns for rank in ranks)
+    found = list(ranks)
+    for number in range(len(found)):
+        while found[number].slot_ns < slot_ns:
+            found[number] = _halved(found[number])
+    return tuple(found)
+
+
+def _halved(rank: RankRecording) -> RankRecording:
+    """The rank with every two windows as one, as the ranks themselves do it."""
+    windows, rows = [], []
+    for first in range(0, len(rank.windows), 2):
+        one, kept = rank.windows[first].copy(), [rank.window(first)]
+        if first + 1 < len(rank.windows):
+            two = rank.windows[first + 1]
+            together = one["kept"] == one["operations"]
+            names = ["operations", "compute_ns", "within_ns"]
+            names += ["kept", "kept_compute_ns", "kept_within_ns"] if together else []
+            for name in names:
+                one[name] += two[name]
+            if together:
+                one["kept_end_ns"] = two["kept_end_ns"]
+                kept.append(rank.window(first + 1))
+        windows.append(one)
+        rows += kept
+    return replace(
+        rank,
+        slot_ns=2 * rank.slot_ns,
+        windows=np.array(windows, WINDOW),
+        rows=np.concatenate([*rows, rank.rows[:0]]),
+    )
+
+
+def write(recording: Recording, path: Path) -> None:
+    """Write a recording to a file, which is there as a whole or not at all.
+
+    Raises:
+        RecordingError: if it cannot be written.
+    """
+    about = {
+        "lockstep": "recording",
+        "version": VERSION,
+        "kinds": KINDS,
+        "command": recording.command,
+        "processes": recording.processes,
+        "ranks": [
+            {name: getattr(rank, name) for name in PLAIN}
+            | {"windows": len(rank.windows), "operations": len(rank.rows)}
+            | {"communicators": [[number, *ranks] for number, ranks in rank.communicators.items()]}
+            for rank in recording.ranks
+        ],
+    }
+    rows = np.concatenate([rank.rows for rank in recording.ranks])
+    windows = np.concatenate([rank.windows for rank in recording.ranks])
+    columns: dict[str, Any] = {name: rows[name] for name in OPERATION.names or ()}
+    columns |= {f"window_{name}": windows[name] for name in WINDOW.names or () if name != "reserved_bytes"}
+    part = path.with_name(f".{path.name}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with part.open("wb") as file:
+            text = np.frombuffer(json.dumps(about).encode(), "u1")
+            np.savez_compressed(file, about=text, **columns)
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise RecordingError(f"{path}: the recording cannot be written: {error.strerror}") from error
+
+
+PLAIN = ("rank", "host", "start_ns", "finish_ns", "complete", "full", "threads", "slot_ns")
+
+
+def read(path: Path) -> Recording:
+    """The recording in a file.
+
+    Raises:
+        RecordingError: if there is none, or it is damaged.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as held:
+            about = json.loads(bytes(held["about"]))
+            if about["lockstep"] != "recording" or about["version"] != VERSION:
+                raise RecordingError(f"{path}: found version {about['version']}, required {VERSION}")
+            rows = _table(held, OPERATION, "")
+            windows = _table(held, WINDOW, "window_")
+        ranks, row, window = [], 0, 0
+        for one in about["ranks"]:
+            ends = row + one["operations"], window + one["windows"]
+            if ends[0] > len(rows) or ends[1] > len(windows):
+                raise RecordingError(f"{path}: {UNKNOWN}")
+            ranks.append(
+                RankRecording(
+                    **{name: one[name] for name in PLAIN},
+                    windows=windows[window : ends[1]],
+                    rows=rows[row : ends[0]],
+                    communicators={number: tuple(rest) for number, *rest in one["communicators"]},
+                )
+            )
+            row, window = ends
+    except OSError as error:
+        raise RecordingError(f"{path}: cannot be read: {error.strerror or UNKNOWN}") from error
+    except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise RecordingError(f"{path}: no recording: {UNKNOWN}") from error
+    return Recording(tuple(about["command"]), about["processes"], tuple(ranks))
+
+
+def _table(held: Mapping[str, NDArray[Any]], dtype: np.dtype[Any], prefix: str) -> Rows:
+    """The columns of a file as one array; a column that the file need not have is 0."""
+    names = dtype.names or ()
+    columns = {name: held[prefix + name] for name in names if name != "reserved_bytes"}
+    table = np.zeros(len(columns[names[0]]), dtype)
+    for name, column in columns.items():
+        table[name] = column
+    return table

@@ -1,0 +1,232 @@
+"""Recordings: known programs leave what they did, to the byte; files are whole and bounded."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_preload import compiled, launcher, run, wrapper  # noqa: F401 # a fixture
+
+from harness.store import recording
+from harness.store.recording import KIND, OPERATION, SLOTS, WINDOW, RankRecording, Recording, RecordingError
+from workloads import native
+from workloads.blocking import waiting
+from workloads.native.recorded import KINDS
+
+NOBODY, ANYONE = recording.NOBODY, recording.ANYONE
+
+
+def expected(rank: int) -> list[tuple[str, int, int, int, int]]:
+    """Kind, bytes, peer, tag class and communicator of each operation of tests/native/operations.c."""
+    other, world = 1 - rank, 0
+    first = {
+        0: [("SEND", 100, 1, 7), ("RECV", 1600, 1, 8)],
+        1: [("PROBE", 0, 0, 7), ("RECV", 100, 0, 7), ("SSEND", 16, 0, 8)],
+    }[rank]
+    started = [("ISEND", 16, other, 1), ("IRECV", 16, other, 1), ("WAIT", 0, other, 1), ("WAIT", 0, other, 1)]
+    exchange = [
+        (kind, {"IRECV": 9, "ISEND": 8, "WAIT": 0}[kind], 2) for kind in ("IRECV", "ISEND", *2 * ["WAIT"])
+    ]
+    messages = [
+        *first,
+        *(("IRECV", 40, ANYONE, 255), ("ISEND", 24, other, 300 % 255)),
+        *(("WAIT", 0, other, 300 % 255), ("WAIT", 0, other, 300 % 255)),
+        *(2 * started),
+        *((kind, bytes_, peer, tag) for peer in (other, NOBODY) for kind, bytes_, tag in exchange),
+        *(("ISEND", 5, other, 3), ("WAIT", 0, other, 3), ("RECV", 5, other, 3)),
+        *(("IRECV", 6, other, 4), ("SEND", 6, other, 4), ("WAIT", 0, other, 4)),
+        *(("ISEND", 12, other, 5), ("PROBE", 0, other, 5), ("RECV", 12, other, 5), ("WAIT", 0, other, 5)),
+    ]
+    copy, half = 2, 3
+    collectives = [
+        ("COMMUNICATOR", 0, NOBODY, world),
+        ("ALLREDUCE", 32, NOBODY, copy),
+        *(("COMMUNICATOR", 0, NOBODY, copy), ("BARRIER", 0, NOBODY, half), ("OTHER", 0, NOBODY, 65535)),
+        *(("BCAST", 50, 1, copy), ("OTHER", 0, NOBODY, 65535)),
+        *(("ALLTOALL", 6, NOBODY, world), ("ALLTOALLV", 16, NOBODY, world), ("ALLGATHERV", 2, NOBODY, world)),
+        *(("SCATTER", 7, 0, world), ("REDUCE_SCATTER_BLOCK", 8, NOBODY, world)),
+        *(("IBARRIER", 0, NOBODY, world), ("WAIT", 0, NOBODY, world), ("REDUCE", 4, 0, world)),
+    ]
+    return [(*message, world) for message in messages] + [(k, b, p, 0, comm) for k, b, p, comm in collectives]
+
+
+def shown(rank: RankRecording) -> list[tuple[str, int, int, int, int]]:
+    found = recording.operations(rank.rows)
+    names = [KINDS[kind] for kind in found["kind"]]
+    return list(zip(names, *(found[name].tolist() for name in ("bytes", "peer", "tag", "comm")), strict=True))
+
+
+def variables(folder: Path, mpi: str = "here", rule: str = "spin") -> dict[str, str]:
+    """What to set so that ranks leave recordings in a directory."""
+    library = native.library(wrapper(mpi))
+    return library.environment(waiting(rule, switch_us=10, latency_us=2), folder)
+
+
+def recorded(
+    argv: list[str], folder: Path, mpi: str = "here", *, rule: str = "spin", most_bytes: int = 150_000_000
+) -> tuple[subprocess.CompletedProcess[str], list[Recording]]:
+    """Run a command with the library; ``most_bytes``: that the operations of all ranks may take."""
+    folder.mkdir()
+    extra = variables(folder, mpi, rule) | {"LOCKSTEP_OPERATIONS_BYTES": str(most_bytes)}
+    return run(argv, extra=extra), recording.gather(folder, argv)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("mpi", "rule"), [("here", "spin"), ("here", "immediate"), ("openmpi", "spin")])
+def test_known_operations_and_bytes_come_out_exactly(compiled, tmp_path, mpi, rule):  # noqa: F811
+    argv = [*launcher(mpi), "-n", "2", compiled(mpi, "operations.c")]
+    done, (found,) = recorded(argv, tmp_path / "files", mpi, rule=rule)
+    assert (done.returncode, done.stdout) == (0, "sum 1\n"), done.stderr
+    assert [rank.complete for rank in found.ranks] == [True, True]
+    for rank in found.ranks:
+        assert shown(rank) == [*expected(rank.rank), ("COMPUTE", 0, NOBODY, 0, 65535)]
+        assert rank.windows["operations"].sum() == len(rank.rows)
+        assert rank.communicators[0] == rank.communicators[2] == (0, 1)
+        assert rank.communicators[3] == (rank.rank,)
+        columns = recording.operations(rank.rows)
+        started = np.isin(columns["kind"], [KIND["ISEND"], KIND["IRECV"], KIND["IBARRIER"]])
+        waits = columns["kind"] == KIND["WAIT"]
+        assert sorted(columns["request"][started]) == sorted(columns["request"][waits])
+        assert 0 not in columns["request"][waits] and not columns["request"][~(started | waits)].any()
+        # A millisecond of computing lies between the receive and the send that it names.
+        (place,) = np.flatnonzero((columns["kind"] == KIND["SEND"]) & (columns["bytes"] == 6))
+        assert 1e6 <= columns["compute_ns"][place] < 1.2e6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["abort", "kill", "exit", "exec", "many"])
+def test_however_a_program_ends_its_operations_are_there(compiled, tmp_path, mode):  # noqa: F811
+    argv = [*launcher("here"), "-n", "2", compiled("here", "operations.c"), mode]
+    done, (found,) = recorded(argv, tmp_path / "files")
+    assert (done.returncode == 0) == (mode in ("exit", "exec", "many")), done.stderr
+    for rank in found.ranks:
+        there = [one[:4] for one in shown(rank) if one[0] != "COMPUTE"]
+        wanted = [one[:4] for one in expected(rank.rank)]
+        if mode == "many":
+            assert (rank.complete, len(there)) == (True, 20 + len(wanted))
+            assert len(rank.communicators) == 4, "a freed communicator's number is used again"
+            there = there[20:]
+        elif mode == "abort" or (mode == "kill" and rank.rank == 0):  # another has ended this rank
+            wanted = wanted[: len(there)]
+        assert there == wanted
+        assert rank.complete == (mode == "many") or mode == "kill"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("mpi", "ranks", "rule"), [("here", 3, "spin"), ("here", 2, "immediate"), ("openmpi", 3, "spin")]
+)
+def test_rare_and_wrong_uses_give_what_they_give_without(compiled, tmp_path, mpi, ranks, rule):  # noqa: F811
+    argv = [*launcher(mpi), "-n", str(ranks), compiled(mpi, "rare.c")]
+    plain = run(argv)
+    ours, (found,) = recorded(argv, tmp_path / "files", mpi, rule=rule)
+    assert (plain.returncode, ours.returncode) == (0, 0), ours.stderr
+    assert ours.stdout.splitlines() == plain.stdout.splitlines()
+    assert [rank.complete for rank in found.ranks] == [True] * ranks
+
+
+@pytest.mark.slow
+def test_threads_are_counted_and_none_of_their_operations_is_lost(compiled, tmp_path):  # noqa: F811
+    argv = [*launcher("here"), "-n", "2", compiled("here", "operations.c", "-pthread"), "threads"]
+    done, (found,) = recorded(argv, tmp_path / "files")
+    assert done.returncode == 0, done.stderr
+    for rank in found.ranks:
+        assert rank.threads == 3
+        assert np.count_nonzero(rank.rows["kind"] == KIND["ALLREDUCE"]) == 1 + 2 * 100
+
+
+@pytest.mark.slow
+def test_where_nothing_can_be_written_the_program_goes_on(compiled, tmp_path):  # noqa: F811
+    argv = [*launcher("here"), "-n", "2", compiled("here", "operations.c")]
+    (tmp_path / "file").touch()
+    done = run(argv, extra=variables(tmp_path / "file" / "below"))
+    assert (done.returncode, done.stdout) == (0, "sum 1\n")
+    assert "cannot record the operations of a rank" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_long_program_keeps_evenly_spread_windows(compiled, tmp_path):  # noqa: F811
+    argv = [*launcher("here"), "-n", "2", compiled("here", "operations.c"), "loop", "1500", "800"]
+    most_kept = 64
+    done, (found,) = recorded(argv, tmp_path / "files", most_bytes=2 * SLOTS * 24 * most_kept)
+    assert done.returncode == 0, done.stderr
+    for rank in found.ranks:
+        assert rank.windows["operations"].sum() == 1501
+        assert SLOTS // 2 <= len(rank.windows) <= SLOTS
+        assert rank.windows["kept"].max() == most_kept
+        assert set(np.diff(rank.windows["begin_ns"])) == {rank.slot_ns} and rank.slot_ns >= 2 * 62_500_000
+        # The first operation of a window follows those that were before it.
+        assert rank.windows["collectives"][1:].tolist() == rank.windows["operations"].cumsum()[:-1].tolist()
+    assert len({rank.slot_ns for rank in found.ranks}) == 1
+
+
+def made(ranks: int = 2, kept: int = 5) -> Recording:
+    """A recording that nobody has made."""
+    rows = np.zeros(kept, OPERATION)
+    rows["kind"], rows["compute_ns"] = KIND["ALLREDUCE"], np.arange(kept)
+    windows = np.zeros(1, WINDOW)
+    windows["operations"] = windows["kept"] = kept
+    one = RankRecording(0, "host", 10, 20, True, False, 1, 100, windows, rows, {0: tuple(range(ranks))})
+    return Recording(("mpiexec", "a b"), ranks, tuple(one for _ in range(ranks)))
+
+
+def test_a_recording_is_read_as_it_was_written(tmp_path):
+    path = tmp_path / "with space" / "a.npz"
+    recording.write(made(), path)
+    found = recording.read(path)
+    assert (found.command, found.processes, found.elapsed_ns) == (("mpiexec", "a b"), 2, 10)
+    for rank, wanted in zip(found.ranks, made().ranks, strict=True):
+        assert np.array_equal(rank.rows, wanted.rows) and np.array_equal(rank.windows, wanted.windows)
+        assert rank.communicators == wanted.communicators
+    assert [file.name for file in path.parent.iterdir()] == ["a.npz"]
+
+
+def test_an_operation_takes_24_bytes():
+    assert OPERATION.itemsize == 24
+
+
+def test_more_than_four_gigabytes_come_out_exactly():
+    rows = np.zeros(3, OPERATION)
+    rows["kind"] = [KIND["SEND"], KIND["MORE"], KIND["SEND"]]
+    rows["bytes"] = [7, 3, 5]
+    assert recording.operations(rows)["bytes"].tolist() == [7, 3 * 2**32 + 5]
+
+
+def test_every_damaged_recording_is_refused_by_its_name(tmp_path):
+    path = tmp_path / "a.npz"
+    recording.write(made(), path)
+    whole = path.read_bytes()
+    for number, damaged in enumerate([b"", b"garbage", whole[:100], whole[: len(whole) // 2], whole[:-10]]):
+        path = tmp_path / f"damaged-{number}.npz"
+        path.write_bytes(damaged)
+        with pytest.raises(RecordingError, match=rf"damaged-{number}\.npz: "):
+            recording.read(path)
+    with pytest.raises(RecordingError, match=r"missing\.npz: cannot be read: No such file"):
+        recording.read(tmp_path / "missing.npz")
+    (tmp_path / "array.npz").write_bytes(b"")
+    np.savez(tmp_path / "array.npz", about=np.zeros(3))
+    with pytest.raises(RecordingError, match=r"array\.npz: no recording"):
+        recording.read(tmp_path / "array.npz")
+
+
+@pytest.mark.parametrize("content", [b"LOCKSTEP", b"x" * 2000, b"LOCKSTEP" + b"\1" * 5000])
+def test_a_damaged_file_of_a_rank_is_refused_by_its_name(tmp_path, content):
+    (tmp_path / "rank-0-1.operations").write_bytes(content)
+    with pytest.raises(RecordingError, match=r"rank-0-1\.operations: "):
+        recording.gather(tmp_path, ["true"])
+
+
+def test_ranks_that_ended_early_get_windows_as_long_as_the_others():
+    windows = np.zeros(3, WINDOW)
+    windows["begin_ns"], windows["operations"], windows["kept"] = [0, 100, 200], [2, 3, 1], [2, 2, 1]
+    rows = np.zeros(5, OPERATION)
+    rows["bytes"] = range(5)
+    short = RankRecording(0, "host", 0, 250, False, False, 1, 100, windows, rows, {})
+    long = RankRecording(1, "host", 0, 900, True, False, 1, 400, windows[:2].copy(), rows[:4], {})
+    (first, second) = recording._alike([short, long])
+    assert first.slot_ns == second.slot_ns == 400
+    # Of the second window an operation is missing, so what comes after it does not follow.
+    assert first.rows["bytes"].tolist() == [0, 1, 2, 3]
+    assert (first.windows["operations"].tolist(), first.windows["kept"].tolist()) == ([6], [4])

@@ -1,0 +1,95 @@
+/* What a program does, as recordings hold it (docs/formats.md).
+   Functions recorded_X take the places of MPI's X; each goes like this:
+
+       int outer = op_begin(), error = UNDER_X(...);
+
+       if (outer) {
+           op_returned();
+           ...              what the call was, if it was something
+           op_end();
+       } */
+#ifndef LOCKSTEP_OPERATION_H
+#define LOCKSTEP_OPERATION_H
+
+#include <stddef.h> /* for generated text, too */
+
+#include "back.h"
+
+struct operation {
+    float compute_ns; /* processor time of the thread since the operation before it */
+    float within_ns;  /* wall-clock time in MPI, with the polls in vain before it */
+    uint32_t bytes;
+    int32_t peer;     /* rank in MPI_COMM_WORLD of the other end, or the root */
+    uint32_t request; /* the request that it starts, or waits for; 0: none, or not known */
+    uint16_t comm;    /* number of the communicator */
+    uint8_t kind, tag;
+};
+
+enum { NOBODY = -1, ANYONE = -2 }; /* as a peer; so are ranks of another MPI_COMM_WORLD NOBODY */
+
+/* Make the recording of this rank, if LOCKSTEP_OPERATIONS names a directory; returns whether calls are to be
+   recorded. Collective over MPI_COMM_WORLD. */
+int operations_open(int rank, int ranks);
+/* `finalized`: by MPI_Finalize. */
+void operations_close(int finalized);
+
+/* A call begins. Returns 0 if MPI itself or a callback makes it within another. */
+int op_begin(void);
+/* It has returned. From here to the end no other thread notes anything. */
+void op_returned(void);
+void op_end(void);
+
+/* What op_returned takes and op_end gives back. */
+void op_lock(void);
+void op_unlock(void);
+
+/* One operation; `peer` is a rank of MPI_COMM_WORLD. */
+void op_add(int kind, int64_t bytes, int peer, uint32_t request, unsigned comm, int tag);
+
+/* The bytes of so many items. */
+int64_t op_bytes(MPI_Count count, MPI_Datatype datatype);
+
+/* A message to or from a rank of `comm`, or a collective operation with a root (or MPI_PROC_NULL). With a
+   request it has only been started; `prepared`: only MPI_Start starts it. */
+void op_message(int kind, int64_t bytes, int rank, int tag, MPI_Comm comm, MPI_Request *request, int prepared);
+void op_collective(int kind, int64_t bytes, int root, MPI_Comm comm, MPI_Request *request, int prepared);
+
+/* A prepared request has been started. */
+void op_started(MPI_Request request);
+
+/* A message was sent, and one received, in one call. */
+void op_exchanged(int64_t sent, int dest, int sent_tag, int64_t room, int source, int tag, MPI_Comm comm);
+
+/* The own rank in a communicator. */
+int op_rank(MPI_Comm comm);
+
+/* What was `request` before the call is complete. */
+void op_waited(MPI_Request request, const MPI_Status *status);
+
+/* Whether the status of this request says who sent: it receives from anybody. */
+int op_from_anyone(MPI_Request request);
+
+/* The program has given a request up, which MPI completes. */
+void op_forget(MPI_Request request);
+
+/* Messages that were probed for and taken out of their queue. */
+void op_probed(MPI_Comm comm, const MPI_Status *status, MPI_Message *message);
+void op_received(MPI_Message message, int64_t bytes, MPI_Request *request);
+
+/* The ranks of a communicator, by number. */
+struct members {
+    int number, ranks, *world; /* `world`: of the ranks that a rank here can send to, in MPI_COMM_WORLD, or NOBODY */
+    int inter; /* they are the remote group of an intercommunicator */
+    struct members *next;
+};
+#define OTHERS 65535 /* the number of all communicators after the first ones */
+
+const struct members *members_of(MPI_Comm comm);
+
+/* Note the ranks of a communicator in the recording; returns 0 if there is no room. */
+int operations_note_members(const struct members *members);
+
+/* The peer for a rank of a communicator. */
+int op_peer(const struct members *members, int rank);
+
+#endif
