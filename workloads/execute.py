@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from time import thread_time_ns
 from typing import Any
 
+from workloads.checkpoint import Checkpoint
 from workloads.compute import Compute
 from workloads.messaging import Messenger
 from workloads.program import Draws, Program
@@ -25,6 +26,7 @@ class Execution:
         key: (seed, repeat, job, ...) of the compute times.
         unit_ns: CPU time of one step through the working set.
         compute: makes the object that spends compute times, from the two numbers that Compute takes.
+        checkpoint: of the program, if it makes any: it continues after the last one.
     """
 
     def __init__(
@@ -35,6 +37,7 @@ class Execution:
         key: Sequence[int],
         unit_ns: float = 0.0,
         compute: Callable[[int, float], Compute] = Compute,
+        checkpoint: Checkpoint | None = None,
     ) -> None:
         self._program = program
         self._messenger = messenger
@@ -42,18 +45,23 @@ class Execution:
         self._draws = Draws(program, messenger.rank, key)
         self._compute = compute(program.working_set_bytes, unit_ns)
         self._targets: list[int] = program.reads()[messenger.rank].tolist()
-        self._block = self._draw(min(BLOCK_PHASES, program.phase_count()))
+        self._checkpoint = checkpoint
+        self._phases = program.phase_count()
+        if checkpoint is not None:
+            self._draws.skip(checkpoint.done)
+            self._phases -= checkpoint.done
+        self._block = self._draw(min(BLOCK_PHASES, self._phases))
 
     def run(self) -> dict[str, Any]:
-        """Run all phases; returns the rank's record."""
-        program, recorder, messenger = self._program, self._recorder, self._messenger
+        """Run all phases, those after the last checkpoint if there is one; returns the rank's record."""
+        recorder, messenger = self._recorder, self._messenger
         recorder.start()
-        self.advance()
+        self.advance(None if self._checkpoint is None else self._checkpoint.after_phase)
         record = recorder.finish()
         return {
             "rank": messenger.rank,
             "processes": messenger.size,
-            "phases": program.phase_count(),
+            "phases": self._phases,
             **record,
             "served": messenger.served,
             "rechecks": messenger.rechecks,
@@ -66,7 +74,7 @@ class Execution:
 
     def advance(self, over: Callable[[], bool] | None = None) -> int:
         """Run phases to the last, or the first after which ``over()`` holds; returns how many ran."""
-        total = left = self._program.phase_count()
+        total = left = self._phases
         while left:
             for compute_ns, gap_ns in zip(*self._block, strict=True):
                 self._phase(compute_ns, gap_ns)

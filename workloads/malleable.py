@@ -78,7 +78,7 @@ class MalleableExecution:
         """Run phases with the other active ranks until the end or a change; returns how many ran."""
         if (core := cores[self._comm.rank]) != ANYWHERE:
             os.sched_setaffinity(0, {core})
-        _, asked, rule, key, step_ns, _ = self._launched
+        _, asked, rule, key, step_ns, *_ = self._launched
         program = dataclasses.replace(asked.on(len(cores)), phases=left, dedicated_s=None)
         self._messenger.enter(range(len(cores)), rule(program))
         # Until the first change, compute times are the same as in a program that never changes.

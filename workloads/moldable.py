@@ -12,6 +12,7 @@ from time import time_ns
 from typing import Any, NamedTuple
 
 from workloads.blocking import Waiting
+from workloads.checkpoint import Checkpoint
 from workloads.compute import Compute
 from workloads.execute import Execution
 from workloads.messaging import Messenger
@@ -34,6 +35,7 @@ class LaunchedProgram(NamedTuple):
         key: (seed, repeat, job) of the compute times.
         step_ns: CPU time of one step through the working set.
         clock: returns nanoseconds of a clock that all ranks share.
+        checkpoint: of the program, if it makes any.
     """
 
     comm: Any
@@ -42,6 +44,7 @@ class LaunchedProgram(NamedTuple):
     key: tuple[int, int, int]
     step_ns: float
     clock: Callable[[], int] = time_ns
+    checkpoint: Checkpoint | None = None
 
 
 class MoldableExecution:
@@ -52,7 +55,7 @@ class MoldableExecution:
         comm, program = launched.comm, launched.program
         self._recorder = recorder = Recorder()
         compute = partial(TracedCompute, timeline) if timeline else Compute
-        self._options = launched.key, launched.step_ns, compute
+        self._options = launched.key, launched.step_ns, compute, launched.checkpoint
         everybody = program.on(comm.size)
         make = partial(TracedMessenger, timeline=timeline) if timeline else Messenger
         one_sided = program.read == "rma"

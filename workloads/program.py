@@ -53,6 +53,8 @@ class Program:
         working_set_bytes: memory that the compute phase walks; 0 for none.
         malleable: whether the number of active processes can change between phases, up to
             ``processes`` (``workloads.malleable``).
+        checkpoint_phases: phases from one checkpoint to the next; 0 for none. A program that is ended
+            and started again continues from its last checkpoint (``workloads.checkpoint``).
     """
 
     pattern: str = "BARRIER"
@@ -68,6 +70,7 @@ class Program:
     phases: int | None = None
     working_set_bytes: int = 0
     malleable: bool = False
+    checkpoint_phases: int = 0
 
     def __post_init__(self) -> None:
         one_of("pattern", self.pattern, patterns.PATTERNS)
@@ -81,6 +84,7 @@ class Program:
         one_of("read", self.read, READ_KINDS)
         within("program.working_set_bytes", self.working_set_bytes)
         flag("malleable", self.malleable)
+        within("program.checkpoint_phases", self.checkpoint_phases)
         if self.dedicated_s is not None:
             within("program.dedicated_s", self.dedicated_s)
         if self.phases is not None:
@@ -104,6 +108,9 @@ class Program:
         if self.malleable and self.read == "rma":
             rule = "a malleable program reads by messages"
             raise InputError("read", "rma", rule, 'write read = "message", or leave malleable out')
+        if self.malleable and self.checkpoint_phases:
+            rule = "a malleable program makes no checkpoints"
+            raise InputError("checkpoint_phases", self.checkpoint_phases, rule, "leave one of them out")
         if self.pattern == "BARRIER" and not self.opening_barrier:
             raise InputError(
                 "opening_barrier",
@@ -190,6 +197,10 @@ class Program:
         )
 
 
+SKIPPED = 1 << 16
+"""Times passed over at once, so that memory does not grow with their number."""
+
+
 class Draws:
     """One process's random compute times, in its own reproducible stream.
 
@@ -210,6 +221,13 @@ class Draws:
             np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(*rest, rank, kind))))
             for kind in range(2)
         )
+
+    def skip(self, phases: int) -> None:
+        """Pass over the times of so many phases."""
+        for begin in range(0, phases, SKIPPED):
+            count = min(SKIPPED, phases - begin)
+            self._compute.random(count)
+            self._gap.random(count)
 
     def compute_ns(self, count: int) -> NDArray[np.int64]:
         """Compute times of the next ``count`` phases, shape (count,), in nanoseconds."""

@@ -12,6 +12,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from time import time_ns
 from typing import Any
 
@@ -20,9 +21,10 @@ from mpi4py import MPI
 from workloads.agent import VERSION, AgentLine
 from workloads.alone import Alone
 from workloads.blocking import Waiting, waiting
+from workloads.checkpoint import Checkpoint, checkpoint_file
 from workloads.compute import unit_ns
 from workloads.malleable import MalleableExecution, Wish
-from workloads.messaging import world
+from workloads.messaging import ROOT, world
 from workloads.moldable import LaunchedProgram, MoldableExecution, Rule
 from workloads.patterns import TASKS
 from workloads.program import Program
@@ -39,16 +41,18 @@ def prepare(
     timeline: Timeline | None = None,
     wish: Wish = lambda: None,
     clock: Callable[[], int] = time_ns,
+    checkpoint: Checkpoint | None = None,
 ) -> MoldableExecution | MalleableExecution | TaskExecution:
     """Do everything that a rank can do before its program starts; returns the program, ready to run.
 
     Collective. A program that adapts asks ``wish`` for its cores; any other writes ``timeline``, if given.
-    ``clock`` returns nanoseconds of a clock that all ranks share.
+    ``clock`` returns nanoseconds of a clock that all ranks share; ``checkpoint`` is of the program,
+    if it makes any.
     """
     if program.working_set_bytes and not step_ns:
         # Ranks that share a processor at this moment measure too much, never too little.
         step_ns = comm.allreduce(unit_ns(program.working_set_bytes), MPI.MIN)
-    launched = LaunchedProgram(comm, program, rule, key, step_ns, clock)
+    launched = LaunchedProgram(comm, program, rule, key, step_ns, clock, checkpoint)
     if program.pattern == TASKS:
         return TaskExecution(launched, wish)
     return MalleableExecution(launched, wish) if program.malleable else MoldableExecution(launched, timeline)
@@ -81,9 +85,12 @@ def main(spec: dict[str, Any]) -> None:
     )
     seed, repeat, job = spec["key"]
     timeline = Timeline() if spec.get("timeline") and not program.adapts else None
-    execution = prepare(
-        comm, program, rule, (seed, repeat, job), spec["unit_ns"], timeline, agent.wish, agent.clock()
-    )
+    checkpoint = None
+    if program.checkpoint_phases and "socket" in spec:
+        file = checkpoint_file(Path(spec["socket"]).parent, spec["job"])
+        checkpoint = Checkpoint(file, program.checkpoint_phases, comm.rank == ROOT)
+    known = spec["unit_ns"], timeline, agent.wish, agent.clock(), checkpoint
+    execution = prepare(comm, program, rule, (seed, repeat, job), *known)
     start = agent.begin()
     if start is not None:
         record = execution.run(start.ranks)

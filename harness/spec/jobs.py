@@ -37,6 +37,9 @@ class JobGroup:
 
 NUMBER = re.compile("[0-9]{1,9}")
 
+ADDED = {"checkpoint_phases": 0}
+"""Keys of programs that older records lack, and the values that those records imply."""
+
 
 def job_group(job: Any, key: str) -> JobGroup:
     """The jobs that a [[jobs]] table describes.
@@ -122,8 +125,11 @@ def check_here(group: JobGroup, key: str) -> None:
 
 
 def described(program: Work) -> dict[str, Any]:
-    """The program of a job as a table of plain values, which records keep and :func:`rebuilt` reads."""
-    return asdict(program)
+    """The program of a job as a table of plain values, which records keep and :func:`rebuilt` reads.
+
+    It lacks the entries of ADDED: older records do not have them.
+    """
+    return {key: value for key, value in asdict(program).items() if (key, value) not in ADDED.items()}
 
 
 def rebuilt(table: Mapping[str, Any]) -> Work:
