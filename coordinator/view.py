@@ -21,6 +21,8 @@ class Reason(Enum):
     DEPARTURE = "departure"
     SLOT_END = "slot end"
     NODE_LOST = "node lost"
+    TIMER = "timer"
+    OWNER = "owner"
 
 
 @dataclass(frozen=True)
@@ -148,6 +150,8 @@ class View:
         slot: index of the slot of ``previous`` that is in force.
         elapsed_ns: for how long that slot has been in force.
         lost: processors that are no longer there.
+        owner_load: the load that the owner of a workstation makes on each of its processors at this
+            moment; a processor that is missing has no load of an owner.
     """
 
     machine: Machine
@@ -158,6 +162,7 @@ class View:
     slot: int = 0
     elapsed_ns: int = 0
     lost: frozenset[int] = frozenset()
+    owner_load: Mapping[int, float] = field(default_factory=dict)
 
     def slots_over(self, why: Reason) -> int:
         """How many slots of the last table are over, if the policy is asked for this reason."""
@@ -202,6 +207,10 @@ class Decision:
         cyclic: whether the table starts over at its end; otherwise the policy is asked
             again, with Reason.SLOT_END.
         memory: anything that the policy wants to find in ``View.previous`` next time.
+        call_after_ns: how long after the decision the policy wants to be asked again, with
+            Reason.TIMER, if nothing else happens before; also beside a cyclic table.
+        vacates: jobs that lose their processors now, with all that they have done since their last
+            checkpoint. They wait, or start again on their new placement.
     """
 
     placements: Mapping[int, tuple[int, ...]]
@@ -209,6 +218,8 @@ class Decision:
     cyclic: bool = True
     elapsed_ns: int = 0
     memory: Any = field(default=None, compare=False)
+    call_after_ns: int | None = None
+    vacates: tuple[int, ...] = ()
 
     def running(self, slot: int) -> frozenset[int]:
         """Numbers of the jobs that may run somewhere in slot ``slot``."""

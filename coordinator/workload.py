@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from coordinator.owners import Owner
 from coordinator.policies import Policy
 from coordinator.topology import FLAT, Topology
 from coordinator.view import ExecutionTime
@@ -66,6 +67,7 @@ class Workload:
             host alone.
         lease_s: how long agents continue without the driver, so that another one can take over.
         topology: how the processors are connected, for policies that look at it.
+        owners: of the workstations; seed and repeat fix the random times at which they come and go.
         purpose: opaque text of the caller, returned on a takeover (``coordinator.drive.takeover``).
     """
 
@@ -88,6 +90,7 @@ class Workload:
     nodes: tuple[Node, ...] = ()
     lease_s: float = LEASE_S
     topology: Topology = FLAT
+    owners: tuple[Owner, ...] = ()
     purpose: str = ""
 
     @property

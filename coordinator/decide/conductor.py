@@ -7,13 +7,14 @@ nanoseconds since the start of the run.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
 from coordinator.decide.seats import seats
 from coordinator.decide.session import Plan, Session
+from coordinator.owners import OwnerChange
 from coordinator.policies.sharing import folded
 from coordinator.view import Decision, Job, Reason
 
@@ -43,6 +44,14 @@ class Crew(Protocol):
 
     def resize(self, job: int, placement: tuple[int, ...]) -> None:
         """Let the malleable job continue on other processors."""
+        ...
+
+    def move(self, job: int, placement: tuple[int, ...]) -> None:
+        """Let each process of the job, which runs, continue on its new processor."""
+        ...
+
+    def vacate(self, job: int) -> None:
+        """End the job's processes; it is launched again when it has processors."""
         ...
 
 
@@ -76,6 +85,7 @@ class Conductor:
         lead_ns: how long before a foreseeable event (arrival, end of a table) the conductor decides
             about it, so that the agents know in time.
         node_of: the node of each processor; by default one node has all.
+        owners: the changes of the owners' loads, in order of time.
 
     Attributes:
         placements: the last placement of each job.
@@ -90,6 +100,7 @@ class Conductor:
         crew: Crew,
         lead_ns: int = 0,
         node_of: Sequence[int] | None = None,
+        owners: Iterable[OwnerChange] = (),
     ) -> None:
         self._jobs = {job.number: job for job in jobs}
         self._node_of = node_of or [0] * session.machine.processors
@@ -98,6 +109,8 @@ class Conductor:
         self.crew = crew
         self._lead_ns = lead_ns
         self._arrivals = sorted(self._jobs.values(), key=lambda job: (job.arrival_ns, job.number))
+        self._owners: Iterator[OwnerChange] = iter(owners)
+        self._owner = next(self._owners, None)
         self._stages = dict.fromkeys(self._jobs, Stage.ABSENT)
         self._arrived: set[int] = set()
         self._last_ns = 0
@@ -187,18 +200,28 @@ class Conductor:
 
     def due_ns(self) -> int | None:
         """When ``advance`` must be called next; None if nothing is foreseeable."""
-        dues = [due for due in (self._arrival_ns(), self._table_end_ns()) if due is not None]
+        known = (self._owner_ns(), self._arrival_ns(), self._timer_ns(), self._table_end_ns())
+        dues = [due for due in known if due is not None]
         return min(dues) - self._lead_ns if dues else None
 
     def advance(self, now_ns: int) -> None:
-        """Decide about all foreseeable events up to ``now_ns`` plus the lead, arrivals first."""
+        """Decide about all foreseeable events up to ``now_ns`` plus the lead.
+
+        At one time the changes of owners come before arrivals, then timers, then ends of tables.
+        """
         while (due := self.due_ns()) is not None and due <= now_ns:
             at_ns = max(due + self._lead_ns, self._last_ns)
             self._last_ns = at_ns
-            if due + self._lead_ns == self._arrival_ns():
+            event_ns = due + self._lead_ns
+            if self._owner is not None and event_ns == self._owner_ns():
+                change, self._owner = self._owner, next(self._owners, None)
+                self._decided(Reason.OWNER, None, self._session.owner(change.processors, change.load, at_ns))
+            elif event_ns == self._arrival_ns():
                 number = self._arrivals.pop(0).number
                 self._arrived.add(number)
                 self._decided(Reason.ARRIVAL, number, self._session.arrive(number, at_ns))
+            elif event_ns == self._timer_ns():
+                self._decided(Reason.TIMER, None, self._session.timer(at_ns))
             else:
                 self._decided(Reason.SLOT_END, None, self._session.slot_end(at_ns))
                 end_ns = self._table_end_ns()
@@ -207,10 +230,15 @@ class Conductor:
 
     def _decided(self, why: Reason, job: int | None, plan: Plan) -> None:
         self.log.append(LoggedDecision(why, self._last_ns, job, plan.decision))
+        for number in plan.decision.vacates:
+            if self._stages[number] is not Stage.OVER:
+                self._stages[number] = Stage.ABSENT
+                self.crew.vacate(number)
         for number, placement in plan.decision.placements.items():
             changed = placement != self.placements.get(number)
-            if changed and self._jobs[number].malleable and self._stages[number] is Stage.BEGUN:
-                self.crew.resize(number, placement)
+            if changed and self._stages[number] is Stage.BEGUN:
+                follow = self.crew.resize if self._jobs[number].malleable else self.crew.move
+                follow(number, placement)
         self.placements.update(plan.decision.placements)
         self.crew.publish(plan, self._last_ns)
         self._begin_placed(self._last_ns)
@@ -245,6 +273,12 @@ class Conductor:
 
     def _arrival_ns(self) -> int | None:
         return self._arrivals[0].arrival_ns if self._arrivals else None
+
+    def _owner_ns(self) -> int | None:
+        return self._owner.at_ns if self._owner is not None else None
+
+    def _timer_ns(self) -> int | None:
+        return self._session.plan.timer_ns if self._session.plan else None
 
     def _table_end_ns(self) -> int | None:
         plan = self._session.plan

@@ -28,12 +28,18 @@ class Plan:
         lengths_ns = tuple(slot.length_ns for slot in self.decision.slots)
         return Cycle(self.start_ns, lengths_ns, self.decision.cyclic)
 
+    @property
+    def timer_ns(self) -> int | None:
+        """When the policy wants to be asked again; None if it does not."""
+        after_ns = self.decision.call_after_ns
+        return None if after_ns is None else self.start_ns + self.decision.elapsed_ns + after_ns
+
 
 class Session:
     """The state of one run as far as its policy is concerned.
 
     Guarantees that a placement never exceeds the machine, and that it never changes its
-    length while the job runs, unless the job is malleable.
+    length while the job runs, unless the job is malleable or vacates its processors.
     """
 
     def __init__(self, policy: Policy, machine: Machine, workload: Iterable[Job]) -> None:
@@ -42,6 +48,7 @@ class Session:
         self._workload = {job.number: job for job in workload}
         self._here: dict[int, Job] = {}
         self._lost: frozenset[int] = frozenset()
+        self._owner_load: dict[int, float] = {}
         self.plan: Plan | None = None
 
     def processes(self, number: int) -> int | None:
@@ -75,6 +82,15 @@ class Session:
         """The table of the last decision is used up; returns the plan in force from now."""
         return self._decide(Reason.SLOT_END, now_ns)
 
+    def timer(self, now_ns: int) -> Plan:
+        """The time has come at which the policy wants to be asked; returns the plan in force from now."""
+        return self._decide(Reason.TIMER, now_ns)
+
+    def owner(self, processors: Iterable[int], load: float, now_ns: int) -> Plan:
+        """An owner makes this load on each of these processors now; returns the plan in force from now."""
+        self._owner_load |= dict.fromkeys(processors, load)
+        return self._decide(Reason.OWNER, now_ns)
+
     def lost(self, processors: Iterable[int]) -> None:
         """Note lost processors, for every decision from now on."""
         self._lost |= frozenset(processors)
@@ -94,6 +110,7 @@ class Session:
             slot=slot,
             elapsed_ns=elapsed_ns,
             lost=self._lost,
+            owner_load=dict(self._owner_load),
         )
         decision = self.policy.decide(view, why)
         self._check(decision)
@@ -106,9 +123,14 @@ class Session:
             twice = len(set(processors)) != len(processors) and not self.policy.folds
             if twice or not set(processors) <= set(range(self.machine.processors)):
                 raise ValueError(f"the policy places job {number} on {processors}")
-            fixed = number in before and not self._workload[number].malleable
+            free = self._workload[number].malleable or number in decision.vacates
+            fixed = number in before and not free
             if fixed and len(before[number]) != len(processors):
                 raise ValueError(f"the policy changes the size of running job {number}")
+        if not set(decision.vacates) <= before.keys():
+            raise ValueError(f"the policy vacates {decision.vacates}, but {sorted(before)} have processors")
+        if decision.call_after_ns is not None and decision.call_after_ns < 1:
+            raise ValueError("the policy wants to be asked again at once")
         for slot in decision.slots:
             if len(slot.runs) != self.machine.processors:
                 raise ValueError("a slot must name every processor of the machine")

@@ -28,6 +28,7 @@ from coordinator.host.loop import Loop
 from coordinator.host.priority import prompt
 from coordinator.host.processes import STUBBORN_S
 from coordinator.host.rundir import RunDirectory
+from coordinator.owners import changes
 from coordinator.view import Job
 from coordinator.wire import protocol
 from coordinator.wire.zmq_transport import LinkError
@@ -104,7 +105,9 @@ class FreshStart:
 
         Before that, nobody there would remove the segments of killed ranks.
         """
-        jobs.follow(Conductor(self._session, self._jobs, jobs, LEAD_NS, nodes.node_of))
+        workload = context.workload
+        owners = changes(workload.owners, workload.seed, workload.repeat)
+        jobs.follow(Conductor(self._session, self._jobs, jobs, LEAD_NS, nodes.node_of, owners))
         if not context.remote:
             self._launch(context, jobs)
 

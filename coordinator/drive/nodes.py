@@ -184,6 +184,11 @@ class Nodes:
         """Give a malleable job, which runs on one node, new processors."""
         self._say(self.node_of[placement[0]], protocol.Resize(job, tuple(map(self.core, placement))))
 
+    def move(self, job: int, places: Mapping[int, int]) -> None:
+        """Let ranks of a job, which runs on this host, continue on other processors."""
+        cores = tuple((rank, self.core(processor)) for rank, processor in places.items())
+        self.send(protocol.Move(job, cores))
+
     def core(self, processor: int) -> int:
         """The core id of a processor on its node; -1 before the node has joined."""
         node = self._nodes[self.node_of[processor]]

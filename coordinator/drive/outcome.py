@@ -30,6 +30,7 @@ class Part:
         records: records of the ranks, by rank as the job numbers them.
         failure: why it has failed, or will fail at ``give_up_ns``.
         output: what a command has printed.
+        vacated: whether it has lost its processors before: a late record may be of its old processes.
     """
 
     launched: tuple[int, ...] = ()
@@ -40,6 +41,7 @@ class Part:
     failure: str = ""
     output: str = ""
     give_up_ns: int | None = None
+    vacated: bool = False
 
     @property
     def begun(self) -> bool:

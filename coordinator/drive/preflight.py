@@ -106,6 +106,15 @@ def session(workload: Workload) -> tuple[Session, list[Job]]:
     if workload.nodes and any(malleable(job.program) for job in workload.jobs):
         rule = "the processes of a malleable job, and of TASKS, cannot move between hosts"
         raise InputError("malleable", True, rule, "run it on one host, or leave malleable out")
+    if workload.nodes and any(checkpoints(job.program) for job in workload.jobs):
+        rule = "checkpoints stay on the host on which they are made"
+        raise InputError(
+            "checkpoint_phases", True, rule, "run it on one host, or leave checkpoint_phases out"
+        )
+    moves = workload.policy.moves and (workload.owners or not workload.policy.heeds_owners)
+    if workload.nodes and moves:
+        rule = "lets running processes move, and none can move between hosts"
+        raise InputError("policy", type(workload.policy).__name__, rule, "run it on one host")
     jobs = [
         Job(
             number=job.number,
@@ -122,6 +131,11 @@ def session(workload: Workload) -> tuple[Session, list[Job]]:
         if not workload.policy.folds:
             fits("processes", made.processes(job.number) or 1, workload.processor_count)
     return made, jobs
+
+
+def checkpoints(program: Work) -> bool:
+    """Whether a job writes checkpoints, from which it can continue."""
+    return isinstance(program, Program) and program.checkpoint_phases > 0
 
 
 def malleable(program: Work) -> bool:

@@ -127,6 +127,17 @@ class RunningJobs:
         self._nodes.resize(job, placement)
         self._context.progress(f"job {job} continues with {len(placement)} processes")
 
+    def move(self, job: int, placement: tuple[int, ...]) -> None:
+        """Let each process of a job continue on its new processor."""
+        self._nodes.move(job, dict(zip(self._seats(job, placement), placement, strict=True)))
+        self._context.progress(f"job {job} moves to processors {', '.join(map(str, placement))}")
+
+    def vacate(self, job: int) -> None:
+        """End a job's processes; it will be launched again."""
+        self.parts[job] = Part(vacated=True)
+        self.discard(job)
+        self._context.progress(f"job {job} gives its processors back")
+
     def _refused(self, part: Part, placement: tuple[int, ...]) -> bool:
         """Whether the policy places a job on lost processors; it fails after the conductor's current step."""
         if self._nodes.alive(placement):
@@ -186,6 +197,8 @@ class RunningJobs:
                 part.ready.add(rank)
                 if not part.missing:
                     self._happened(events.Ready(job, self._context.now_ns()))
+            case protocol.Finished() if part.vacated and not part.begun:
+                pass  # it had just finished when it lost its processors
             case protocol.Finished() if rank in part.ranks or not part.begun:
                 own = part.ranks.index(rank) if part.begun else rank
                 if own not in part.records:

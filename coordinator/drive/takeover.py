@@ -25,6 +25,7 @@ from coordinator.host import launch
 from coordinator.host.interrupt import Interrupt
 from coordinator.host.rundir import RunDirectory
 from coordinator.host.runs_home import home, locked_home
+from coordinator.owners import changes
 from coordinator.view import Job
 from coordinator.wire import protocol
 from coordinator.workload import Result, Workload
@@ -113,7 +114,9 @@ class TakeOver:
         context.progress(f"taking over run {context.directory.run}")
         events, size = reader.events(context.directory.history)
         context.log.go_on(size)
-        replay = Replay(self._session, self._jobs, LEAD_NS, nodes.node_of, events)
+        workload = context.workload
+        owners = changes(workload.owners, workload.seed, workload.repeat)
+        replay = Replay(self._session, self._jobs, LEAD_NS, nodes.node_of, events, owners)
         jobs.parts, context.switches = replay.parts, replay.switches
         jobs.follow(replay.conductor)
         nodes.give_up(replay.lost)

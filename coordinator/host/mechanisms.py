@@ -238,6 +238,18 @@ def set_class(process: Process, local: str) -> None:
                 os.sched_setscheduler(child.pid, policy, os.sched_param(priority))
 
 
+def set_core(process: Process, core: int) -> None:
+    """Bind all threads of a process, and of its children, to a core; whoever has ended stays so."""
+    if process.wait(0):
+        return
+    below = descendants(process.pid) if process.family else []
+    for pid in (process.pid, *(child.pid for child in below)):
+        with suppress(OSError):
+            for thread in Path(f"/proc/{pid}/task").iterdir():
+                with suppress(OSError):
+                    os.sched_setaffinity(int(thread.name), {core})
+
+
 def check_local(local: str) -> None:
     """Check that a local scheduling class can be used here.
 

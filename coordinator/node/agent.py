@@ -213,6 +213,8 @@ class Agent:
                 if root := self._roster.find(job, 0):
                     stays = (ANYWHERE,) * len(cores)
                     self._roster.send(root, protocol.RankResize(cores if self._setup.bind else stays))
+            case protocol.Move(job, cores):
+                self._move(job, cores)
             case protocol.ClaimCores(cores):
                 self._on_claim(cores)
             case protocol.Discard(job):
@@ -260,6 +262,11 @@ class Agent:
             at_ns = self._clock.local_ns(start.at_ns)
             cores = (core,) if self._setup.bind else self._cores
             self._roster.send(peer, protocol.RankStart(at_ns, core, cores, start.ranks))
+
+    def _move(self, job: int, cores: tuple[tuple[int, int], ...]) -> None:
+        for rank, core in cores if self._setup.bind else ():
+            if peer := self._roster.find(job, rank):
+                mechanisms.set_core(peer.process, core)
 
     # The guardian.
 

@@ -28,6 +28,19 @@ class Policy(ABC):
     folds: ClassVar[bool] = False
     """Whether processes of one job may share a processor, so that it may have more than there are."""
 
+    heeds_owners: ClassVar[bool] = False
+    """Whether decisions depend on the owners of workstations (``View.owner_load``)."""
+
+    @property
+    def moves(self) -> bool:
+        """Whether processes that run may change processors."""
+        return False
+
+    @property
+    def relocates(self) -> bool:
+        """Whether rigid jobs that have begun may change processors, or start again."""
+        return self.moves
+
     def processes(self, job: Job, view: View) -> int | None:
         """The number of processes with which ``job`` will start; None if unknown before it starts.
 

@@ -108,6 +108,14 @@ class Resize:
 
 
 @dataclass(frozen=True)
+class Move:
+    """Let ranks of ``job``, which run, continue on other cores: ``cores`` has (rank, core) for each."""
+
+    job: int
+    cores: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
 class ClaimCores:
     """Claim these cores of the node for the run, and report other runs that use them."""
 
@@ -296,6 +304,7 @@ TO_AGENT = _messages(
     table=Table,
     start=Start,
     resize=Resize,
+    move=Move,
     claim=ClaimCores,
     discard=Discard,
     retell=Retell,

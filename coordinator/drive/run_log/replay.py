@@ -9,6 +9,7 @@ from coordinator.decide.seats import seats
 from coordinator.decide.session import Plan, Session
 from coordinator.drive.outcome import Part
 from coordinator.drive.run_log.events import Event, Guarded, Launched, Left, Lost, Ready, Switched, tell
+from coordinator.owners import OwnerChange
 from coordinator.view import Job
 from coordinator.workload import Switch
 
@@ -32,6 +33,7 @@ class Replay:
         lead_ns: int,
         node_of: Sequence[int],
         events: Iterable[Event],
+        owners: Iterable[OwnerChange] = (),
     ) -> None:
         self.parts = {job.number: Part() for job in jobs}
         self.guardian = 0
@@ -39,7 +41,7 @@ class Replay:
         self.lost: dict[int, str] = {}
         self.switches: list[Switch] = []
         self._node_of = node_of
-        self.conductor = Conductor(session, jobs, self, lead_ns, node_of)
+        self.conductor = Conductor(session, jobs, self, lead_ns, node_of, owners)
         self.conductor.prepare()
         for event in events:
             self._take_in(event)
@@ -84,3 +86,11 @@ class Replay:
 
     def resize(self, job: int, placement: tuple[int, ...]) -> None:
         """Nothing: there are no malleable jobs on several nodes."""
+
+    def move(self, job: int, placement: tuple[int, ...]) -> None:
+        """Nothing: no running job moves on several nodes."""
+
+    def vacate(self, job: int) -> None:
+        """Note that the job has no processes any more."""
+        self._forget(job)
+        self.parts[job].vacated = True

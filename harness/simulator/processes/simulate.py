@@ -7,12 +7,13 @@ compiled kernel simulates all that happens in between.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from coordinator.decide.session import Plan, Session
+from coordinator.owners import OwnerChange
 from coordinator.policies import Policy
 from coordinator.view import Job
 from harness.simulator import interruption
@@ -51,15 +52,18 @@ def simulate(
     stream: int = 0,
     timeline: bool = False,
     timeout_s: float | None = None,
+    owners: Iterable[OwnerChange] = (),
 ) -> Outcome:
     """Run ``jobs`` on ``machine`` under ``policy`` to their ends; the same arguments, the same outcome.
 
     ``seed``, ``repeat`` and the jobs' numbers fix the compute times, which are those of the
     MPI run; ``stream`` selects the machine's own random numbers. A workload that does not finish
-    within ``timeout_s`` simulated seconds, or gets stuck, gives an outcome with a failure.
+    within ``timeout_s`` simulated seconds, or gets stuck, gives an outcome with a failure. ``owners`` are
+    the changes of owners' loads, which the policy learns of; the loads themselves are not simulated.
 
     Raises:
-        InputError: for a job larger than the machine under a policy that does not fold, or numbers
+        InputError: for a policy that lets a job change its processors; for a job larger than the
+            machine under a policy that does not fold, or numbers
             out of range.
         InterruptedSimulationError: if ``harness.simulator.interruption.interrupt`` is called.
     """
@@ -82,7 +86,7 @@ def simulate(
 
     rule(jobs[0].program)
     random = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(repeat, RANDOM_STREAM + stream)))
-    run = _ProcessLevelRun(jobs, machine, policy, rule, (seed, repeat), random, timeline)
+    run = _ProcessLevelRun(jobs, machine, policy, rule, (seed, repeat), random, timeline, owners)
     limit_ns = int(run.state.clock[0].never_ns) - 1
     _check_phases(jobs, limit_ns)
     if timeout_s is not None:
@@ -129,7 +133,10 @@ class _ProcessLevelRun:
         key: tuple[int, int],
         random: np.random.Generator,
         timeline: bool,
+        owners: Iterable[OwnerChange],
     ) -> None:
+        self._owners = iter(owners)
+        self._timer_ns: int | None = None
         self.jobs = sorted(jobs, key=lambda job: (job.arrival_s, job.number))
         self.state = allocate(machine, self.jobs, timeline)
         self.placements: dict[int, tuple[int, ...]] = {}
@@ -159,8 +166,14 @@ class _ProcessLevelRun:
         coming = list(self.jobs)
         unfinished = len(coming)
         look_ns, seen = patience_ns, 0
+        owner = next(self._owners, None)
         while unfinished:
-            clock.until_ns = min(arrival_ns(coming[0]) if coming else limit_ns, limit_ns, look_ns)
+            events_ns = (
+                arrival_ns(coming[0]) if coming else limit_ns,
+                owner.at_ns if owner else limit_ns,
+                limit_ns if self._timer_ns is None else self._timer_ns,
+            )
+            clock.until_ns = min(*events_ns, limit_ns, look_ns)
             clock.next_ns = min(clock.until_ns, clock.slot_end_ns + clock.late_ns)
             status = advance(self.state)
             now_ns = int(clock.now_ns)
@@ -176,11 +189,16 @@ class _ProcessLevelRun:
                 self._follow(self._session.depart(self.jobs[clock.subject].number, now_ns))
             elif status == TABLE_END:
                 self._follow(self._session.slot_end(now_ns))
+            elif owner and owner.at_ns <= now_ns:
+                self._follow(self._session.owner(owner.processors, owner.load, now_ns))
+                owner = next(self._owners, None)
             elif coming and arrival_ns(coming[0]) <= now_ns:
                 arrived = [job for job in coming if arrival_ns(job) <= now_ns]
                 coming = coming[len(arrived) :]
                 plans = [self._session.arrive(job.number, now_ns) for job in arrived]
                 self._follow(plans[-1])
+            elif self._timer_ns is not None and self._timer_ns <= now_ns:
+                self._follow(self._session.timer(now_ns))
             elif now_ns >= limit_ns:
                 return f"not finished after {limit_ns / 1e9:g} simulated seconds"
             else:
@@ -199,6 +217,11 @@ class _ProcessLevelRun:
     def _follow(self, plan: Plan) -> None:
         """Put a plan of the policy into force, now."""
         newcomers = []
+        self._timer_ns = plan.timer_ns
+        moved = (n for n, place in plan.decision.placements.items() if place != self.placements.get(n, place))
+        for job in (*plan.decision.vacates, *moved):
+            rule = f"job {job} has begun and changes its processors"
+            raise InputError("policy", "relocates", rule, 'simulate job by job: level = "jobs"')
         for job, placement in plan.decision.placements.items():
             if job not in self.placements:
                 self.placements[job] = placement
