@@ -29,6 +29,7 @@ TIME_US = Bounds(0, 1e8)
 COST_US = Bounds(0, 1e7)
 QUANTUM_MS = Bounds(0.01, 1e8)
 WORK_S = Bounds(1e-6, 1e6)
+LOAD = Bounds(0, 1000)
 PLACES = _count(0, 1_000_000)
 RANDOM = _count(0, 2**63 - 1)
 
@@ -59,6 +60,7 @@ BOUNDS: Mapping[str, Bounds] = {
     "program.read_imbalance": Bounds(0, 2),
     "program.dedicated_s": WORK_S,
     "program.phases": _count(1, 1_000_000_000),
+    "program.checkpoint_phases": _count(0, 1_000_000_000),
     "program.working_set_bytes": _count(0, 1 << 40),
     "schedulers.quantum_ms": QUANTUM_MS,
     "schedulers.long_quantum_ms": QUANTUM_MS,
@@ -71,6 +73,12 @@ BOUNDS: Mapping[str, Bounds] = {
     "schedulers.order": _count(0, 2),
     "schedulers.maximum": _count(1, 1_000_000),
     "schedulers.parts": _count(1, 1_000_000),
+    "schedulers.start_load": LOAD,
+    "schedulers.stop_load": LOAD,
+    "schedulers.idle_s": Bounds(0, 1e7),
+    "schedulers.grace_s": Bounds(0, 1e7),
+    "schedulers.sequential": _count(0, PROCESSORS),
+    "schedulers.power": Bounds(0.01, 0.99),
     "schedulers.page": _count(1, PROCESSORS),
     "schedulers.spin_switches": Bounds(0, 1e6),
     **{f"machine.{cost}": COST_US for cost in MACHINE_COSTS},
@@ -85,6 +93,20 @@ BOUNDS: Mapping[str, Bounds] = {
     "model.shares": Bounds(1e-9, 1),
     "model.means_s": Bounds(1e-9, 1e9),
     "model.maxima": _count(1, 1_000_000),
+    "owners.processors": _count(0, PROCESSORS - 1),
+    "owners.present_s": Bounds(1e-3, 1e7),
+    "owners.away_s": Bounds(1e-3, 1e7),
+    "owners.load": LOAD,
+    "owners.at_s": Bounds(0, 1e9),
+    "migration.size_mb": Bounds(1e-6, 1e9),
+    "migration.bandwidth_mb_s": Bounds(1e-6, 1e9),
+    "migration.dirty_mb_s": Bounds(0, 1e9),
+    "migration.touched": Bounds(0, 1),
+    "migration.modified": Bounds(0, 1),
+    "migration.rounds": _count(1, 1000),
+    "migration.fixed_ms": Bounds(0, 1e7),
+    "migration.fault_ms": Bounds(0, 1e7),
+    "migration.checkpoint_s": Bounds(0, 1e9),
     "load": Bounds(1e-6, 1000),
     "warm_up": _count(0, 10_000_000),
     "tau_s": Bounds(1e-9, 1e9),

@@ -8,20 +8,26 @@ nothing, however often a cyclic table repeats.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
 import numpy as np
 
 from coordinator.decide.session import Plan, Session
+from coordinator.migration import Migration
+from coordinator.owners import OwnerChange
 from coordinator.policies import Policy
 from coordinator.policies.regions.region_policy import RegionPolicy
 from coordinator.topology import FLAT, Topology
 from coordinator.view import Decision, Machine
 from harness.simulator.jobs.fragmentation import FragmentationMeter
 from harness.simulator.jobs.model import NEVER_NS, Integers, JobLevelOutcome, Jobs
+from harness.simulator.jobs.relocation import Relocations
 from workloads.validation import InputError
+
+PATIENCE = 1_000_000
+"""After so many changes of owners in which no job ends, the jobs will never end."""
 
 
 @dataclass(frozen=True)
@@ -101,9 +107,12 @@ def _shares(decision: Decision) -> dict[int, _Share]:
 class _JobLevelRun:
     """One simulation in progress."""
 
-    def __init__(self, jobs: Jobs, machine: Machine, policy: Policy, malleable: bool) -> None:
+    def __init__(
+        self, jobs: Jobs, machine: Machine, policy: Policy, malleable: bool, migration: Migration
+    ) -> None:
         self.jobs = jobs
         self.malleable = malleable
+        self.relocations = Relocations(migration) if policy.relocates else None
         self.session = Session(policy, machine, jobs.views(malleable=malleable))
         self.meter = FragmentationMeter(machine.processors) if isinstance(policy, RegionPolicy) else None
         n = len(jobs)
@@ -114,6 +123,7 @@ class _JobLevelRun:
         self.places: dict[int, tuple[int, ...]] = {}
         self.used: list[tuple[int, float]] = []
         self.left_ns: dict[int, int] = {}
+        self.vacated_ns: dict[int, int] = {}
         self.sizes: dict[int, int] = {}
         self.shares: dict[int, _Share] = {}
         self.plan: Plan | None = None
@@ -121,8 +131,13 @@ class _JobLevelRun:
 
     def follow(self, plan: Plan) -> None:
         """Put a plan into force, now."""
+        for number in plan.decision.vacates:
+            self._vacate(number)
         for number, place in plan.decision.placements.items():
             size = len(place)
+            if self.relocations and place != self.places.get(number, place):
+                self.left_ns[number] = self.relocations.move(number, self.left_ns[number])
+                self.places[number], self.first[number] = place, -1
             if self.sizes.get(number) != size:
                 self._resize(number, size)
                 self.places[number] = place
@@ -132,13 +147,20 @@ class _JobLevelRun:
         if self.meter:
             self.meter.watch(plan, self.now_ns)
 
+    def _vacate(self, number: int) -> None:
+        """Take a job's processors, and its progress since its last checkpoint; it may continue on others."""
+        assert self.relocations is not None
+        whole_ns = self._time_ns(number, self.sizes[number])
+        self.vacated_ns[number] = self.relocations.vacate(number, whole_ns, self.left_ns[number])
+        del self.sizes[number], self.places[number]
+
     def _resize(self, number: int, size: int) -> None:
         new_ns = self._time_ns(number, size)
         if number in self.sizes:
             old_ns = self._time_ns(number, self.sizes[number])
             self.left_ns[number] = max(0, int(np.rint(self.left_ns[number] * (new_ns / old_ns))))
         else:
-            self.left_ns[number] = new_ns
+            self.left_ns[number] = self.vacated_ns.pop(number, new_ns)
         self.sizes[number] = size
 
     def _time_ns(self, number: int, size: int) -> int:
@@ -161,6 +183,11 @@ class _JobLevelRun:
         """When the table ends, NEVER_NS if it does not."""
         end_ns = self.plan.cycle.end_ns if self.plan else None
         return NEVER_NS if end_ns is None else end_ns
+
+    def timer_ns(self) -> int:
+        """When the policy wants to be asked, NEVER_NS if it does not."""
+        timer_ns = self.plan.timer_ns if self.plan else None
+        return NEVER_NS if timer_ns is None else timer_ns
 
     def go_to(self, time_ns: int) -> None:
         """Advance to ``time_ns`` without a decision."""
@@ -192,6 +219,7 @@ class _JobLevelRun:
             self.first,
             places={} if self.malleable else self.places,
             fragmentation=self.meter.found() if self.meter else None,
+            relocations=self.relocations.found() if self.relocations else None,
         )
         times, busy = zip(*self.used, strict=True) if self.used else ((), ())
         return outcome, Usage(np.array(times, dtype=np.int64), np.array(busy))
@@ -206,27 +234,34 @@ def simulate(
     population: int | None = None,
     watch: Callable[[Plan, int], None] | None = None,
     topology: Topology = FLAT,
+    owners: Iterable[OwnerChange] = (),
+    migration: Migration | None = None,
 ) -> tuple[JobLevelOutcome, Usage]:
     """Simulate ``jobs`` under any policy that says which job runs where.
 
-    At one time departures come before arrivals, and arrivals before ends of tables. With
+    At one time departures come first, then changes of ``owners``, arrivals, timers, and ends of tables.
+    Jobs that change processors while they run, or start again on others, pay for it by ``migration``. With
     ``population`` the system is closed: that many jobs arrive at time 0, and the next one at each
     departure; the outcome has their arrival times. ``watch`` receives every plan and the time from
     which it is in force.
 
     Raises:
         InputError: for a policy that leaves the processors to the local scheduler, or a job
-            that is larger than the machine.
+            that is larger than the machine; or if owners keep the jobs from running.
     """
     jobs.check(processors)
-    run = _JobLevelRun(jobs, Machine(processors, topology), policy, malleable)
+    run = _JobLevelRun(jobs, Machine(processors, topology), policy, malleable, migration or Migration())
+    changes = iter(owners)
+    change = next(changes, None)
+    stalled = 0
     arrivals = [0] * min(population, len(jobs)) if population else jobs.submit_ns.tolist()
     arrived = 0
     unfinished = len(jobs)
     while unfinished:
         end_ns, ending = run.ending()
         arrival_ns = arrivals[arrived] if arrived < len(arrivals) else NEVER_NS
-        time_ns = min(end_ns, arrival_ns, run.table_end_ns())
+        owner_ns = change.at_ns if change is not None else NEVER_NS
+        time_ns = min(end_ns, owner_ns, arrival_ns, run.timer_ns(), run.table_end_ns())
         if time_ns >= NEVER_NS:
             raise RuntimeError("the policy lets nobody run while jobs wait")
         run.go_to(time_ns)
@@ -234,12 +269,23 @@ def simulate(
             run.finish_ns[ending] = time_ns
             del run.left_ns[ending], run.shares[ending]
             unfinished -= 1
+            stalled = 0
             if len(arrivals) < len(jobs):
                 arrivals.append(time_ns)
             plan = run.session.depart(ending, time_ns)
+        elif change is not None and owner_ns == time_ns:
+            stalled += 1
+            if stalled > PATIENCE:
+                rule = f"no job has ended in {PATIENCE} changes of owners"
+                remedy = "give smaller jobs, cheaper moves, or owners who stay away longer"
+                raise InputError("owners", f"{time_ns / 1e9:g} s", rule, remedy)
+            plan = run.session.owner(change.processors, change.load, time_ns)
+            change = next(changes, None)
         elif arrival_ns == time_ns:
             plan = run.session.arrive(arrived, time_ns)
             arrived += 1
+        elif time_ns == run.timer_ns():
+            plan = run.session.timer(time_ns)
         else:
             plan = run.session.slot_end(time_ns)
         run.follow(plan)

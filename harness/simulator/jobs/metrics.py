@@ -31,6 +31,8 @@ class Metrics:
             longer; NaN if all sizes are equal.
         internal, external, missed: see ``Fragmentation``, of the whole schedule; None under policies
             without regions.
+        moves, vacated, lost_s, paid_s: see ``Relocated``, of the whole schedule; None under policies that
+            relocate nobody.
     """
 
     jobs: int
@@ -45,6 +47,10 @@ class Metrics:
     internal: float | None = None
     external: float | None = None
     missed: float | None = None
+    moves: float | None = None
+    vacated: float | None = None
+    lost_s: float | None = None
+    paid_s: float | None = None
 
     def row(self) -> Mapping[str, float | int | None]:
         """The values by name, without those that the policy has not; None for a value that is not finite."""
@@ -86,6 +92,7 @@ def measure(
         utilisation=_utilisation(outcome, part),
         fairness=fairness(asked.astype(float), retr),
         **(asdict(outcome.fragmentation) if outcome.fragmentation else {}),
+        **(asdict(outcome.relocations) if outcome.relocations else {}),
     )
 
 

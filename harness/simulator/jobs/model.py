@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from coordinator.view import ExecutionTime, Job, execution_time_s
 from harness.simulator.jobs.fragmentation import Fragmentation
+from harness.simulator.jobs.relocation import Relocated
 from workloads.bounds import fits
 from workloads.validation import InputError
 
@@ -180,6 +181,8 @@ class JobLevelOutcome:
     """The processors of each job, if ``first`` and ``size`` do not determine them; empty if they change."""
     fragmentation: Fragmentation | None = None
     """Of a policy of regions; None for others."""
+    relocations: Relocated | None = None
+    """Of a policy under which jobs that have begun change processors, or vacate them; None for others."""
 
     @property
     def finished(self) -> NDArray[np.bool_]:

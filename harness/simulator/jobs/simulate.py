@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 
+from coordinator.migration import Migration
+from coordinator.owners import OwnerChange
 from coordinator.policies import Policy
 from coordinator.policies.adaptive import FirstCome, RunToCompletion
 from coordinator.policies.dqt import FairQueueTree, QueueTree
@@ -35,9 +37,12 @@ def simulate(
     policy: Policy,
     watched: Watched | None = None,
     topology: Topology = FLAT,
+    owners: Iterable[OwnerChange] = (),
+    migration: Migration | None = None,
 ) -> JobLevelOutcome:
     """Simulate ``jobs`` on ``processors`` processors; the same arguments give the same outcome.
 
+    ``owners`` and ``migration`` matter to policies that heed owners, or relocate jobs.
     Jobs that can start with fewer processors than they can use are malleable under
     ``dyn-equi`` and moldable under all other policies.
 
@@ -51,7 +56,15 @@ def simulate(
     if run is not None:
         return run()
     malleable = isinstance(policy, DynamicEquipartition)
-    return event_by_event.simulate(jobs, processors, policy, malleable=malleable, topology=topology)[0]
+    return event_by_event.simulate(
+        jobs,
+        processors,
+        policy,
+        malleable=malleable,
+        topology=topology,
+        owners=owners,
+        migration=migration,
+    )[0]
 
 
 def kernel(

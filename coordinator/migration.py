@@ -1,0 +1,159 @@
+"""What it costs to move a running process to another machine: four techniques, as functions of its memory.
+
+The functions are leaves over plain numbers. Times are seconds, memory is in MB, rates are in MB/s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from workloads.bounds import within
+from workloads.validation import one_of
+
+PAGE_MB = 4 / 1024
+"""What one fault brings."""
+
+
+class MoveCost(NamedTuple):
+    """The cost of one move.
+
+    Attributes:
+        stopped_s: how long the process runs nowhere.
+        slowed_s: how long it waits for its memory after that.
+        total_s: from the beginning of the move until the process needs nothing more from elsewhere.
+        moved_mb: memory sent over the network, twice if it is sent twice.
+        residual_mb: memory that stays behind on the machine that the process has left.
+    """
+
+    stopped_s: float
+    slowed_s: float
+    total_s: float
+    moved_mb: float
+    residual_mb: float
+
+
+@dataclass(frozen=True)
+class Migration:
+    """How processes move, and the memory of each.
+
+    Attributes:
+        technique: name of one of TECHNIQUES.
+        size_mb: memory of a process.
+        bandwidth_mb_s: at which memory moves.
+        dirty_mb_s: at which a process that runs changes its memory.
+        rounds: copies of what has changed before the last one, for which pre-copy stops the process.
+        modified: share of the memory that the file server does not have.
+        touched: share of the memory that the process still uses after the move.
+        fixed_ms: to stop a process and to start it elsewhere, with its kernel's state.
+        fault_ms: a fault for a page that is elsewhere, without its transfer.
+        checkpoint_s: progress of a job from one checkpoint to the next; 0 if it makes none. A job that
+            vacates its processors continues from its last checkpoint.
+    """
+
+    technique: str = "eager"
+    size_mb: float = 8.0
+    bandwidth_mb_s: float = 1.0
+    dirty_mb_s: float = 0.1
+    rounds: int = 2
+    modified: float = 0.5
+    touched: float = 0.4
+    fixed_ms: float = 0.0
+    fault_ms: float = 0.0
+    checkpoint_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        one_of("technique", self.technique, TECHNIQUES)
+        for key in ("size_mb", "bandwidth_mb_s", "dirty_mb_s", "fixed_ms", "fault_ms", "checkpoint_s"):
+            within(f"migration.{key}", getattr(self, key))
+        for key in ("rounds", "modified", "touched"):
+            within(f"migration.{key}", getattr(self, key))
+
+    def cost(self) -> MoveCost:
+        """The cost of a move of one process; those of a job move together, each on a way of its own."""
+        return TECHNIQUES[self.technique](self)
+
+    @property
+    def delay_ns(self) -> int:
+        """By how much one move delays a job."""
+        cost = self.cost()
+        return round((cost.stopped_s + cost.slowed_s) * 1e9)
+
+    @property
+    def restart_ns(self) -> int:
+        """How long a job takes to read its checkpoint when it continues."""
+        return round((self.fixed_ms / 1e3 + self.size_mb / self.bandwidth_mb_s) * 1e9)
+
+    def kept_ns(self, done_ns: int) -> int:
+        """What is left of the progress of a job that vacates its processors."""
+        every_ns = round(self.checkpoint_s * 1e9)
+        return done_ns // every_ns * every_ns if every_ns else 0
+
+
+def eager_copy(size_mb: float, bandwidth_mb_s: float, fixed_s: float) -> MoveCost:
+    """Stop the process, send its whole address space, continue it: Charlotte and LOCUS.
+
+    Source: Artsy and Finkel 1989; Popek and Walker 1985.
+    """
+    stopped_s = fixed_s + size_mb / bandwidth_mb_s
+    return MoveCost(stopped_s, 0.0, stopped_s, size_mb, 0.0)
+
+
+def pre_copy(
+    size_mb: float, bandwidth_mb_s: float, fixed_s: float, dirty_mb_s: float, rounds: int
+) -> MoveCost:
+    """Send the address space while the process runs on, then what it has changed meanwhile, and so on.
+
+    The first of the ``rounds`` sends all. After the last one the process stops for the rest. A round that
+    would send no less than the one before ends the copies early.
+    Source: Theimer, Lantz and Cheriton 1985 (V).
+    """
+    left_mb = size_mb
+    copied_mb = 0.0
+    for _ in range(rounds):
+        changed_mb = min(size_mb, left_mb / bandwidth_mb_s * dirty_mb_s)
+        copied_mb += left_mb
+        if changed_mb >= left_mb:
+            break
+        left_mb = changed_mb
+    stopped_s = fixed_s + left_mb / bandwidth_mb_s
+    return MoveCost(stopped_s, 0.0, copied_mb / bandwidth_mb_s + stopped_s, copied_mb + left_mb, 0.0)
+
+
+def copy_on_reference(
+    size_mb: float, bandwidth_mb_s: float, fixed_s: float, touched: float, fault_s: float
+) -> MoveCost:
+    """Move only the kernel's state; the process fetches each page from its old machine when it uses it.
+
+    Source: Zayas 1987 (Accent).
+    """
+    moved_mb = touched * size_mb
+    slowed_s = moved_mb / bandwidth_mb_s + moved_mb / PAGE_MB * fault_s
+    return MoveCost(fixed_s, slowed_s, fixed_s + slowed_s, moved_mb, size_mb - moved_mb)
+
+
+def flush(
+    size_mb: float, bandwidth_mb_s: float, fixed_s: float, modified: float, touched: float, fault_s: float
+) -> MoveCost:
+    """Write the modified pages to the file server; the process fetches from there what it uses.
+
+    Source: Douglis and Ousterhout 1991 (Sprite).
+    """
+    stopped_s = fixed_s + modified * size_mb / bandwidth_mb_s
+    fetched_mb = touched * size_mb
+    slowed_s = fetched_mb / bandwidth_mb_s + fetched_mb / PAGE_MB * fault_s
+    return MoveCost(stopped_s, slowed_s, stopped_s + slowed_s, modified * size_mb + fetched_mb, 0.0)
+
+
+TECHNIQUES: Mapping[str, Callable[[Migration], MoveCost]] = {
+    "eager": lambda m: eager_copy(m.size_mb, m.bandwidth_mb_s, m.fixed_ms / 1e3),
+    "pre-copy": lambda m: pre_copy(m.size_mb, m.bandwidth_mb_s, m.fixed_ms / 1e3, m.dirty_mb_s, m.rounds),
+    "on-reference": lambda m: copy_on_reference(
+        m.size_mb, m.bandwidth_mb_s, m.fixed_ms / 1e3, m.touched, m.fault_ms / 1e3
+    ),
+    "flush": lambda m: flush(
+        m.size_mb, m.bandwidth_mb_s, m.fixed_ms / 1e3, m.modified, m.touched, m.fault_ms / 1e3
+    ),
+}
+"""The techniques by name."""
