@@ -21,6 +21,7 @@ from coordinator.drive import takeover
 from coordinator.drive.driver import run_workload
 from coordinator.host.mechanisms import cgroups_of_runs, known
 from coordinator.host.processes import DIRECTORY, marked
+from coordinator.owners import Owner
 from coordinator.workload import Node, ParallelJob, Result, Switch, Work, Workload
 from workloads.other import Command
 from workloads.program import Program
@@ -61,7 +62,10 @@ def two_processors() -> tuple[int, int]:
 def workload(
     policy: str = "none", jobs: int = 2, phases: int = 2000, hosts: Sequence[str] = (), **changes: Any
 ) -> Workload:
-    """Two-process BARRIER jobs of about 0.1 ms a phase, on the first two cores or one of each host."""
+    """Two-process BARRIER jobs of about 0.1 ms a phase, on the first two cores or one of each host.
+
+    ``owners`` has for each processor the second at which its owner comes.
+    """
     options = changes.pop("options", {"quantum_ms": 10} if policy == "gang" else {})
     arrival_s = changes.pop("arrival_s", 0.0)
     program: Work = Program(
@@ -72,12 +76,14 @@ def workload(
     )
     if argv := changes.pop("command", None):
         program = Command(tuple(argv), program.processes, waits=changes.pop("waits", "mpi"))
+    come_s = enumerate(changes.pop("owners", ()))
     return Workload(
         tuple(ParallelJob(number, program, number * arrival_s) for number in range(jobs)),
         policies.create(policy, options),
         () if hosts else two_processors(),
         nodes=tuple(Node(host) for host in hosts),
         timeout_s=changes.pop("timeout_s", 60.0),
+        owners=tuple(Owner((processor,), loads=((at_s, 1.0),)) for processor, at_s in come_s),
         **changes,
     )
 

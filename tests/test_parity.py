@@ -8,10 +8,11 @@ that only writes down what it is asked to hold.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,10 +20,14 @@ from hypothesis import strategies as st
 from coordinator import policies
 from coordinator.decide.conductor import Conductor
 from coordinator.decide.session import Plan, Session
+from coordinator.migration import Migration
 from coordinator.node.switcher import Switcher
+from coordinator.owners import Owner, OwnerChange, changes
 from coordinator.policies import Policy
 from coordinator.view import Decision, Job, Machine, Reason, View
 from coordinator.wire.protocol import Table
+from harness.simulator.jobs import event_by_event
+from harness.simulator.jobs.model import rigid
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.processes.outcome import Outcome
 from harness.simulator.processes.simulate import arrival_ns, simulate
@@ -47,6 +52,10 @@ class Recorded:
     @property
     def folds(self) -> bool:
         return self.policy.folds
+
+    @property
+    def relocates(self) -> bool:
+        return self.policy.relocates
 
     def processes(self, job: Job, view: View) -> int | None:
         return self.policy.processes(job, view)
@@ -83,12 +92,12 @@ class Holder:
 class Real:
     """The real machine without its processes: the crew of a conductor, and one agent's slots."""
 
-    def __init__(self, policy: Policy, jobs: Sequence[Job]) -> None:
+    def __init__(self, policy: Policy, jobs: Sequence[Job], owners: Iterable[OwnerChange] = ()) -> None:
         self.decided: list[Decided] = []
         self.holder = Holder()
         self._switcher = Switcher(self.holder, lambda: self.holder.now_ns)  # type: ignore[arg-type]
         session = Session(Recorded(policy, self.decided), Machine(PROCESSORS), jobs)  # type: ignore[arg-type]
-        self._conductor = Conductor(session, jobs, self)
+        self._conductor = Conductor(session, jobs, self, owners=owners)
         self._starting: list[int] = []
 
     def play(self, departures: Sequence[tuple[int, int]]) -> None:
@@ -123,22 +132,45 @@ class Real:
     def resize(self, job: int, placement: tuple[int, ...]) -> None:
         raise AssertionError("no job here is malleable")
 
+    def move(self, job: int, placement: tuple[int, ...]) -> None:
+        assert self.decided[-1][2].placements[job] == placement
 
-def simulated(policy: Policy, jobs: Sequence[SimulatedJob]) -> tuple[list[Decided], Outcome]:
+    def vacate(self, job: int) -> None:
+        for rank in range(PROCESSORS):
+            self._switcher.drop(job, rank)
+
+
+def simulated(
+    policy: Policy, jobs: Sequence[SimulatedJob], owners: Iterable[OwnerChange] = ()
+) -> tuple[list[Decided], Outcome]:
     """The decisions of the simulator for ``jobs``, and its outcome."""
     decided: list[Decided] = []
     machine = SimulatedMachine(processors=PROCESSORS, context_switch_us=1, latency_us=1, local="round-robin")
-    outcome = simulate(jobs, machine, Recorded(policy, decided), timeline=True)  # type: ignore[arg-type]
+    recorded: Any = Recorded(policy, decided)
+    outcome = simulate(jobs, machine, recorded, timeline=True, owners=owners)
     assert outcome.failure == ""
     return decided, outcome
 
 
-def check(name: str, jobs: Sequence[SimulatedJob], **options: Any) -> None:
-    """Play ``jobs`` on both: the same decisions, and whoever runs in one is not held in the other."""
+def nobody() -> Iterable[OwnerChange]:
+    return ()
+
+
+def check(
+    name: str,
+    jobs: Sequence[SimulatedJob],
+    owners: Callable[[], Iterable[OwnerChange]] = nobody,
+    **options: Any,
+) -> set[Reason]:
+    """Play ``jobs`` on both: the same decisions, and whoever runs in one is not held in the other.
+
+    Returns the reasons for which the policy was asked.
+    """
     quantum = {"quantum_ms": 5} if "quantum_ms" in policies.parameters(name) else {}
     policy = policies.create(name, quantum | options)
-    decided, outcome = simulated(policy, jobs)
-    real = Real(policy, [Job(job.number, job.program.processes, arrival_ns(job)) for job in jobs])
+    decided, outcome = simulated(policy, jobs, owners())
+    seen = [Job(job.number, job.program.processes, arrival_ns(job)) for job in jobs]
+    real = Real(policy, seen, owners())
     real.play(sorted((job.finish_ns or 0, job.number) for job in outcome.jobs))
     assert real.decided == decided
     plans = [Plan(decision, at_ns - decision.elapsed_ns) for _, at_ns, decision in decided]
@@ -155,6 +187,7 @@ def check(name: str, jobs: Sequence[SimulatedJob], **options: Any) -> None:
                 for job, on in plan.decision.placements.items():
                     for rank in (rank for rank, place in enumerate(on) if place == processor):
                         assert real.holder.holds((job, rank), at_ns) != slot.allows(job, rank, processor)
+    return {why for why, _, _ in decided}
 
 
 def job(number: int, processes: int, arrival_ms: float, phases: int) -> SimulatedJob:
@@ -175,6 +208,50 @@ def test_the_driver_decides_as_the_simulator_does(name: str, options: dict[str, 
     sizes, arrivals_ms, phases = (4, 2, 1, 4, 2, 2), (0, 0, 3.3, 7.1, 7.2, 31), (12, 30, 25, 9, 14, 5)
     jobs = [job(*numbers) for numbers in zip(range(6), sizes, arrivals_ms, phases, strict=True)]
     check(name, jobs, **options)
+
+
+COME_AND_GO = (
+    Owner((0,), loads=((0.0051, 0.8), (0.0143, 0.0), (0.0602, 0.4), (0.0671, 0.0))),
+    Owner((2, 3), loads=((0.0111, 1.0), (0.0412, 0.0))),
+)
+STATIONS: list[tuple[str, dict[str, Any]]] = [
+    ("condor", {"vacate": False, "idle_s": 0.004}),
+    ("condor", {"vacate": False, "stop_load": 0.5}),
+    ("owner-share", {"quantum_ms": 4, "idle_s": 0.003, "power": 0.3}),
+]
+
+
+@pytest.mark.parametrize(("name", "options"), STATIONS, ids=str)
+def test_both_learn_of_owners_and_call_the_policy_when_it_asks(name: str, options: dict[str, Any]) -> None:
+    jobs = [job(*numbers) for numbers in ((0, 2, 0, 30), (1, 2, 2.2, 25), (2, 1, 3.3, 25), (3, 2, 20.1, 9))]
+    reasons = check(name, jobs, lambda: changes(COME_AND_GO, 1, 0), **options)
+    assert reasons >= ({Reason.OWNER, Reason.TIMER} if "idle_s" in options else {Reason.OWNER})
+
+
+@pytest.mark.parametrize(
+    ("name", "options"), [("condor", {"grace_s": 2.0}), ("idle-partition", {"idle_s": 1.0})]
+)
+def test_jobs_that_relocate_do_so_in_both(name: str, options: dict[str, Any]) -> None:
+    """The simulator of jobs against the driver, with owners who come and go by a model."""
+    owners = [Owner((p,), present_s=5.0, away_s=9.0) for p in range(PROCESSORS)]
+    submit_ns, run_ns = np.arange(9) * 3_000_000_007, np.arange(9, 0, -1) * 1_500_000_000
+    sizes = np.array([1, 2, 1, 3, 1, 2, 4, 1, 2])
+    decided: list[Decided] = []
+    recorded: Any = Recorded(policies.create(name, options), decided)
+    outcome, _ = event_by_event.simulate(
+        rigid(submit_ns, sizes, run_ns),
+        PROCESSORS,
+        recorded,
+        owners=changes(owners, 7, 0),
+        migration=Migration(size_mb=0.1),
+    )
+    seen = [Job(number, int(sizes[number]), int(submit_ns[number])) for number in range(len(sizes))]
+    real = Real(recorded.policy, seen, changes(owners, 7, 0))
+    real.play(sorted((int(at_ns), number) for number, at_ns in enumerate(outcome.finish_ns)))
+    assert real.decided == decided
+    assert {why for why, _, _ in decided} >= {Reason.OWNER, Reason.TIMER}
+    assert outcome.relocations is not None
+    assert outcome.relocations.vacated + outcome.relocations.moves > 3
 
 
 @st.composite

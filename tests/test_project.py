@@ -20,7 +20,19 @@ MAY_IMPORT = {
 """workloads <- coordinator <- harness -> slurm; slurm is a leaf."""
 
 ORDER = {
-    "coordinator": ("topology", "view", "policies", "workload", "decide", "host", "wire", "node", "drive"),
+    "coordinator": (
+        "topology",
+        "owners",
+        "migration",
+        "view",
+        "policies",
+        "workload",
+        "decide",
+        "host",
+        "wire",
+        "node",
+        "drive",
+    ),
     "harness": (
         *("spec", "store", "simulator", "measure", "predict"),
         *("analyse", "papers", "report", "commands", "cli", "__main__"),

@@ -108,8 +108,8 @@ class Program:
         if self.malleable and self.read == "rma":
             rule = "a malleable program reads by messages"
             raise InputError("read", "rma", rule, 'write read = "message", or leave malleable out')
-        if self.malleable and self.checkpoint_phases:
-            rule = "a malleable program makes no checkpoints"
+        if self.adapts and self.checkpoint_phases:
+            rule = "a malleable program, or one with a queue of tasks, makes no checkpoints"
             raise InputError("checkpoint_phases", self.checkpoint_phases, rule, "leave one of them out")
         if self.pattern == "BARRIER" and not self.opening_barrier:
             raise InputError(

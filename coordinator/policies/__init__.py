@@ -16,6 +16,7 @@ from coordinator.policies import (  # noqa: F401 - each registers its policies
     sharing,
     slurm_gang,
     space,
+    workstations,
 )
 from coordinator.policies.regions import cube_allocation, mesh_allocation  # noqa: F401 - as above
 from coordinator.policies.registry import Policy, create, known, parameters, register

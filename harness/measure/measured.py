@@ -127,6 +127,7 @@ class Measured:
             timeline=self.timeline,
             lease_s=experiment.lease_s,
             topology=task.cell.topology,
+            owners=task.owners,
             purpose=PURPOSE.encode(purpose).decode(),
         )
 

@@ -13,8 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from coordinator.owners import Owner
 from coordinator.policies import create
 from coordinator.workload import ParallelJob
+from harness.spec import owners
 from harness.spec.experiment import SPINNING, Cell, Experiment
 from harness.spec.naming import scheduler_name
 from harness.spec.scheduler import Scheduler
@@ -54,6 +56,18 @@ class Task:
         """The run in words: scheduler, point of the sweep, repeat."""
         run = label(self.kind, self.scheduler.table, self.cell.settings)
         return f"{run}, repeat {self.repeat + 1}"
+
+    @property
+    def owners(self) -> tuple[Owner, ...]:
+        """The owners of the workstations; a job that runs alone has all for itself."""
+        alone = self.kind in (DEDICATED, SIMULATED_DEDICATED)
+        return () if alone else owners.on(self.experiment.owners, self.cell.processors)
+
+    @property
+    def relocates(self) -> bool:
+        """Whether jobs that have begun may change processors; some policies do it for owners only."""
+        policy = self.scheduler.policy
+        return policy.relocates and (bool(self.experiment.owners) or not policy.heeds_owners)
 
     @property
     def counterpart(self) -> Task:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from coordinator.owners import Owner, changes
 from coordinator.policies import Policy
 from coordinator.policies.queueing import ModifiedTwoQueue, MultilevelTwoQueue, TwoQueue
 from coordinator.policies.space import Batch
@@ -23,6 +24,7 @@ from harness.simulator.jobs.arrivals import gaps_s, hyperexponential, in_ns, mol
 from harness.simulator.jobs.metrics import Metrics, measure
 from harness.simulator.jobs.model import JobLevelOutcome, Jobs
 from harness.simulator.jobs.simulate import Watched, simulate
+from harness.spec import owners
 from harness.spec.job_level import JobExperiment, Model, no_processors
 from harness.spec.machine import topology_of
 from harness.spec.naming import policy_name
@@ -43,6 +45,7 @@ class Study:
     processors: int
     trace: swf.Trace | None = field(default=None, repr=False)
     topology: Topology = FLAT
+    owners: tuple[Owner, ...] = ()
 
     @classmethod
     def of(cls, experiment: JobExperiment) -> Study:
@@ -53,13 +56,15 @@ class Study:
         """
         if experiment.trace is None:
             size = experiment.processors
-            return cls(experiment, size, topology=topology_of(experiment.machine, size))
+            connected = topology_of(experiment.machine, size)
+            return cls(experiment, size, None, connected, owners.on(experiment.owners, size))
         trace = _stretched(swf.read(experiment.trace), experiment.load)
         processors = experiment.processors or trace.processors
         if not processors:
             raise no_processors("trace")
         trace.jobs.check(processors)
-        return cls(experiment, processors, trace, topology_of(experiment.machine, processors))
+        connected = topology_of(experiment.machine, processors)
+        return cls(experiment, processors, trace, connected, owners.on(experiment.owners, processors))
 
     @property
     def count(self) -> int:
@@ -149,7 +154,14 @@ def _on_trace(study: Study, policy: Policy) -> Schedule:
         load = float(jobs.times_s(jobs.most).sum()) / max(span_s, 1e-9)
         if load > 1:
             return Schedule(saturated=f"one job at a time is a load of {load:.2f}")
-    outcome = simulate(jobs, study.processors, policy, topology=study.topology)
+    outcome = simulate(
+        jobs,
+        study.processors,
+        policy,
+        topology=study.topology,
+        owners=changes(study.owners, experiment.seed, 0),
+        migration=experiment.migration,
+    )
     metrics = measure(outcome, warm_up=experiment.warm_up, tau_s=experiment.tau_s)
     return Schedule(metrics=_plain(metrics), replications=1, outcome=outcome)
 
@@ -161,7 +173,16 @@ def _on_model(study: Study, policy: Policy) -> Schedule:
 
     def one(random: np.random.Generator) -> Metrics | None:
         jobs = draw(model, study.processors, random)
-        outcome = simulate(jobs, study.processors, policy, Watched(watched), study.topology)
+        come_and_go = changes(study.owners, int(random.integers(2**31)), 0) if study.owners else ()
+        outcome = simulate(
+            jobs,
+            study.processors,
+            policy,
+            Watched(watched),
+            study.topology,
+            come_and_go,
+            experiment.migration,
+        )
         late = outcome.finish_ns[:watched].max() > outcome.jobs.submit_ns[-1]
         if outcome.saturated or late:
             return None

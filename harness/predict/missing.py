@@ -32,14 +32,14 @@ def imitates(simulated: RunRecord, measured: RunRecord) -> bool:
 def missing(experiment: Experiment, records: Sequence[RunRecord]) -> list[tuple[Task, RunRecord]]:
     """The simulations that measured runs lack, each with the last measured record.
 
-    It leaves out cells with a job that the simulator does not know, unbound processes, and runs that
-    Slurm scheduled, since Slurm's costs of starting and switching jobs are unknown. A counterpart counts
-    if it was simulated with the constants of the measured run.
+    It leaves out cells with a job that the simulator does not know, processes that are unbound or change
+    their processors, and runs that Slurm scheduled, since Slurm's costs of starting and switching jobs are
+    unknown. A counterpart counts if it was simulated with the constants of the measured run.
     """
     done = plan.recorded(records)
     lacking = []
     for task in plan.plan(experiment):
-        unknown = task.scheduler.of_slurm or not task.scheduler.bind
+        unknown = task.scheduler.of_slurm or not task.scheduler.bind or task.relocates
         if unknown or not all(jobs.simulable(job.program) for job in task.cell.jobs()):
             continue
         measured, simulated = done.get(task.key), done.get(task.counterpart.key)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coordinator.owners import changes
 from coordinator.topology import Topology
 from coordinator.view import ExecutionTime
 from harness.measure.calibrate import Constants, HostConstants
@@ -164,10 +165,16 @@ class Simulated:
     timeline: bool = False
 
     def refusal(self, task: Task) -> InputError | None:
-        """An error for commands, malleable programs and unbound processes; None for other tasks."""
+        """An error for commands, malleable programs, and processes that change processors; else None."""
         if not task.scheduler.bind:
             rule = "the simulator keeps every process on its processor"
             return InputError("schedulers.bind", False, rule, "leave bind out, or use lockstep run")
+        if task.relocates:
+            rule = (
+                "lets jobs that have begun change their processors, which is not simulated process by process"
+            )
+            remedy = 'use lockstep run --no-simulate, or simulate job by job: level = "jobs"'
+            return InputError("policy", task.scheduler.name, rule, remedy)
         try:
             self.host(task).machine(task.scheduler)
             for job in task.jobs:
@@ -197,6 +204,7 @@ class Simulated:
             # Each cell has its own random numbers: chance must not favour the same jobs in all cells.
             stream=task.cell.index,
             timeline=self.timeline,
+            owners=changes(task.owners, task.experiment.seed, task.repeat),
         )
         return task.record(
             self.session,

@@ -16,11 +16,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeGuard
 
+from coordinator.owners import Owner
 from coordinator.topology import Topology
 from coordinator.workload import LEASE_S, Node, ParallelJob
-from harness.spec import experiment_source, hosts, overrides, submission, sweep
+from harness.spec import experiment_source, hosts, overrides, owners, submission, sweep
 from harness.spec.experiment_source import Document
-from harness.spec.jobs import JobGroup, check_here, job_group
+from harness.spec.jobs import JobGroup, check_here, described, job_group
 from harness.spec.machine import machine_values, topology_of
 from harness.spec.scheduler import Scheduler
 from harness.spec.table_checks import as_table, known_keys, tables
@@ -76,6 +77,7 @@ class Experiment:
         cells: the points of the sweep, the last key varying fastest; one cell without a sweep.
         nodes: the hosts to run on; empty for this host.
         lease_s: how long the agents go on without the driver.
+        owners: of the workstations, for all runs but dedicated ones; see ``harness.spec.owners.on``.
         dedicated: SPINNING, or TWO_PHASE: jobs with more processes than there are processors also run
             alone with two-phase waits, and slowdowns refer to the times of these runs.
     """
@@ -91,6 +93,7 @@ class Experiment:
     dedicated: str = SPINNING
     least_repeats: int = 1
     precision: float = PRECISION
+    owners: tuple[Owner, ...] = ()
 
     @property
     def measured_cells(self) -> tuple[Cell, ...]:
@@ -111,13 +114,13 @@ class Experiment:
             "processors": self.processors,
             "seed": self.seed,
             "schedulers": [scheduler.identity for scheduler in self.schedulers],
-            "cells": [
-                [[dataclasses.asdict(group) for group in cell.groups], cell.machine] for cell in self.cells
-            ],
+            "cells": [[[_group(group) for group in cell.groups], cell.machine] for cell in self.cells],
         }
         # Digests of older experiments lack these.
         if self.dedicated != SPINNING:
             content["dedicated"] = self.dedicated
+        if self.owners:
+            content["owners"] = [dataclasses.asdict(owner) for owner in self.owners]
         sizes = [cell.processors for cell in self.cells]
         if len(set(sizes)) > 1:
             content["sizes"] = sizes
@@ -199,7 +202,7 @@ def _scales(seconds: Any) -> TypeGuard[float]:
 
 def _experiment(data: Mapping[str, Any], file: Path, here: bool) -> Experiment:
     known = ("name", "processors", "hosts", "lease_s", "repeats", "seed", "machine", "jobs", "schedulers")
-    known_keys(data, (*known, "precision", "dedicated", "sweep", "quick", "slurm"), "")
+    known_keys(data, (*known, "owners", "precision", "dedicated", "sweep", "quick", "slurm"), "")
     one_of("dedicated", data.get("dedicated", SPINNING), (SPINNING, TWO_PHASE))
     least, most = _repeats(data.get("repeats", REPEATS))
     within("precision", data.get("precision", PRECISION))
@@ -215,8 +218,11 @@ def _experiment(data: Mapping[str, Any], file: Path, here: bool) -> Experiment:
     points = enumerate(sweep.points(data, swept))
     cells = tuple(_cell(index, *point, file.parent, here, nodes) for index, point in points)
     schedulers = sweep.schedulers(data, swept, here)
+    present = owners.parse(data.get("owners", []), file.parent)
+    owners.check_heeded(present, [s.name for s in schedulers], [s.policy for s in schedulers])
     for cell in cells:
         _check_sizes(cell, schedulers)
+        owners.on(present, cell.processors)
         if data.get("dedicated") == TWO_PHASE:
             _check_waits(cell)
     runs = most * len(cells) * len(schedulers)
@@ -235,6 +241,7 @@ def _experiment(data: Mapping[str, Any], file: Path, here: bool) -> Experiment:
         dedicated=data.get("dedicated", SPINNING),
         least_repeats=least,
         precision=data.get("precision", PRECISION),
+        owners=present,
     )
 
 
@@ -319,6 +326,10 @@ def _cell(
         return Cell(index, settings, groups, machine, size)
     except InputError as error:
         raise sweep.blamed(error, settings) from None
+
+
+def _group(group: JobGroup) -> dict[str, Any]:
+    return {**dataclasses.asdict(group), "program": described(group.program)}
 
 
 def _plain(value: Any) -> Any:

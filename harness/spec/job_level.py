@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from coordinator.migration import Migration
+from coordinator.owners import Owner
 from coordinator.policies import Policy
+from harness.spec import owners
 from harness.spec.experiment import experiment_name
 from harness.spec.experiment_source import Document
 from harness.spec.scheduler import policy_of
@@ -81,6 +84,8 @@ class JobExperiment:
         half_width: relative half-width of the intervals to reach by replications of the model.
         replications: the largest number of replications.
         machine: the topology's values of the [machine] table.
+        owners: of the workstations; see ``harness.spec.owners.on``.
+        migration: what jobs pay that move, or vacate their processors.
     """
 
     name: str
@@ -95,10 +100,24 @@ class JobExperiment:
     half_width: float = 0.05
     replications: int = 30
     machine: Mapping[str, Any] = field(default_factory=dict)
+    owners: tuple[Owner, ...] = ()
+    migration: Migration = field(default_factory=Migration)
 
 
 _NUMBERS = ("load", "warm_up", "tau_s", "half_width", "replications")
-_KEYS = ("level", "name", "processors", "seed", "trace", "model", "machine", "schedulers", *_NUMBERS)
+_KEYS = (
+    "level",
+    "name",
+    "processors",
+    "seed",
+    "trace",
+    "model",
+    "machine",
+    "owners",
+    "migration",
+    "schedulers",
+    *_NUMBERS,
+)
 
 
 def load(document: Document, *, trace: str | None = None) -> JobExperiment:
@@ -108,12 +127,12 @@ def load(document: Document, *, trace: str | None = None) -> JobExperiment:
         InputError: for any fault in it.
     """
     try:
-        return _experiment(document.data, Path(document.file).stem, trace)
+        return _experiment(document.data, Path(document.file), trace)
     except InputError as error:
         raise document.located(error) from None
 
 
-def _experiment(data: Mapping[str, Any], file_name: str, trace: str | None) -> JobExperiment:
+def _experiment(data: Mapping[str, Any], file: Path, trace: str | None) -> JobExperiment:
     known_keys(data, _KEYS, "")
     one_of("level", data.get("level"), (LEVEL,))
     source = trace or data.get("trace")
@@ -128,11 +147,17 @@ def _experiment(data: Mapping[str, Any], file_name: str, trace: str | None) -> J
     model = None if source else build(Model, as_table(data["model"], "model"), "model")
     if model and not numbers.get("processors"):
         raise no_processors("[model]")
+    schedulers = each(
+        data.get("schedulers"), "schedulers", 'policy = "easy"', lambda table: (table, policy_of(table))
+    )
+    present = owners.parse(data.get("owners", []), file.parent)
+    owners.check_heeded(present, [table["policy"] for table, _ in schedulers], [p for _, p in schedulers])
+    migration = build(Migration, as_table(data.get("migration", {}), "migration"), "migration")
     return JobExperiment(
-        name=experiment_name(data, file_name),
-        schedulers=each(
-            data.get("schedulers"), "schedulers", 'policy = "easy"', lambda table: (table, policy_of(table))
-        ),
+        name=experiment_name(data, file.stem),
+        schedulers=schedulers,
+        owners=present,
+        migration=migration,
         trace=Path(str(source)) if source else None,
         model=model,
         machine=machine,

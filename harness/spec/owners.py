@@ -1,0 +1,137 @@
+"""The [[owners]] tables of an experiment: who comes to which workstation, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from coordinator import policies
+from coordinator.owners import Owner
+from coordinator.policies import Policy
+from harness.spec.table_checks import each, known_keys
+from workloads.bounds import within
+from workloads.validation import InputError
+
+KINDS = ("present_s", "times_s", "trace")
+"""The keys that say when an owner is there; a table has one of them."""
+
+
+def parse(given: Any, folder: Path) -> tuple[Owner, ...]:
+    """The owners that [[owners]] tables describe; without ``processors`` one for each, with its own times.
+
+    The file of a ``trace`` lies in ``folder``.
+
+    Raises:
+        InputError: below ``owners``, for any fault.
+    """
+    if given == []:
+        return ()
+    return each(given, "owners", "present_s = 600.0", lambda table: _owner(table, folder))
+
+
+def _owner(table: Mapping[str, Any], folder: Path) -> Owner:
+    known_keys(table, ("processors", "away_s", "load", *KINDS), "")
+    processors = table.get("processors", [])
+    if not isinstance(processors, list):
+        raise InputError("processors", processors, "must be a list of processors", "write [0, 1]")
+    for index, processor in enumerate(processors):
+        within("owners.processors", processor, f"processors[{index}]")
+    kinds = [key for key in KINDS if key in table]
+    if len(kinds) != 1:
+        rule = f"an owner has exactly one of {', '.join(KINDS)}"
+        raise InputError(kinds[1] if kinds else KINDS[0], None, rule, "write present_s = 600.0")
+    if ("away_s" in table) != ("present_s" in table):
+        raise InputError("away_s", table.get("away_s"), "belongs to present_s", "give both, or neither")
+    if "trace" in table and "load" in table:
+        raise InputError("load", table["load"], "the trace has the loads", "leave load out")
+    load = table.get("load", 1.0)
+    within("owners.load", load)
+    owner = Owner(tuple(processors), load=float(load))
+    if "trace" in table:
+        return replace(owner, loads=_trace(table["trace"], folder))
+    if "times_s" in table:
+        return replace(owner, loads=_times(table["times_s"], float(load)))
+    for key in ("present_s", "away_s"):
+        within(f"owners.{key}", table[key])
+    return replace(owner, present_s=float(table["present_s"]), away_s=float(table["away_s"]))
+
+
+def _times(given: Any, load: float) -> tuple[tuple[float, float], ...]:
+    """The loads of an owner who is there in these intervals of seconds."""
+    rule, remedy = "must be a list of [from, to], each after the one before", "write [[10, 20], [30, 35]]"
+    if not isinstance(given, list) or not given:
+        raise InputError("times_s", given, rule, remedy)
+    loads: list[tuple[float, float]] = []
+    for index, pair in enumerate(given):
+        if not isinstance(pair, list) or len(pair) != 2:
+            raise InputError(f"times_s[{index}]", pair, rule, remedy)
+        for at_s in pair:
+            within("owners.at_s", at_s, f"times_s[{index}]")
+        if pair[0] >= pair[1] or (loads and pair[0] < loads[-1][0]):
+            raise InputError(f"times_s[{index}]", pair, rule, remedy)
+        loads += [(float(pair[0]), load), (float(pair[1]), 0.0)]
+    return tuple(loads)
+
+
+def _trace(given: Any, folder: Path) -> tuple[tuple[float, float], ...]:
+    """The loads in a file: a line for each change, with its time in seconds and the load from then on."""
+    if not isinstance(given, str):
+        raise InputError("trace", given, "must be a path", 'write trace = "load.txt"')
+    path = folder / given
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError) as error:  # ValueError: no UTF-8, or a path that cannot be one
+        rule = f"must be a readable file: {getattr(error, 'strerror', None) or 'no text'}"
+        raise InputError("trace", str(path), rule, "check the path") from None
+    loads: list[tuple[float, float]] = []
+    for place, line in enumerate(lines, 1):
+        text = line.partition("#")[0].strip()
+        if not text:
+            continue
+        try:
+            at_s, load = map(float, text.split())
+        except ValueError:
+            rule = f"line {place} of {path} is not a time in seconds and a load"
+            raise InputError("trace", text, rule, "write 12.5 0.8") from None
+        within("owners.at_s", at_s, f"trace, line {place}")
+        within("owners.load", load, f"trace, line {place}")
+        if loads and at_s <= loads[-1][0]:
+            rule = f"line {place} of {path} is not after the line before"
+            raise InputError("trace", text, rule, "sort the lines by time")
+        loads.append((at_s, load))
+    if not loads:
+        raise InputError("trace", str(path), "has no load", "write a time in seconds and a load on each line")
+    return tuple(loads)
+
+
+def on(owners: Iterable[Owner], processors: int) -> tuple[Owner, ...]:
+    """The owners on a machine: a table without processors means one for each.
+
+    Raises:
+        InputError: below ``owners``, for a processor that the machine does not have.
+    """
+    found: list[Owner] = []
+    for index, owner in enumerate(owners):
+        for processor in owner.processors:
+            if processor >= processors:
+                rule = f"the machine has {processors} processors, numbered from 0"
+                raise InputError(f"owners[{index}].processors", processor, rule, "give a smaller number")
+        places = [owner.processors] if owner.processors else [(p,) for p in range(processors)]
+        found += [replace(owner, processors=place) for place in places]
+    return tuple(found)
+
+
+def check_heeded(owners: Sequence[Owner], names: Iterable[str], kinds: Iterable[Policy]) -> None:
+    """Accept owners if every policy of the experiment heeds them.
+
+    Raises:
+        InputError: naming the first that does not.
+    """
+    for index, (name, policy) in enumerate(zip(names, kinds, strict=True)):
+        if owners and not policy.heeds_owners:
+            heeding = ", ".join(known for known, kind in policies.known().items() if kind.heeds_owners)
+            rule = f"takes no notice of owners; these policies do: {heeding}"
+            remedy = "choose one of them, or leave [[owners]] out"
+            raise InputError(f"schedulers[{index}].policy", name, rule, remedy)
