@@ -13,6 +13,7 @@ from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.processes.model import IDLE, NOBODY
 from harness.simulator.processes.simulate import simulate
 from workloads.blocking import ESTIMATES, RULES
+from workloads.locks.lock_program import LOCKS, LockProgram
 from workloads.program import Program
 
 TABLE = [[2, 0, 1, 1, 2], [1, 0, 2, 0, 2], [3, 1, 2, 0, 1]]
@@ -61,19 +62,30 @@ def jobs(draw, most):
     made = []
     for number in range(draw(st.integers(1, 4))):
         thinks = draw(st.sampled_from([False, False, False, True]))
-        pattern = draw(st.sampled_from(["BARRIER", "NEWS", "TRANSPOSE"]))
+        pattern = draw(st.sampled_from(["BARRIER", "NEWS", "TRANSPOSE", "LOCK"]))
         program = Program(
-            pattern="BARRIER" if thinks else pattern,
+            pattern="BARRIER" if thinks or pattern == "LOCK" else pattern,
             processes=1 if thinks else draw(st.integers(1, most)),
             granularity_us=draw(st.sampled_from([20.0, 100.0, 1000.0, 15000.0])),
             imbalance=draw(st.sampled_from([0.0, 0.25, 1.5, 2.0])),
             imbalance_kind=draw(st.sampled_from(["uniform", "exponential"])),
             read_gap_us=draw(st.sampled_from([0.0, 8.0])),
             read_imbalance=draw(st.sampled_from([0.0, 1.0])),
-            opening_barrier=pattern == "BARRIER" or thinks or draw(st.booleans()),
+            opening_barrier=pattern in ("BARRIER", "LOCK") or thinks or draw(st.booleans()),
             read=draw(st.sampled_from(["message", "rma"])),
             phases=draw(st.integers(1, 20 if PLAIN else 70)),
         )
+        if pattern == "LOCK" and not thinks:
+            program = LockProgram(
+                processes=program.processes,
+                granularity_us=program.granularity_us,
+                imbalance=program.imbalance,
+                imbalance_kind=program.imbalance_kind,
+                phases=program.phases,
+                section_us=draw(st.sampled_from([5.0, 50.0, 2000.0])),
+                locks=draw(st.integers(1, 3)),
+                lock=draw(st.sampled_from(list(LOCKS))),
+            )
         made.append(
             SimulatedJob(
                 number,
@@ -137,7 +149,7 @@ def compare(outcome, naive):
         assert ours.bursts_ns == tuple(theirs.bursts_ns if theirs.given.think_us else ())
         check(ours.reads, theirs, "read")
         check(ours.opening_barriers, theirs, "opening")
-        check(ours.barriers, theirs, "opening", "closing")
+        check(ours.barriers, theirs, "opening", "closing", "lock")
 
 
 def check(waits, job, *kinds):

@@ -14,6 +14,7 @@ from typing import Any
 
 from workloads import patterns
 from workloads.blocking import DEFAULT_ESTIMATE, ESTIMATES, RULES, Waiting, waiting
+from workloads.locks.lock_program import LOCKS, LockProgram
 from workloads.messaging import world
 from workloads.program import IMBALANCE_KINDS, READ_KINDS, Program
 from workloads.rank import prepare
@@ -39,6 +40,9 @@ def parser() -> argparse.ArgumentParser:
     program.add_argument("--no-opening-barrier", dest="opening_barrier", action="store_false")
     program.add_argument("--read", choices=READ_KINDS, default="message")
     program.add_argument("--working-set-bytes", type=int, default=0)
+    program.add_argument("--section-us", type=float, default=20.0, help="length of critical sections (lock)")
+    program.add_argument("--locks", type=int, default=1, help="number of locks (lock)")
+    program.add_argument("--lock", choices=list(LOCKS), default="ticket", help="kind of lock (lock)")
     length = program.add_mutually_exclusive_group()
     length.add_argument("--dedicated-s", type=float, help="wanted run time alone (default 1)")
     length.add_argument("--phases", type=int, help="exact number of phases")
@@ -92,18 +96,23 @@ def described(options: argparse.Namespace, processes: int) -> Program:
     length = {"phases": options.phases, "dedicated_s": options.dedicated_s}
     if options.phases is None and options.dedicated_s is None:
         length["dedicated_s"] = 1.0
+    shared: dict[str, Any] = {
+        "processes": processes,
+        "granularity_us": options.granularity_us,
+        "imbalance": options.imbalance,
+        "imbalance_kind": options.imbalance_kind,
+        "working_set_bytes": options.working_set_bytes,
+        **length,
+    }
+    if options.pattern == "lock":
+        return LockProgram(section_us=options.section_us, locks=options.locks, lock=options.lock, **shared)
     return Program(
         pattern=options.pattern.upper(),
-        processes=processes,
-        granularity_us=options.granularity_us,
-        imbalance=options.imbalance,
-        imbalance_kind=options.imbalance_kind,
         read_gap_us=options.read_gap_us,
         read_imbalance=options.read_imbalance,
         opening_barrier=options.opening_barrier,
         read=options.read,
-        working_set_bytes=options.working_set_bytes,
-        **length,
+        **shared,
     )
 
 

@@ -62,6 +62,8 @@ BOUNDS: Mapping[str, Bounds] = {
     "program.phases": _count(1, 1_000_000_000),
     "program.checkpoint_phases": _count(0, 1_000_000_000),
     "program.working_set_bytes": _count(0, 1 << 40),
+    "program.section_us": Bounds(0.001, 1e8),
+    "program.locks": _count(1, 1000),
     "schedulers.quantum_ms": QUANTUM_MS,
     "schedulers.long_quantum_ms": QUANTUM_MS,
     "schedulers.quanta_ms": QUANTUM_MS,

@@ -8,6 +8,8 @@ from typing import Any
 
 from workloads.checkpoint import Checkpoint
 from workloads.compute import Compute
+from workloads.locks import SectionLocks
+from workloads.locks.lock_program import LockProgram
 from workloads.messaging import Messenger
 from workloads.program import Draws, Program
 from workloads.recorder import Recorder
@@ -122,3 +124,39 @@ class Execution:
         lap = now - self._recorder.mark_ns
         self._recorder.mark_ns = now
         return lap
+
+
+class LockExecution(Execution):
+    """A program of the pattern LOCK, ready to run on this rank; ``locks`` are its job's.
+
+    Its waits for locks count as synchronization, like waits at barriers, and its sections as computation.
+    """
+
+    def __init__(self, locks: SectionLocks, program: LockProgram, *given: Any, **options: Any) -> None:
+        self._locks = locks
+        self._places = program.locks
+        self._section_ns = round(program.section_us * 1e3)
+        self._section = Compute()
+        super().__init__(program, *given, **options)
+
+    def run(self) -> dict[str, Any]:
+        """Run all phases; returns the rank's record."""
+        record = super().run()
+        return record | {"rechecks": record["rechecks"] + self._locks.rechecks}
+
+    def _draw(self, count: int) -> tuple[list[int], list[int]]:
+        compute_ns: list[int] = self._draws.compute_ns(count).tolist()
+        locks: list[int] = self._draws.among(self._places, count).tolist()
+        return compute_ns, locks
+
+    def _phase(self, compute_ns: int, lock: int) -> None:
+        recorder, section, locks = self._recorder, self._section, self._locks
+        self._computed(compute_ns)
+        locks.enter(lock)
+        section(self._section_ns)
+        locks.leave(lock)
+        # Everything else waits until the section is over.
+        recorder.synchronizing_ns += section.began_ns - recorder.mark_ns
+        recorder.computing_ns += section.ended_ns - section.began_ns
+        recorder.mark_ns = section.ended_ns
+        recorder.barriers.add(*locks.last_wait())

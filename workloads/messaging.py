@@ -39,6 +39,14 @@ def world() -> MPI.Intracomm:
     return MPI.COMM_WORLD
 
 
+def one_node(comm: MPI.Intracomm) -> bool:
+    """Whether all ranks of ``comm`` share a node. Collective."""
+    node = comm.Split_type(MPI.COMM_TYPE_SHARED)
+    whole: bool = node.Get_size() == comm.size
+    node.Free()
+    return bool(comm.allreduce(whole, MPI.LAND))
+
+
 class Messenger:
     """One rank's end of the job's messages.
 

@@ -6,20 +6,26 @@ message from the others, which continue to sleep in the kernel until their agent
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from time import time_ns
 from typing import Any, NamedTuple
 
+from workloads import blocking
 from workloads.blocking import Waiting
 from workloads.checkpoint import Checkpoint
 from workloads.compute import Compute
-from workloads.execute import Execution
-from workloads.messaging import Messenger
+from workloads.execute import Execution, LockExecution
+from workloads.locks import SectionLocks
+from workloads.locks.lock_program import LOCKS, LockProgram
+from workloads.messaging import Messenger, one_node
 from workloads.program import Program
 from workloads.recorder import Recorder
 from workloads.timeline import Timeline
-from workloads.tracing import TracedCompute, TracedMessenger
+from workloads.tracing import TracedCompute, TracedLocks, TracedMessenger
+from workloads.validation import LockstepError
 
 Rule = Callable[[Program], Waiting]
 """Returns the waiting rule of a program on its number of processes."""
@@ -36,6 +42,7 @@ class LaunchedProgram(NamedTuple):
         step_ns: CPU time of one step through the working set.
         clock: returns nanoseconds of a clock that all ranks share.
         checkpoint: of the program, if it makes any.
+        page: the file for the locks of the pattern LOCK, if its ranks have a directory in common.
     """
 
     comm: Any
@@ -45,6 +52,7 @@ class LaunchedProgram(NamedTuple):
     step_ns: float
     clock: Callable[[], int] = time_ns
     checkpoint: Checkpoint | None = None
+    page: Path | None = None
 
 
 class MoldableExecution:
@@ -58,11 +66,13 @@ class MoldableExecution:
         self._options = launched.key, launched.step_ns, compute, launched.checkpoint
         everybody = program.on(comm.size)
         make = partial(TracedMessenger, timeline=timeline) if timeline else Messenger
+        self._make_locks = partial(TracedLocks, timeline) if timeline else SectionLocks
         one_sided = program.read == "rma"
         self._messenger = make(
             comm, launched.rule(everybody), recorder, one_sided=one_sided, clock=launched.clock
         )
-        self._execution = Execution(everybody, self._messenger, recorder, *self._options)
+        self._file = page_of(launched) if isinstance(program, LockProgram) else None
+        self._execution = self._made(everybody, comm.rank)
 
     def run(self, ranks: Sequence[int] = ()) -> dict[str, Any]:
         """Run all phases on these ``ranks`` of the communicator, which include this one; by default on all.
@@ -72,9 +82,48 @@ class MoldableExecution:
         if ranks and list(ranks) != list(range(self._launched.comm.size)):
             program = self._launched.program.on(len(ranks))
             self._messenger.enter(ranks, self._launched.rule(program))
-            self._execution = Execution(program, self._messenger, self._recorder, *self._options)
+            self._execution = self._made(program, self._messenger.rank)
         return self._execution.run()
+
+    def _made(self, program: Program, rank: int) -> Execution:
+        """The execution of ``program`` as its ``rank``."""
+        given = self._messenger, self._recorder, *self._options
+        if self._file is None:
+            return Execution(program, *given)
+        assert isinstance(program, LockProgram)
+        limit_ns = blocking.read_limit(self._launched.rule(program))
+        kind = LOCKS[program.lock]
+        locks = self._make_locks(self._file, rank, program.processes, program.locks, kind, limit_ns)
+        return LockExecution(locks, program, *given)
 
     def close(self) -> None:
         """Free its MPI resources. Collective over all launched ranks."""
         self._messenger.close()
+        if self._file is not None:
+            os.close(self._file)
+
+
+def page_of(launched: LaunchedProgram) -> int:
+    """A descriptor of the page for the locks, which all ranks share. Collective.
+
+    A page without a file has no name: it disappears with the last process that has it.
+
+    Raises:
+        LockstepError: if the ranks are on several nodes.
+    """
+    comm, page, flags = launched.comm, launched.page, os.O_RDWR | os.O_CLOEXEC
+    if not one_node(comm):
+        raise LockstepError(
+            f"the {comm.size} processes of a LOCK job are on several nodes, and their locks need a page of "
+            "one: give the job at most as many processes as a node has processors, or choose another pattern"
+        )
+    own = -1
+    if comm.rank == 0 and page is None:
+        own = os.memfd_create("locks")
+    elif comm.rank == 0 and page is not None:
+        page.unlink(missing_ok=True)  # of ranks that were killed, maybe in a section
+        own = os.open(page, flags | os.O_CREAT | os.O_EXCL, 0o600)
+    shared = comm.bcast(f"/proc/{os.getpid()}/fd/{own}", 0)
+    file = own if comm.rank == 0 else os.open(shared, flags)
+    comm.Barrier()
+    return file

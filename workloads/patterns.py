@@ -17,7 +17,12 @@ from workloads.validation import one_of
 TASKS = "TASKS"
 """A central queue of tasks (``workloads.tasks``), without any reads or barriers."""
 
-PATTERNS = ("BARRIER", "NEWS", "TRANSPOSE", TASKS)
+LOCK = "LOCK"
+"""Critical sections in place of messages (``workloads.locks.lock_program``)."""
+
+BULK_SYNCHRONOUS = ("BARRIER", "NEWS", "TRANSPOSE")
+
+PATTERNS = (*BULK_SYNCHRONOUS, TASKS, LOCK)
 
 
 def grid(processes: int) -> tuple[int, int]:
@@ -33,14 +38,14 @@ def grid(processes: int) -> tuple[int, int]:
 
 def reads_per_phase(pattern: str, processes: int) -> int:
     """How many reads each process makes in one communication phase."""
-    return {"BARRIER": 0, "NEWS": 4, "TRANSPOSE": processes, TASKS: 0}[pattern]
+    return {"BARRIER": 0, "NEWS": 4, "TRANSPOSE": processes, TASKS: 0, LOCK: 0}[pattern]
 
 
 def reads(pattern: str, processes: int) -> NDArray[np.int64]:
     """Whom each process reads from in one communication phase.
 
     Returns an array of shape (processes, reads per phase): row p lists the targets of
-    process p in order. BARRIER and TASKS have no reads. NEWS reads its north, east, west and south
+    process p in order. BARRIER, TASKS and LOCK have no reads. NEWS reads its north, east, west and south
     neighbour on a periodic near-square grid, so neighbours coincide, or are the process
     itself, where the grid is thin. TRANSPOSE reads (p + i) mod P for i = 0 to P - 1: itself first.
 
@@ -50,7 +55,7 @@ def reads(pattern: str, processes: int) -> NDArray[np.int64]:
     one_of("pattern", pattern, PATTERNS)
     within("program.processes", processes)
     p = np.arange(processes)
-    if pattern in ("BARRIER", TASKS):
+    if pattern in ("BARRIER", TASKS, LOCK):
         return np.empty((processes, 0), dtype=np.int64)
     if pattern == "TRANSPOSE":
         return (p[:, None] + np.arange(processes)) % processes

@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +58,8 @@ class Program:
             and started again continues from its last checkpoint (``workloads.checkpoint``).
     """
 
+    known_patterns: ClassVar[Sequence[str]] = (*patterns.BULK_SYNCHRONOUS, TASKS)
+
     pattern: str = "BARRIER"
     processes: int = 2
     granularity_us: float = 1000.0
@@ -73,7 +76,7 @@ class Program:
     checkpoint_phases: int = 0
 
     def __post_init__(self) -> None:
-        one_of("pattern", self.pattern, patterns.PATTERNS)
+        one_of("pattern", self.pattern, self.known_patterns)
         within("program.processes", self.processes)
         within("program.granularity_us", self.granularity_us)
         within("program.imbalance", self.imbalance)
@@ -217,9 +220,9 @@ class Draws:
     def __init__(self, program: Program, rank: int, key: Sequence[int]) -> None:
         seed, *rest = key
         self._program = program
-        self._compute, self._gap = (
+        self._compute, self._gap, self._place = (
             np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(*rest, rank, kind))))
-            for kind in range(2)
+            for kind in range(3)
         )
 
     def skip(self, phases: int) -> None:
@@ -246,3 +249,7 @@ class Draws:
         uniform = self._gap.random(count)
         micros = program.read_gap_us * (1 + program.read_imbalance * (uniform - 0.5))
         return np.rint(micros * 1e3).astype(np.int64)
+
+    def among(self, places: int, count: int) -> NDArray[np.int64]:
+        """The next ``count`` numbers from 0 to ``places`` - 1, all equally likely, shape (count,)."""
+        return self._place.integers(places, size=count)

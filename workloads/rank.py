@@ -23,10 +23,11 @@ from workloads.alone import Alone
 from workloads.blocking import Waiting, waiting
 from workloads.checkpoint import Checkpoint, checkpoint_file
 from workloads.compute import unit_ns
+from workloads.locks.lock_program import LockProgram
 from workloads.malleable import MalleableExecution, Wish
 from workloads.messaging import ROOT, world
 from workloads.moldable import LaunchedProgram, MoldableExecution, Rule
-from workloads.patterns import TASKS
+from workloads.patterns import LOCK, TASKS
 from workloads.program import Program
 from workloads.tasks import TaskExecution
 from workloads.timeline import Timeline
@@ -42,17 +43,18 @@ def prepare(
     wish: Wish = lambda: None,
     clock: Callable[[], int] = time_ns,
     checkpoint: Checkpoint | None = None,
+    page: Path | None = None,
 ) -> MoldableExecution | MalleableExecution | TaskExecution:
     """Do everything that a rank can do before its program starts; returns the program, ready to run.
 
     Collective. A program that adapts asks ``wish`` for its cores; any other writes ``timeline``, if given.
     ``clock`` returns nanoseconds of a clock that all ranks share; ``checkpoint`` is of the program,
-    if it makes any.
+    if it makes any, and ``page`` a file for its locks.
     """
     if program.working_set_bytes and not step_ns:
         # Ranks that share a processor at this moment measure too much, never too little.
         step_ns = comm.allreduce(unit_ns(program.working_set_bytes), MPI.MIN)
-    launched = LaunchedProgram(comm, program, rule, key, step_ns, clock, checkpoint)
+    launched = LaunchedProgram(comm, program, rule, key, step_ns, clock, checkpoint, page)
     if program.pattern == TASKS:
         return TaskExecution(launched, wish)
     return MalleableExecution(launched, wish) if program.malleable else MoldableExecution(launched, timeline)
@@ -73,7 +75,8 @@ def main(spec: dict[str, Any]) -> None:
             f"the job has {spec['processes']} processes but MPI sees {comm.size}: "
             f"mpiexec must belong to the MPI that mpi4py uses, {MPI.Get_library_version().split(',')[0]}"
         )
-    program = Program(**spec["program"])
+    table = spec["program"]
+    program = LockProgram(**table) if table["pattern"] == LOCK else Program(**table)
 
     def rule(moulded: Program) -> Waiting:
         return waiting(**spec["waiting"], imbalance_us=moulded.imbalance_us)
@@ -89,7 +92,8 @@ def main(spec: dict[str, Any]) -> None:
     if program.checkpoint_phases and "socket" in spec:
         file = checkpoint_file(Path(spec["socket"]).parent, spec["job"])
         checkpoint = Checkpoint(file, program.checkpoint_phases, comm.rank == ROOT)
-    known = spec["unit_ns"], timeline, agent.wish, agent.clock(), checkpoint
+    page = Path(spec["socket"]).with_name(f"locks-{job}") if "socket" in spec else None
+    known = spec["unit_ns"], timeline, agent.wish, agent.clock(), checkpoint, page
     execution = prepare(comm, program, rule, (seed, repeat, job), *known)
     start = agent.begin()
     if start is not None:

@@ -1,4 +1,4 @@
-"""Messages and computation that write a timeline.
+"""Messages, locks and computation that write a timeline.
 
 These classes override the few steps that deserve a row, and watch the clock for leaps, in which
 another process ran. Runs without a timeline do not use them, and pay nothing.
@@ -10,6 +10,7 @@ from time import perf_counter_ns, thread_time_ns
 from typing import Any
 
 from workloads.compute import Compute
+from workloads.locks import SectionLocks
 from workloads.messaging import RESPONSE, Messenger
 from workloads.recorder import Waits
 from workloads.timeline import BARRIER, GONE, READ, RECEIVED, SENT, SLEPT, Timeline
@@ -84,6 +85,20 @@ class TracedMessenger(Messenger):
         if blocks:
             self._add(SLEPT, begin, end)
         return blocks
+
+
+class TracedLocks(SectionLocks):
+    """Notes waits for locks, as waits at barriers."""
+
+    def __init__(self, timeline: Timeline, *given: int) -> None:
+        super().__init__(*given)
+        self._add = timeline.add
+
+    def enter(self, lock: int) -> None:
+        """As in the base class."""
+        super().enter(lock)
+        now = perf_counter_ns()
+        self._add(BARRIER, now - self.last_wait()[0], now)
 
 
 class _WatchedReceive:

@@ -12,9 +12,10 @@ from coordinator.host.caretaker import Caretaker
 from coordinator.host.launchers import Launcher, find_launcher, launcher_at, unchanged
 from coordinator.view import Job, Machine
 from coordinator.workload import Work, Workload
-from workloads import native
+from workloads import locks, native
 from workloads.blocking import waiting
 from workloads.bounds import fits
+from workloads.locks.lock_program import LockProgram
 from workloads.other import Command
 from workloads.program import Program
 from workloads.validation import InputError
@@ -49,7 +50,7 @@ def means(
     Raises:
         InputError: if the workload asks for something that is not available.
         LaunchError: if ``launcher`` is not there any more.
-        NativeError: if a program is to wait two-phase, and the library for that cannot be made.
+        NativeError: if a program is to wait two-phase or has locks, and the library for that cannot be made.
     """
     mechanism, reason = _mechanism(workload)
     hosts = [node.host for node in workload.nodes]
@@ -65,6 +66,8 @@ def means(
         for number, program in programs.items()
         if isinstance(program, Command) and program.waits == "two-phase"
     }
+    if any(isinstance(program, LockProgram) for program in programs.values()):
+        locks.library(tell, Caretaker)
     waits = {launcher: _two_phase(workload, launcher, tell) for launcher in set(two_phase.values())}
     variables = {number: waits[launcher] for number, launcher in two_phase.items()}
     return Means(mechanism, reason, launcher, own, variables)

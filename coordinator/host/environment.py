@@ -19,7 +19,14 @@ PYTHON = (sys.executable, "-P")
 NAMES = frozenset(
     (
         *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TERM", "TMPDIR"),
-        *("XDG_RUNTIME_DIR", "LD_LIBRARY_PATH", "LD_PRELOAD", "VIRTUAL_ENV", "CONDA_PREFIX"),
+        *(
+            "XDG_RUNTIME_DIR",
+            "XDG_CACHE_HOME",
+            "LD_LIBRARY_PATH",
+            "LD_PRELOAD",
+            "VIRTUAL_ENV",
+            "CONDA_PREFIX",
+        ),
     )
 )
 PREFIXES = (

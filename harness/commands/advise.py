@@ -20,7 +20,7 @@ from harness.store import conditions
 from harness.store.database import Store
 from harness.store.records import Calibration
 from workloads.bounds import within
-from workloads.patterns import PATTERNS
+from workloads.patterns import BULK_SYNCHRONOUS
 from workloads.program import Program
 from workloads.validation import InputError
 
@@ -29,7 +29,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
     add = parser.add_argument
     add("--like", type=Path, metavar="RESULTS", help="take the jobs of the last experiment in this store")
-    add("--pattern", default="BARRIER", help=f"one of {', '.join(PATTERNS)} (default: %(default)s)")
+    add("--pattern", default="BARRIER", help=f"one of {', '.join(BULK_SYNCHRONOUS)} (default: %(default)s)")
     add("--granularity-us", type=float, default=1000.0, metavar="G", help="mean compute time of a phase")
     add("--imbalance", type=float, default=0.25, metavar="V/G", help="width of its range as a share of G")
     add("--processes", type=int, default=2, metavar="P", help="processes of a job (default: %(default)s)")

@@ -8,6 +8,7 @@ from coordinator.workload import ParallelJob
 from harness.simulator.processes.machine import SimulatedJob
 from harness.spec.jobs import described
 from workloads.other import InteractiveWork, SequentialWork
+from workloads.patterns import LOCK
 from workloads.program import Program
 from workloads.validation import InputError
 
@@ -18,12 +19,13 @@ BEGIN_S, EVENT_S = 3e-3, 1e-7
 def guess_s(programs: Iterable[Program]) -> float:
     """About how long it takes to simulate programs at once.
 
-    In a phase each process computes once, has a message to and from each barrier, and a read at a time.
+    In a phase each process computes once, has a message to and from each barrier, and a read or a critical
+    section at a time.
     """
     return BEGIN_S + EVENT_S * sum(
         program.processes
         * program.phase_count()
-        * (1 + 2 * program.barriers_per_phase + program.reads_per_phase)
+        * (1 + 2 * program.barriers_per_phase + program.reads_per_phase + (program.pattern == LOCK))
         for program in programs
     )
 

@@ -26,6 +26,7 @@ from harness.spec.machine import machine_values, topology_of
 from harness.spec.scheduler import Scheduler
 from harness.spec.table_checks import as_table, known_keys, tables
 from workloads.bounds import ALONE_S, JOBS, RANKS, RUNS, fits, within
+from workloads.locks.lock_program import LockProgram
 from workloads.other import Command
 from workloads.program import Program
 from workloads.validation import InputError, one_of
@@ -223,6 +224,7 @@ def _experiment(data: Mapping[str, Any], file: Path, here: bool) -> Experiment:
     for cell in cells:
         _check_sizes(cell, schedulers)
         owners.on(present, cell.processors)
+        _check_locks(cell, nodes)
         if data.get("dedicated") == TWO_PHASE:
             _check_waits(cell)
     runs = most * len(cells) * len(schedulers)
@@ -297,6 +299,20 @@ def _check_sizes(cell: Cell, schedulers: Sequence[Scheduler]) -> None:
             fits(f"jobs[{index}].{what}", group.program.processes, cell.processors, under=strict[0])
         except InputError as error:
             raise sweep.blamed(error, cell.settings) from None
+
+
+def _check_locks(cell: Cell, nodes: Sequence[Node]) -> None:
+    most = min((node.processors for node in nodes), default=0)
+    for index, group in enumerate(cell.groups if nodes else ()):
+        if isinstance(group.program, LockProgram) and group.program.processes > most:
+            rule = f"the locks of a LOCK job need a page of one host, and one has {most} processors"
+            error = InputError(
+                f"jobs[{index}].program.processes",
+                group.program.processes,
+                rule,
+                "give the job fewer processes",
+            )
+            raise sweep.blamed(error, cell.settings)
 
 
 def _check_waits(cell: Cell) -> None:

@@ -12,7 +12,9 @@ from typing import Any
 from coordinator.workload import ParallelJob, Work
 from harness.spec.table_checks import as_table, build, field_names, known_keys
 from workloads.bounds import within
+from workloads.locks.lock_program import LockProgram
 from workloads.other import Command, InteractiveWork, SequentialWork
+from workloads.patterns import LOCK, PATTERNS
 from workloads.program import Program
 from workloads.single import KINDS
 from workloads.validation import InputError, one_of
@@ -66,9 +68,18 @@ def job_group(job: Any, key: str) -> JobGroup:
 def _program(table: Mapping[str, Any], key: str) -> Work:
     known_keys(table, ("program", "count", "arrival_s"), key)
     program = dict(as_table(table["program"], f"{key}.program"))
-    if isinstance(program.get("pattern"), str):
-        program["pattern"] = program["pattern"].upper()
-    return build(Program, program, f"{key}.program")
+    where, pattern = f"{key}.program", program.get("pattern", Program.pattern)
+    if isinstance(pattern, str):
+        pattern = program["pattern"] = pattern.upper()
+    try:
+        one_of("pattern", pattern, PATTERNS)
+        for name in program.keys() - field_names(Program) if pattern != LOCK else ():
+            if name in field_names(LockProgram):
+                rule = f"it belongs to the pattern {LOCK}, and this one is {pattern}"
+                raise InputError(name, program[name], rule, f'remove it, or write pattern = "{LOCK}"')
+    except InputError as error:
+        raise error.under(where) from None
+    return build(LockProgram if pattern == LOCK else Program, program, where)
 
 
 def _single(table: Mapping[str, Any], key: str) -> Work:
@@ -136,7 +147,11 @@ def rebuilt(table: Mapping[str, Any]) -> Work:
     """The program of a job, from the table in its record."""
     if "argv" in table:
         return Command(**{**table, "argv": tuple(table["argv"])})
-    kinds: dict[str, type[Work]] = {"work_s": SequentialWork, "burst_ms": InteractiveWork}
+    kinds: dict[str, type[Work]] = {
+        "work_s": SequentialWork,
+        "burst_ms": InteractiveWork,
+        "section_us": LockProgram,
+    }
     kind = next((kind for sign, kind in kinds.items() if sign in table), Program)
     return kind(**table)
 

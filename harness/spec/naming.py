@@ -81,7 +81,11 @@ def program_name(program: Mapping[str, Any]) -> str:
     g = duration_name(program["granularity_us"])
     p = program["processes"]
     processes = f"{p} process{'es' if p > 1 else ''}"
-    return f"{program['pattern']}, {processes}, g = {g}, v = {program['imbalance']:g} g"
+    text = f"{program['pattern']}, {processes}, g = {g}, v = {program['imbalance']:g} g"
+    if "section_us" not in program:
+        return text
+    locks = f"{program['locks']} {program['lock']} lock{'s' if program['locks'] > 1 else ''}"
+    return f"{text}, sections of {duration_name(program['section_us'])} under {locks}"
 
 
 def workload_name(programs: Sequence[Mapping[str, Any]]) -> str:

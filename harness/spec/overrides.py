@@ -17,7 +17,7 @@ from typing import Any
 from coordinator import policies
 from harness.spec.scheduler import SHARED, has_key, who_has
 from harness.spec.table_checks import DEEPEST, check_depth, field_names
-from workloads.program import Program
+from workloads.locks.lock_program import LockProgram
 from workloads.validation import InputError, brief, shown
 
 Step = str | int
@@ -138,7 +138,7 @@ def apply(data: dict[str, Any], override: Override) -> None:
             raise InputError(key, override.value, "no [[schedulers]] table has this key", who_has(key))
         for number in having:
             _put(data, ("schedulers", number, *steps), override.value)
-    elif len(steps) == 1 and steps[0] in field_names(Program):
+    elif len(steps) == 1 and steps[0] in field_names(LockProgram):
         remedy = f"write program.{key} for all jobs, or jobs.0.program.{key} for one"
         raise InputError(key, override.value, "is a key of programs", remedy)
     else:

@@ -17,11 +17,11 @@ from harness.spec import overrides
 from harness.spec.scheduler import Scheduler, schedulers_of
 from harness.spec.table_checks import as_table, field_names
 from workloads.bounds import CELLS
+from workloads.locks.lock_program import LockProgram
 from workloads.machine import KEYS as MACHINE_KEYS
-from workloads.program import Program
 from workloads.validation import LONGEST, InputError
 
-EVERYWHERE = {"program": field_names(Program), "machine": MACHINE_KEYS}
+EVERYWHERE = {"program": field_names(LockProgram), "machine": MACHINE_KEYS}
 SWEPT = ("program", "machine", "jobs", "schedulers", "processors")
 
 

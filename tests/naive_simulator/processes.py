@@ -25,10 +25,13 @@ class Job:
         self.rule = simulation.rule(self.program)
         self.targets = self.program.reads().tolist()
         self.network_reads = simulation.machine.reads_served_by == "network" or self.program.read == "rma"
-        self.waits = {(kind, slept): [0, 0] for kind in ("read", "opening", "closing") for slept in (0, 1)}
+        self.waits = {
+            (kind, slept): [0, 0] for kind in ("read", "opening", "closing", "lock") for slept in (0, 1)
+        }
         self.finish_ns, self.bursts_ns, self.arrived, self.reports = None, [], 0, []
         self.estimate, self.learned, self.sample = -1, -1, blocking.new_sample(0)
         places = [simulation.processors[p] for p in placement]
+        self.locks = [Lock() for _ in range(getattr(self.program, "locks", 0))]
         self.processes = [Process(self, rank, first + rank, place) for rank, place in enumerate(places)]
 
     def arrival(self, sender):
@@ -47,6 +50,27 @@ class Job:
         return True
 
 
+class Lock:
+    """Who has it, and who waits for it: whoever has waited longest comes first."""
+
+    def __init__(self):
+        self.owner, self.line = None, []
+
+    def give_up(self, fair):
+        """A queue hands it over. Else whoever spins on a processor has it at once, or it is free; and one
+        sleeper wakes to try, unless one tries already.
+        """
+        heirs = [process for process in self.line if fair or process.state == "running"]
+        self.owner = heirs[0] if heirs else None
+        if self.owner:
+            self.line.remove(self.owner)
+            self.owner.answered = True
+            self.owner.processor.tell(self.owner)
+        sleepers = [process for process in self.line if process.state == "asleep"]
+        if not fair and sleepers and not any(process.woken for process in self.line):
+            sleepers[0].processor.wake(sleepers[0])
+
+
 class Process:
     def __init__(self, job, rank, number, processor):
         self.job, self.rank, self.number, self.processor = job, rank, number, processor
@@ -55,6 +79,7 @@ class Process:
         self.allowed = self.woken = self.lingers = self.answered = False
         self.inbox, self.wants, self.wait, self.alarm = [], BEGIN, None, None
         self.estimate, self.last_wait, self.sample = -1, -1, blocking.new_sample(rank)
+        self.gives_up = None
         self.began, self.dispatched, self.cpu_ns, self.offset, self.lag = self.simulation.now, 0, 0, 0, 0
         self.draws = Draws(job.program, rank, (*self.simulation.key, job.given.number))
         polls = LATE if "handled when dispatched" in self.simulation.deviates else DEAF
@@ -81,6 +106,9 @@ class Process:
                 yield AWAKE
             gap_ns = int(self.draws.gap_ns(1)[0])
             yield from self.compute(int(self.draws.compute_ns(1)[0]))
+            if self.job.locks:
+                yield from self.exclude(int(self.draws.among(len(self.job.locks), 1)[0]))
+                continue
             if think_us is not None:
                 self.job.bursts_ns.append(self.simulation.now - self.began)
                 continue
@@ -91,6 +119,33 @@ class Process:
                 yield from self.ask("read", others[target])
             if program.closing_barrier:
                 yield from self.ask("closing", others[0], learns=not program.opening_barrier)
+
+    def exclude(self, number):
+        """It waits for the lock as for a read, but without a message; and computes while it has the lock."""
+        self.lock, program = self.job.locks[number], self.job.program
+        self.wait, self.slept, self.category = "lock", False, SYNCHRONIZING
+        self.began = self.simulation.now
+        if self.lock.owner is None:
+            self.lock.owner, self.answered = self, True
+        else:
+            self.processor.note(self.category)
+            self.lock.line.append(self)
+            yield from self.await_answer(self.try_lock)
+        self.wait, self.answered = None, False
+        count = self.job.waits["lock", self.slept]
+        count[:] = count[0] + 1, count[1] + self.simulation.now - self.began
+        yield from self.compute(round(program.section_us * 1e3))
+        self.gives_up = self.lock  # as soon as it is at what comes next
+
+    def try_lock(self):
+        """It has a processor again: a lock that nobody has is its own. Else a sleeper lines up anew."""
+        if self.answered:
+            return
+        if self.lock.owner is None:
+            self.lock.owner, self.answered = self, True
+        if self.answered or (self.woken and self.job.program.lock == "test-and-test-and-set"):
+            self.lock.line.remove(self)
+            self.lock.line += [] if self.answered else [self]
 
     def compute(self, left):
         while (left := (yield Time(left=left, category=COMPUTING, hears=self.hears))) is not None:
@@ -120,11 +175,12 @@ class Process:
         yield from self.await_answer()
         self.wait, self.answered = None, False
 
-    def await_answer(self):
+    def await_answer(self, look=lambda: None):
         """Section 5: it spins up to the limit, then blocks until the message has come."""
         left = blocking.barrier_limit(self.job.rule, self.estimate)
-        if self.wait == "read":
+        if self.wait in ("read", "lock"):
             left = blocking.read_limit(self.job.rule)
+        if self.wait == "read":
             left = blocking.FOREVER_NS if self.job.network_reads else left  # the network wakes nobody
         end = self.began + left
         while not self.answered:
@@ -132,6 +188,7 @@ class Process:
             self.slept = self.slept or left <= 0
             spin = Time(left=left, category=self.category, hears=ALERT)
             left = (yield spin if left > 0 else SLEEP) or 0
+            look()
             yield from self.handle_messages()
         # Section 3.3: a message wakes it; if that is not the answer it goes back to sleep.
         if self.slept:

@@ -74,14 +74,24 @@ class Processor:
 
     def go_on(self, answer=None):
         """The running process goes on until it wants something."""
-        self.end = None
+        self.end, process = None, self.process
         try:
-            self.grant(self.process.life.send(answer))
+            self.grant(process.life.send(answer))
         except StopIteration:
             job = self.take_away("gone").job
             if all(process.state == "gone" for process in job.processes):
                 self.simulation.depart(job)
             self.dispatch()
+        if lock := process.gives_up:
+            process.gives_up = None
+            lock.give_up(fair=process.job.program.lock != "test-and-test-and-set")
+
+    def tell(self, process):
+        """A process has what it waits for: it goes on at once, or when it runs."""
+        if process.state == "asleep":
+            self.wake(process)
+        elif process.state == "running":
+            self.go_on(self.stop_timer())
 
     def grant(self, wants):
         process = self.process

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import platform
 import re
 import secrets
 import shlex
@@ -17,6 +18,7 @@ import subprocess
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from workloads.blocking import Waiting
@@ -106,11 +108,10 @@ def library(
     Raises:
         NativeError: if it cannot be made.
     """
-    if shutil.which("cc") is None:
-        raise NativeError(
-            "no C compiler cc on the PATH, and two-phase waits are compiled here: install one (Debian: gcc); "
-            'programs run as they are without lockstep exec, and in experiments with waits = "mpi"'
-        )
+    _check_compiler(
+        "two-phase waits are compiled here",
+        'programs run as they are without lockstep exec, and in experiments with waits = "mpi"',
+    )
     header = _run([str(mpicc), "-E", "-include", "mpi.h", "-x", "c", os.devnull])
     digest = hashlib.sha256(f"{mpicc} {_run([str(mpicc), '--version'])} {header} {FLAGS}".encode())
     for source in _sources():
@@ -118,16 +119,44 @@ def library(
     folder = _cache() / f"native-{digest.hexdigest()[:24]}"
     if not folder.exists():
         tell(f"compiling two-phase waits for the MPI of {mpicc} (once)")
-        _make(mpicc, set(re.findall(r"\bMPI_\w+(?=\s*\()", header)), folder, care)
+        declared = set(re.findall(r"\bMPI_\w+(?=\s*\()", header))
+        _make(partial(_compile, mpicc, declared), folder, care)
     libraries = (folder / "libraries").read_text().splitlines()
     return Library(folder / "front.so", folder / "back.so", tuple(map(Path, libraries)))
+
+
+def compiled(source: Path, tell: Callable[[str], None] = lambda line: None, care: Care = nullcontext) -> Path:
+    """The library of one C file that needs no MPI: as it was made before, or made now.
+
+    It is kept like ``library``. ``tell`` gets a line when it is made.
+
+    Raises:
+        NativeError: if it cannot be made.
+    """
+    text = f"{source.read_text()} {FLAGS} {platform.machine()}"
+    folder = _cache() / f"{source.stem}-{hashlib.sha256(text.encode()).hexdigest()[:24]}"
+    made = folder / f"{source.stem}.so"
+    if not made.exists():
+        _check_compiler("locks are compiled here", "patterns other than LOCK need none")
+        tell(f"compiling {source.name} (once)")
+        _make(lambda place: _compile_alone(source, place / made.name), folder, care)
+    return made
 
 
 def rule(folder: Path) -> Path:
     """The waiting rules alone, made in ``folder``, to be loaded into this process."""
     made = folder / "rule.so"
-    _run(["cc", *FLAGS, "-fvisibility=default", "-o", str(made), str(HERE / "rule.c")])
+    _compile_alone(HERE / "rule.c", made)
     return made
+
+
+def _compile_alone(source: Path, made: Path) -> None:
+    _run(["cc", *FLAGS, "-fvisibility=default", "-o", str(made), str(source)])
+
+
+def _check_compiler(why: str, without: str) -> None:
+    if shutil.which("cc") is None:
+        raise NativeError(f"no C compiler cc on the PATH, and {why}: install one (Debian: gcc); {without}")
 
 
 def _sources() -> list[Path]:
@@ -154,14 +183,14 @@ def _cache() -> Path:
     return place
 
 
-def _make(mpicc: Path, declared: set[str], folder: Path, care: Care) -> None:
+def _make(compile_into: Callable[[Path], None], folder: Path, care: Care) -> None:
     """Compile into ``folder``, which is there as a whole or not at all."""
     made = folder.parent / f".native-{secrets.token_hex(8)}"
     try:
         with care(made):
             made.mkdir(mode=0o700)
             try:
-                _compile(mpicc, declared, made)
+                compile_into(made)
                 made.rename(folder)
             finally:
                 shutil.rmtree(made, ignore_errors=True)

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 NEVER_NS = 1 << 62
 NOBODY = -1
 
-READS, OPENING_BARRIERS, CLOSING_BARRIERS = range(3)
+READS, OPENING_BARRIERS, CLOSING_BARRIERS, LOCKS = range(4)
 """Kinds of wait, in the order of the activities below."""
 SPUN, BLOCKED_ONCE = range(2)
 """Outcomes of a wait: completed while spinning, or after blocking."""
@@ -50,13 +50,14 @@ DISPATCHES, BEGAN, LEFT = range(5, 8)
 ABSENT, ENTERING, READY, TAKING_OVER, RUNNING, BLOCKED, FINISHED = range(7)
 """States of a process. ENTERING: just placed. TAKING_OVER: the processor is switching to it."""
 
-STARTING, COMPUTE, GAP, READING, OPENING, CLOSING, THINKING = range(7)
-"""Activities of a program. From READING on it waits for a message; THINKING, it waits for an alarm."""
+STARTING, COMPUTE, GAP, SECTION, READING, OPENING, CLOSING, LOCKING, THINKING = range(9)
+"""Activities of a program. From READING on it waits for a message; LOCKING, for a lock; THINKING, for an
+alarm. SECTION: it is in a critical section."""
 
 FREE, HANDLING, BROADCASTING, SENDING = range(4)
 """The work of a running process on messages, where that takes time."""
 
-GOING, UNTIL, REFILL, DEPARTED, TABLE_END, TIMELINE_FULL, PAUSED = range(7)
+GOING, UNTIL, REFILL, REFILL_ONE, DEPARTED, TABLE_END, TIMELINE_FULL, PAUSED = range(8)
 """Why the kernel returned. GOING: it did not."""
 
 REQUEST_BIT, REPLY_BIT = range(2)
@@ -102,7 +103,8 @@ PROCESS = np.dtype(
         ("deadline_ns", np.int64),
         ("debt_ns", np.int64),
         ("delayed", np.int64),
-        ("padding", np.int64),
+        ("drawn", np.int32),  # of a job with locks: phases whose compute times are at hand
+        ("next_waiter", np.int32),  # who waits for the same lock behind it
     ],
     align=True,
 )
@@ -144,7 +146,7 @@ JOB = np.dtype(
         ("thinks", np.int8),
         ("think_ns", np.int64),
         ("phases", np.int32),
-        ("drawn", np.int32),  # phases whose compute times are at hand
+        ("drawn", np.int32),  # phases whose compute times are at hand for all its processes
         ("arrived", np.int32),
         ("unfinished", np.int32),
         ("least_report_ns", np.int64),  # of the arrivals at the present barrier
@@ -159,6 +161,19 @@ JOB = np.dtype(
         ("estimate", np.int64),
         ("finish_ns", np.int64),
         ("bursts_at", np.int64),  # where the responses to its interactive user begin
+        ("locks_at", np.int32),  # where its locks begin
+        ("locks", np.int32),
+        ("lock", np.int32),  # kind of lock
+        ("section_ns", np.int64),
+    ],
+    align=True,
+)
+
+LOCK = np.dtype(
+    [
+        ("owner", np.int32),
+        ("first", np.int32),  # who has waited longest
+        ("last", np.int32),
     ],
     align=True,
 )
@@ -227,7 +242,7 @@ class State(NamedTuple):
 
     Attributes:
         clock, machine: one record each.
-        processes, processors, jobs: N, P and J records.
+        processes, processors, jobs: N, P and J records; ``locks`` one record for each lock of the jobs.
         residents: (P, R) processes placed on each processor, by number, as many as its record says;
             R is the most that one can have.
         timers: a tournament tree: the root, entry 1, is the least of the leaves; leaf p is
@@ -237,6 +252,7 @@ class State(NamedTuple):
         bursts_ns: response time of each burst, of one interactive job after the other.
         targets: ranks to read from; for each job, one row of its ranks per read of a phase.
         compute_ns, gap_ns: (phases at hand, N) drawn times; phase k is in row k mod rows.
+        lock_numbers: the same for the locks of the phases, numbered within their job.
         samples: (N + J, ...) waits that the adaptive rules remember: a row for each process, then
             one for the root of each job.
         waits: (J, kind, outcome, [count, nanoseconds]).
@@ -254,6 +270,7 @@ class State(NamedTuple):
     processes: Records
     processors: Records
     jobs: Records
+    locks: Records
     residents: NDArray[np.int32]
     timers: NDArray[np.int64]
     messages: NDArray[np.int64]
@@ -262,6 +279,7 @@ class State(NamedTuple):
     targets: NDArray[np.int32]
     compute_ns: NDArray[np.int64]
     gap_ns: NDArray[np.int64]
+    lock_numbers: NDArray[np.int32]
     samples: NDArray[np.int64]
     waits: NDArray[np.int64]
     accounts: NDArray[np.int64]

@@ -56,7 +56,7 @@ class JobOutcome:
     """The outcome of one job. Times are nanoseconds since the start of the run.
 
     ``finish_ns`` is None for a job that did not finish, ``placement`` empty for one that
-    was never placed. ``barriers`` counts opening and closing ones. ``cpu_ns`` is the
+    was never placed. ``barriers`` counts opening and closing ones, and waits for locks. ``cpu_ns`` is the
     processor time of each process; ``processes`` has the processes that were dispatched.
     ``bursts_ns`` are the response times of the bursts of an interactive job, each from the end of
     the think time before it; empty for other jobs.

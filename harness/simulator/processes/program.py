@@ -1,4 +1,4 @@
-"""The steps of a running process: compute, wait at a barrier, read, handle messages.
+"""The steps of a running process: compute, wait at a barrier or for a lock, read, handle messages.
 
 The steps below assume that the process runs on its processor. A wait ends by a reply,
 which sets ``replied``; ``proceed`` then goes on with the program.
@@ -23,6 +23,7 @@ from harness.simulator.processes.model import (
     FINISHED,
     FREE,
     GAP,
+    LOCKING,
     NOBODY,
     OPENING,
     READING,
@@ -36,6 +37,14 @@ from harness.simulator.processes.model import (
     State,
 )
 from harness.simulator.processes.processor import block, charge, dispatch, enqueue, leave, preempt
+from harness.simulator.processes.sections import (
+    ask_for_times,
+    enter_section,
+    lock_of,
+    release,
+    request,
+    take_if_free,
+)
 
 
 @hot
@@ -103,6 +112,8 @@ def proceed(state: State, p: int, q: int) -> None:
     elif process.activity == OPENING and job.reads > 0:
         process.read = 0
         start_gap(state, p, process)
+    elif process.activity == LOCKING:
+        enter_section(state, p, q)
     elif process.activity == THINKING:
         start_phase(state, p, q)
     else:
@@ -200,6 +211,8 @@ def resume(state: State, p: int, q: int) -> None:
     An unblocked process gets a new user priority, and gives way to a process that ranks above it.
     """
     process = state.processes[q]
+    if process.activity == LOCKING and not process.replied:
+        take_if_free(state, q)
     if process.kernel:
         if not process.replied:
             block(state, p)
@@ -265,9 +278,26 @@ def end_activity(state: State, p: int) -> None:
         end_burst(state, p, q)
     elif job.opening:
         ask(state, p, q, OPENING)
+    elif job.locks > 0:
+        end_stage(state, p, q)
     else:
         process.read = 0
         start_gap(state, p, process)
+
+
+@step
+def end_stage(state: State, p: int, q: int) -> None:
+    """A process of a job with locks has computed, or is at the end of its critical section."""
+    process = state.processes[q]
+    if process.activity == COMPUTE:
+        if not request(state, p, q):
+            spin(state, p, process)
+        return
+    # Whom the release wakes may take this processor: so the next phase comes first.
+    number = lock_of(state, q)
+    ask_for_times(state, q)
+    finish_phase(state, p, q)
+    release(state, number, state.jobs[process.job].lock)
 
 
 @step

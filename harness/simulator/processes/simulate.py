@@ -19,7 +19,7 @@ from coordinator.view import Job
 from harness.simulator import interruption
 from harness.simulator.processes.kernel import advance
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
-from harness.simulator.processes.model import DEPARTED, PAUSED, REFILL, TABLE_END, TIMELINE_FULL
+from harness.simulator.processes.model import DEPARTED, PAUSED, REFILL, REFILL_ONE, TABLE_END, TIMELINE_FULL
 from harness.simulator.processes.outcome import Outcome, summarize
 from harness.simulator.processes.state import allocate, enter_job, queue_up, slot_arrays, start_timers
 from workloads.blocking import DEFAULT_ESTIMATE, Waiting, waiting
@@ -166,6 +166,7 @@ class _ProcessLevelRun:
         coming = list(self.jobs)
         unfinished = len(coming)
         look_ns, seen = patience_ns, 0
+        refills = {REFILL: self._draw, REFILL_ONE: self._draw_one}
         owner = next(self._owners, None)
         while unfinished:
             events_ns = (
@@ -180,8 +181,8 @@ class _ProcessLevelRun:
             interruption.check()
             if status == PAUSED:
                 continue
-            if status == REFILL:
-                self._draw(int(clock.subject))
+            if status in refills:
+                refills[status](int(clock.subject))
             elif status == TIMELINE_FULL:
                 self.keep_timeline()
             elif status == DEPARTED:
@@ -249,8 +250,14 @@ class _ProcessLevelRun:
             record = self.state.jobs[index]
             gap_ns = self._draws[index][0].gap_ns(1)
             self.state.gap_ns[:, record.first : record.first + len(placement)] = gap_ns
+        record = self.state.jobs[index]
         for _ in range(2):
-            self._draw(index)
+            if record.locks:
+                record.drawn = record.phases
+                for rank in range(len(placement)):
+                    self._draw_one(int(record.first) + rank)
+            else:
+                self._draw(index)
 
     def _draw(self, index: int) -> None:
         """Draw half a table of compute times for job ``index``, in place of used ones."""
@@ -263,6 +270,17 @@ class _ProcessLevelRun:
         if self.jobs[index].program.read_imbalance > 0:
             self.state.gap_ns[block] = np.array([one.gap_ns(count) for one in draws]).T
         job.drawn += count
+
+    def _draw_one(self, q: int) -> None:
+        """Draw half a table of compute times and locks for process ``q``, in place of used ones."""
+        process = self.state.processes[q]
+        job = self.state.jobs[process.job]
+        count = len(self.state.compute_ns) // 2
+        begin = process.drawn % len(self.state.compute_ns)
+        draws = self._draws[int(process.job)][process.rank]
+        self.state.compute_ns[begin : begin + count, q] = draws.compute_ns(count)
+        self.state.lock_numbers[begin : begin + count, q] = draws.among(int(job.locks), count)
+        process.drawn += count
 
 
 def arrival_ns(job: SimulatedJob) -> int:

@@ -18,6 +18,7 @@ from harness.simulator.processes.model import (
     IDLE,
     JOB,
     LEFT,
+    LOCK,
     MACHINE,
     NEVER_NS,
     NOBODY,
@@ -28,6 +29,7 @@ from harness.simulator.processes.model import (
 )
 from workloads import blocking
 from workloads.blocking import Waiting
+from workloads.locks.lock_program import LOCKS, LockProgram
 from workloads.program import Program
 
 TICKS_PER_UPDATE = 100
@@ -44,6 +46,7 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
     processes = sum(job.program.processes for job in jobs)
     sizes = [job.program.processes * job.program.reads_per_phase for job in jobs]
     bursts = [0 if job.think_us is None else job.program.phase_count() for job in jobs]
+    locks = [job.program.locks if isinstance(job.program, LockProgram) else 0 for job in jobs]
     leaves = _power_of_two(machine.processors)
     residents = sum(math.ceil(job.program.processes / machine.processors) for job in jobs)
     rows = min(MOST_DRAWN, max(2, _power_of_two(max(job.program.phase_count() for job in jobs))))
@@ -53,6 +56,7 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
         processes=_records(processes, PROCESS),
         processors=_records(machine.processors, PROCESSOR),
         jobs=_records(len(jobs), JOB),
+        locks=_records(max(1, sum(locks)), LOCK),
         residents=np.zeros((machine.processors, residents), dtype=np.int32),
         timers=np.full(2 * leaves, NEVER_NS, dtype=np.int64),
         messages=np.full(_power_of_two(processes + 2), NEVER_NS, dtype=np.int64),
@@ -61,8 +65,9 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
         targets=np.zeros(sum(sizes), dtype=np.int32),
         compute_ns=np.zeros((rows, processes), dtype=np.int64),
         gap_ns=np.zeros((rows, processes), dtype=np.int64),
+        lock_numbers=np.zeros((rows, processes), dtype=np.int32),
         samples=np.zeros((processes + len(jobs), len(blocking.new_sample(0))), dtype=np.int64),
-        waits=np.zeros((len(jobs), 3, 2, 2), dtype=np.int64),
+        waits=np.zeros((len(jobs), 4, 2, 2), dtype=np.int64),
         accounts=np.zeros((processes + 1, LEFT + 1), dtype=np.int64),
         lateness_ns=np.array([round(late_us * 1e3) for late_us in machine.lateness_us or (0.0,)]),
         slots=np.zeros((1, processes), dtype=np.int8),
@@ -79,6 +84,9 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
         record.first = firsts[index]
         record.targets_at = sum(sizes[:index])
         record.bursts_at = sum(bursts[:index])
+        record.locks_at = sum(locks[:index])
+    for lock in state.locks:
+        lock.owner = lock.first = lock.last = NOBODY
     return state
 
 
@@ -125,6 +133,10 @@ def enter_job(
     record.thinks = job.think_us is not None
     record.think_ns = round((job.think_us or 0) * 1e3)
     record.phases = program.phase_count()
+    if isinstance(program, LockProgram):
+        record.locks = program.locks
+        record.lock = LOCKS[program.lock]
+        record.section_ns = round(program.section_us * 1e3)
     record.estimate_ns = record.learned_ns = record.greatest_report_ns = blocking.UNKNOWN_NS
     record.least_report_ns = blocking.FOREVER_NS
     for field, value in waiting._asdict().items():

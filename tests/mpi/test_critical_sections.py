@@ -1,0 +1,65 @@
+"""Critical sections of real ranks; runs under ``mpiexec -n N`` for any N."""
+
+import os
+
+import pytest
+from mpi4py import MPI
+
+from workloads.blocking import read_limit, waiting
+from workloads.locks import SectionLocks
+from workloads.locks.lock_program import LOCKS, LockProgram
+from workloads.moldable import LaunchedProgram, page_of
+from workloads.rank import prepare
+
+pytestmark = pytest.mark.mpi
+
+COMM = MPI.COMM_WORLD
+PHASES = 100
+KINDS = pytest.mark.parametrize("kind", LOCKS)
+WAITS = pytest.mark.parametrize("blocking", ["spin", "immediate", "fixed"])
+
+
+def rule(blocking):
+    return waiting(blocking, switch_us=5, latency_us=2)
+
+
+def program(**given):
+    return LockProgram(processes=COMM.size, granularity_us=20, section_us=5, phases=PHASES, **given)
+
+
+@WAITS
+@KINDS
+def test_ranks_are_inside_one_at_a_time(kind, blocking, tmp_path):
+    page = COMM.bcast(tmp_path / "locks", 0) if blocking == "fixed" else None
+    file = page_of(LaunchedProgram(COMM, program(), rule, (1, 0, 0), 0.0, page=page))
+    locks = SectionLocks(file, COMM.rank, COMM.size, 1, LOCKS[kind], read_limit(rule(blocking)))
+    window = MPI.Win.Allocate_shared(8 if COMM.rank == 0 else 0, 8, comm=COMM)
+    word = memoryview(window.Shared_query(0)[0]).cast("q")
+    if COMM.rank == 0:
+        word[0] = 0
+    COMM.Barrier()
+    for _ in range(PHASES):
+        locks.enter(0)
+        seen = word[0]
+        word[0] = seen + 1
+        locks.leave(0)
+    COMM.Barrier()
+    assert word[0] == COMM.size * PHASES
+    assert locks.rechecks == 0, "a wake-up was lost"
+    locks.close()
+    os.close(file)
+    word.release()
+    window.Free()
+
+
+@WAITS
+@KINDS
+def test_a_program_with_sections_records_its_waits_as_synchronization(kind, blocking):
+    execution = prepare(COMM, program(lock=kind, locks=2), lambda _: rule(blocking), (1, 0, 0), 0.0)
+    record = execution.run()
+    execution.close()
+    waits = record["waits"]["barrier"]
+    assert waits["spun"] + waits["blocked"] == PHASES == record["phases"]
+    assert record["rechecks"] == 0
+    assert record["computing_ns"] >= PHASES * 24_000
+    assert record["synchronizing_ns"] > 0 == record["communicating_ns"]

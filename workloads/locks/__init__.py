@@ -1,0 +1,91 @@
+"""Locks of the ranks that share a node, in a library in C: Python has no atomic instructions.
+
+The library is made when it is first used, like ``workloads.native``.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+from workloads import native
+
+SOURCE = Path(__file__).with_name("lock.c")
+
+
+def library(
+    tell: Callable[[str], None] = lambda line: None,
+    care: Callable[[Path], AbstractContextManager[object]] = nullcontext,
+) -> Path:
+    """The library, as it was made before, or made now; ``tell`` gets a line then.
+
+    Raises:
+        NativeError: if it cannot be made.
+    """
+    return native.compiled(SOURCE, tell, care)
+
+
+class _Taker(ctypes.Structure):
+    """``struct taker`` of lock.c."""
+
+    _fields_ = (
+        ("page", ctypes.c_void_p),
+        *((name, ctypes.c_int32) for name in ("ranks", "rank", "kind", "rechecks")),
+        *((name, ctypes.c_int64) for name in ("limit_ns", "waited_ns")),
+        ("blocks", ctypes.c_int32),
+        ("ticket", ctypes.c_uint32),
+    )
+
+
+class SectionLocks:
+    """One rank's locks on a page that all ranks of its job share.
+
+    Args:
+        file: descriptor of the page, zero at first; it may be closed afterwards.
+        rank, ranks: this rank and how many there are.
+        locks: how many locks, at most as many as the page has room for.
+        kind: a value of ``lock_program.LOCKS``.
+        limit_ns: how long a rank spins for a lock before it sleeps.
+    """
+
+    def __init__(self, file: int, rank: int, ranks: int, locks: int, kind: int, limit_ns: int) -> None:
+        code = ctypes.CDLL(str(library()))
+        code.lock_bytes.restype = ctypes.c_int64
+        size = code.lock_bytes(ranks, locks)
+        if os.fstat(file).st_size < size:
+            os.ftruncate(file, size)
+        self._memory = mmap.mmap(file, size)
+        self._page = (ctypes.c_char * size).from_buffer(self._memory)
+        address = ctypes.addressof(self._page)
+        self._taker = _Taker(address, ranks, rank, kind, 0, limit_ns, 0, 0, 0)
+        self._given = ctypes.byref(self._taker)
+        self._enter: Any = code.lock_enter
+        self._leave: Any = code.lock_leave
+        self._enter.restype = self._leave.restype = None
+
+    @property
+    def rechecks(self) -> int:
+        """How often only a sleeper's own look has found that its turn had come: wake-ups that were lost."""
+        return int(self._taker.rechecks)
+
+    def enter(self, lock: int) -> None:
+        """Wait for ``lock``: spin up to the limit, then sleep until whoever leaves gives it to this rank."""
+        self._enter(self._given, lock)
+
+    def leave(self, lock: int) -> None:
+        """Give ``lock``, which this rank has entered, to the next."""
+        self._leave(self._given, lock)
+
+    def last_wait(self) -> tuple[int, int]:
+        """How long the last ``enter`` took, in nanoseconds, and how often it slept."""
+        return self._taker.waited_ns, self._taker.blocks
+
+    def close(self) -> None:
+        """Unmap the page."""
+        del self._page
+        self._memory.close()

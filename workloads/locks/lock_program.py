@@ -1,0 +1,66 @@
+"""Programs with critical sections: the pattern LOCK.
+
+Every process alternates between computation of its own and a critical section, which it computes
+under one of a few locks. It sends no message. Source: Zahorjan, Lazowska, Eager, "The Effect of
+Scheduling Discipline on Spin Overhead in Shared Memory Parallel Systems", 1991 (locks).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from workloads import patterns
+from workloads.bounds import within
+from workloads.program import Program
+from workloads.validation import InputError, one_of
+
+TICKET, TEST_AND_SET, MCS = range(3)
+
+LOCKS = {"ticket": TICKET, "test-and-test-and-set": TEST_AND_SET, "mcs": MCS}
+"""Locks by name. Ticket and MCS serve in the order of arrival; test and test and set whoever comes first
+once the lock is free."""
+
+OF_MESSAGES = ("read_gap_us", "read_imbalance", "opening_barrier", "read", "malleable", "checkpoint_phases")
+
+
+@dataclass(frozen=True)
+class LockProgram(Program):
+    """A validated program of the pattern LOCK; ``granularity_us`` is the time between two sections.
+
+    Attributes:
+        section_us: processor time of each critical section.
+        locks: how many locks there are; each section draws its own, all equally likely.
+        lock: a name of LOCKS.
+    """
+
+    known_patterns: ClassVar[Sequence[str]] = (patterns.LOCK,)
+
+    pattern: str = patterns.LOCK
+    opening_barrier: bool = False
+    section_us: float = 20.0
+    locks: int = 1
+    lock: str = "ticket"
+
+    def __post_init__(self) -> None:
+        within("program.section_us", self.section_us)
+        within("program.locks", self.locks)
+        one_of("lock", self.lock, LOCKS)
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if field.name in OF_MESSAGES and value != field.default:
+                rule = "the pattern LOCK has neither barriers nor reads, and keeps its processes"
+                raise InputError(field.name, value, rule, "leave it out, or choose another pattern")
+        super().__post_init__()
+
+    def phase_us(self, latency_us: float = 0.0) -> float:
+        """Duration of one phase alone on the machine, if nobody waits or the locks are the bottleneck."""
+        return max(self.granularity_us + self.section_us, self.processes * self.section_us / self.locks)
+
+    def on(self, processes: int) -> LockProgram:
+        """The same work on another number of processes: the same total of computation, sections included."""
+        moulded = super().on(processes)
+        assert isinstance(moulded, LockProgram)
+        return dataclasses.replace(moulded, section_us=self.section_us * self.processes / processes)
