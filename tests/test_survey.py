@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator import policies
+from coordinator import migration, policies
 from harness import papers
 from harness.papers.survey import claims, model
 from harness.predict.replicate import Replications
@@ -111,7 +111,7 @@ def test_the_experiment_on_real_ranks_leaves_no_rule_out():
 
 @pytest.mark.slow
 def test_the_rules_of_allocation_give_what_the_survey_reports(tmp_path):
-    made = papers.reproduce("survey", quick=True)
+    made = papers.reproduce("survey", ["1"], quick=True)
     found = {claim.text: claim.verdict for _, claim in made.claims}
     (half,) = [text for text in found if "half of its best speedup" in text]
     (optimal,) = [text for text in found if "is optimal" in text]
@@ -119,3 +119,37 @@ def test_the_rules_of_allocation_give_what_the_survey_reports(tmp_path):
     assert len(made.cells) == len(model.VARIANCES) * len(model.LOADS) * len(model.RULES)
     (picture,) = made.draw(tmp_path)
     assert picture.stat().st_size > 1000
+
+
+def test_moves_of_processes_cost_what_the_systems_reported(tmp_path):
+    made = papers.reproduce("survey", ["2"])
+    assert {claim.text: claim.verdict for _, claim in made.claims} == {
+        claim.text: papers.HOLDS for _, claim in made.claims
+    }
+    assert len(made.claims) == 7
+    assert {row["system"] for row in made.cells} >= {"Charlotte", "V, eager copy", "Accent, large", "Sprite"}
+    (picture,) = made.draw(tmp_path)
+    assert picture.stat().st_size > 1000
+
+
+@pytest.mark.parametrize(("dirty", "rounds"), [(0.1, 1), (0.1, 2), (0.5, 3), (0.0, 2)])
+def test_pre_copy_stops_for_what_was_written_during_the_last_copy(dirty, rounds):
+    cost = migration.pre_copy(8.0, 2.0, 0.25, 2.0 * dirty, rounds)
+    assert cost.stopped_s == pytest.approx(0.25 + 8.0 * dirty**rounds / 2.0)
+    assert cost.moved_mb == pytest.approx((cost.total_s - 0.25) * 2.0)
+
+
+def test_pre_copy_ends_when_another_copy_would_not_help():
+    """A process that writes faster than it is copied is copied once, and then stopped for all of it."""
+    assert migration.pre_copy(8.0, 2.0, 0.0, 3.0, 9) == migration.MoveCost(4.0, 0.0, 8.0, 16.0, 0.0)
+
+
+def test_pages_that_are_not_used_stay_behind():
+    cost = migration.copy_on_reference(8.0, 2.0, 0.5, 0.25, 0.01)
+    assert (cost.stopped_s, cost.moved_mb, cost.residual_mb) == (0.5, 2.0, 6.0)
+    assert cost.slowed_s == pytest.approx(1.0 + 512 * 0.01), "512 faults for 2 MB of 4 KiB"
+
+
+def test_a_flush_stops_for_the_modified_pages_and_leaves_nothing_behind():
+    cost = migration.flush(8.0, 2.0, 0.5, 0.75, 0.25, 0.0)
+    assert (cost.stopped_s, cost.slowed_s, cost.moved_mb, cost.residual_mb) == (3.5, 1.0, 8.0, 0.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from harness.papers import Claim, verdict
+from harness.papers.survey import moving
 from harness.papers.survey.model import (
     EQUAL,
     LOADS,
@@ -119,4 +120,8 @@ def _not_robust(results: RuleResults) -> Claim:
     )
 
 
-CLAIMS = {"1": _rules}
+def _moves(results: RuleResults) -> list[Claim]:
+    return moving.claims()
+
+
+CLAIMS = {"1": _rules, "2": _moves}

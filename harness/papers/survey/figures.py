@@ -1,4 +1,4 @@
-"""The picture of the survey's rules that allocate processors."""
+"""The pictures of the survey's rules that allocate processors, and of the costs of moves."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from harness.papers.survey.model import EQUAL, LOADS, RULES, VARIANCES, RuleCell
+from harness.papers.survey.moving import MOVES
 
 if TYPE_CHECKING:
     from harness.papers.survey.model import RuleResults
@@ -17,7 +18,27 @@ TOP = 3.0
 
 
 def draw(figure: str, results: RuleResults) -> Figure:
-    """Response times over those of equal shares, by variance of the work, rule and load."""
+    """Response times over those of equal shares by variance, rule and load; or times of moves by system."""
+    return _moves() if figure == "2" else _rules(results)
+
+
+def _moves() -> Figure:
+    picture = Figure(figsize=(9, 5), layout="constrained")
+    axes = picture.subplots()
+    places = np.arange(len(MOVES))
+    for shift, name, label in (
+        (-0.2, "stopped_s", "stopped"),
+        (0.2, "total_s", "until nothing more must come"),
+    ):
+        axes.barh(places + shift, [getattr(move.cost, name) for move in MOVES], 0.4, label=label)
+    axes.set_yticks(places, [f"{move.system}, {move.migration.size_mb:.3g} MB" for move in MOVES], fontsize=8)
+    axes.set(xscale="log", xlabel="seconds")
+    axes.invert_yaxis()
+    axes.legend(fontsize=8)
+    return picture
+
+
+def _rules(results: RuleResults) -> Figure:
     rules = [rule for rule in RULES if rule != EQUAL]
     picture = Figure(figsize=(12, 7.5), layout="constrained")
     every = picture.subplots(len(VARIANCES), 1, sharex=True)

@@ -17,6 +17,7 @@ from coordinator import policies
 from coordinator.policies import demands
 from coordinator.view import ExecutionTime, Job
 from harness.papers.anastasiadis97.workload import MAXIMA, MEANS_S, MU, PROCESSORS, SHARES, mean_demand_s
+from harness.papers.survey import moving
 from harness.predict.pool import Progress, compute
 from harness.predict.replicate import Mean, Precision, Replications, ratio, replicate
 from harness.simulator.jobs.arrivals import gaps_s, hyperexponential, moldable
@@ -35,8 +36,11 @@ WARM_UP, LAST, GENERATED = 500, 10_000, 15_000
 GUESS = np.log(3.0)
 """Standard deviation of the logarithm of a guess: two of three guesses are wrong by at most a factor of 3."""
 
-FIGURES = {"1": "rules that allocate processors, by what they know of the jobs"}
-QUICK = "intervals of 10 % instead of 3 %, at most 8 replications"
+FIGURES = {
+    "1": "rules that allocate processors, by what they know of the jobs",
+    "2": "what it costs to move a process, by technique",
+}
+QUICK = "figure 1: intervals of 10 % instead of 3 %, at most 8 replications"
 
 EQUAL = "equal shares"
 RULES: Mapping[str, tuple[str, dict[str, Any], bool]] = {
@@ -75,7 +79,9 @@ class RuleResults:
 
 
 def simulate_figures(figures: Sequence[str], quick: bool, seed: int, progress: Progress) -> RuleResults:
-    """Simulate all rules."""
+    """Simulate all rules, if their figure is wanted; moves of processes need no simulation."""
+    if "1" not in figures:
+        return RuleResults({})
     cells = [RuleCell(variance, load, rule) for variance in VARIANCES for load in LOADS for rule in RULES]
     plan = Precision(0.1, 3, 8) if quick else Precision(0.03, 10, 100)
     made = compute(cells, partial(_simulate, plan=plan, seed=seed), progress)
@@ -83,7 +89,9 @@ def simulate_figures(figures: Sequence[str], quick: bool, seed: int, progress: P
 
 
 def rows(results: RuleResults, figures: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """A row for each cell; times are None for a rule that cannot keep up."""
+    """A row for each cell and each move; times are None for a rule that cannot keep up."""
+    if "2" in figures:
+        yield from moving.rows()
     for cell, runs in results.cells.items():
         row: dict[str, Any] = {"figure": "1", **vars(cell), "saturated": runs.stuck}
         for name in ("response_s", "wait_s", "processors", "utilisation"):
