@@ -85,9 +85,18 @@ def preload(
         latency_us=options.latency_us,
         spin_switches=options.spin_switches,
     )
-    mpicc = Path(options.mpicc) if options.mpicc else native.wrapper(command)
-    made = native.library(mpicc, watcher.note, care=Caretaker)
+    made = library(options, command, watcher)
     return made, made.environment(rule)
+
+
+def library(options: argparse.Namespace, command: Sequence[str], watcher: Watcher) -> native.Library:
+    """The library for the MPI of a command, or of --mpicc.
+
+    Raises:
+        NativeError: if it cannot be made.
+    """
+    mpicc = Path(options.mpicc) if options.mpicc else native.wrapper(command)
+    return native.library(mpicc, watcher.note, care=Caretaker)
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:

@@ -112,8 +112,9 @@ static void begin(void *initialize)
         Dl_info info;
 
         if (getenv("LOCKSTEP_NATIVE") != NULL && dladdr(initialize, &info))
-            dprintf(2, "lockstep: two-phase waits are not made for %s, and this program waits as it is;"
-                       " --mpicc names an MPI's compiler wrapper\n", info.dli_fname);
+            dprintf(2, "lockstep: the library is not made for %s, and this program %s; --mpicc names an MPI's"
+                       " compiler wrapper\n", info.dli_fname,
+                    getenv("LOCKSTEP_OPERATIONS") ? "is not recorded" : "waits as it is");
         return;
     }
     prefix = prepare(find);

@@ -1,0 +1,156 @@
+"""``lockstep observe -- COMMAND...``: record an MPI program alone, and describe it in the model's terms."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import shutil
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+from coordinator.host.caretaker import Caretaker
+from coordinator.host.launch import LaunchError
+from harness.analyse import caveats, program_profile
+from harness.commands import SCHEMA, Answer
+from harness.commands.exec import command_of, library
+from harness.commands.run import results_argument
+from harness.commands.shared import anyway_argument
+from harness.measure import turn
+from harness.measure.guarded_copies import run_copies
+from harness.measure.session import Watcher
+from harness.report import observation
+from harness.spec.experiment import usable_processors
+from harness.store import recording
+from harness.store.conditions import Moment
+from harness.store.recording import Recording
+from workloads import native
+from workloads.blocking import waiting
+from workloads.validation import InputError
+
+FOLDER = "recordings"
+"""Where recordings are, below the directory for records."""
+
+AS_MPI = waiting("spin", switch_us=0, latency_us=0)
+FEW_COVERED = 0.5
+VARIES = 0.25
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of this command."""
+    add = parser.add_argument
+    add(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="the recording (default: a new file below --results)",
+    )
+    results_argument(parser)
+    add(
+        "--mpicc",
+        metavar="WRAPPER",
+        help="the compiler wrapper of the programs' MPI (default: the launcher's)",
+    )
+    anyway_argument(parser)
+    add("program", nargs=argparse.REMAINDER, metavar="-- COMMAND ...", help="what to record")
+
+
+def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
+    """Run the command alone, record it, and describe it.
+
+    Raises:
+        InputError: if the command cannot be run, or starts no program of the MPI.
+        NativeError: if the library that records cannot be made.
+        RecordingError: if the recording cannot be written.
+        LaunchError: if the command fails before anything of it is recorded.
+    """
+    command = command_of(options, "observe")
+    path = options.output or options.results / FOLDER / _name(command)
+    made = library(options, command, watcher)
+    with turn.reserved(usable_processors(), watcher, options.anyway):
+        before = Moment.now(usable_processors())
+        found, failure = _recorded(command, made, path.absolute().parent)
+        disturbed = caveats.of_waits(before, Moment.now(usable_processors()), complete=not failure)
+    one = found[0]
+    recording.write(one, path)
+    said = [*_doubts(found, failure), *disturbed]
+    document = {"schema": SCHEMA, "command": command, "recording": str(path), **program_profile.profile(one)}
+    document["doubts"] = [*said, *_of_profile(document)]
+    return Answer(document, observation.render(document), status=1 if failure else 0, verbatim=True)
+
+
+def _name(command: Sequence[str]) -> str:
+    """The program's name, as far as one can tell, and the time."""
+    words = command[1:] if native.is_launcher(command) else command
+    program = next((word for word in words if shutil.which(word)), command[0])
+    return f"{Path(program).name}-{time.strftime('%Y%m%d-%H%M%S')}.npz"
+
+
+def _recorded(command: Sequence[str], made: native.Library, beside: Path) -> tuple[list[Recording], str]:
+    """Run a command; returns what its ranks left, and why it failed.
+
+    Raises:
+        InputError: if no rank left anything.
+        RecordingError: if the files cannot be made, or read.
+        LaunchError: if the command fails and has left nothing.
+    """
+    try:
+        beside.mkdir(parents=True, exist_ok=True)
+        folder = Path(mkdtemp(prefix=".recording-", dir=beside))
+    except OSError as error:
+        rule = f"cannot be written: {error.strerror}"
+        raise InputError("--output", str(beside), rule, "name a directory that you can write to") from error
+    failure = None
+    try:
+        with Caretaker(folder):
+            try:
+                run_copies(command, 1, made.environment(AS_MPI, folder), None)
+            except LaunchError as error:
+                failure = error
+            found = recording.gather(folder, command)
+            shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    if not found and failure is not None:
+        raise failure
+    if not found:
+        rule = f"started no program on this host that uses {made.libraries[0]}, or nothing could be written"
+        remedy = "write a command that runs an MPI program, or name its MPI's compiler wrapper with --mpicc"
+        raise InputError("COMMAND", shlex.join(command), rule, remedy)
+    return found, str(failure or "")
+
+
+def _doubts(found: Sequence[Recording], failure: str) -> list[str]:
+    """What a recording lacks."""
+    one, said = found[0], []
+    if failure:
+        said.append(f"the command failed, and the recording ends there: {failure}")
+    if len(found) > 1:
+        said.append(f"the command ran {len(found)} MPI programs, and this is the longest: record each alone")
+    if missing := one.processes - len(one.ranks):
+        said.append(f"{missing} of {one.processes} ranks left no recording on this host")
+    if full := sum(rank.full for rank in one.ranks):
+        said.append(f"{full} ranks had no room for all operations: name another directory with -o")
+    if early := sum(not rank.complete for rank in one.ranks):
+        said.append(f"{early} ranks ended without MPI_Finalize")
+    if any(rank.threads > 1 for rank in one.ranks):
+        said.append(
+            "several threads of a rank call MPI, and their operations follow each other in the recording"
+        )
+    return said
+
+
+def _of_profile(document: dict[str, Any]) -> list[str]:
+    said = []
+    if document["covered"] < FEW_COVERED:
+        said.append(
+            f"the recording covers {document['covered']:.1%} of the time; the rest may differ from it"
+        )
+    if (document["variation"] or 0) > VARIES:
+        said.append(
+            f"its stretches vary by {document['variation']:.0%}: they may not stand for all of the program"
+        )
+    return said

@@ -1,0 +1,128 @@
+"""Stretches of a recording: operations of all ranks between two points of the program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.store.recording import KIND, RankRecording, Recording, Rows
+
+STEADY = 2.0
+"""A window belongs to the steady part if its rate of operations is within this factor of the median."""
+
+KEEPS = 0.5
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Operations between two points that all ranks pass: begin, end, or a collective operation.
+
+    Attributes:
+        rows: of each rank, in the order of the recording's ranks.
+        kept_s: the time that they took, the mean of the ranks.
+        stands_for_s: the time of the program that they represent.
+    """
+
+    rows: tuple[Rows, ...]
+    kept_s: float
+    stands_for_s: float
+
+
+def rates(recording: Recording) -> NDArray[Any]:
+    """Operations a second of all ranks, in each window; also of those that are not kept."""
+    found = np.zeros(max(len(rank.windows) for rank in recording.ranks))
+    for rank in recording.ranks:
+        begins_ns = rank.windows["begin_ns"].astype(float)
+        lengths_ns = np.diff(begins_ns, append=max(float(rank.finish_ns), begins_ns[-1] + 1))
+        found[: len(rank.windows)] += rank.windows["operations"] / lengths_ns * 1e9
+    return found
+
+
+def steady(recording: Recording) -> tuple[int, int]:
+    """The first window of the steady part and the one after its last, without start-up and ending.
+
+    With fewer than four windows it is everything.
+    """
+    found = rates(recording)
+    if len(found) < 4:
+        return 0, len(found)
+    middle = float(np.median(found))
+    like = np.flatnonzero((found >= middle / STEADY) & (found <= middle * STEADY))
+    return (int(like[0]), int(like[-1]) + 1) if len(like) else (0, len(found))
+
+
+def stretches(recording: Recording, first: int = 0, after: int | None = None) -> list[Stretch]:
+    """The stretches from window ``first`` on, up to the one ``after`` the last.
+
+    Windows of which everything is kept are one stretch with the window after them. A stretch that begins
+    or ends inside the program is cut at collective operations on MPI_COMM_WORLD that all ranks have. Where
+    that would leave less than KEEPS of it, it is not cut, and messages may cross its ends.
+    """
+    count = max(len(rank.windows) for rank in recording.ranks)
+    last = count if after is None else after
+    found, begin = [], first
+    for number in range(first, last):
+        whole = all(_whole(rank, number) for rank in recording.ranks)
+        if not whole or number + 1 == last:
+            made = _stretch(recording, begin, number + 1, count)
+            found += [made] if made else []
+            begin = number + 1
+    return found
+
+
+def _whole(rank: RankRecording, number: int) -> bool:
+    """Whether all operations of a window are kept."""
+    if number >= len(rank.windows):
+        return True
+    return bool(rank.windows[number]["kept"] == rank.windows[number]["operations"])
+
+
+def _stretch(recording: Recording, begin: int, end: int, count: int) -> Stretch | None:
+    """The stretch of windows ``begin`` to ``end``; none if some rank has nothing in it."""
+    rows = [np.concatenate([rank.window(n) for n in range(begin, end)]) for rank in recording.ranks]
+    at_end = end == count and all(_whole(rank, end - 1) for rank in recording.ranks)
+    if not (begin == 0 and at_end):
+        before = [_collectives_before(rank, begin) for rank in recording.ranks]
+        shorter = _cut(rows, before, at_begin=begin == 0, at_end=at_end)
+        if sum(map(len, shorter)) >= KEEPS * sum(map(len, rows)):
+            rows = shorter
+    if not all(len(one) for one in rows):
+        return None
+    kept_ns = np.mean([float(one["compute_ns"].sum() + one["within_ns"].sum()) for one in rows])
+    return Stretch(tuple(rows), float(kept_ns) / 1e9, _seconds(recording, begin, end))
+
+
+def _cut(rows: Sequence[Rows], before: Sequence[int], *, at_begin: bool, at_end: bool) -> list[Rows]:
+    """The operations after the last of the ranks' first points, up to the first of their last ones.
+
+    A point is an end of a collective operation on MPI_COMM_WORLD, of which ``before`` came earlier.
+    """
+    places = [np.flatnonzero((one["comm"] == 0) & (one["kind"] >= KIND["BARRIER"])) for one in rows]
+    first = max(before)
+    final = min(number + len(place) for number, place in zip(before, places, strict=True))
+    if final <= first:
+        return [one[:0] for one in rows]
+    found = []
+    for one, number, place in zip(rows, before, places, strict=True):
+        start = 0 if at_begin or number == first else int(place[first - number - 1]) + 1
+        stop = len(one) if at_end else int(place[final - number - 1]) + 1
+        found.append(one[start:stop])
+    return found
+
+
+def _collectives_before(rank: RankRecording, window: int) -> int:
+    return int(rank.windows[window]["collectives"]) if window < len(rank.windows) else 0
+
+
+def _seconds(recording: Recording, begin: int, end: int) -> float:
+    """The time of these windows, of the rank that took longest."""
+    found = 0.0
+    for rank in recording.ranks:
+        if begin < len(rank.windows):
+            last = rank.windows[end]["begin_ns"] if end < len(rank.windows) else rank.finish_ns
+            found = max(found, float(last - rank.windows[begin]["begin_ns"]) / 1e9)
+    return found
