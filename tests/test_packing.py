@@ -8,6 +8,7 @@ from coordinator import policies
 from coordinator.decide.session import Session
 from coordinator.policies import packing
 from coordinator.view import Job, Machine
+from workloads.validation import InputError
 
 MS = 1_000_000
 
@@ -214,3 +215,49 @@ def test_a_job_that_has_not_begun_gets_other_processors_when_its_own_are_lost(na
     plan = session.arrive(3, 2 * MS)
     assert all(set(place).isdisjoint(gone) for place in plan.decision.placements.values())
     assert len(plan.decision.slots) == 3
+
+
+def rows_of(seats, processors):
+    return {place[0] // processors for place in seats.values()}
+
+
+def test_gangs_move_to_other_processors_if_that_empties_a_row():
+    """Slot unification cannot join these rows: both use processor 1."""
+    seats = {1: (1,), 3: (5,)}
+    assert packing.unify(seats, 4) == seats
+    assert packing.migrate("matrix", seats, 4) in ({1: (1,), 3: (0,)}, {1: (4,), 3: (5,)})
+
+
+@given(
+    st.sampled_from(["matrix", "buddy"]),
+    st.integers(1, 8),
+    st.lists(st.tuples(st.integers(1, 8), st.booleans()), max_size=9),
+)
+def test_migration_moves_only_gangs_of_rows_that_it_empties(name, processors, gangs):
+    everybody = seated(name, [min(size, processors) for size, _ in gangs], processors)
+    seats = {number: everybody[number] for number, (_, stays) in enumerate(gangs) if stays}
+    moved = packing.migrate(name, seats, processors)
+    before, after = rows_of(seats, processors), rows_of(moved, processors)
+    assert moved.keys() == seats.keys() and after <= before
+    slots = [n for place in moved.values() for n in place]
+    assert len(set(slots)) == len(slots)
+    for number, place in moved.items():
+        assert len(place) == len(seats[number])
+        assert len({n // processors for n in place}) == 1
+        assert place == seats[number] or seats[number][0] // processors not in after
+
+
+def test_gang_with_migration_uses_what_a_departure_leaves():
+    jobs = [Job(number, 1) for number in range(4)]
+    found = {}
+    for migrate in (False, True):
+        policy = policies.create("gang", {"quantum_ms": 10, "migrate": migrate})
+        run = Session(policy, Machine(2), jobs)
+        for job in jobs:
+            run.arrive(job.number, 0)
+        run.depart(0, 12 * MS)
+        plan = run.depart(2, 14 * MS)
+        found[migrate] = [sorted(plan.decision.running(i)) for i in range(len(plan.decision.slots))]
+    assert found == {False: [[3], [1]], True: [[1, 3]]}
+    with pytest.raises(InputError, match="no rows to empty"):
+        policies.create("gang", {"packing": "continuous", "migrate": True})

@@ -377,3 +377,16 @@ def test_whoever_is_killed_while_a_job_is_suspended_or_vacates_nothing_stays_sto
         os.kill(pid, signal.SIGKILL)
         run.driver.communicate(timeout=60)
         assert eventually(lambda: not run.remains()), run.remains()
+
+
+@pytest.mark.slow
+def test_real_gangs_move_to_processors_that_are_idle() -> None:
+    made = workload("gang", jobs=4, phases=30, processes=1, granularity_us=1000)
+    jobs = [
+        replace(job, program=replace(job.program, phases=900 if job.number % 2 else 30)) for job in made.jobs
+    ]
+    policy = policies.create("gang", {"quantum_ms": 10, "migrate": True})
+    result = run_workload(replace(made, jobs=tuple(jobs), policy=policy), None)
+    assert result.failure == ""
+    places = [job.placement for job in result.jobs]
+    assert {places[1], places[3]} == {(0,), (1,)}, "both had the second processor"

@@ -11,7 +11,7 @@ from coordinator.policies.packing import LINEAR, PACKINGS, Seats
 from coordinator.policies.registry import Policy, register
 from coordinator.view import Decision, Reason, Slot, View
 from workloads.bounds import within
-from workloads.validation import flag, one_of
+from workloads.validation import InputError, flag, one_of
 
 FILLS = ("none", "jobs", "processes")
 
@@ -36,6 +36,8 @@ class Gang(Policy):
             other "jobs" all of whose processors are idle, or single "processes" as well.
         unify: whether a departure joins rows whose jobs use different processors
             (slot unification; packings "matrix" and "buddy").
+        migrate: whether a departure moves gangs to other processors if that empties a row
+            (packings "matrix" and "buddy").
         rows: most jobs that share a processor (Ousterhout's A), 0 for any number; a job that
             finds no place waits, and later jobs wait behind it.
         share: with "sequential", jobs of one process have no slots of their own, but may run in
@@ -46,6 +48,7 @@ class Gang(Policy):
     packing: str = "matrix"
     fill: str = "none"
     unify: bool = False
+    migrate: bool = False
     rows: int = 0
     share: str = "none"
     source: ClassVar[str] = (
@@ -59,8 +62,17 @@ class Gang(Policy):
         one_of("packing", self.packing, PACKINGS)
         one_of("fill", self.fill, FILLS)
         flag("unify", self.unify)
+        flag("migrate", self.migrate)
+        if self.migrate and self.packing in LINEAR:
+            rule = f"has no rows to empty with the packing {self.packing!r}"
+            raise InputError("migrate", True, rule, 'write packing = "matrix", or leave migrate out')
         within("schedulers.rows", self.rows)
         two_level.check(self.share)
+
+    @property
+    def moves(self) -> bool:
+        """Whether processes that run may change processors."""
+        return self.migrate
 
     def decide(self, view: View, why: Reason) -> Decision:
         """Slots of the gangs, which with ``share`` run sequential jobs as well."""
@@ -76,6 +88,8 @@ class Gang(Policy):
         seats, current, goes_on = _kept(view)
         if self.unify and self.packing not in LINEAR and why is Reason.DEPARTURE:
             seats = packing.unify(seats, view.machine.processors)
+        if self.migrate and why is Reason.DEPARTURE:
+            seats = packing.migrate(self.packing, seats, view.machine.processors)
         self._seat(seats, view)
         windows = self._rotation(seats, current, view)
         return self._decision(seats, windows, view, goes_on and windows[:1] == (current,))

@@ -9,6 +9,7 @@ packing gets the number of rows, and returns None if it finds no place in them.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
 from coordinator.policies.partitions import width
@@ -132,3 +133,36 @@ def unify(seats: Mapping[int, Seats], processors: int) -> dict[int, Seats]:
         else:
             joined.append((row, used, gangs))
     return {number: place for _, _, members in joined for number, place in members.items()}
+
+
+def migrate(packing: str, seats: Mapping[int, Seats], processors: int) -> dict[int, Seats]:
+    """The seats after emptying rows whose gangs all find seats in the other rows, the emptiest row first.
+
+    Only the gangs of those rows get other seats, the largest first, by the named matrix packing.
+    """
+    kept = dict(seats)
+    load = Counter(n // processors for place in seats.values() for n in place)
+    for row in sorted(load, key=lambda row: (load[row], -row)):
+        moved = _elsewhere(packing, kept, row, processors)
+        if moved is not None:
+            kept |= moved
+    return kept
+
+
+def _elsewhere(
+    packing: str, seats: Mapping[int, Seats], row: int, processors: int
+) -> dict[int, Seats] | None:
+    """Seats in the other rows that are used for the gangs of ``row``; None if one of them finds none."""
+    used = {place[0] // processors for place in seats.values()} - {row}
+    count = max(used, default=0) + 1
+    taken = {n for n in range(count * processors) if n // processors not in used}
+    taken |= {n for place in seats.values() for n in place}
+    moved: dict[int, Seats] = {}
+    gangs = [number for number, place in seats.items() if place[0] // processors == row]
+    for number in sorted(gangs, key=lambda number: -len(seats[number])):
+        place = PACKINGS[packing](taken, len(seats[number]), processors, count)
+        if place is None:
+            return None
+        moved[number] = place
+        taken |= set(place)
+    return moved

@@ -19,7 +19,7 @@ from workloads.validation import InputError, flag, one_of
 SHARED = ("blocking", "spin_switches", "imbalance_estimate", "local", "mechanism", "bind")
 """Keys of every [[schedulers]] table, whatever its policy."""
 
-ADDED = {"bind": True, "imbalance_estimate": DEFAULT_ESTIMATE, "rows": 0, "share": "none"}
+ADDED = {"bind": True, "imbalance_estimate": DEFAULT_ESTIMATE, "rows": 0, "migrate": False, "share": "none"}
 """Keys that older records lack, and the values that those records imply."""
 
 IMPLICIT = "global-adaptive"
