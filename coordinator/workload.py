@@ -23,12 +23,16 @@ Work = Program | Command | SequentialWork | InteractiveWork
 
 @dataclass(frozen=True)
 class ParallelJob:
-    """A job of the workload: number, work, arrival, and an estimate of its execution time, if any."""
+    """A job of the workload: number, work, arrival, and an estimate of its execution time, if any.
+
+    ``recording`` is the directory of this host in which ranks of a command leave a recording; empty for none.
+    """
 
     number: int
     program: Work
     arrival_s: float = 0.0
     estimate: ExecutionTime | None = None
+    recording: str = ""
 
 
 @dataclass(frozen=True)

@@ -65,6 +65,7 @@ class Command:
         launcher: the mpiexec that starts them; empty for the launcher of the run.
         dedicated_s: approximate run time alone; it determines time-outs.
         waits: "mpi", as its MPI waits, or "two-phase", by the run's rule (``workloads.native``).
+        record: whether its dedicated runs are recorded.
     """
 
     argv: tuple[str, ...]
@@ -72,6 +73,7 @@ class Command:
     launcher: str = ""
     dedicated_s: float = 60.0
     waits: str = "mpi"
+    record: bool = False
 
     def __post_init__(self) -> None:
         if not self.argv or not all(isinstance(word, str) and word for word in self.argv):
@@ -79,3 +81,5 @@ class Command:
         within("jobs.processes", self.processes)
         within("jobs.dedicated_s", self.dedicated_s)
         one_of("waits", self.waits, ("mpi", "two-phase"))
+        if not isinstance(self.record, bool):
+            raise InputError("record", self.record, "must be true or false", "write record = true")

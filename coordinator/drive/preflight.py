@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from coordinator.decide.session import Session
 from coordinator.host import mechanisms
@@ -13,12 +14,15 @@ from coordinator.host.launchers import Launcher, find_launcher, launcher_at, unc
 from coordinator.view import Job, Machine
 from coordinator.workload import Work, Workload
 from workloads import locks, native
-from workloads.blocking import waiting
+from workloads.blocking import Waiting, waiting
 from workloads.bounds import fits
 from workloads.locks.lock_program import LockProgram
 from workloads.other import Command
 from workloads.program import Program
 from workloads.validation import InputError
+
+AS_MPI = waiting("spin", switch_us=0, latency_us=0)
+"""The rule of commands that wait as their MPI does."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,7 @@ class Means:
         reason: why this mechanism.
         launcher: launcher of the jobs that name none.
         own: launchers of the other jobs, by job.
-        variables: environment variables of jobs with two-phase waits, by job.
+        variables: environment variables of jobs that wait two-phase or are recorded, by job.
     """
 
     mechanism: str | None
@@ -50,7 +54,8 @@ def means(
     Raises:
         InputError: if the workload asks for something that is not available.
         LaunchError: if ``launcher`` is not there any more.
-        NativeError: if a program is to wait two-phase or has locks, and the library for that cannot be made.
+        NativeError: if a program is to wait two-phase, to be recorded or has locks, and the library for
+            that cannot be made.
     """
     mechanism, reason = _mechanism(workload)
     hosts = [node.host for node in workload.nodes]
@@ -61,30 +66,45 @@ def means(
         for number, program in programs.items()
         if isinstance(program, Command) and program.launcher
     }
-    two_phase = {
-        number: own.get(number, launcher)
-        for number, program in programs.items()
-        if isinstance(program, Command) and program.waits == "two-phase"
-    }
     if any(isinstance(program, LockProgram) for program in programs.values()):
         locks.library(tell, Caretaker)
-    waits = {launcher: _two_phase(workload, launcher, tell) for launcher in set(two_phase.values())}
-    variables = {number: waits[launcher] for number, launcher in two_phase.items()}
+    variables = _preloaded(workload, {**dict.fromkeys(programs, launcher), **own}, tell)
     return Means(mechanism, reason, launcher, own, variables)
 
 
-def _two_phase(workload: Workload, launcher: Launcher, tell: Callable[[str], None]) -> dict[str, str]:
-    """Environment variables that make programs of this launcher's MPI wait by the run's rule."""
+def _preloaded(
+    workload: Workload, launchers: Mapping[int, Launcher], tell: Callable[[str], None]
+) -> dict[int, dict[str, str]]:
+    """Environment variables of the commands that wait by the run's rule, or are recorded, by job."""
+    made: dict[Launcher, native.Library] = {}
+    found = {}
+    for job in workload.jobs:
+        two_phase = isinstance(job.program, Command) and job.program.waits == "two-phase"
+        if not two_phase and not job.recording:
+            continue
+        rule = _rule(workload) if two_phase else AS_MPI
+        launcher = launchers[job.number]
+        if launcher not in made:
+            made[launcher] = native.library(native.wrapper([launcher.path]), tell, Caretaker)
+        found[job.number] = made[launcher].environment(rule, Path(job.recording) if job.recording else None)
+    return found
+
+
+def _rule(workload: Workload) -> Waiting:
+    """The rule by which commands with two-phase waits wait.
+
+    Raises:
+        InputError: if commands cannot follow it.
+    """
     if workload.blocking == "oracle":
         known = "nobody knows the imbalance of a command"
         raise InputError("blocking", "oracle", known, "choose another rule for jobs with two-phase waits")
-    rule = waiting(
+    return waiting(
         workload.blocking,
         switch_us=workload.switch_us,
         latency_us=workload.latency_us,
         spin_switches=workload.spin_switches,
     )
-    return native.library(native.wrapper([launcher.path]), tell, Caretaker).environment(rule)
 
 
 def _mechanism(workload: Workload) -> tuple[str | None, str]:

@@ -53,7 +53,7 @@ def argv(
     program, number, socket = job.program, job.number, str(directory.socket)
     if isinstance(program, Command):
         variables = dict(means.variables.get(number, {}))
-        if variables:
+        if program.waits == "two-phase":
             variables["LOCKSTEP_RECORD"] = str(directory.records(number))
         become = [*PYTHON, "-S", "-m", "coordinator.node.exec_rank", socket, str(number)]
         return [*become, json.dumps(variables), *program.argv]

@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
+from coordinator.drive.preflight import AS_MPI
 from coordinator.host.caretaker import Caretaker
 from coordinator.host.launch import LaunchError
 from harness.analyse import caveats, program_profile
@@ -27,13 +28,8 @@ from harness.store import recording
 from harness.store.conditions import Moment
 from harness.store.recording import Recording
 from workloads import native
-from workloads.blocking import waiting
 from workloads.validation import InputError
 
-FOLDER = "recordings"
-"""Where recordings are, below the directory for records."""
-
-AS_MPI = waiting("spin", switch_us=0, latency_us=0)
 FEW_COVERED = 0.5
 VARIES = 0.25
 
@@ -68,7 +64,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         LaunchError: if the command fails before anything of it is recorded.
     """
     command = command_of(options, "observe")
-    path = options.output or options.results / FOLDER / _name(command)
+    path = options.output or options.results / recording.FOLDER / _name(command)
     made = library(options, command, watcher)
     with turn.reserved(usable_processors(), watcher, options.anyway):
         before = Moment.now(usable_processors())

@@ -11,7 +11,7 @@ from typing import Any
 
 from coordinator.wire.line_format import LineError, LineFormat, by_name
 from coordinator.workload import Result, Workload
-from harness.measure import execution_times
+from harness.measure import dedicated_recordings, execution_times
 from harness.measure.calibrate import Constants
 from harness.measure.execution_times import Estimates
 from harness.measure.plan import Key, Task, plan
@@ -96,8 +96,11 @@ class Measured:
             time.monotonic(),
         )
         workload = self._workload(task, purpose)
-        result = self.site.tools.run_workload(workload, self.note)
-        return _record(task, self.site, workload, purpose, result)
+        with dedicated_recordings.of(task, self.site) as kept:
+            workload = replace(workload, jobs=kept.jobs(workload.jobs))
+            result = self.site.tools.run_workload(workload, self.note)
+            result = kept.keep(result)
+        return _record(task, self.site, workload, purpose, result, kept.path)
 
     def _workload(self, task: Task, purpose: Purpose) -> Workload:
         site, scheduler, experiment = self.site, task.scheduler, task.experiment
@@ -163,8 +166,10 @@ def purpose_of(workload: Workload) -> Purpose | None:
     return None
 
 
-def _record(task: Task, site: Site, workload: Workload, purpose: Purpose, result: Result) -> RunRecord:
-    """The record of a run that has just ended."""
+def _record(
+    task: Task, site: Site, workload: Workload, purpose: Purpose, result: Result, recording: str = ""
+) -> RunRecord:
+    """The record of a run that has just ended; ``recording``: the file of its recording, if it has one."""
     wall_s = time.monotonic() - purpose.begin_s
     after = conditions.Moment.now(site.processors)
     return task.record(
@@ -178,6 +183,7 @@ def _record(task: Task, site: Site, workload: Workload, purpose: Purpose, result
         failure=result.failure,
         conditions=conditions.of_run(site.conditions, purpose.before, after)
         | task.cell.topology.table()
+        | ({"recording": recording} if recording else {})
         | _afterwards(result),
         jobs=records.job_records(workload, result),
         ranks=result.ranks,

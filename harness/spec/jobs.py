@@ -39,7 +39,7 @@ class JobGroup:
 
 NUMBER = re.compile("[0-9]{1,9}")
 
-ADDED = {"checkpoint_phases": 0}
+ADDED = {"checkpoint_phases": 0, "record": False}
 """Keys of programs that older records lack, and the values that those records imply."""
 
 
@@ -97,7 +97,7 @@ def _single(table: Mapping[str, Any], key: str) -> Work:
 
 
 def _command(table: Mapping[str, Any], key: str) -> Work:
-    known_keys(table, ("command", "processes", "dedicated_s", "waits", "count", "arrival_s"), key)
+    known_keys(table, ("command", "processes", "dedicated_s", "waits", "record", "count", "arrival_s"), key)
     words, where = table["command"], f"{key}.command"
     remedy = f'write ["{LAUNCHER}", "-n", "4", "./my_app"]'
     if not isinstance(words, list) or not all(isinstance(word, str) and word for word in words):
@@ -117,7 +117,7 @@ def _command(table: Mapping[str, Any], key: str) -> Work:
     if "processes" in table and words[2] != count:
         rule = f"the command starts {words[2]} processes"
         raise InputError(f"{key}.processes", table["processes"], rule, f"write {PROCESSES} in the command")
-    optional = {name: table[name] for name in ("dedicated_s", "waits") if name in table}
+    optional = {name: table[name] for name in ("dedicated_s", "waits", "record") if name in table}
     launcher = "" if words[0] == LAUNCHER else words[0]
     known = {"argv": tuple(words[3:]), "processes": int(words[2]), "launcher": launcher}
     return build(Command, known | optional, key)

@@ -23,6 +23,9 @@ from workloads.native.recorded import KINDS
 from workloads.validation import LockstepError
 
 VERSION = 1
+FOLDER = "recordings"
+"""Where recordings are, below the directory for records."""
+
 MAGIC = b"LOCKSTEP"
 HEAD_BYTES = 4096
 SLOTS = 16

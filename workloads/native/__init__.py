@@ -110,7 +110,7 @@ def library(
     """
     _check_compiler(
         "two-phase waits are compiled here",
-        'programs run as they are without lockstep exec, and in experiments with waits = "mpi"',
+        'programs run as they are without lockstep exec, and in experiments with waits = "mpi" and no record',
     )
     header = _run([str(mpicc), "-E", "-include", "mpi.h", "-x", "c", os.devnull])
     digest = hashlib.sha256(f"{mpicc} {_run([str(mpicc), '--version'])} {header} {FLAGS}".encode())

@@ -122,7 +122,7 @@ static void merge(int to, int first)
     one.reserved_bytes = made->reserved_bytes;
     *made = one;
     if (one.kept && !room(to, one.kept))
-        made->kept = 0;
+        made->kept = 0, made->kept_compute_ns = made->kept_within_ns = 0;
     memmove(row(to, 0), row(first, 0), (size_t)made->kept * sizeof *rows);
     made->operations += two.operations;
     made->compute_ns += two.compute_ns;

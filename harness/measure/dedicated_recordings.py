@@ -1,0 +1,89 @@
+"""Recordings of commands in their dedicated runs, for ``record = true`` of a command."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import mkdtemp
+
+from coordinator.host.caretaker import Caretaker
+from coordinator.workload import ParallelJob, Result
+from harness.measure.plan import Task
+from harness.measure.session import Site
+from harness.store import recording
+from harness.store.recording import FOLDER, RecordingError
+from harness.store.records import DEDICATED
+from workloads.other import Command
+from workloads.validation import InputError
+
+
+@dataclass
+class Kept:
+    """The recording of a run.
+
+    Attributes:
+        command: what is recorded; None if nothing is.
+        files: the directory in which its ranks leave their files.
+        place: the file that the recording gets.
+        path: that file once it is there, below the directory for records; else empty.
+    """
+
+    command: Command | None = None
+    files: Path = Path()
+    place: Path = Path()
+    path: str = ""
+
+    def jobs(self, jobs: tuple[ParallelJob, ...]) -> tuple[ParallelJob, ...]:
+        """The jobs of the run, which is to be recorded."""
+        if self.command is None:
+            return jobs
+        return tuple(replace(job, recording=str(self.files)) for job in jobs)
+
+    def keep(self, result: Result) -> Result:
+        """Keep what ranks have left; returns the result of the run, with a warning if that is nothing."""
+        if self.command is None or result.failure:
+            return result
+        try:
+            found = recording.gather(self.files, self.command.argv)
+            if found:
+                recording.write(found[0], self.place)
+                self.path = f"{FOLDER}/{self.place.name}"
+                return result
+            warning = (
+                f"{self.command.argv[0]} left no recording: it uses another MPI than its launcher's, or none"
+            )
+        except RecordingError as error:
+            warning = str(error)
+        return replace(result, warnings=(*result.warnings, warning))
+
+
+@contextmanager
+def of(task: Task, site: Site) -> Iterator[Kept]:
+    """The recording of a task, if it is the dedicated run of a command that asks for one.
+
+    Raises:
+        InputError: if there is no room for it beside the store.
+    """
+    job = task.jobs[0]
+    if task.kind != DEDICATED or not isinstance(job.program, Command) or not job.program.record:
+        yield Kept()
+        return
+    folder = site.store.path.resolve().parent / FOLDER
+    try:
+        folder.mkdir(exist_ok=True)
+        files = Path(mkdtemp(prefix=".recording-", dir=folder))
+    except OSError as error:
+        rule = f"cannot be written: {error.strerror}"
+        raise InputError("--results", str(folder), rule, "name a directory that you can write to") from error
+    words = [Path(job.program.argv[0]).name, site.session, task.cell.index, job.number, task.repeat]
+    words += [] if task.scheduler.blocking == "spin" else ["two-phase"]
+    name = "-".join(map(str, words)) + ".npz"
+    try:
+        with Caretaker(files):
+            yield Kept(job.program, files, folder / name)
+            shutil.rmtree(files, ignore_errors=True)
+    finally:
+        shutil.rmtree(files, ignore_errors=True)

@@ -1,0 +1,117 @@
+"""``record = true`` of a command: its dedicated runs leave recordings, and nothing else does."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fake_runs import TOOLS, imitate, measure
+from runs import workload
+
+from coordinator import policies
+from coordinator.drive.driver import run_workload
+from coordinator.workload import ParallelJob, Result, Workload
+from harness.measure.calibrate import Constants
+from harness.measure.session import Site, Tools
+from harness.spec.experiment import load
+from harness.store import recording
+from harness.store.database import Store
+from harness.store.recording import HEAD, HEAD_BYTES, MAGIC, OPERATION, SLOTS, VERSION
+from harness.store.records import DEDICATED
+from workloads.other import Command
+from workloads.validation import InputError
+
+EXPERIMENT = """
+processors = 2
+repeats = 1
+[[jobs]]
+command = ["{launcher}", "-n", "2", "sh"]
+dedicated_s = 0.1
+record = true
+[[jobs]]
+command = ["{launcher}", "-n", "2", "true"]
+dedicated_s = 0.1
+[[schedulers]]
+policy = "none"
+"""
+MOST_KEPT = 64
+
+
+def leave(folder: Path) -> None:
+    """The file of a rank that has done nothing."""
+    head = np.zeros(1, HEAD)
+    for name, value in {"magic": MAGIC, "world": b"w", "version": VERSION, "ranks": 1, "slots": 1}.items():
+        head[name] = value
+    head["most_kept"], head["finish_ns"] = MOST_KEPT, 9
+    rows = bytes(SLOTS * MOST_KEPT * OPERATION.itemsize)
+    (folder / "rank-0-1.operations").write_bytes(head.tobytes().ljust(HEAD_BYTES, b"\0") + rows)
+
+
+def measured(tmp_path, leaves):
+    """The records of the experiment, and the jobs that were to be recorded."""
+    file, asked = tmp_path / "a.toml", []
+    file.write_text(EXPERIMENT)
+
+    def run(given: Workload, progress=None) -> Result:
+        for job in given.jobs:
+            if job.recording:
+                asked.append(job)
+                leaves(Path(job.recording))
+        return imitate(given)
+
+    with Store(tmp_path / "results") as store:
+        site = Site.here((0, 1), Tools(TOOLS.launcher, TOOLS.probe, run), store)
+        return measure(load(str(file)), site, Constants(5.0, 3.0, 2.0)), asked
+
+
+def test_the_dedicated_runs_of_a_command_that_asks_for_it_are_recorded(tmp_path):
+    made, asked = measured(tmp_path, leave)
+    assert [job.program.argv for job in asked] == [("sh",)]
+    named = [record.conditions["recording"] for record in made if "recording" in record.conditions]
+    (path,) = (tmp_path / "results" / "recordings").iterdir()
+    assert named == [f"recordings/{path.name}"] and path.name.startswith("sh-")
+    assert recording.read(path).command == ("sh",)
+    assert [record.kind for record in made if "recording" in record.conditions] == [DEDICATED]
+
+
+def damage(folder: Path) -> None:
+    (folder / "rank-0-1.operations").write_bytes(b"x")
+
+
+@pytest.mark.parametrize(
+    ("leaves", "why"), [(lambda folder: None, "left no recording"), (damage, r"rank-0-1.operations: ")]
+)
+def test_a_run_without_a_recording_has_a_warning_and_counts(tmp_path, leaves, why):
+    made, _ = measured(tmp_path, leaves)
+    (warned,) = [record for record in made if "warnings" in record.conditions]
+    assert why in warned.conditions["warnings"][0] and not warned.failure
+    assert list((tmp_path / "results" / "recordings").iterdir()) == []
+
+
+def test_record_is_true_or_false():
+    with pytest.raises(InputError, match="must be true or false"):
+        Command(("true",), record="yes")
+
+
+PROGRAM = """
+from mpi4py import MPI
+for step in range(50): MPI.COMM_WORLD.Barrier()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("waits", ["mpi", "two-phase"], ids=["unchanged", "two-phase"])
+def test_real_ranks_that_wait_either_way_leave_a_recording(tmp_path, waits):
+    job = ParallelJob(0, Command((sys.executable, "-c", PROGRAM), 2, waits=waits), recording=str(tmp_path))
+    batch, processors = policies.create("batch", {}), workload().processors
+    result = run_workload(Workload((job,), batch, processors, timeout_s=60))
+    assert result.failure == ""
+    assert ["waits" in rank for rank in result.ranks] == [waits == "two-phase"] * 2
+    (found,) = recording.gather(tmp_path, ["app"])
+    assert [rank.rows["kind"].tolist().count(recording.KIND["BARRIER"]) for rank in found.ranks] == [50, 50]
+    assert [rank.complete for rank in found.ranks] == [True, True]
+    plain = run_workload(Workload((replace(job, recording=""),), batch, processors, timeout_s=60))
+    assert plain.failure == "" and len(list(tmp_path.iterdir())) == 2
