@@ -287,6 +287,7 @@ def test_owners_of_a_file(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> Non
         ([{"processors": [0]}], "owners[0].present_s"),
         ([{"present_s": 5, "away_s": 5, "trace": "x"}], "owners[0].trace"),
         ([{"trace": "no such file"}], "owners[0].trace"),
+        ([{"trace": "/dev/zero"}], "owners[0].trace"),
         ([{"presents_s": 5}], "did you mean 'present_s'"),
         ({"present_s": 5}, "[[owners]]"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -81,6 +82,8 @@ def _trace(given: Any, folder: Path) -> tuple[tuple[float, float], ...]:
         raise InputError("trace", given, "must be a path", 'write trace = "load.txt"')
     path = folder / given
     try:
+        if not path.is_file():  # a device may never end
+            raise FileNotFoundError(errno.ENOENT, "no such file")
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError) as error:  # ValueError: no UTF-8, or a path that cannot be one
         rule = f"must be a readable file: {getattr(error, 'strerror', None) or 'no text'}"
