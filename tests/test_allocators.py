@@ -22,7 +22,7 @@ from workloads.validation import InputError
 S = 1_000_000_000
 N = 4
 GRID = Grid(4, 4)
-CONTIGUOUS = ("buddy", "frame-sliding", "adaptive-scan", "first-fit")
+CONTIGUOUS = ("buddy", "frame-sliding", "adaptive-scan", "first-fit", "interval-sets")
 SCATTERED = ("paging", "multiple-buddy")
 free_sets = st.sets(st.integers(0, 15)).map(frozenset)
 
@@ -292,3 +292,10 @@ def test_bad_parameters_are_told(name, options, words):
 
 def test_sets_of_processors_are_their_bits():
     assert list(members(mask((5, 0, 63)))) == [0, 5, 63]
+
+
+@given(free_sets, st.integers(1, 16), st.sampled_from([GRID, Grid(8, 2), Grid(5, 3)]))
+def test_interval_sets_find_what_the_reference_finds(free, processes, grid):
+    free = mask(p for p in free if p < prod(grid))
+    processes = min(processes, prod(grid))
+    assert submeshes.interval_sets(free, processes, grid) == submeshes.first_fit(free, processes, grid)

@@ -31,7 +31,8 @@ class MeshAllocation(RegionPolicy):
     allocator: str = "first-fit"
     page: int = 1
     source: ClassVar[str] = (
-        "Li and Cheng 1991; Chuang and Tzeng 1991; Ding and Bhuyan 1993; Zhu 1992; Lo et al. 1997; the survey"
+        "Li and Cheng 1991; Chuang and Tzeng 1991; Ding and Bhuyan 1993; Zhu 1992; Morgenstern 1994; "
+        "Lo et al. 1997; the survey"
     )
 
     def __post_init__(self) -> None:

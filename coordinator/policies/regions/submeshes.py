@@ -14,6 +14,8 @@ from typing import NamedTuple
 from coordinator.policies.regions.processor_masks import NONE, first, mask, members
 
 Region = tuple[int, ...]
+Interval = tuple[int, int]
+"""The first and the last column of neighbouring ones."""
 
 
 class Grid(NamedTuple):
@@ -131,6 +133,52 @@ def first_fit(free: int, processes: int, grid: Grid) -> Region:
     return min(found, key=lambda region: region[0], default=())
 
 
+def interval_sets(free: int, processes: int, grid: Grid) -> Region:
+    """What ``first_fit`` finds, by intervals: the columns at which a submesh can begin, row by row.
+
+    Each row has the intervals of columns from which enough free processors follow. A submesh can begin
+    where the intervals of as many rows as it is high have a column in common.
+    Source: after Morgenstern 1994, "Methods for precise submesh allocation"; the survey gives the name only.
+    """
+    wanted = shape(processes, grid)
+    if wanted is None:
+        return ()
+    turned = Submesh(wanted.height, wanted.width)
+    upright_at, turned_at = (_lowest_common(free, sides, grid) for sides in (wanted, turned))
+    if upright_at != NONE and (turned_at == NONE or upright_at <= turned_at):
+        return _ranks(upright_at, wanted, grid)
+    return _turned_ranks(turned_at, wanted, grid) if turned_at != NONE else ()
+
+
+def _lowest_common(free: int, sides: Submesh, grid: Grid) -> int:
+    """The lowest corner of a free submesh of these sides; NONE without any."""
+    begins = [_beginnings(free, row, sides.width, grid) for row in range(grid.rows)]
+    for row in range(grid.rows - sides.height + 1):
+        common = begins[row]
+        for other in begins[row + 1 : row + sides.height]:
+            common = _intersection(common, other)
+        if common:
+            return row * grid.columns + common[0][0]
+    return NONE
+
+
+def _beginnings(free: int, row: int, width: int, grid: Grid) -> list[Interval]:
+    """The intervals of columns from which at least ``width`` processors of the row are free, ascending."""
+    found, begin = [], 0
+    for column in range(grid.columns + 1):
+        if column == grid.columns or not free >> (row * grid.columns + column) & 1:
+            if column - begin >= width:
+                found.append((begin, column - width))
+            begin = column + 1
+    return found
+
+
+def _intersection(ours: list[Interval], theirs: list[Interval]) -> list[Interval]:
+    """What two ascending lists of intervals have in common."""
+    pairs = ((max(a, c), min(b, d)) for a, b in ours for c, d in theirs)
+    return [(begin, end) for begin, end in pairs if begin <= end]
+
+
 def _both(free: int, processes: int, grid: Grid) -> tuple[Region, Region]:
     """The lowest free submesh that is upright, and the lowest that lies on its side."""
     wanted = shape(processes, grid)
@@ -226,6 +274,7 @@ ALLOCATORS: dict[str, Callable[[int, int, Grid], Region]] = {
     "frame-sliding": frame_sliding,
     "adaptive-scan": adaptive_scan,
     "first-fit": first_fit,
+    "interval-sets": interval_sets,
     "paging": paging,
     "multiple-buddy": multiple_buddy,
 }
