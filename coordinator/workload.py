@@ -62,6 +62,8 @@ class Workload:
         mechanism: "signals", "freezer", "realtime", or "auto".
         bind: whether each rank stays on the processor that the policy gives it; else it may use all of
             the run's processors on its node.
+        do_not_preempt: how often a change of slot is put off for a process in a critical section.
+        put_off_us: for how long each time.
         seed: seed of the experiment.
         repeat: number of the repetition; seed, repeat and job number fix the compute times.
         unit_ns: calibrated cost of a step through the working set, 0 without one.
@@ -86,6 +88,8 @@ class Workload:
     local: str = "other"
     mechanism: str = "auto"
     bind: bool = True
+    do_not_preempt: int = 0
+    put_off_us: float = 50.0
     seed: int = 0
     repeat: int = 0
     unit_ns: float = 0.0

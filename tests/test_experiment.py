@@ -67,6 +67,8 @@ def test_defaults_are_filled_in(write):
         "local": "other",
         "mechanism": "auto",
         "bind": True,
+        "do_not_preempt": 0,
+        "put_off_us": 50.0,
     }
     assert implicit.blocking == "global-adaptive"
 

@@ -124,6 +124,11 @@ def test_the_kernel_equals_the_reference(data):
     how = {"seed": data.draw(st.integers(0, 99)), "stream": data.draw(st.integers(0, 1))}
     how["imbalance_estimate"] = data.draw(st.sampled_from(list(ESTIMATES)))
     rule = data.draw(st.sampled_from(list(RULES)))
+    if data.draw(st.booleans()):
+        how |= {
+            "put_offs": data.draw(st.integers(1, 3)),
+            "put_off_us": data.draw(st.sampled_from([5.0, 50.0])),
+        }
     outcome = simulate(workload, machine, policy, blocking=rule, timeline=True, **how)
     if outcome.failure:
         assert machine.local == "fifo"  # the only one under which processes can spin for ever

@@ -83,6 +83,8 @@ BOUNDS: Mapping[str, Bounds] = {
     "schedulers.power": Bounds(0.01, 0.99),
     "schedulers.page": _count(1, PROCESSORS),
     "schedulers.spin_switches": Bounds(0, 1e6),
+    "schedulers.do_not_preempt": _count(0, 10),
+    "schedulers.put_off_us": Bounds(1, 1000),
     **{f"machine.{cost}": COST_US for cost in MACHINE_COSTS},
     "machine.quantum_ms": Bounds(10, 1e8),
     "machine.sides": _count(1, PROCESSORS),

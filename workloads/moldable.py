@@ -72,7 +72,7 @@ class MoldableExecution:
             comm, launched.rule(everybody), recorder, one_sided=one_sided, clock=launched.clock
         )
         self._file = page_of(launched) if isinstance(program, LockProgram) else None
-        self._execution = self._made(everybody, comm.rank)
+        self._execution = self._made(everybody)
 
     def run(self, ranks: Sequence[int] = ()) -> dict[str, Any]:
         """Run all phases on these ``ranks`` of the communicator, which include this one; by default on all.
@@ -82,18 +82,19 @@ class MoldableExecution:
         if ranks and list(ranks) != list(range(self._launched.comm.size)):
             program = self._launched.program.on(len(ranks))
             self._messenger.enter(ranks, self._launched.rule(program))
-            self._execution = self._made(program, self._messenger.rank)
+            self._execution = self._made(program)
         return self._execution.run()
 
-    def _made(self, program: Program, rank: int) -> Execution:
-        """The execution of ``program`` as its ``rank``."""
+    def _made(self, program: Program) -> Execution:
+        """The execution of ``program`` on this rank."""
         given = self._messenger, self._recorder, *self._options
         if self._file is None:
             return Execution(program, *given)
         assert isinstance(program, LockProgram)
         limit_ns = blocking.read_limit(self._launched.rule(program))
         kind = LOCKS[program.lock]
-        locks = self._make_locks(self._file, rank, program.processes, program.locks, kind, limit_ns)
+        comm = self._launched.comm  # others know ranks as they were launched
+        locks = self._make_locks(self._file, comm.rank, comm.size, program.locks, kind, limit_ns)
         return LockExecution(locks, program, *given)
 
     def close(self) -> None:

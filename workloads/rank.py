@@ -23,6 +23,7 @@ from workloads.alone import Alone
 from workloads.blocking import Waiting, waiting
 from workloads.checkpoint import Checkpoint, checkpoint_file
 from workloads.compute import unit_ns
+from workloads.locks import page_file
 from workloads.locks.lock_program import LockProgram
 from workloads.malleable import MalleableExecution, Wish
 from workloads.messaging import ROOT, world
@@ -92,7 +93,7 @@ def main(spec: dict[str, Any]) -> None:
     if program.checkpoint_phases and "socket" in spec:
         file = checkpoint_file(Path(spec["socket"]).parent, spec["job"])
         checkpoint = Checkpoint(file, program.checkpoint_phases, comm.rank == ROOT)
-    page = Path(spec["socket"]).with_name(f"locks-{job}") if "socket" in spec else None
+    page = page_file(Path(spec["socket"]).parent, job) if "socket" in spec else None
     known = spec["unit_ns"], timeline, agent.wish, agent.clock(), checkpoint, page
     execution = prepare(comm, program, rule, (seed, repeat, job), *known)
     start = agent.begin()

@@ -93,6 +93,8 @@ class Nodes:
                 mechanism=mechanism,
                 local=workload.local,
                 bind=workload.bind,
+                do_not_preempt=workload.do_not_preempt,
+                put_off_us=workload.put_off_us,
                 same_clock=not self._remote,
                 lease_s=workload.lease_s,
             )

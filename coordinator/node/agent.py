@@ -24,12 +24,14 @@ from typing import Any
 from coordinator.host import cleanup, descriptors, guardian, mechanisms, stopped
 from coordinator.host.clock import Clock
 from coordinator.host.loop import Loop
+from coordinator.host.mechanisms import Mechanism
 from coordinator.host.priority import prompt
 from coordinator.host.processor_claims import ProcessorClaim
 from coordinator.host.rundir import HEAD_START_S, OtherHostError, RunDirectory
 from coordinator.host.stopped import Stopped
 from coordinator.node import rank_record
 from coordinator.node.contact import Contact
+from coordinator.node.do_not_preempt import DoNotPreempt
 from coordinator.node.roster import Peer, Roster
 from coordinator.node.switcher import Switcher, Switching
 from coordinator.wire import agent_config, protocol
@@ -98,7 +100,10 @@ class Agent:
         self._guardian_process, self._guardian = guardian.start(self._directory, 2 * self._setup.lease_s)
         if name and (reason := mechanisms.known()[name].unavailable()):
             raise OSError(reason)
-        mechanism = mechanisms.known()[name](self._directory) if name else None
+        mechanism: Mechanism | None = mechanisms.known()[name](self._directory) if name else None
+        if mechanism is not None and self._setup.do_not_preempt:
+            times, pause_s = self._setup.do_not_preempt, self._setup.put_off_us / 1e6
+            mechanism = DoNotPreempt(mechanism, path, times, pause_s)
         # Before ranks can connect: they look for this file.
         self._offset_ns = None if self._setup.same_clock else run_clock.offset_word(path)
         self._roster = Roster(self._directory, self._loop, self)

@@ -39,6 +39,8 @@ class Setup:
         lease_s: how long the agent continues without the driver.
         local: "other" or "rr", the class of the ranks under the local scheduler.
         bind: whether each rank stays on one core; else it may use all cores of the run on the node.
+        do_not_preempt: how often a change of slot is put off for a process in a critical section.
+        put_off_us: for how long each time.
         same_clock: whether the run is on the driver's host only, so that both share one clock.
         driver: descriptor of a handle on the driver (a pidfd), inherited from it; None on other hosts.
     """
@@ -51,6 +53,8 @@ class Setup:
     lease_s: float
     local: str = "other"
     bind: bool = True
+    do_not_preempt: int = 0
+    put_off_us: float = 50.0
     same_clock: bool = True
     driver: int | None = None
 

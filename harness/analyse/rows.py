@@ -92,6 +92,19 @@ class AgainstSpinning:
 
 
 @dataclass(frozen=True)
+class SectionRate:
+    """Throughput of critical sections: medians over the repeats.
+
+    Attributes:
+        per_s: sections of all jobs per second.
+        relative: over the rate of the same jobs alone, one after the other.
+    """
+
+    per_s: float
+    relative: float
+
+
+@dataclass(frozen=True)
 class StartUp:
     """From the admission of a job to its first rank's first instruction: median and longest of all jobs."""
 
@@ -117,6 +130,7 @@ class Summary:
         failures: number of failed runs.
         against_spinning: comparison with spinning dedicated runs; None unless the dedicated times are of
             two-phase waits and the spinning times are known, too.
+        sections: throughput of critical sections; None unless all jobs are of the pattern LOCK.
     """
 
     workload_slowdown: Estimate
@@ -131,6 +145,7 @@ class Summary:
     start_up: StartUp | None = None
     failures: int = 0
     against_spinning: AgainstSpinning | None = None
+    sections: SectionRate | None = None
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from harness.analyse.rows import (
     Percentiles,
     Responses,
     Row,
+    SectionRate,
     Slowdowns,
     StartUp,
     Summary,
@@ -36,6 +37,7 @@ from harness.store.records import (
     between_nodes_ns,
     quantile,
 )
+from workloads.patterns import LOCK
 
 TAU_S = 1.0
 """Default bound of the bounded slowdown."""
@@ -216,6 +218,20 @@ def _summary(repeats: Sequence[_Repeat], tau_s: float, failures: int) -> Summary
         start_up=_start_up(runs),
         failures=failures,
         against_spinning=_against_spinning(repeats),
+        sections=_sections(repeats),
+    )
+
+
+def _sections(repeats: Sequence[_Repeat]) -> SectionRate | None:
+    """The throughput of critical sections; None if a job has none."""
+    if not all(job.program.get("pattern") == LOCK for one in repeats for job in one.run.jobs):
+        return None
+    counts = [sum(rank["phases"] for rank in one.run.ranks) for one in repeats]
+    return SectionRate(
+        per_s=statistics.median(
+            count / one.makespan_ns * 1e9 for count, one in zip(counts, repeats, strict=True)
+        ),
+        relative=statistics.median(1 / one.workload_slowdown for one in repeats),
     )
 
 

@@ -123,6 +123,8 @@ class Measured:
             local=scheduler.local,
             mechanism=scheduler.mechanism,
             bind=scheduler.bind,
+            do_not_preempt=scheduler.do_not_preempt,
+            put_off_us=scheduler.put_off_us,
             seed=experiment.seed,
             repeat=task.repeat,
             unit_ns=self.constants.unit_ns(jobs.working_sets(task.jobs)),

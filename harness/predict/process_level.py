@@ -199,6 +199,8 @@ class Simulated:
             blocking=scheduler.blocking,
             spin_switches=scheduler.spin_switches,
             imbalance_estimate=scheduler.imbalance_estimate,
+            put_offs=scheduler.do_not_preempt,
+            put_off_us=scheduler.put_off_us,
             seed=task.experiment.seed,
             repeat=task.repeat,
             # Each cell has its own random numbers: chance must not favour the same jobs in all cells.

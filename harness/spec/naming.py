@@ -11,6 +11,9 @@ from coordinator import policies
 
 QUANTA = ("quantum_ms", "quanta_ms")
 
+PUT_OFF_US = 50
+"""The usual ``put_off_us``, which names leave out."""
+
 LONG_MS = 10_000
 """Quanta of at least this length are named in seconds."""
 
@@ -36,6 +39,10 @@ def policy_name(table: Mapping[str, Any]) -> str:
         name += f" {table['mechanism']}"
     if table.get("local", "other") != "other":
         name += f", {table['local']}"
+    if times := table.get("do_not_preempt"):
+        name += f", do not preempt {times}"
+        if (pause_us := table["put_off_us"]) != PUT_OFF_US:
+            name += f" x {duration_name(pause_us)}"
     return name if table.get("bind", True) else f"{name}, unbound"
 
 

@@ -16,10 +16,14 @@ from workloads.blocking import DEFAULT_ESTIMATE
 from workloads.bounds import within
 from workloads.validation import InputError, flag, one_of
 
-SHARED = ("blocking", "spin_switches", "imbalance_estimate", "local", "mechanism", "bind")
+OF_SECTIONS = ("do_not_preempt", "put_off_us")
+SHARED = ("blocking", "spin_switches", "imbalance_estimate", "local", "mechanism", "bind", *OF_SECTIONS)
 """Keys of every [[schedulers]] table, whatever its policy."""
 
-ADDED = {"bind": True, "imbalance_estimate": DEFAULT_ESTIMATE, "rows": 0, "migrate": False, "share": "none"}
+ADDED = {
+    **{"bind": True, "imbalance_estimate": DEFAULT_ESTIMATE, "rows": 0, "migrate": False, "share": "none"},
+    **{"do_not_preempt": 0, "put_off_us": 50.0},
+}
 """Keys that older records lack, and the values that those records imply."""
 
 IMPLICIT = "global-adaptive"
@@ -45,6 +49,8 @@ class Scheduler:
         mechanism: the way to stop and continue processes, if the policy needs one.
         bind: whether each process stays on the processor that the policy gives it; else the kernel
             chooses among the processors of the experiment.
+        do_not_preempt: how often a change of slot is put off for a process in a critical section.
+        put_off_us: for how long each time.
     """
 
     name: str
@@ -55,6 +61,8 @@ class Scheduler:
     local: str = "other"
     mechanism: str = "auto"
     bind: bool = True
+    do_not_preempt: int = 0
+    put_off_us: float = 50.0
 
     def __post_init__(self) -> None:
         one_of("blocking", self.blocking, blocking.RULES)
@@ -70,6 +78,14 @@ class Scheduler:
             rule = "the realtime mechanism sets the scheduling class itself"
             raise InputError("local", self.local, rule, "leave local out, or choose another mechanism")
         flag("bind", self.bind)
+        within("schedulers.do_not_preempt", self.do_not_preempt)
+        within("schedulers.put_off_us", self.put_off_us)
+        if self.do_not_preempt and not (self.policy.needs_mechanism and not self.of_slurm):
+            rule = f"the policy {self.name!r} has no slots of ours, and the kernel does not know the bit"
+            raise InputError("do_not_preempt", self.do_not_preempt, rule, "choose gang, or leave it out")
+        if self.do_not_preempt and self.mechanism == "realtime":
+            rule = "the realtime mechanism does not stop the processes that it holds"
+            raise InputError("do_not_preempt", self.do_not_preempt, rule, "choose another mechanism")
         if self.of_slurm and not self.bind:
             raise InputError("bind", self.bind, "jobs of Slurm's bind their processes", "leave bind out")
 

@@ -79,7 +79,7 @@ class Process:
         self.allowed = self.woken = self.lingers = self.answered = False
         self.inbox, self.wants, self.wait, self.alarm = [], BEGIN, None, None
         self.estimate, self.last_wait, self.sample = -1, -1, blocking.new_sample(rank)
-        self.gives_up = None
+        self.gives_up, self.inside = None, False
         self.began, self.dispatched, self.cpu_ns, self.offset, self.lag = self.simulation.now, 0, 0, 0, 0
         self.draws = Draws(job.program, rank, (*self.simulation.key, job.given.number))
         polls = LATE if "handled when dispatched" in self.simulation.deviates else DEAF
@@ -123,7 +123,7 @@ class Process:
     def exclude(self, number):
         """It waits for the lock as for a read, but without a message; and computes while it has the lock."""
         self.lock, program = self.job.locks[number], self.job.program
-        self.wait, self.slept, self.category = "lock", False, SYNCHRONIZING
+        self.wait, self.slept, self.category, self.inside = "lock", False, SYNCHRONIZING, True
         self.began = self.simulation.now
         if self.lock.owner is None:
             self.lock.owner, self.answered = self, True
@@ -135,7 +135,7 @@ class Process:
         count = self.job.waits["lock", self.slept]
         count[:] = count[0] + 1, count[1] + self.simulation.now - self.began
         yield from self.compute(round(program.section_us * 1e3))
-        self.gives_up = self.lock  # as soon as it is at what comes next
+        self.gives_up, self.inside = self.lock, False  # as soon as it is at what comes next
 
     def try_lock(self):
         """It has a processor again: a lock that nobody has is its own. Else a sleeper lines up anew."""

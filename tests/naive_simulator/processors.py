@@ -1,6 +1,7 @@
 """A processor: it switches between its processes, and gives the running one what it asks for."""
 
 import math
+from types import SimpleNamespace
 
 from naive_simulator.processes import ALARM, ALERT, AWAKE, END, IDLE, SLEEP, SWITCHING, TICK
 
@@ -11,7 +12,8 @@ class Processor:
         self.residents, self.queue = [], []
         self.process = self.end = None  # end: the event at which the switch or the process's time is over
         self.category, self.history = IDLE, [(0, -1, IDLE)]
-        self.average = self.switches = 0
+        self.average = self.switches = self.put_offs = 0
+        self.look = SimpleNamespace()
 
     def at(self, time, kind, action):
         return self.simulation.at(time, 2, 3 * self.number + kind, action)
@@ -27,6 +29,22 @@ class Processor:
                 self.dispatch(extra_ns)
         elif process.state == "running" and (not process.allowed or self.local.outranked(process)):
             self.preempt(extra_ns)
+
+    def puts_off(self, left):
+        """Whether the change of slot waits here, at most ``left`` times, for a process with its bit up."""
+        self.look.cancelled = True
+        process, simulation = self.process, self.simulation
+        spares = left and process and process.state == "running" and process.inside
+        self.put_offs = left if spares and not simulation.lets(process) else 0
+        if self.put_offs:
+            self.look = self.at(simulation.now + simulation.put_off_ns, ALARM, self.look_again)
+        return self.put_offs > 0
+
+    def look_again(self):
+        if not self.puts_off(self.put_offs - 1):
+            for process in self.residents:
+                process.allowed = self.simulation.lets(process)
+            self.reconsider(self.slot_cost_ns)
 
     def dispatch(self, extra_ns=0):
         # A switch, also from idle. It is carried through (Figure 7): who is ready meanwhile costs another.

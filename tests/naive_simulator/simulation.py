@@ -36,9 +36,12 @@ class NaiveSimulation:
         stream=0,
         imbalance_estimate=blocking.DEFAULT_ESTIMATE,
         deviates=DEVIATIONS,
+        put_offs=0,
+        put_off_us=50.0,
     ):
         self.machine, self.key, self.deviates = machine, (seed, 0), deviates
         self.now = self.events = self.messages = self.timers = self.pushed = 0
+        self.put_offs, self.put_off_ns = put_offs, round(put_off_us * 1e3)
         self.heap, self.slot_end = [], SimpleNamespace()
         us = {name[:-3]: v for name, v in vars(machine).items() if name.endswith("_us") and np.isscalar(v)}
         us = {"rule_switch": us["context_switch"], "rule_latency": us["latency"], **us}
@@ -138,13 +141,19 @@ class NaiveSimulation:
             end = begin + slot.length_ns
             self.slot_end = self.at(max(end + late_ns, self.now), PLANS, 1, partial(self.end_slot, end))
         processes = [process for job in self.jobs.values() for process in job.processes]
+        late = [processor for processor in self.processors if processor.puts_off(self.put_offs)]
         for process in processes:
-            process.allowed = slot.allows(process.job.given.number, process.rank, process.processor.number)
+            process.allowed = process.allowed if process.processor in late else self.lets(process)
         for process in [process for process in processes if process.state == "new"]:
             self.local.enter(process)
             process.state = "ready"
         for processor in self.processors:
             processor.reconsider(processor.slot_cost_ns)
+
+    def lets(self, process):
+        """Whether the slot in force lets it run."""
+        slot = self.decision.slots[self.slot]
+        return slot.allows(process.job.given.number, process.rank, process.processor.number)
 
     def end_slot(self, end):
         slot = (self.slot + 1) % len(self.decision.slots)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -16,6 +17,36 @@ from typing import Any
 from workloads import native
 
 SOURCE = Path(__file__).with_name("lock.c")
+LINE_BYTES, WORD_BYTES = 128, 4
+OUTSIDE, ENTERING, QUEUED, ASLEEP, INSIDE = range(5)
+"""States of a rank in the page, as in lock.c."""
+
+
+def page_file(folder: Path, job: int) -> Path:
+    """The page for the locks of ``job``, in the directory of its run."""
+    return folder / f"locks-{job}"
+
+
+class SectionMarks:
+    """The ranks' states as others see them.
+
+    Raises:
+        OSError: if there is no page in ``file``.
+    """
+
+    def __init__(self, file: Path) -> None:
+        with file.open("rb") as page:
+            if not os.fstat(page.fileno()).st_size:
+                raise FileNotFoundError(f"{file} is empty")
+            self._page = mmap.mmap(page.fileno(), 0, prot=mmap.PROT_READ)
+
+    def inside(self, rank: int) -> bool:
+        """Whether the rank is in a critical section, about to enter one, or spins for one."""
+        at = rank * LINE_BYTES
+        return self._page[at : at + WORD_BYTES] not in _LEAVE
+
+
+_LEAVE = tuple(state.to_bytes(WORD_BYTES, sys.byteorder) for state in (OUTSIDE, ASLEEP))
 
 
 def library(

@@ -21,11 +21,11 @@
 #define POLLS 32             /* between two looks at the clock */
 
 enum kind { TICKET, TEST_AND_SET, MCS };
-enum state { OUTSIDE, ENTERING, QUEUED, INSIDE };
+enum state { OUTSIDE, ENTERING, QUEUED, ASLEEP, INSIDE };
 enum word { FREE, HELD, HELD_AND_AWAITED }; /* of test-and-test-and-set */
 
 struct rank {
-    int32_t state;  /* enum state: anything but OUTSIDE is the do-not-preempt bit */
+    int32_t state;  /* enum state: all but OUTSIDE and ASLEEP are the do-not-preempt bit */
     int32_t asleep; /* a futex: 1 while it sleeps for its turn */
     int32_t next;   /* MCS: who comes after it, as rank + 1 */
     int32_t behind; /* MCS: 1 until its predecessor has left */
@@ -122,7 +122,9 @@ static void sleep_for_turn(struct taker *taker, struct lock *lock)
     SWAP(self->asleep, 1);
     if (!my_turn(taker, lock)) {
         taker->blocks++;
+        STORE(self->state, ASLEEP);
         late = futex_sleep(&self->asleep, 1);
+        STORE(self->state, QUEUED);
         taker->rechecks += late && my_turn(taker, lock);
     }
     STORE(self->asleep, 0);
@@ -169,11 +171,14 @@ static int grab(struct lock *lock)
 /* Sleep until a test-and-test-and-set lock is ours. Its word says so as long as somebody may sleep. */
 static void sleep_for_word(struct taker *taker, struct lock *lock)
 {
+    struct rank *self = rank_at(taker, taker->rank);
     int late = 0;
 
     while (SWAP(lock->word, HELD_AND_AWAITED) != FREE) {
         taker->blocks++;
+        STORE(self->state, ASLEEP);
         late = futex_sleep(&lock->word, HELD_AND_AWAITED);
+        STORE(self->state, QUEUED);
     }
     taker->rechecks += late;
 }

@@ -8,6 +8,7 @@ from harness.simulator.processes.local import scheduler
 from harness.simulator.processes.model import State
 from harness.simulator.processes.noise import detour
 from harness.simulator.processes.processor import enqueue, reconsider
+from harness.simulator.processes.put_offs import look_again
 
 
 @hot
@@ -22,13 +23,15 @@ def wake(state: State, q: int) -> None:
 
 @step
 def ring_alarms(state: State, p: int) -> None:
-    """Wake every process of processor ``p`` whose time to think is over; begin a detour that is due."""
+    """Wake each process of ``p`` whose time to think is over; begin a detour, change the slot, if due."""
     processor = state.processors[p]
     clock = state.clock[0]
     if processor.detour_ns <= clock.now_ns:
         clock.ticks += 1
         detour(state, p)
-    processor.alarm_ns = processor.detour_ns
+    if processor.put_off_ns <= clock.now_ns:
+        look_again(state, p)
+    processor.alarm_ns = min(processor.detour_ns, processor.put_off_ns)
     for k in range(processor.residents):
         q = state.residents[p, k]
         process = state.processes[q]

@@ -22,6 +22,7 @@ from harness.simulator.processes.model import (
 )
 from harness.simulator.processes.processor import reconsider, tick
 from harness.simulator.processes.program import end_activity, receive, take_over
+from harness.simulator.processes.put_offs import put_off
 from harness.simulator.processes.skipping import may_skip, skip
 
 EVENTS = 1 << 20
@@ -111,9 +112,12 @@ def draw_lateness(state: State) -> None:
 def apply_slot(state: State) -> None:
     """Let only the processes run that the slot in force allows."""
     slot = state.slots[state.clock[0].slot]
+    if state.machine[0].put_offs > 0:
+        put_off(state)
     for q in range(len(state.processes)):
         process = state.processes[q]
-        process.allowed = slot[q]
+        if state.processors[process.processor].put_offs_left == 0:
+            process.allowed = slot[q]
         if process.state == ENTERING:
             scheduler.enter(state, process)
             process.state = READY

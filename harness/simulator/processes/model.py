@@ -129,7 +129,9 @@ PROCESSOR = np.dtype(
         ("random", np.int64),  # state of its random numbers
         ("detour_ns", np.int64),  # when the operating system takes it next: noise.py
         ("average_ns", np.int64),  # of virtual times, when last asked for
-        ("padding", np.int64, (3,)),
+        ("put_off_ns", np.int64),  # when it looks again whether its slot can change: put_offs.py
+        ("put_offs_left", np.int64),
+        ("padding", np.int64),
     ],
     align=True,
 )
@@ -202,6 +204,8 @@ MACHINE = np.dtype(
         ("skips", np.int8),  # steps whose outcome follows from the program: skipping.py
         ("detour_gap_ns", np.int64),
         ("detour_length_ns", np.int64),
+        ("put_off_ns", np.int64),
+        ("put_offs", np.int64),
     ],
     align=True,
 )

@@ -53,6 +53,8 @@ def simulate(
     timeline: bool = False,
     timeout_s: float | None = None,
     owners: Iterable[OwnerChange] = (),
+    put_offs: int = 0,
+    put_off_us: float = 50.0,
 ) -> Outcome:
     """Run ``jobs`` on ``machine`` under ``policy`` to their ends; the same arguments, the same outcome.
 
@@ -60,6 +62,7 @@ def simulate(
     MPI run; ``stream`` selects the machine's own random numbers. A workload that does not finish
     within ``timeout_s`` simulated seconds, or gets stuck, gives an outcome with a failure. ``owners`` are
     the changes of owners' loads, which the policy learns of; the loads themselves are not simulated.
+    A change of slot waits ``put_off_us`` at most ``put_offs`` times for a process in a critical section.
 
     Raises:
         InputError: for a policy that lets a job change its processors; for a job larger than the
@@ -87,6 +90,8 @@ def simulate(
     rule(jobs[0].program)
     random = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(repeat, RANDOM_STREAM + stream)))
     run = _ProcessLevelRun(jobs, machine, policy, rule, (seed, repeat), random, timeline, owners)
+    run.state.machine[0].put_offs = put_offs
+    run.state.machine[0].put_off_ns = round(put_off_us * 1e3)
     limit_ns = int(run.state.clock[0].never_ns) - 1
     _check_phases(jobs, limit_ns)
     if timeout_s is not None:

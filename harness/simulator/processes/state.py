@@ -106,6 +106,7 @@ def start_timers(state: State, machine: SimulatedMachine, random: np.random.Gene
     for p in range(count):
         processors[p].slot_cost_ns = round(costs[min(p, len(costs) - 1)] * 1e3)
     processors.activity_ns = processors.alarm_ns = processors.detour_ns = state.clock[0].never_ns
+    processors.put_off_ns = state.clock[0].never_ns
     if machine.detour_gap_us > 0:
         gaps = random.exponential(machine.detour_gap_us * 1e3, size=count)
         processors.alarm_ns = processors.detour_ns = gaps.astype(np.int64) + 1
