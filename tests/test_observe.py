@@ -71,6 +71,12 @@ def test_messages_with_little_computing_between_them_end_one_phase_but_collectiv
     assert profile(recorded([200 * step] * 2))["phases"] == 400
 
 
+def test_a_program_that_hardly_computes_has_a_phase_for_each_operation():
+    fine = [("ALLREDUCE", 1.0)] * 99 + [("ALLREDUCE", 20.0)]
+    found = profile(recorded([10 * fine] * 2))
+    assert (found["phases"], found["computing_us"]["median"]) == (1000, pytest.approx(1.0))
+
+
 def test_a_stretch_is_not_cut_where_that_would_leave_little_of_it():
     made = recorded([100 * [("RECV", 10.0)]] * 2, windows=5, peer=1)
     for rank in made.ranks:

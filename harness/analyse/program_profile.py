@@ -2,7 +2,8 @@
 
 A *phase* of a rank is what it computes up to an operation that may wait for others (a receive, the wait
 for a request, a probe, a collective operation). Operations with less than LEAST_NS of computing between
-them end one phase together; so do messages with less than a share, SHORT, of the 95th percentile. Start-up
+them end one phase together; so do messages with less than a share, SHORT, of the 95th percentile. If a
+program does less than MOSTLY of its computing in longer bursts, every such operation ends a phase. Start-up
 and ending are left out (``stretches.steady``).
 """
 
@@ -21,6 +22,7 @@ from workloads.native.recorded import KINDS
 
 LEAST_NS = 5000.0
 SHORT = 0.1
+MOSTLY = 0.5
 MOST_IMBALANCE = 2.0
 SENDING = [KIND[name] for name in ("SEND", "SSEND", "BSEND", "ISEND", "ISSEND", "IBSEND")]
 WAITING = np.zeros(len(KINDS), bool)
@@ -111,12 +113,14 @@ def _of_ranks(rows: Sequence[Rows]) -> list[NDArray[Any]]:
     long_ns = np.concatenate(bursts_ns)
     long_ns = long_ns[long_ns >= LEAST_NS]
     message_ns = max(LEAST_NS, SHORT * float(np.percentile(long_ns, 95))) if len(long_ns) else LEAST_NS
-    found = []
-    for one, at, ends, bursts in zip(rows, waits, ends_ns, bursts_ns, strict=True):
-        long = bursts >= np.where(one["kind"][at] >= KIND["BARRIER"], LEAST_NS, message_ns)
-        kept = ends[long] if np.count_nonzero(long) >= 2 else ends
-        found.append(np.diff(kept, prepend=0.0))
-    return found
+    longs = [
+        bursts >= np.where(one["kind"][at] >= KIND["BARRIER"], LEAST_NS, message_ns)
+        for one, at, bursts in zip(rows, waits, bursts_ns, strict=True)
+    ]
+    in_long_ns = sum(float(bursts[long].sum()) for bursts, long in zip(bursts_ns, longs, strict=True))
+    if in_long_ns < MOSTLY * sum(float(bursts.sum()) for bursts in bursts_ns):
+        return bursts_ns
+    return [np.diff(ends[long], prepend=0.0) for ends, long in zip(ends_ns, longs, strict=True)]
 
 
 def _spread_us(computing_ns: NDArray[Any]) -> dict[str, float] | None:
