@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import tomllib
 
 import numpy as np
 import pytest
+from runs import eventually
 from test_preload import LOCKSTEP, compiled, launcher, run  # noqa: F401 # a fixture
 
 from harness.analyse.program_profile import profile
@@ -158,6 +160,16 @@ def test_a_program_that_fails_is_reported_with_what_it_did(compiled, tmp_path): 
     assert "the command failed, and the recording ends there" in done.stdout
     assert recording.read(output).processes == 2
     assert [path.name for path in tmp_path.iterdir()] == ["a.npz"]
+
+
+@pytest.mark.slow
+def test_nothing_is_left_of_a_killed_observation_but_the_directory_that_the_user_named(compiled, tmp_path):  # noqa: F811
+    argv = [*launcher("here"), "-n", "2", compiled("here", "operations.c"), "loop", "1000000", "1000"]
+    argv = [*LOCKSTEP, "observe", "--anyway", "-o", str(tmp_path / "a.npz"), "--", *argv]
+    with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        assert eventually(lambda: any(tmp_path.glob(".recording-*/files/rank-*")))
+        process.kill()
+    assert eventually(lambda: not any(tmp_path.iterdir()))
 
 
 @pytest.mark.slow

@@ -8,11 +8,9 @@ import shutil
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any
 
 from coordinator.drive.preflight import AS_MPI
-from coordinator.host.caretaker import Caretaker
 from coordinator.host.launch import LaunchError
 from harness.analyse import caveats, program_profile
 from harness.commands import SCHEMA, Answer
@@ -20,6 +18,7 @@ from harness.commands.exec import command_of, library
 from harness.commands.run import results_argument
 from harness.commands.shared import anyway_argument
 from harness.measure import turn
+from harness.measure.dedicated_recordings import rank_files
 from harness.measure.guarded_copies import run_copies
 from harness.measure.session import Watcher
 from harness.report import observation
@@ -93,23 +92,13 @@ def _recorded(command: Sequence[str], made: native.Library, beside: Path) -> tup
         RecordingError: if the files cannot be made, or read.
         LaunchError: if the command fails and has left nothing.
     """
-    try:
-        beside.mkdir(parents=True, exist_ok=True)
-        folder = Path(mkdtemp(prefix=".recording-", dir=beside))
-    except OSError as error:
-        rule = f"cannot be written: {error.strerror}"
-        raise InputError("--output", str(beside), rule, "name a directory that you can write to") from error
     failure = None
-    try:
-        with Caretaker(folder):
-            try:
-                run_copies(command, 1, made.environment(AS_MPI, folder), None)
-            except LaunchError as error:
-                failure = error
-            found = recording.gather(folder, command)
-            shutil.rmtree(folder, ignore_errors=True)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with rank_files("--output", beside) as files:
+        try:
+            run_copies(command, 1, made.environment(AS_MPI, files), None)
+        except LaunchError as error:
+            failure = error
+        found = recording.gather(files, command)
     if not found and failure is not None:
         raise failure
     if not found:

@@ -72,18 +72,30 @@ def of(task: Task, site: Site) -> Iterator[Kept]:
         yield Kept()
         return
     folder = site.store.path.resolve().parent / FOLDER
-    try:
-        folder.mkdir(exist_ok=True)
-        files = Path(mkdtemp(prefix=".recording-", dir=folder))
-    except OSError as error:
-        rule = f"cannot be written: {error.strerror}"
-        raise InputError("--results", str(folder), rule, "name a directory that you can write to") from error
     words = [Path(job.program.argv[0]).name, site.session, task.cell.index, job.number, task.repeat]
     words += [] if task.scheduler.blocking == "spin" else ["two-phase"]
-    name = "-".join(map(str, words)) + ".npz"
+    with rank_files("--results", folder) as files:
+        yield Kept(job.program, files, folder / ("-".join(map(str, words)) + ".npz"))
+
+
+@contextmanager
+def rank_files(option: str, folder: Path) -> Iterator[Path]:
+    """A directory below ``folder`` for the files of ranks; nothing of it is left, also if we are killed.
+
+    Raises:
+        InputError: if it cannot be made; ``option`` names the folder.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        outer = Path(mkdtemp(prefix=".recording-", dir=folder))
+    except OSError as error:
+        rule = f"cannot be written: {error.strerror}"
+        raise InputError(option, str(folder), rule, "name a directory that you can write to") from error
+    files = outer / "files"  # the caretaker removes the directory above, too, if it is empty
     try:
         with Caretaker(files):
-            yield Kept(job.program, files, folder / name)
-            shutil.rmtree(files, ignore_errors=True)
+            files.mkdir()
+            yield files
+            shutil.rmtree(outer, ignore_errors=True)
     finally:
-        shutil.rmtree(files, ignore_errors=True)
+        shutil.rmtree(outer, ignore_errors=True)
