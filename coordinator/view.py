@@ -106,6 +106,8 @@ class Job:
         moldable: whether it can be started with fewer.
         malleable: whether their number can change while it runs.
         estimate: of its execution time; None if nothing is known.
+        partners: for each of ``processes`` those from which it reads, once for every read of a phase; empty
+            if nothing is known.
     """
 
     number: int
@@ -114,6 +116,7 @@ class Job:
     moldable: bool = False
     malleable: bool = False
     estimate: ExecutionTime | None = None
+    partners: tuple[tuple[int, ...], ...] = ()
 
     @property
     def least(self) -> int:

@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 
 from coordinator import policies
 from coordinator.decide.session import Session
-from coordinator.policies.regions import subcubes, submeshes
+from coordinator.policies.regions import bipartition, subcubes, submeshes
 from coordinator.policies.regions.processor_masks import mask, members
 from coordinator.policies.regions.submeshes import Grid, shape
 from coordinator.topology import Topology
 from coordinator.view import Job, Machine
 from harness.simulator.jobs import event_by_event
 from harness.simulator.jobs.model import rigid
+from workloads import patterns
 from workloads.validation import InputError
 
 S = 1_000_000_000
@@ -299,3 +300,35 @@ def test_interval_sets_find_what_the_reference_finds(free, processes, grid):
     free = mask(p for p in free if p < prod(grid))
     processes = min(processes, prod(grid))
     assert submeshes.interval_sets(free, processes, grid) == submeshes.first_fit(free, processes, grid)
+
+
+def hops(partners, addresses):
+    """All messages of a phase, each with the bits in which the addresses of its ends differ."""
+    return sum(
+        (addresses[p] ^ addresses[other]).bit_count() for p, row in enumerate(partners) for other in row
+    )
+
+
+@given(st.integers(0, 5), st.randoms(use_true_random=False))
+def test_bipartition_gives_each_process_an_address_of_its_own(dimension, random):
+    count = 1 << dimension
+    partners = [[random.randrange(count) for _ in range(3)] for _ in range(count)]
+    found = bipartition.addresses(partners)
+    assert sorted(found) == list(range(count))
+    assert bipartition.addresses(partners[:3]) == tuple(range(3)) or count < 3
+
+
+def test_bipartition_brings_neighbours_of_a_grid_nearer():
+    for processes, most in ((16, 1.25), (64, 1.4)):
+        partners = patterns.partners("NEWS", processes)
+        found = bipartition.addresses(partners)
+        assert hops(partners, found) <= most * 4 * processes < hops(partners, range(processes))
+
+
+def test_hypercube_maps_ranks_by_their_communication():
+    jobs = [Job(0, 16, partners=patterns.partners("NEWS", 16)), Job(1, 16)]
+    run = Session(policies.create("hypercube", {"mapping": "bipartition"}), Machine(32), jobs)
+    run.arrive(0, 0)
+    places = run.arrive(1, 0).decision.placements
+    assert sorted(places[0]) == list(range(16)) != list(places[0])
+    assert places[1] == tuple(range(16, 32)), "nothing is known of its communication"

@@ -7,6 +7,7 @@ SIGMETRICS 1996, section 3.2.
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,3 +67,15 @@ def reads(pattern: str, processes: int) -> NDArray[np.int64]:
     east = row * columns + (column + 1) % columns
     west = row * columns + (column - 1) % columns
     return np.stack([north, east, west, south], axis=1)
+
+
+MOST_KNOWN = 128
+"""Schedulers learn the partners of processes in programs of at most so many."""
+
+
+@cache
+def partners(pattern: str, processes: int) -> tuple[tuple[int, ...], ...]:
+    """``reads`` as plain tuples, for schedulers; empty without reads, or above MOST_KNOWN processes."""
+    if reads_per_phase(pattern, processes) == 0 or processes > MOST_KNOWN:
+        return ()
+    return tuple(tuple(row) for row in reads(pattern, processes).tolist())

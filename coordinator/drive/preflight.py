@@ -18,6 +18,7 @@ from workloads.blocking import Waiting, waiting
 from workloads.bounds import fits
 from workloads.locks.lock_program import LockProgram
 from workloads.other import Command
+from workloads.patterns import partners
 from workloads.program import Program
 from workloads.validation import InputError
 
@@ -146,6 +147,7 @@ def session(workload: Workload) -> tuple[Session, list[Job]]:
             moldable=isinstance(job.program, Program),
             malleable=malleable(job.program),
             estimate=job.estimate,
+            partners=_partners(job.program),
         )
         for job in workload.jobs
     ]
@@ -154,6 +156,10 @@ def session(workload: Workload) -> tuple[Session, list[Job]]:
         if not workload.policy.folds:
             fits("processes", made.processes(job.number) or 1, workload.processor_count)
     return made, jobs
+
+
+def _partners(program: Work) -> tuple[tuple[int, ...], ...]:
+    return partners(program.pattern, program.processes) if isinstance(program, Program) else ()
 
 
 def checkpoints(program: Work) -> bool:

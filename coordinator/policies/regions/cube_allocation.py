@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from coordinator.policies.regions import subcubes
+from coordinator.policies.regions import bipartition, subcubes
 from coordinator.policies.regions.region_policy import RegionPolicy
 from coordinator.policies.registry import register
-from coordinator.view import Machine
+from coordinator.view import Job, Machine
 from workloads.validation import one_of
+
+MAPPINGS = ("order", "bipartition")
 
 
 @register("hypercube")
@@ -22,13 +24,25 @@ class HypercubeAllocation(RegionPolicy):
 
     Attributes:
         allocator: which subcubes it finds, and in which order (``subcubes.ALLOCATORS``).
+        mapping: which rank has which processor of a subcube: the "order" of addresses, or the one of
+            recursive "bipartition" of a program whose communication is known.
     """
 
     allocator: str = "buddy"
-    source: ClassVar[str] = "Chen and Shin 1987; Al-Dhelaan and Bose 1989; Chuang and Tzeng 1992; the survey"
+    mapping: str = "order"
+    source: ClassVar[str] = (
+        "Chen and Shin 1987; Al-Dhelaan and Bose 1989; Chuang and Tzeng 1992; "
+        "Ercal, Ramanujam and Sadayappan 1990 (mapping); the survey"
+    )
 
     def __post_init__(self) -> None:
         one_of("allocator", self.allocator, subcubes.ALLOCATORS)
+        one_of("mapping", self.mapping, MAPPINGS)
+
+    def arrange(self, job: Job, region: tuple[int, ...]) -> tuple[int, ...]:
+        """Ranks by address, or with partners on neighbouring processors."""
+        known = self.mapping == "bipartition" and len(job.partners) == len(region)
+        return tuple(region[address] for address in bipartition.addresses(job.partners)) if known else region
 
     def region(self, free: int, processes: int, machine: Machine) -> tuple[int, ...]:
         """A subcube for so many processes, by ascending addresses; empty if none is found."""

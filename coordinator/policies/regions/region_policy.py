@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from coordinator.policies import partitions
 from coordinator.policies.regions.processor_masks import mask
 from coordinator.policies.registry import Policy
-from coordinator.view import Decision, Machine, Reason, View
+from coordinator.view import Decision, Job, Machine, Reason, View
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,10 @@ class RegionPolicy(Policy):
     def region(self, free: int, processes: int, machine: Machine) -> tuple[int, ...]:
         """The region for so many processes in the set ``free`` of processors; empty if there is none."""
 
+    def arrange(self, job: Job, region: tuple[int, ...]) -> tuple[int, ...]:
+        """The processors of a job's region in the order of its ranks."""
+        return region
+
     def decide(self, view: View, why: Reason) -> Decision:
         """Admit jobs while there is a region for the first waiting one. A lost processor is in none."""
         placements = partitions.still_running(view)
@@ -58,7 +62,7 @@ class RegionPolicy(Policy):
                 refused = job.processes
                 break
             regions[job.number] = region
-            placements[job.number] = region[: job.processes]
+            placements[job.number] = self.arrange(job, region[: job.processes])
             free &= ~mask(region)
         decision = partitions.for_good(view, placements)
         left = RegionMemory(regions, free.bit_count(), refused)

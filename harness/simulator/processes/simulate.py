@@ -24,6 +24,7 @@ from harness.simulator.processes.outcome import Outcome, summarize
 from harness.simulator.processes.state import allocate, enter_job, queue_up, slot_arrays, start_timers
 from workloads.blocking import DEFAULT_ESTIMATE, Waiting, waiting
 from workloads.bounds import fits, within
+from workloads.patterns import partners
 from workloads.program import Draws, Program
 from workloads.validation import InputError, number, whole
 
@@ -155,7 +156,14 @@ class _ProcessLevelRun:
             policy,
             machine.seen(),
             [
-                Job(job.number, job.program.processes, arrival_ns(job), job.moldable, estimate=job.estimate)
+                Job(
+                    job.number,
+                    job.program.processes,
+                    arrival_ns(job),
+                    job.moldable,
+                    estimate=job.estimate,
+                    partners=partners(job.program.pattern, job.program.processes),
+                )
                 for job in self.jobs
             ],
         )
