@@ -23,6 +23,7 @@ from coordinator.host.mechanisms import cgroups_of_runs, known
 from coordinator.host.processes import DIRECTORY, marked
 from coordinator.owners import Owner
 from coordinator.workload import Node, ParallelJob, Result, Switch, Work, Workload
+from workloads.locks.lock_program import LockProgram
 from workloads.other import Command
 from workloads.program import Program
 
@@ -74,6 +75,9 @@ def workload(
         phases=phases,
         processes=changes.pop("processes", 2),
     )
+    if section_us := changes.pop("section_us", 0):
+        timing = {"granularity_us": program.granularity_us, "phases": phases, "section_us": section_us}
+        program = LockProgram(processes=program.processes, **timing)
     if argv := changes.pop("command", None):
         program = Command(tuple(argv), program.processes, waits=changes.pop("waits", "mpi"))
     come_s = enumerate(changes.pop("owners", ()))

@@ -1,12 +1,14 @@
 """The do-not-preempt bit: who is in a critical section is stopped a little later, but is stopped."""
 
+import json
 import os
+import signal
 import time
 from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from runs import workload
+from runs import eventually, running, workload
 
 from coordinator import policies
 from coordinator.drive.driver import run_workload
@@ -162,3 +164,15 @@ def test_real_ranks_finish_and_leave_nothing():
     result = run_workload(replace(workload(), jobs=jobs, policy=gang, do_not_preempt=3))
     assert [job.failure for job in result.jobs] == ["", ""]
     assert len(result.switches) > 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", ["rank", "agent"])
+def test_nothing_is_left_when_a_part_is_killed_as_ranks_hold_locks(part):
+    how = {"section_us": 500, "granularity_us": 20, "phases": 3000, "blocking": "fixed"}
+    with running(policy="gang", do_not_preempt=4, **how) as run:
+        eventually(run.holds)
+        os.kill(run.part(part), signal.SIGKILL)
+        out, _ = run.driver.communicate(timeout=60)
+        assert eventually(lambda: not run.remains())
+        assert any(json.loads(out)["jobs"]), "a job has failed, and says why"
