@@ -8,7 +8,7 @@ that only writes down what it is asked to hold.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,6 +56,10 @@ class Recorded:
     @property
     def relocates(self) -> bool:
         return self.policy.relocates
+
+    @property
+    def coscheduling(self) -> Mapping[str, float]:
+        return self.policy.coscheduling
 
     def processes(self, job: Job, view: View) -> int | None:
         return self.policy.processes(job, view)

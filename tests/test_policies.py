@@ -167,7 +167,8 @@ def histories(draw):
 def test_no_policy_ever_breaks_these_rules(history):
     name, processors, jobs, steps = history
     run = Session(policies.create(name, {}), Machine(processors), jobs)
-    space_shared = name not in ("none", "implicit", "process-control", "processor-sets")
+    shared = ("none", "implicit", "dynamic-coscheduling", "process-control", "processor-sets")
+    space_shared = name not in shared
     waiting, here, now_ns = [job.number for job in jobs], [], 0
     for wait_ms, choice in steps:
         now_ns += wait_ms * MS

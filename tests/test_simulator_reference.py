@@ -113,12 +113,20 @@ SCHEDULERS = st.sampled_from(
 )
 
 
+COSCHEDULING = st.sampled_from(
+    [
+        ("dynamic-coscheduling", {"patience_us": 30, "least_run_ms": 0.2}),
+        ("dynamic-coscheduling", {"patience_us": 300, "least_run_ms": 5}),
+    ]
+)
+
+
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_the_kernel_equals_the_reference(data):
     machine = data.draw(machines())
-    name, options = data.draw(SCHEDULERS)
+    name, options = data.draw(SCHEDULERS if machine.local == "eevdf" else SCHEDULERS | COSCHEDULING)
     policy = policies.create(name, options)
     workload = data.draw(jobs(machine.processors * (1 + policy.folds)))
     how = {"seed": data.draw(st.integers(0, 99)), "stream": data.draw(st.integers(0, 1))}

@@ -68,6 +68,8 @@ BOUNDS: Mapping[str, Bounds] = {
     "schedulers.long_quantum_ms": QUANTUM_MS,
     "schedulers.quanta_ms": QUANTUM_MS,
     "schedulers.hold_ms": QUANTUM_MS,
+    "schedulers.patience_us": Bounds(1, 1e6),
+    "schedulers.least_run_ms": Bounds(0.1, 1e6),
     "schedulers.service": PLACES,
     "schedulers.slots": PLACES,
     "schedulers.limits": PLACES,

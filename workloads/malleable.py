@@ -43,7 +43,9 @@ class MalleableExecution:
         self._wished = [ANYWHERE] * comm.size
         self._control = Messenger(comm, SLEEPING, Recorder())
         waiting = launched.rule(launched.program.on(comm.size))
-        self._messenger = Messenger(comm, waiting, self._recorder, clock=launched.clock)
+        self._messenger = Messenger(
+            comm, waiting, self._recorder, clock=launched.clock, coscheduling=launched.coscheduling
+        )
         self._sizes: list[tuple[int, int]] = []
 
     def run(self, ranks: Sequence[int] = ()) -> dict[str, Any]:

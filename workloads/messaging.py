@@ -18,6 +18,7 @@ from mpi4py import MPI
 
 from workloads import blocking
 from workloads.blocking import Waiting
+from workloads.coscheduling import Coscheduling
 from workloads.doorbell import Doorbell, NetworkBell, NodeBell, node_bytes
 from workloads.recorder import Recorder, Waits
 
@@ -68,6 +69,7 @@ class Messenger:
         network: use the doorbell that works between nodes, whether needed or not.
         clock: returns nanoseconds of a clock that all ranks share; by default the wall clock, as
             accurate as the nodes keep it.
+        coscheduling: looks after peers that let this rank wait; by default nobody does.
     """
 
     def __init__(
@@ -79,8 +81,11 @@ class Messenger:
         one_sided: bool = False,
         network: bool = False,
         clock: Callable[[], int] = time_ns,
+        coscheduling: Coscheduling | None = None,
     ) -> None:
         self._comm = comm.Dup()
+        self._coscheduling, self._asked = coscheduling, ROOT
+        self._patience_ns = coscheduling.patience_ns if coscheduling else blocking.FOREVER_NS
         self._place = comm.rank
         self._recorder = recorder
         self._clock = clock
@@ -191,6 +196,7 @@ class Messenger:
         if self._one_sided:
             self._read_one_sided(target)
             return
+        self._asked = target
         self._send(self._places[target], REQUEST, 0)
         self._wait(RESPONSE, 1, blocking.read_limit(self._waiting), self._recorder.reads)
 
@@ -251,17 +257,27 @@ class Messenger:
         due, test = self._due, self._receive.Test
         blocks = 0
         begin = perf_counter_ns()
-        deadline = begin + limit_ns
+        end = begin + limit_ns
+        deadline = min(end, begin + self._patience_ns)
         while due[kind] < count:
             if test():
                 self._handle()
-            elif perf_counter_ns() >= deadline:
+            elif (now := perf_counter_ns()) >= end:
                 blocks += self._block()
                 self._handle()
+            elif now >= deadline:
+                deadline = min(end, self._look(kind) + self._patience_ns)
         due[kind] = 0
         waited_ns = perf_counter_ns() - begin
         waits.add(waited_ns, blocks)
         return waited_ns
+
+    def _look(self, kind: int) -> int:
+        """Look after those who are to send a message of ``kind``; returns the time."""
+        assert self._coscheduling
+        asked = self._asked if kind == RESPONSE else ROOT
+        self._coscheduling.look(self._places[1:] if kind == ARRIVAL else (self._places[asked],))
+        return perf_counter_ns()
 
     def _block(self) -> int:
         """Sleep until a message has arrived; returns how often it slept (0 if one was there at once)."""

@@ -17,6 +17,7 @@ from workloads import blocking
 from workloads.blocking import Waiting
 from workloads.checkpoint import Checkpoint
 from workloads.compute import Compute
+from workloads.coscheduling import Coscheduling
 from workloads.execute import Execution, LockExecution
 from workloads.locks import SectionLocks
 from workloads.locks.lock_program import LOCKS, LockProgram
@@ -43,6 +44,7 @@ class LaunchedProgram(NamedTuple):
         clock: returns nanoseconds of a clock that all ranks share.
         checkpoint: of the program, if it makes any.
         page: the file for the locks of the pattern LOCK, if its ranks have a directory in common.
+        coscheduling: of this rank, if the policy coschedules dynamically.
     """
 
     comm: Any
@@ -53,6 +55,7 @@ class LaunchedProgram(NamedTuple):
     clock: Callable[[], int] = time_ns
     checkpoint: Checkpoint | None = None
     page: Path | None = None
+    coscheduling: Coscheduling | None = None
 
 
 class MoldableExecution:
@@ -69,7 +72,12 @@ class MoldableExecution:
         self._make_locks = partial(TracedLocks, timeline) if timeline else SectionLocks
         one_sided = program.read == "rma"
         self._messenger = make(
-            comm, launched.rule(everybody), recorder, one_sided=one_sided, clock=launched.clock
+            comm,
+            launched.rule(everybody),
+            recorder,
+            one_sided=one_sided,
+            clock=launched.clock,
+            coscheduling=launched.coscheduling,
         )
         self._file = page_of(launched) if isinstance(program, LockProgram) else None
         self._execution = self._made(everybody)

@@ -23,6 +23,7 @@ from workloads.alone import Alone
 from workloads.blocking import Waiting, waiting
 from workloads.checkpoint import Checkpoint, checkpoint_file
 from workloads.compute import unit_ns
+from workloads.coscheduling import Coscheduling
 from workloads.locks import page_file
 from workloads.locks.lock_program import LockProgram
 from workloads.malleable import MalleableExecution, Wish
@@ -45,6 +46,7 @@ def prepare(
     clock: Callable[[], int] = time_ns,
     checkpoint: Checkpoint | None = None,
     page: Path | None = None,
+    coscheduling: Coscheduling | None = None,
 ) -> MoldableExecution | MalleableExecution | TaskExecution:
     """Do everything that a rank can do before its program starts; returns the program, ready to run.
 
@@ -55,7 +57,7 @@ def prepare(
     if program.working_set_bytes and not step_ns:
         # Ranks that share a processor at this moment measure too much, never too little.
         step_ns = comm.allreduce(unit_ns(program.working_set_bytes), MPI.MIN)
-    launched = LaunchedProgram(comm, program, rule, key, step_ns, clock, checkpoint, page)
+    launched = LaunchedProgram(comm, program, rule, key, step_ns, clock, checkpoint, page, coscheduling)
     if program.pattern == TASKS:
         return TaskExecution(launched, wish)
     return MalleableExecution(launched, wish) if program.malleable else MoldableExecution(launched, timeline)
@@ -94,7 +96,10 @@ def main(spec: dict[str, Any]) -> None:
         file = checkpoint_file(Path(spec["socket"]).parent, spec["job"])
         checkpoint = Checkpoint(file, program.checkpoint_phases, comm.rank == ROOT)
     page = page_file(Path(spec["socket"]).parent, job) if "socket" in spec else None
-    known = spec["unit_ns"], timeline, agent.wish, agent.clock(), checkpoint, page
+    coscheduling = None
+    if given := spec.get("coscheduling"):
+        coscheduling = Coscheduling(_near(comm), Path(spec["socket"]).parent, spec["job"], **given)
+    known = spec["unit_ns"], timeline, agent.wish, agent.clock(), checkpoint, page, coscheduling
     execution = prepare(comm, program, rule, (seed, repeat, job), *known)
     start = agent.begin()
     if start is not None:
@@ -103,6 +108,15 @@ def main(spec: dict[str, Any]) -> None:
             record |= timeline.record(record["start_ns"])
         agent.leave({"job": spec["job"], "pid": os.getpid(), "processor": start.core, **record})
     execution.close()
+
+
+def _near(comm: MPI.Intracomm) -> dict[int, int]:
+    """The process ids of the ranks on this node. Collective."""
+    node = comm.Split_type(MPI.COMM_TYPE_SHARED)
+    assert isinstance(node, MPI.Intracomm)
+    pids = dict(node.allgather((comm.rank, os.getpid())))
+    node.Free()
+    return pids
 
 
 if __name__ == "__main__":

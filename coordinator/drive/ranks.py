@@ -81,4 +81,5 @@ def parallel(workload: Workload, number: int, program: Program, count: int) -> d
         },
         "unit_ns": workload.unit_ns,
         "timeline": workload.timeline,
+        "coscheduling": dict(workload.policy.coscheduling),
     }

@@ -49,6 +49,11 @@ class Policy(ABC):
         """
         return job.processes
 
+    @property
+    def coscheduling(self) -> Mapping[str, float]:
+        """The parameters of dynamic coscheduling by the processes themselves; empty if they do without."""
+        return {}
+
     @abstractmethod
     def decide(self, view: View, why: Reason) -> Decision:
         """Who may run where, from now to the next decision."""

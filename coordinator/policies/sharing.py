@@ -1,17 +1,19 @@
-"""Time sharing by the local schedulers alone: ``none`` and ``implicit``.
+"""Time sharing by the local schedulers: ``none``, ``implicit`` and ``dynamic-coscheduling``.
 
 Lockstep stops nothing: on every processor the local scheduler picks a process of any job.
-The two policies differ only in the experiment's ``blocking``: two-phase waits
-coordinate the jobs.
+``none`` and ``implicit`` differ only in the experiment's ``blocking``: two-phase waits
+coordinate the jobs. Under ``dynamic-coscheduling`` messages do.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from coordinator.policies.registry import Policy, register
 from coordinator.view import Decision, Reason, Slot, View
+from workloads.bounds import within
 
 
 def folded(processes: int, processors: int) -> tuple[int, ...]:
@@ -43,3 +45,27 @@ class Implicit(Uncoordinated):
     """Implicit scheduling: as ``none``; two-phase waits coordinate the jobs."""
 
     source: ClassVar[str] = "Dusseau, Arpaci, Culler 1996, sections 5 and 6"
+
+
+@register("dynamic-coscheduling")
+@dataclass(frozen=True)
+class DynamicCoscheduling(Uncoordinated):
+    """Demand-based coscheduling: as ``none``; a message gets the processor for the process that it is for.
+
+    Attributes:
+        patience_us: how long a process spins for an answer before it has its peer run next.
+        least_run_ms: how long a job keeps a processor that it has got so, whoever else wants it.
+    """
+
+    patience_us: float = 50.0
+    least_run_ms: float = 1.0
+    source: ClassVar[str] = "Sobalvarro and Weihl 1995, dynamic coscheduling"
+
+    def __post_init__(self) -> None:
+        within("schedulers.patience_us", self.patience_us)
+        within("schedulers.least_run_ms", self.least_run_ms)
+
+    @property
+    def coscheduling(self) -> Mapping[str, float]:
+        """As in the base class."""
+        return {"patience_us": self.patience_us, "least_run_ms": self.least_run_ms}

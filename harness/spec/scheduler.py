@@ -86,8 +86,18 @@ class Scheduler:
         if self.do_not_preempt and self.mechanism == "realtime":
             rule = "the realtime mechanism does not stop the processes that it holds"
             raise InputError("do_not_preempt", self.do_not_preempt, rule, "choose another mechanism")
+        self._check_coscheduling()
         if self.of_slurm and not self.bind:
             raise InputError("bind", self.bind, "jobs of Slurm's bind their processes", "leave bind out")
+
+    def _check_coscheduling(self) -> None:
+        if not self.policy.coscheduling:
+            return
+        if self.local != "rr":
+            rule = f"the policy {self.name!r} reorders turns of SCHED_RR"
+            raise InputError("local", self.local, rule, 'write local = "rr", or leave it out')
+        if not self.bind:
+            raise InputError("bind", self.bind, "a message is for a processor", "leave bind out")
 
     @property
     def of_slurm(self) -> bool:
@@ -154,6 +164,8 @@ def scheduler_of(table: Mapping[str, Any]) -> Scheduler:
     values = {key: table[key] for key in SHARED if key in table}
     if table["policy"] == "implicit":
         values.setdefault("blocking", IMPLICIT)
+    if policy.coscheduling:
+        values.setdefault("local", "rr")
     return Scheduler(table["policy"], policy, **values)
 
 

@@ -29,6 +29,7 @@ class Job:
             (kind, slept): [0, 0] for kind in ("read", "opening", "closing", "lock") for slept in (0, 1)
         }
         self.finish_ns, self.bursts_ns, self.arrived, self.reports = None, [], 0, []
+        self.served, self.order = -1, first  # when a message last got it a processor
         self.estimate, self.learned, self.sample = -1, -1, blocking.new_sample(0)
         places = [simulation.processors[p] for p in placement]
         self.locks = [Lock() for _ in range(getattr(self.program, "locks", 0))]
@@ -155,7 +156,7 @@ class Process:
         """Section 3.1: a read is a request and a response, which the target sends only while it runs.
         Footnote 1: at a barrier all tell the root, which counts them, and tells all when there are P.
         """
-        self.wait, self.slept, self.learns = kind, False, learns
+        self.wait, self.slept, self.learns, self.asked = kind, False, learns, other
         self.category = COMMUNICATING if kind == "read" else SYNCHRONIZING
         self.processor.note(self.category)
         silent = other is self and not self.machine.messages_to_self
@@ -187,6 +188,9 @@ class Process:
             left = end - self.simulation.now if self.machine.spin_clock == "wall" else left
             self.slept = self.slept or left <= 0
             spin = Time(left=left, category=self.category, hears=ALERT)
+            if self.simulation.patience and left > 0:
+                left = yield from self.spin_with_looks(end)
+                continue
             left = (yield spin if left > 0 else SLEEP) or 0
             look()
             yield from self.handle_messages()
@@ -194,6 +198,35 @@ class Process:
         if self.slept:
             yield AWAKE
             yield from self.handle_messages()
+
+    def spin_with_looks(self, end):
+        """Sobalvarro and Weihl: from time to time it sees to it that those run from whom it waits to hear."""
+        patience, now = self.simulation.patience, self.simulation.now
+        looks = self.began + ((now - self.began) // patience + 1) * patience
+        spin = Time(left=min(looks, end) - now, category=self.category, hears=ALERT)
+        if (yield spin) is None and not self.answered and self.simulation.now < end:
+            self.look()
+        yield from self.handle_messages()
+        return end - self.simulation.now
+
+    def look(self):
+        others, now = self.job.processes, self.simulation.now
+        awaited = [] if self.wait == "read" and self.job.network_reads else [self.asked]
+        if self.wait != "read" and self is others[0]:
+            awaited = others[1:]
+        for peer in awaited:
+            place, rival = peer.processor, peer.processor.process
+            if not peer.ready() or rival is None or rival.job is self.job or rival.state != "running":
+                continue
+            in_vain = rival.wait and rival.wants.hears == ALERT and not rival.answered
+            if not in_vain or now - rival.began < self.simulation.patience:
+                continue
+            if place.given is not None and now - place.given < self.simulation.least_run:
+                continue
+            if (self.job.served, self.job.order) > (rival.job.served, rival.job.order):
+                continue
+            self.job.served = place.given = self.processor.given = now
+            place.hand_over(peer)
 
     def handle_messages(self):
         while self.inbox:

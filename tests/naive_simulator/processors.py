@@ -14,6 +14,7 @@ class Processor:
         self.category, self.history = IDLE, [(0, -1, IDLE)]
         self.average = self.switches = self.put_offs = 0
         self.look = SimpleNamespace()
+        self.given = None  # when a message last gave it to a process
 
     def at(self, time, kind, action):
         return self.simulation.at(time, 2, 3 * self.number + kind, action)
@@ -72,6 +73,14 @@ class Processor:
     def preempt(self, extra_ns=0):
         self.enqueue(self.take_away("ready"), first=True)
         self.dispatch(extra_ns)
+
+    def hand_over(self, process):
+        """Who runs goes back to the head of the queue, and ``process`` before it."""
+        rival = self.take_away("ready")
+        process.priority = max(process.priority, rival.priority)
+        self.enqueue(rival, first=True)
+        self.enqueue(process, first=True)
+        self.dispatch()
 
     def enqueue(self, process, first=False):
         process.state = "ready"

@@ -50,6 +50,9 @@ class NaiveSimulation:
         costs["imbalance_estimate"] = imbalance_estimate
         self.cost = {name: round(value * 1e3) for name, value in us.items()}
         self.messages_cost = any(self.cost[name] for name in ("send", "receive", "serve", "poll"))
+        given = policy.coscheduling
+        self.patience = round(given["patience_us"] * 1e3) if given else 0
+        self.least_run = round(given["least_run_ms"] * 1e6) if given else 0
         self.lateness = [round(late * 1e3) for late in machine.lateness_us or [0.0]]
         self.rule = lambda program: blocking.waiting(rule, imbalance_us=program.imbalance_us, **costs)
         self.local = Eevdf(machine, deviates) if machine.local == "eevdf" else DispatchTable(machine)

@@ -131,7 +131,7 @@ PROCESSOR = np.dtype(
         ("average_ns", np.int64),  # of virtual times, when last asked for
         ("put_off_ns", np.int64),  # when it looks again whether its slot can change: put_offs.py
         ("put_offs_left", np.int64),
-        ("padding", np.int64),
+        ("given_ns", np.int64),  # when a message last gave it to a process: looks.py
     ],
     align=True,
 )
@@ -167,6 +167,7 @@ JOB = np.dtype(
         ("locks", np.int32),
         ("lock", np.int32),  # kind of lock
         ("section_ns", np.int64),
+        ("served_ns", np.int64),  # when a message last gave it a processor: looks.py
     ],
     align=True,
 )
@@ -206,6 +207,8 @@ MACHINE = np.dtype(
         ("detour_length_ns", np.int64),
         ("put_off_ns", np.int64),
         ("put_offs", np.int64),
+        ("patience_ns", np.int64),  # of dynamic coscheduling; 0 without
+        ("least_run_ns", np.int64),
     ],
     align=True,
 )

@@ -11,6 +11,7 @@ from harness.simulator.processes.alarms import wake
 from harness.simulator.processes.events import send, set_activity
 from harness.simulator.processes.handling import complete_barrier, handle, handle_inbox, message_category
 from harness.simulator.processes.local import scheduler, svr4
+from harness.simulator.processes.looks import look, may_look, spin_until_look
 from harness.simulator.processes.messages import first_in_inbox, put_in_inbox, spin_limit, take_arrival
 from harness.simulator.processes.model import (
     BLOCKED,
@@ -175,7 +176,10 @@ def spin(state: State, p: int, process: Records) -> None:
     if process.replied:
         set_activity(state, p, 0)
     elif process.remaining_ns > 0:
-        set_activity(state, p, process.remaining_ns)
+        if state.machine[0].patience_ns > 0 and process.activity <= CLOSING:
+            spin_until_look(state, p, process)
+        else:
+            set_activity(state, p, process.remaining_ns)
     else:
         block(state, p)
 
@@ -233,7 +237,7 @@ def resume(state: State, p: int, q: int) -> None:
         set_activity(state, p, process.remaining_ns)
     else:
         charge(state, p, COMMUNICATING if process.activity == READING else SYNCHRONIZING)
-        if state.machine[0].wall_clock_spin:
+        if state.machine[0].wall_clock_spin or state.machine[0].patience_ns > 0:
             process.remaining_ns = process.spin_end_ns - state.clock[0].now_ns
         spin(state, p, process)
 
@@ -272,6 +276,8 @@ def end_activity(state: State, p: int) -> None:
     elif process.activity >= READING:
         if process.replied:
             proceed(state, p, q)
+        elif may_look(state, process):
+            look(state, p, q)
         else:
             block(state, p)
     elif job.thinks:

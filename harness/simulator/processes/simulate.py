@@ -19,7 +19,15 @@ from coordinator.view import Job
 from harness.simulator import interruption
 from harness.simulator.processes.kernel import advance
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
-from harness.simulator.processes.model import DEPARTED, PAUSED, REFILL, REFILL_ONE, TABLE_END, TIMELINE_FULL
+from harness.simulator.processes.model import (
+    DEPARTED,
+    PAUSED,
+    REFILL,
+    REFILL_ONE,
+    TABLE_END,
+    TIMELINE_FULL,
+    State,
+)
 from harness.simulator.processes.outcome import Outcome, summarize
 from harness.simulator.processes.state import allocate, enter_job, queue_up, slot_arrays, start_timers
 from workloads.blocking import DEFAULT_ESTIMATE, Waiting, waiting
@@ -152,6 +160,7 @@ class _ProcessLevelRun:
         self._key = key
         self._random = random
         start_timers(self.state, machine, self._random)
+        _coschedule(self.state, policy, machine)
         self._session = Session(
             policy,
             machine.seen(),
@@ -294,6 +303,23 @@ class _ProcessLevelRun:
         self.state.compute_ns[begin : begin + count, q] = draws.compute_ns(count)
         self.state.lock_numbers[begin : begin + count, q] = draws.among(int(job.locks), count)
         process.drawn += count
+
+
+def _coschedule(state: State, policy: Policy, machine: SimulatedMachine) -> None:
+    """Put the parameters of dynamic coscheduling into the machine's record, if the policy has any.
+
+    Raises:
+        InputError: if the local scheduler has no queue whose order a message could change.
+    """
+    given, record = policy.coscheduling, state.machine[0]
+    if given and record.fair:
+        rule = "dynamic coscheduling changes the order of a queue, which a fair scheduler has not"
+        remedy = 'write local = "rr", or "round-robin"'
+        raise InputError("local", machine.local, rule, remedy)
+    if given:
+        record.patience_ns = max(1, round(given["patience_us"] * 1e3))
+        record.least_run_ns = round(given["least_run_ms"] * 1e6)
+        record.skips = 0  # looks are events
 
 
 def arrival_ns(job: SimulatedJob) -> int:

@@ -101,6 +101,7 @@ def start_timers(state: State, machine: SimulatedMachine, random: np.random.Gene
     processors.current = processors.account = NOBODY
     processors.category = IDLE
     processors.random = ticks
+    processors.given_ns = -1
     state.clock[0].random = ticks[0]
     costs = machine.slot_cost_us or (0.0,)
     for p in range(count):
@@ -138,6 +139,7 @@ def enter_job(
         record.locks = program.locks
         record.lock = LOCKS[program.lock]
         record.section_ns = round(program.section_us * 1e3)
+    record.served_ns = -1
     record.estimate_ns = record.learned_ns = record.greatest_report_ns = blocking.UNKNOWN_NS
     record.least_report_ns = blocking.FOREVER_NS
     for field, value in waiting._asdict().items():

@@ -1,0 +1,135 @@
+"""Dynamic coscheduling of ranks: who waits in vain for a rank on another core has the kernel run it next.
+
+A message cannot interrupt the process that runs where it arrives. So its sender looks after it: a rank that
+spins for an answer longer than ``patience_ns`` assumes that its peer is ready and does not run. It
+writes into a page which all ranks of the node share that its core spins in vain. If the peer's core does
+so for another job, one of the two jobs gets both cores: the one that longer ago got some this way. Nobody
+loses a core that a message has brought less than ``least_run_ns`` ago, nor one on which it computes.
+
+Ranks are in the class SCHED_RR, at one priority. A rank that goes one priority up and back down is first
+in its core's queue, with what is left of its turn. So nothing stays raised, and turns stay equal.
+
+Source: Sobalvarro and Weihl, Demand-based coscheduling, 1995: a message preempts in favour of its target
+if that is fair.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic_ns
+
+NAME = "coscheduling"
+CORES, JOBS = 4096, 1024
+"""Rows of the page; ranks on a core or of a job beyond these take no part."""
+
+ROW = 4
+BY, SEEN_NS, GIVEN_NS = range(3)
+"""Words of a core's row: 1 + the job that spins in vain there, when it last did, when a message gave it."""
+
+
+class Turns:
+    """The page of a node: a row for each core, then for each job when a message last gave it a core.
+
+    Raises:
+        OSError: if there is no room for it in ``folder``.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        size = (CORES * ROW + JOBS) * 8
+        handle = os.open(folder / NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.posix_fallocate(handle, 0, size)  # else a full disk would kill whoever writes
+            self._words = memoryview(mmap.mmap(handle, size)).cast("q")
+        finally:
+            os.close(handle)
+
+    def spins_in_vain(self, core: int, job: int, now_ns: int) -> None:
+        """Note that ``job`` has just been seen to spin in vain on ``core``."""
+        row = core * ROW
+        self._words[row + BY], self._words[row + SEEN_NS] = job + 1, now_ns
+
+    def takes(self, job: int, own: int, other: int, now_ns: int, patience_ns: int, least_run_ns: int) -> bool:
+        """Whether ``job`` on core ``own`` gets core ``other``, too; if so the page says that it has both.
+
+        Of two jobs that want each other's core at the same time one gets it, without a lock: who finds
+        its rival to have been served just now also finds the rival's core given, for that is written first.
+        """
+        words, row, served = self._words, other * ROW, CORES * ROW
+        rival = words[row + BY] - 1
+        if rival in (-1, job) or now_ns - words[row + SEEN_NS] > 2 * patience_ns:
+            return False
+        if (words[served + job], job) > (words[served + rival], rival):
+            return False
+        if now_ns - words[row + GIVEN_NS] < least_run_ns:
+            return False
+        words[row + GIVEN_NS] = words[own * ROW + GIVEN_NS] = now_ns
+        words[row + BY] = 0
+        words[served + job] = now_ns
+        return True
+
+
+def run_next(pid: int, priority: int) -> None:
+    """Put a rank of this ``priority`` at the head of its core's queue; no process of another class.
+
+    If the caller loses its own core halfway, the rank stays raised until one of the two looks again.
+    """
+    with suppress(ProcessLookupError, PermissionError):
+        if os.sched_getscheduler(pid) == os.SCHED_RR:
+            for level in (priority + 1, priority):
+                os.sched_setscheduler(pid, os.SCHED_RR, os.sched_param(level))
+
+
+class Coscheduling:
+    """One rank's part in it.
+
+    Args:
+        pids: of the ranks on this node, by their places in the job's communicator.
+        folder: the node's run directory.
+        job: the number of the rank's job.
+        patience_us, least_run_ms: as above; parameters of the policy.
+    """
+
+    def __init__(
+        self, pids: Mapping[int, int], folder: Path, job: int, patience_us: float, least_run_ms: float
+    ) -> None:
+        self.patience_ns = max(1, round(patience_us * 1e3))
+        self._least_run_ns = round(least_run_ms * 1e6)
+        self._turns, self._job = Turns(folder), job
+        self._pids = pids
+        self._priority = os.sched_get_priority_max(os.SCHED_RR)
+
+    def look(self, places: Iterable[int]) -> None:
+        """Look after the peers at ``places`` of the communicator, from whom no answer has come."""
+        own = _core_of(0)
+        if own < 0 or self._job >= JOBS or os.sched_getscheduler(0) != os.SCHED_RR:
+            return
+        if os.sched_getparam(0).sched_priority > self._least_of(0):
+            os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(self._priority))
+        now_ns = monotonic_ns()
+        self._turns.spins_in_vain(own, self._job, now_ns)
+        for pid in (self._pids[place] for place in places if place in self._pids):
+            core = _core_of(pid)
+            if core not in (-1, own) and self._turns.takes(
+                self._job, own, core, now_ns, self.patience_ns, self._least_run_ns
+            ):
+                run_next(pid, self._least_of(pid))
+
+    def _least_of(self, pid: int) -> int:
+        """The priority of all ranks: the least ever seen, since a rank may just be one priority up."""
+        with suppress(ProcessLookupError):
+            seen = os.sched_getparam(pid).sched_priority
+            self._priority = min(self._priority, seen or self._priority)  # 0 if its agent has not come to it
+        return self._priority
+
+
+def _core_of(pid: int) -> int:
+    """The only core on which the process may run; -1 if there are several, or if it has ended."""
+    with suppress(ProcessLookupError):
+        cores = os.sched_getaffinity(pid)
+        if len(cores) == 1 and (core := cores.pop()) < CORES:
+            return core
+    return -1
