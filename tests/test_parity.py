@@ -202,6 +202,7 @@ def job(number: int, processes: int, arrival_ms: float, phases: int) -> Simulate
 OPTIONS: list[tuple[str, dict[str, Any]]] = [
     ("gang", {"rows": 2, "packing": "continuous"}),
     ("gang", {"share": "sequential"}),
+    ("gang", {"synchronised": False}),
     ("multilevel-two-queue", {"quanta_ms": [5], "share": "sequential"}),
     ("processor-sets", {"hold_ms": 5}),
 ]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
-from coordinator.policies import packing, partitions, two_level
+from coordinator.policies import packing, partitions, slot_phases, two_level
 from coordinator.policies.packing import LINEAR, PACKINGS, Seats
 from coordinator.policies.registry import Policy, register
 from coordinator.view import Decision, Reason, Slot, View
@@ -42,6 +43,7 @@ class Gang(Policy):
             finds no place waits, and later jobs wait behind it.
         share: with "sequential", jobs of one process have no slots of their own, but may run in
             all slots (two-level scheduling); with "none", they have slots like other jobs.
+        synchronised: whether all processors change slots together, or each at a phase of its own.
     """
 
     quantum_ms: float = 100.0
@@ -51,6 +53,7 @@ class Gang(Policy):
     migrate: bool = False
     rows: int = 0
     share: str = "none"
+    synchronised: bool = True
     source: ClassVar[str] = (
         "Ousterhout 1982 (as described in the survey); Feitelson and Rudolph 1990 (buddy blocks); "
         "Dusseau et al. 1996, section 3.4; Zhou et al. 1997, section 1 (share)"
@@ -67,6 +70,7 @@ class Gang(Policy):
             rule = f"has no rows to empty with the packing {self.packing!r}"
             raise InputError("migrate", True, rule, 'write packing = "matrix", or leave migrate out')
         within("schedulers.rows", self.rows)
+        flag("synchronised", self.synchronised)
         two_level.check(self.share)
 
     @property
@@ -76,7 +80,8 @@ class Gang(Policy):
 
     def decide(self, view: View, why: Reason) -> Decision:
         """Slots of the gangs, which with ``share`` run sequential jobs as well."""
-        return two_level.decide(self.share, self._slots, view, why)
+        gangs = partial(two_level.decide, self.share, self._slots)
+        return slot_phases.decide(self.synchronised, gangs, view, why)
 
     def _slots(self, view: View, why: Reason) -> Decision:
         """A slot of a quantum for each window, in turn; a lone window is never interrupted.

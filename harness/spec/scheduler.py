@@ -22,7 +22,7 @@ SHARED = ("blocking", "spin_switches", "imbalance_estimate", "local", "mechanism
 
 ADDED = {
     **{"bind": True, "imbalance_estimate": DEFAULT_ESTIMATE, "rows": 0, "migrate": False, "share": "none"},
-    **{"do_not_preempt": 0, "put_off_us": 50.0, "mapping": "order"},
+    **{"do_not_preempt": 0, "put_off_us": 50.0, "mapping": "order", "synchronised": True},
 }
 """Keys that older records lack, and the values that those records imply."""
 
