@@ -103,6 +103,7 @@ class Real:
         session = Session(Recorded(policy, self.decided), Machine(PROCESSORS), jobs)  # type: ignore[arg-type]
         self._conductor = Conductor(session, jobs, self, owners=owners)
         self._starting: list[int] = []
+        self.told: list[tuple[int, int, tuple[int, ...]]] = []
 
     def play(self, departures: Sequence[tuple[int, int]]) -> None:
         """Run to the end; ``departures`` are the times and jobs that leave, in order."""
@@ -134,7 +135,7 @@ class Real:
         pass
 
     def resize(self, job: int, placement: tuple[int, ...]) -> None:
-        raise AssertionError("no job here is malleable")
+        self.told.append((self.holder.now_ns, job, placement))
 
     def move(self, job: int, placement: tuple[int, ...]) -> None:
         assert self.decided[-1][2].placements[job] == placement
@@ -257,6 +258,34 @@ def test_jobs_that_relocate_do_so_in_both(name: str, options: dict[str, Any]) ->
     assert {why for why, _, _ in decided} >= {Reason.OWNER, Reason.TIMER}
     assert outcome.relocations is not None
     assert outcome.relocations.vacated + outcome.relocations.moves > 3
+
+
+@pytest.mark.parametrize("name", ["process-control", "dyn-equi"])
+def test_jobs_hear_from_the_driver_what_they_get_in_the_simulator(name: str) -> None:
+    """Jobs with a queue of tasks, which come and leave while others run, beside one that cannot suspend."""
+    numbers = ((0, 4, 0.0, 60), (1, 8 if name == "process-control" else 3, 3.3, 25), (2, 2, 7.1, 9))
+    queues = [
+        SimulatedJob(n, Program("TASKS", size, granularity_us=1000, imbalance=1, phases=tasks), at / 1e3)
+        for n, size, at, tasks in numbers
+    ]
+    jobs = [*queues, job(3, 1, 9.2, 6)]
+    policy = policies.create(name, {})
+    decided, outcome = simulated(policy, jobs)
+    seen = [Job(j.number, j.program.processes, arrival_ns(j), malleable=j.number < 3) for j in jobs]
+    real = Real(policy, seen)
+    real.play(sorted((ended.finish_ns or 0, ended.number) for ended in outcome.jobs))
+    assert real.decided == decided
+    places: dict[int, tuple[int, ...]] = {}
+    changes = []
+    for _, at_ns, decision in decided:
+        for number, place in decision.placements.items():
+            if places.setdefault(number, place) != place:
+                changes.append((at_ns, number, place))
+        places |= decision.placements
+    assert real.told == changes
+    assert {number for _, number, _ in changes} == {0, 1, 2} - {2 * (name != "process-control")}
+    for of, taken in zip(outcome.jobs[:3], numbers, strict=True):
+        assert sum(process.phases for process in of.processes) == taken[3], "every task once"
 
 
 @st.composite

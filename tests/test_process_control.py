@@ -11,6 +11,10 @@ from coordinator import policies
 from coordinator.decide.session import Session
 from coordinator.drive.driver import run_workload
 from coordinator.view import Job, Machine
+from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
+from harness.simulator.processes.model import COMPUTING
+from harness.simulator.processes.simulate import simulate
+from harness.spec.experiment import load
 from workloads.program import Program
 from workloads.validation import InputError
 
@@ -113,6 +117,51 @@ def test_other_policies_run_a_queue_of_tasks_too(policy):
     assert result.failure == ""
     taken = [sum(rank["phases"] for rank in result.ranks if rank["job"] == job) for job in (0, 1)]
     assert taken == [100, 50]
+
+
+def simulated(policy, *sizes, timeline=False):
+    """Jobs of 300 tasks of about 1 ms, one after another, each with so many processes, on two processors."""
+    jobs = [
+        SimulatedJob(
+            number,
+            Program("TASKS", size, granularity_us=1000, imbalance=1, phases=300),
+            arrival_s=0.05 * number,
+        )
+        for number, size in enumerate(sizes)
+    ]
+    machine = SimulatedMachine(processors=2, context_switch_us=20, latency_us=2, local="eevdf")
+    return simulate(jobs, machine, policies.create(policy, {}), timeline=timeline)
+
+
+def test_twice_as_many_processes_as_processors_cost_nothing_under_process_control():
+    as_many, twice = (simulated("process-control", size, size) for size in (2, 4))
+    assert as_many.failure == twice.failure == ""
+    for job, other in zip(as_many.jobs, twice.jobs, strict=True):
+        assert other.finish_ns == pytest.approx(job.finish_ns, rel=0.01)
+    free = simulated("none", 4, 4)
+    assert free.switches.sum() > 4 * twice.switches.sum(), "the local scheduler preempts"
+
+
+def test_no_more_processes_run_than_processors_from_a_task_after_each_decision_on():
+    """Job 1 comes at 50 ms: from 52 ms on at the latest, one process of each job runs at any time."""
+    outcome = simulated("process-control", 4, 4, timeline=True)
+    ends = sorted(job.finish_ns for job in outcome.jobs)
+    for time_ns in range(52_000_000, ends[0], 1_000_000):
+        now = {p: (q, what) for at_ns, p, q, what in outcome.timeline.tolist() if at_ns <= time_ns}
+        running = [q // 4 for q, what in now.values() if what == COMPUTING]
+        assert len(set(running)) == len(running)
+    for job in outcome.jobs:
+        assert sum(process.phases for process in job.processes) == 300
+        assert all(process.phases == 0 for process in job.processes[2:])
+    assert outcome.spent_ns.sum(axis=1).tolist() == [outcome.end_ns] * 2
+    assert (outcome.spent_ns >= 0).all()
+
+
+def test_the_experiment_has_the_same_tasks_for_both_numbers_of_processes():
+    one, other = load("process-control").cells
+    for few, many in zip(one.jobs(), other.jobs(), strict=True):
+        assert (few.program.processes, many.program.processes) == (one.processors, 2 * one.processors)
+        assert few.program.phase_count() == many.program.phase_count()
 
 
 def test_the_queue_is_on_one_host():

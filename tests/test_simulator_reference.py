@@ -62,7 +62,7 @@ def jobs(draw, most):
     made = []
     for number in range(draw(st.integers(1, 4))):
         thinks = draw(st.sampled_from([False, False, False, True]))
-        pattern = draw(st.sampled_from(["BARRIER", "NEWS", "TRANSPOSE", "LOCK"]))
+        pattern = draw(st.sampled_from(["BARRIER", "NEWS", "TRANSPOSE", "LOCK", "TASKS"]))
         program = Program(
             pattern="BARRIER" if thinks or pattern == "LOCK" else pattern,
             processes=1 if thinks else draw(st.integers(1, most)),
@@ -71,7 +71,7 @@ def jobs(draw, most):
             imbalance_kind=draw(st.sampled_from(["uniform", "exponential"])),
             read_gap_us=draw(st.sampled_from([0.0, 8.0])),
             read_imbalance=draw(st.sampled_from([0.0, 1.0])),
-            opening_barrier=pattern in ("BARRIER", "LOCK") or thinks or draw(st.booleans()),
+            opening_barrier=pattern in ("BARRIER", "LOCK", "TASKS") or thinks or draw(st.booleans()),
             read=draw(st.sampled_from(["message", "rma"])),
             phases=draw(st.integers(1, 20 if PLAIN else 70)),
         )
@@ -109,6 +109,8 @@ SCHEDULERS = st.sampled_from(
         ("two-queue", {}),  # its tables end and are not repeated
         ("dqt", {}),
         ("rr-job", {"quantum_ms": 3}),
+        ("process-control", {}),
+        ("dyn-equi", {}),
     ]
 )
 

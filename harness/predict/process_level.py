@@ -252,7 +252,7 @@ def _job(job: JobOutcome, task: Task, failure: str) -> JobRecord:
     return JobRecord(
         job=job.number,
         program=described(program),
-        processes=len(job.placement),
+        processes=max(len(job.placement), len(job.processes)),
         placement=job.placement,
         arrival_ns=job.arrival_ns,
         start_ns=job.start_ns,
@@ -267,9 +267,8 @@ def _ranks(outcome: Outcome, task: Task, processors: Sequence[int]) -> Iterator[
     process = 0
     for job in sorted(task.jobs, key=lambda job: (job.arrival_s, job.number)):
         ours = next(one for one in outcome.jobs if one.number == job.number)
-        phases = simulated_job(job).program.phase_count()
-        for rank in range(len(ours.placement) if ours.finish_ns is not None else 0):
-            record = _rank(ours, rank, processors[ours.placement[rank]]) | {"phases": phases}
+        for rank in range(len(ours.processes) if ours.finish_ns is not None else 0):
+            record = _rank(ours, rank, processors[ours.placement[rank % len(ours.placement)]])
             if len(spans):
                 mine = spans[spans[:, 0] == process + rank]
                 record |= _timeline(mine, ours.processes[rank].start_ns)
@@ -284,7 +283,8 @@ def _rank(job: JobOutcome, rank: int, processor: int) -> dict[str, Any]:
     record = {
         "job": job.number,
         "rank": rank,
-        "processes": len(job.placement),
+        "processes": len(job.processes),
+        "phases": process.phases,
         "processor": processor,
         "host": SIMULATOR,
         "pid": 0,

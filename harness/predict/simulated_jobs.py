@@ -44,7 +44,7 @@ def simulated_job(job: ParallelJob) -> SimulatedJob:
             alone = Program(processes=1, granularity_us=burst_ms * 1e3, phases=bursts)
             think_us = think_ms * 1e3
             return SimulatedJob(job.number, alone, job.arrival_s, think_us=think_us, estimate=job.estimate)
-        case Program(adapts=False) as program:
+        case Program(malleable=False) as program:
             return SimulatedJob(job.number, program, job.arrival_s, moldable=True, estimate=job.estimate)
     rule = "cannot be simulated: it is a command, or changes its number of processes"
     raise InputError(f"job {job.number}", described(job.program), rule, "measure it: lockstep run")

@@ -176,4 +176,4 @@ def working_sets(jobs: Iterable[ParallelJob]) -> set[int]:
 
 def simulable(program: Work) -> bool:
     """Whether the simulator can run a program: no command, and a fixed number of processes."""
-    return not program.adapts if isinstance(program, Program) else not isinstance(program, Command)
+    return not program.malleable if isinstance(program, Program) else not isinstance(program, Command)

@@ -21,7 +21,13 @@ BEGIN, SLEEP, AWAKE = (Time(left=None, hears=ALERT) for _ in range(3))
 class Job:
     def __init__(self, simulation, given, first, placement):
         self.simulation, self.given = simulation, given
-        self.program = given.program.on(len(placement))
+        # Of a queue of tasks as many processes come as may ever run at once, or more if the policy says.
+        most = simulation.session.processes(given.number) or 0
+        room = min(given.program.processes, simulation.machine.processors)
+        tasks = given.program.pattern == "TASKS"
+        self.program = given.program.on(max(most, room) if tasks else len(placement))
+        self.left = self.program.phase_count() if tasks else 0
+        self.allotted, self.draws = len(placement), Draws(self.program, 0, (*simulation.key, given.number))
         self.rule = simulation.rule(self.program)
         self.targets = self.program.reads().tolist()
         self.network_reads = simulation.machine.reads_served_by == "network" or self.program.read == "rma"
@@ -31,9 +37,19 @@ class Job:
         self.finish_ns, self.bursts_ns, self.arrived, self.reports = None, [], 0, []
         self.served, self.order = -1, first  # when a message last got it a processor
         self.estimate, self.learned, self.sample = -1, -1, blocking.new_sample(0)
-        places = [simulation.processors[p] for p in placement]
+        places = [simulation.processors[placement[r % len(placement)]] for r in range(self.program.processes)]
         self.locks = [Lock() for _ in range(getattr(self.program, "locks", 0))]
         self.processes = [Process(self, rank, first + rank, place) for rank, place in enumerate(places)]
+
+    def reallot(self, placement):
+        self.allotted = len(placement)
+        for process, p in zip(self.processes, placement, strict=False):
+            process.home = self.simulation.processors[p]
+
+    def resume(self, count):
+        for process in self.processes[:count]:
+            if process.suspended and process.state == "asleep":
+                process.resume()
 
     def arrival(self, sender):
         # Section 6.3: the root knows that the load imbalance is the longest wait of any process (each tells
@@ -75,6 +91,7 @@ class Lock:
 class Process:
     def __init__(self, job, rank, number, processor):
         self.job, self.rank, self.number, self.processor = job, rank, number, processor
+        self.home, self.suspended = processor, False
         self.simulation, self.machine, self.cost = job.simulation, job.simulation.machine, job.simulation.cost
         self.state = "new"  # then ready, coming, running, asleep, and gone at last
         self.allowed = self.woken = self.lingers = self.answered = False
@@ -99,6 +116,9 @@ class Process:
         program, think_us, others = self.job.program, self.job.given.think_us, self.job.processes
         if self.hears:
             yield from self.handle_messages()
+        if program.pattern == "TASKS":
+            yield from self.carry_out_tasks()
+            return
         for _ in range(program.phase_count()):
             if think_us:
                 self.alarm = self.simulation.now + round(think_us * 1e3)
@@ -147,6 +167,27 @@ class Process:
         if self.answered or (self.woken and self.job.program.lock == "test-and-test-and-set"):
             self.lock.line.remove(self)
             self.lock.line += [] if self.answered else [self]
+
+    def carry_out_tasks(self):
+        """Tucker and Gupta 1989: before each task it suspends itself if its job has too many processes."""
+        while self.job.left:
+            if self.rank < self.job.allotted and self.home is self.processor:
+                self.job.left -= 1
+                yield from self.compute(int(self.job.draws.compute_ns(1)[0]))
+            else:
+                self.suspended = True
+                yield SLEEP
+                self.suspended = False
+                yield AWAKE
+
+    def resume(self):
+        """It wakes where it is to be from now on."""
+        for place in (self.processor, self.home) if self.home is not self.processor else ():
+            for line in (place.residents, place.queue):
+                (line.remove if place is self.processor else line.append)(self)
+        self.lingers = self.lingers and self.home is self.processor
+        self.processor = self.home
+        self.processor.wake(self)
 
     def compute(self, left):
         while (left := (yield Time(left=left, category=COMPUTING, hears=self.hears))) is not None:

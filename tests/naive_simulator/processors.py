@@ -109,6 +109,7 @@ class Processor:
             if all(process.state == "gone" for process in job.processes):
                 self.simulation.depart(job)
             self.dispatch()
+            job.resume(len(job.processes))
         if lock := process.gives_up:
             process.gives_up = None
             lock.give_up(fair=process.job.program.lock != "test-and-test-and-set")
@@ -127,6 +128,8 @@ class Processor:
         if wants is SLEEP:
             self.take_away("asleep")
             self.dispatch()
+            if process.suspended and process.rank < process.job.allotted:
+                process.resume()  # elsewhere
         elif wants is AWAKE:
             # Section 3.3: it has handled its message, and gets a priority of its own again.
             self.local.unblocked(process)

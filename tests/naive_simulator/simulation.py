@@ -63,7 +63,16 @@ class NaiveSimulation:
         firsts = np.cumsum([0] + [job.program.processes for job in jobs]).tolist()
         self.coming = {given.number: (given, first) for given, first in zip(jobs, firsts, strict=False)}
         self.jobs = {}
-        known = [view.Job(j.number, j.program.processes, round(j.arrival_s * 1e9), j.moldable) for j in jobs]
+        known = [
+            view.Job(
+                j.number,
+                j.program.processes,
+                round(j.arrival_s * 1e9),
+                j.moldable,
+                j.program.pattern == "TASKS",
+            )
+            for j in jobs
+        ]
         self.session = Session(policy, machine.seen(), known)
         for time in {job.arrival_ns for job in known}:
             here = [job.number for job in known if job.arrival_ns == time]
@@ -126,6 +135,8 @@ class NaiveSimulation:
             self.jobs[number] = Job(self, *self.coming.pop(number), decision.placements[number])
             for process in self.jobs[number].processes:
                 newcomers.setdefault(process.processor.number, {})[process.number] = process
+        for number in self.jobs.keys() & decision.placements.keys():
+            self.jobs[number].reallot(decision.placements[number])
         for p, processes in sorted(newcomers.items()):
             # Section 3.3: processes that arrive together are queued in random order.
             queue = [processes[number] for number in self.random.permutation(list(processes))]
@@ -152,11 +163,13 @@ class NaiveSimulation:
             process.state = "ready"
         for processor in self.processors:
             processor.reconsider(processor.slot_cost_ns)
+        for job in sorted(self.jobs.values(), key=lambda job: job.processes[0].number):
+            job.resume(job.allotted)
 
     def lets(self, process):
         """Whether the slot in force lets it run."""
-        slot = self.decision.slots[self.slot]
-        return slot.allows(process.job.given.number, process.rank, process.processor.number)
+        slot, job, rank = self.decision.slots[self.slot], process.job, process.rank
+        return rank >= job.allotted or slot.allows(job.given.number, rank, process.home.number)
 
     def end_slot(self, end):
         slot = (self.slot + 1) % len(self.decision.slots)

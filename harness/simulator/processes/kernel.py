@@ -24,6 +24,7 @@ from harness.simulator.processes.processor import reconsider, tick
 from harness.simulator.processes.program import end_activity, receive, take_over
 from harness.simulator.processes.put_offs import put_off
 from harness.simulator.processes.skipping import may_skip, skip
+from harness.simulator.processes.task_queue import resume_allotted
 
 EVENTS = 1 << 20
 """Events that take a fraction of a second."""
@@ -125,3 +126,6 @@ def apply_slot(state: State) -> None:
     for p in range(len(state.processors)):
         reconsider(state, p)
     state.clock[0].changing = 0
+    if state.clock[0].resized:
+        state.clock[0].resized = 0
+        resume_allotted(state)

@@ -50,9 +50,9 @@ DISPATCHES, BEGAN, LEFT = range(5, 8)
 ABSENT, ENTERING, READY, TAKING_OVER, RUNNING, BLOCKED, FINISHED = range(7)
 """States of a process. ENTERING: just placed. TAKING_OVER: the processor is switching to it."""
 
-STARTING, COMPUTE, GAP, SECTION, READING, OPENING, CLOSING, LOCKING, THINKING = range(9)
+STARTING, COMPUTE, GAP, SECTION, READING, OPENING, CLOSING, LOCKING, THINKING, SUSPENDED = range(10)
 """Activities of a program. From READING on it waits for a message; LOCKING, for a lock; THINKING, for an
-alarm. SECTION: it is in a critical section."""
+alarm; SUSPENDED, for more processors. SECTION: it is in a critical section."""
 
 FREE, HANDLING, BROADCASTING, SENDING = range(4)
 """The work of a running process on messages, where that takes time."""
@@ -163,6 +163,9 @@ JOB = np.dtype(
         ("estimate", np.int64),
         ("finish_ns", np.int64),
         ("bursts_at", np.int64),  # where the responses to its interactive user begin
+        ("tasks", np.int8),  # whether it has a central queue of tasks: task_queue.py
+        ("allotted", np.int32),  # how many of its processes may run
+        ("taken", np.int32),  # tasks
         ("locks_at", np.int32),  # where its locks begin
         ("locks", np.int32),
         ("lock", np.int32),  # kind of lock
@@ -231,6 +234,7 @@ CLOCK = np.dtype(
         ("slot", np.int64),
         ("cyclic", np.int64),
         ("new_plan", np.int64),  # a decision has changed slots and jobs since the last call
+        ("resized", np.int64),  # and the processors of a job with a queue of tasks
         ("messages", np.int64),
         ("timers", np.int64),
         ("ticks", np.int64),  # the timers among them that are clock ticks
@@ -250,6 +254,8 @@ class State(NamedTuple):
     Attributes:
         clock, machine: one record each.
         processes, processors, jobs: N, P and J records; ``locks`` one record for each lock of the jobs.
+        homes: (N,) the processor on which the decision in force has each process of a job with a queue of
+            tasks.
         residents: (P, R) processes placed on each processor, by number, as many as its record says;
             R is the most that one can have.
         timers: a tournament tree: the root, entry 1, is the least of the leaves; leaf p is
@@ -266,6 +272,8 @@ class State(NamedTuple):
         accounts: (N + 1, 8) for each process: time by category while it had its processor,
             number of dispatches, first dispatch, and when it last lost the processor. The
             last row, at index NOBODY, is for idle processors.
+        moved: (P, 8) what processes have used of each processor that they have left, less what
+            they had used elsewhere before they came.
         lateness_ns: how late slots end, all values equally likely.
         slots: (slots, N) who may run in each slot; ``slot_ns`` their lengths.
         table: the local scheduler's dispatch table, one row per priority.
@@ -278,6 +286,7 @@ class State(NamedTuple):
     processors: Records
     jobs: Records
     locks: Records
+    homes: NDArray[np.int32]
     residents: NDArray[np.int32]
     timers: NDArray[np.int64]
     messages: NDArray[np.int64]
@@ -290,6 +299,7 @@ class State(NamedTuple):
     samples: NDArray[np.int64]
     waits: NDArray[np.int64]
     accounts: NDArray[np.int64]
+    moved: NDArray[np.int64]
     lateness_ns: NDArray[np.int64]
     slots: NDArray[np.int8]
     slot_ns: NDArray[np.int64]

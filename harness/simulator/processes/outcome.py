@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from harness.simulator.processes.machine import SimulatedJob
 from harness.simulator.processes.model import (
+    BEGAN,
     BLOCKED_ONCE,
     CATEGORIES,
     DISPATCHES,
@@ -43,12 +44,14 @@ class ProcessOutcome:
         dispatches: how often it got the processor.
         start_ns: when it got the processor for the first time.
         finish_ns: when it lost the processor for the last time.
+        phases: how many it has passed, or tasks it has taken.
     """
 
     spent_ns: tuple[int, ...]
     dispatches: int
     start_ns: int
     finish_ns: int
+    phases: int
 
 
 @dataclass(frozen=True)
@@ -145,7 +148,7 @@ def summarize(
     for processor in state.processors:
         state.accounts[processor.account, processor.category] += clock.now_ns - processor.since_ns
         state.accounts[processor.current, LEFT] = clock.now_ns
-    spent_ns = _by_processor(state, state.accounts[:, : len(CATEGORIES)])
+    spent_ns = _by_processor(state, state.accounts[:, : len(CATEGORIES)], state.moved[:, : len(CATEGORIES)])
     spent_ns[:, IDLE] = clock.now_ns - spent_ns.sum(axis=1)
     outcomes = [
         _job_outcome(state, index, job, placements.get(job.number, ())) for index, job in enumerate(jobs)
@@ -154,7 +157,7 @@ def summarize(
         jobs=tuple(sorted(outcomes, key=lambda job: job.number)),
         end_ns=int(clock.now_ns),
         spent_ns=spent_ns,
-        switches=_by_processor(state, state.accounts[:, DISPATCHES]),
+        switches=_by_processor(state, state.accounts[:, DISPATCHES], state.moved[:, DISPATCHES]),
         messages=int(clock.messages),
         timers=int(clock.timers),
         failure=failure,
@@ -162,16 +165,17 @@ def summarize(
     )
 
 
-def _by_processor(state: State, accounts: NDArray[np.int64]) -> NDArray[np.int64]:
+def _by_processor(state: State, accounts: NDArray[np.int64], moved: NDArray[np.int64]) -> NDArray[np.int64]:
     """The sum over the processes of each processor."""
-    sums = np.zeros((len(state.processors), *accounts.shape[1:]), dtype=np.int64)
+    sums = moved.copy()
     np.add.at(sums, state.processes.processor, accounts[:NOBODY])
     return sums
 
 
 def _job_outcome(state: State, index: int, job: SimulatedJob, placement: tuple[int, ...]) -> JobOutcome:
     record = state.jobs[index]
-    processes = state.processes[record.first : record.first + len(placement)]
+    count = record.processes if placement else 0
+    processes = state.processes[record.first : record.first + count]
     finished = placement and record.unfinished == 0
     bursts = record.phases if record.think_ns > 0 else 0
     bursts_ns = state.bursts_ns[record.bursts_at : record.bursts_at + bursts]
@@ -182,8 +186,12 @@ def _job_outcome(state: State, index: int, job: SimulatedJob, placement: tuple[i
         finish_ns=int(record.finish_ns) if finished else None,
         cpu_ns=tuple(int(cpu_ns) for cpu_ns in processes.cpu_ns),
         processes=tuple(
-            ProcessOutcome(tuple(account[:IDLE]), *account[DISPATCHES:])
-            for account in state.accounts[record.first : record.first + len(placement)].tolist()
+            ProcessOutcome(tuple(account[:IDLE]), account[DISPATCHES], account[BEGAN], account[LEFT], phases)
+            for account, phases in zip(
+                state.accounts[record.first : record.first + count].tolist(),
+                processes.phase.tolist(),
+                strict=True,
+            )
             if account[DISPATCHES]
         ),
         reads=_waits(state.waits[index, READS]),

@@ -46,6 +46,7 @@ from harness.simulator.processes.sections import (
     request,
     take_if_free,
 )
+from harness.simulator.processes.task_queue import safe_point
 
 
 @hot
@@ -115,10 +116,19 @@ def proceed(state: State, p: int, q: int) -> None:
         start_gap(state, p, process)
     elif process.activity == LOCKING:
         enter_section(state, p, q)
-    elif process.activity == THINKING:
-        start_phase(state, p, q)
+    elif process.activity >= THINKING:
+        awake(state, p, q)
     else:
         finish_phase(state, p, q)
+
+
+@step
+def awake(state: State, p: int, q: int) -> None:
+    """Process ``q`` has slept until its user wanted something, or its job could have more processors."""
+    if state.processes[q].activity == THINKING:
+        start_phase(state, p, q)
+    else:
+        safe_point(state, p, q)
 
 
 @hot
@@ -228,10 +238,8 @@ def resume(state: State, p: int, q: int) -> None:
             return
     if process.replied:
         proceed(state, p, q)
-    elif process.activity == STARTING and state.jobs[process.job].think_ns > 0:
-        think(state, p, q)
     elif process.activity == STARTING:
-        start_phase(state, p, q)
+        begin(state, p, q)
     elif process.activity < READING:
         charge(state, p, COMPUTING)
         set_activity(state, p, process.remaining_ns)
@@ -240,6 +248,18 @@ def resume(state: State, p: int, q: int) -> None:
         if state.machine[0].wall_clock_spin or state.machine[0].patience_ns > 0:
             process.remaining_ns = process.spin_end_ns - state.clock[0].now_ns
         spin(state, p, process)
+
+
+@step
+def begin(state: State, p: int, q: int) -> None:
+    """Process ``q`` runs for the first time."""
+    job = state.jobs[state.processes[q].job]
+    if job.think_ns > 0:
+        think(state, p, q)
+    elif job.tasks:
+        safe_point(state, p, q)
+    else:
+        start_phase(state, p, q)
 
 
 @hot
@@ -286,6 +306,8 @@ def end_activity(state: State, p: int) -> None:
         ask(state, p, q, OPENING)
     elif job.locks > 0:
         end_stage(state, p, q)
+    elif job.tasks:
+        safe_point(state, p, q)
     else:
         process.read = 0
         start_gap(state, p, process)

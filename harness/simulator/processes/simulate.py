@@ -29,7 +29,15 @@ from harness.simulator.processes.model import (
     State,
 )
 from harness.simulator.processes.outcome import Outcome, summarize
-from harness.simulator.processes.state import allocate, enter_job, queue_up, slot_arrays, start_timers
+from harness.simulator.processes.state import (
+    allocate,
+    enter_job,
+    has_tasks,
+    queue_up,
+    reallot,
+    slot_arrays,
+    start_timers,
+)
 from workloads.blocking import DEFAULT_ESTIMATE, Waiting, waiting
 from workloads.bounds import fits, within
 from workloads.patterns import partners
@@ -164,17 +172,7 @@ class _ProcessLevelRun:
         self._session = Session(
             policy,
             machine.seen(),
-            [
-                Job(
-                    job.number,
-                    job.program.processes,
-                    arrival_ns(job),
-                    job.moldable,
-                    estimate=job.estimate,
-                    partners=partners(job.program.pattern, job.program.processes),
-                )
-                for job in self.jobs
-            ],
+            [_seen(job) for job in self.jobs],
         )
         self._draws: dict[int, list[Draws]] = {}
 
@@ -241,8 +239,9 @@ class _ProcessLevelRun:
         """Put a plan of the policy into force, now."""
         newcomers = []
         self._timer_ns = plan.timer_ns
-        moved = (n for n, place in plan.decision.placements.items() if place != self.placements.get(n, place))
-        for job in (*plan.decision.vacates, *moved):
+        moved = [n for n, place in plan.decision.placements.items() if place != self.placements.get(n, place)]
+        rigid = [n for n in moved if not has_tasks(self.jobs[self._index[n]])]
+        for job in (*plan.decision.vacates, *rigid):
             rule = f"job {job} has begun and changes its processors"
             raise InputError("policy", "relocates", rule, 'simulate job by job: level = "jobs"')
         for job, placement in plan.decision.placements.items():
@@ -250,6 +249,9 @@ class _ProcessLevelRun:
                 self.placements[job] = placement
                 newcomers.append(self._index[job])
                 self._place(self._index[job], placement)
+            elif placement != self.placements[job]:
+                self.placements[job] = placement
+                reallot(self.state, self._index[job], placement)
         self.state = queue_up(self.state, newcomers, self._random)
         slots, slot_ns = slot_arrays(self.state, plan.decision, self._index)
         self.state = self.state._replace(slots=slots, slot_ns=slot_ns)
@@ -263,11 +265,11 @@ class _ProcessLevelRun:
     def _place(self, index: int, placement: Sequence[int]) -> None:
         """Let job ``index`` begin on the processors ``placement``."""
         job = self.jobs[index]
-        program = job.program.on(len(placement))
+        program = job.program.on(self._launched(job, placement))
         enter_job(self.state, index, job, program, placement, self._rule(program))
-        self._draws[index] = [
-            Draws(program, rank, (*self._key, job.number)) for rank in range(len(placement))
-        ]
+        # A task takes as long whoever carries it out.
+        drawing = 1 if has_tasks(job) else len(placement)
+        self._draws[index] = [Draws(program, rank, (*self._key, job.number)) for rank in range(drawing)]
         if program.read_imbalance == 0:
             record = self.state.jobs[index]
             gap_ns = self._draws[index][0].gap_ns(1)
@@ -280,6 +282,13 @@ class _ProcessLevelRun:
                     self._draw_one(int(record.first) + rank)
             else:
                 self._draw(index)
+
+    def _launched(self, job: SimulatedJob, placement: Sequence[int]) -> int:
+        """The processes that a job begins with; ``Conductor.prepare`` launches those of a queue of tasks."""
+        if not has_tasks(job):
+            return len(placement)
+        room = min(_seen(job).most, self._session.machine.processors)
+        return max(self._session.processes(job.number) or 0, room)
 
     def _draw(self, index: int) -> None:
         """Draw half a table of compute times for job ``index``, in place of used ones."""
@@ -320,6 +329,20 @@ def _coschedule(state: State, policy: Policy, machine: SimulatedMachine) -> None
         record.patience_ns = max(1, round(given["patience_us"] * 1e3))
         record.least_run_ns = round(given["least_run_ms"] * 1e6)
         record.skips = 0  # looks are events
+
+
+def _seen(job: SimulatedJob) -> Job:
+    """A job as the policy sees it."""
+    program = job.program
+    return Job(
+        job.number,
+        program.processes,
+        arrival_ns(job),
+        job.moldable,
+        has_tasks(job),
+        job.estimate,
+        partners=partners(program.pattern, program.processes),
+    )
 
 
 def arrival_ns(job: SimulatedJob) -> int:

@@ -30,6 +30,7 @@ from harness.simulator.processes.model import (
 from workloads import blocking
 from workloads.blocking import Waiting
 from workloads.locks.lock_program import LOCKS, LockProgram
+from workloads.patterns import TASKS
 from workloads.program import Program
 
 TICKS_PER_UPDATE = 100
@@ -48,7 +49,10 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
     bursts = [0 if job.think_us is None else job.program.phase_count() for job in jobs]
     locks = [job.program.locks if isinstance(job.program, LockProgram) else 0 for job in jobs]
     leaves = _power_of_two(machine.processors)
-    residents = sum(math.ceil(job.program.processes / machine.processors) for job in jobs)
+    residents = sum(
+        job.program.processes if has_tasks(job) else math.ceil(job.program.processes / machine.processors)
+        for job in jobs
+    )
     rows = min(MOST_DRAWN, max(2, _power_of_two(max(job.program.phase_count() for job in jobs))))
     state = State(
         clock=_records(1, CLOCK),
@@ -57,6 +61,7 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
         processors=_records(machine.processors, PROCESSOR),
         jobs=_records(len(jobs), JOB),
         locks=_records(max(1, sum(locks)), LOCK),
+        homes=np.zeros(processes, dtype=np.int32),
         residents=np.zeros((machine.processors, residents), dtype=np.int32),
         timers=np.full(2 * leaves, NEVER_NS, dtype=np.int64),
         messages=np.full(_power_of_two(processes + 2), NEVER_NS, dtype=np.int64),
@@ -69,6 +74,7 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
         samples=np.zeros((processes + len(jobs), len(blocking.new_sample(0))), dtype=np.int64),
         waits=np.zeros((len(jobs), 4, 2, 2), dtype=np.int64),
         accounts=np.zeros((processes + 1, LEFT + 1), dtype=np.int64),
+        moved=np.zeros((machine.processors, LEFT + 1), dtype=np.int64),
         lateness_ns=np.array([round(late_us * 1e3) for late_us in machine.lateness_us or (0.0,)]),
         slots=np.zeros((1, processes), dtype=np.int8),
         slot_ns=np.zeros(1, dtype=np.int64),
@@ -120,16 +126,26 @@ def start_timers(state: State, machine: SimulatedMachine, random: np.random.Gene
         state.timers[place] = min(state.timers[2 * place], state.timers[2 * place + 1])
 
 
+def has_tasks(job: SimulatedJob) -> bool:
+    """Whether the job has a central queue of tasks."""
+    return job.program.pattern == TASKS
+
+
 def enter_job(
     state: State, index: int, job: SimulatedJob, program: Program, placement: Sequence[int], waiting: Waiting
 ) -> None:
-    """Fill in the records of a job that has been placed; the kernel lets its processes in."""
+    """Fill in the records of a job that has been placed; the kernel lets its processes in.
+
+    Of a job with a queue of tasks more processes may come than it has places; they go to these in turn.
+    """
     count = program.processes
     targets = program.reads()
     record = state.jobs[index]
     record.processes = record.unfinished = count
     record.reads = targets.shape[1]
-    record.opening = program.opening_barrier
+    record.opening = program.opening_barrier and not has_tasks(job)
+    record.tasks = has_tasks(job)
+    record.allotted = len(placement)
     record.closing = program.closing_barrier
     record.served_by_network = program.read == "rma" or state.machine[0].network_serves_reads
     record.thinks = job.think_us is not None
@@ -150,7 +166,8 @@ def enter_job(
     processes.state = ENTERING
     processes.job = index
     processes.rank = np.arange(count)
-    processes.processor = placement
+    processes.processor = [placement[rank % len(placement)] for rank in range(count)]
+    state.homes[record.first : record.first + count] = processes.processor
     processes.inbox_first = NOBODY
     processes.estimate_ns = processes.previous_wait_ns = blocking.UNKNOWN_NS
     processes.alarm_ns = state.clock[0].never_ns
@@ -186,6 +203,14 @@ def queue_up(state: State, newcomers: Sequence[int], random: np.random.Generator
     return state
 
 
+def reallot(state: State, index: int, placement: Sequence[int]) -> None:
+    """Give a job with a queue of tasks other processors, of which its processes learn at safe points."""
+    record = state.jobs[index]
+    record.allotted = len(placement)
+    state.homes[record.first : record.first + len(placement)] = placement
+    state.clock[0].resized = 1
+
+
 def slot_arrays(
     state: State, decision: Decision, indices: dict[int, int]
 ) -> tuple[NDArray[np.int8], NDArray[np.int64]]:
@@ -199,6 +224,8 @@ def slot_arrays(
             first = state.jobs[indices[number]].first
             for rank, p in enumerate(placement):
                 row[first + rank] = slot.allows(number, rank, p)
+            # Nobody stops the others: they suspend themselves.
+            row[first + len(placement) : first + state.jobs[indices[number]].processes] = 1
     never_ns = int(state.clock[0].never_ns)
     lengths = [never_ns if slot.length_ns is None else slot.length_ns for slot in decision.slots]
     return slots, np.array(lengths, dtype=np.int64)

@@ -1,0 +1,132 @@
+"""Programs with a central queue of tasks: processes take tasks, come and go, and move.
+
+A process is at a safe point when it begins, when its task is over and when it wakes. There it leaves if no
+task is left. It sleeps if its job may have no more than so many running processes as its rank; whoever
+leaves, or a decision that allots more processors, wakes it. It moves to the processor that the decision
+gives it. Else it takes the next task. The queue is in memory: it takes no message and no time.
+
+The same on real ranks: ``workloads/tasks.py``.
+"""
+
+from __future__ import annotations
+
+from harness.simulator.compiled import step
+from harness.simulator.processes.alarms import wake
+from harness.simulator.processes.events import set_activity
+from harness.simulator.processes.model import (
+    BLOCKED,
+    COMPUTE,
+    COMPUTING,
+    DEPARTED,
+    FINISHED,
+    REFILL,
+    SUSPENDED,
+    State,
+)
+from harness.simulator.processes.processor import block, charge, dispatch, leave
+
+
+@step
+def safe_point(state: State, p: int, q: int) -> None:
+    """Running process ``q`` leaves, sleeps, moves, or takes the next task."""
+    process = state.processes[q]
+    job = state.jobs[process.job]
+    if job.taken == job.phases:
+        finish(state, p)
+        resume_suspended(state, process.job, job.processes)
+    elif process.rank >= job.allotted:
+        process.activity = SUSPENDED
+        block(state, p)
+    elif state.homes[q] != p:
+        process.activity = SUSPENDED
+        block(state, p)
+        resume(state, q)
+    else:
+        take_task(state, p, q)
+
+
+@step
+def take_task(state: State, p: int, q: int) -> None:
+    """Running process ``q`` begins the next task; at the second half of the drawn ones it asks for more."""
+    process = state.processes[q]
+    job = state.jobs[process.job]
+    if job.taken + len(state.compute_ns) // 2 >= job.drawn and job.drawn < job.phases:
+        state.clock[0].status = REFILL
+        state.clock[0].subject = process.job
+    process.activity = COMPUTE
+    process.remaining_ns = state.compute_ns[job.taken & (len(state.compute_ns) - 1), job.first]
+    process.phase += 1
+    job.taken += 1
+    charge(state, p, COMPUTING)
+    set_activity(state, p, process.remaining_ns)
+
+
+@step
+def finish(state: State, p: int) -> None:
+    """The process of processor ``p`` leaves for good; so does its job, if it was the last one."""
+    index = state.processes[state.processors[p].current].job
+    job = state.jobs[index]
+    leave(state, p, FINISHED)
+    job.unfinished -= 1
+    if job.unfinished == 0:
+        job.finish_ns = state.clock[0].now_ns
+        state.clock[0].status = DEPARTED
+        state.clock[0].subject = index
+    dispatch(state, p)
+
+
+@step
+def resume_suspended(state: State, index: int, count: int) -> None:
+    """Wake the suspended processes among the first ``count`` of job ``index``."""
+    first = state.jobs[index].first
+    for q in range(first, first + count):
+        process = state.processes[q]
+        if process.state == BLOCKED and process.activity == SUSPENDED:
+            resume(state, q)
+
+
+@step
+def resume_allotted(state: State) -> None:
+    """After a decision, wake the suspended processes that may run."""
+    for index in range(len(state.jobs)):
+        job = state.jobs[index]
+        if job.tasks:
+            resume_suspended(state, index, job.allotted)
+
+
+@step
+def resume(state: State, q: int) -> None:
+    """Wake suspended process ``q``, where it is to be."""
+    process = state.processes[q]
+    if state.homes[q] != process.processor:
+        move(state, q)
+    process.replied = 1
+    wake(state, q)
+
+
+@step
+def move(state: State, q: int) -> None:
+    """Put sleeping process ``q`` on its new processor.
+
+    Its accounts stay with the old one: ``moved`` gives that what it has used so far, and takes it from the
+    new one, where its accounts count in the end.
+    """
+    process = state.processes[q]
+    old = process.processor
+    new = state.homes[q]
+    left = state.processors[old]
+    at = 0
+    while state.residents[old, at] != q:
+        at += 1
+    left.residents -= 1
+    while at < left.residents:
+        state.residents[old, at] = state.residents[old, at + 1]
+        at += 1
+    joined = state.processors[new]
+    state.residents[new, joined.residents] = q
+    joined.residents += 1
+    for column in range(state.accounts.shape[1]):
+        state.moved[old, column] += state.accounts[q, column]
+        state.moved[new, column] -= state.accounts[q, column]
+    process.processor = new
+    process.delayed = 0  # it leaves the old queue, with its debt
