@@ -23,6 +23,7 @@ class Reason(Enum):
     NODE_LOST = "node lost"
     TIMER = "timer"
     OWNER = "owner"
+    PHASE = "phase"
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,7 @@ class Job:
         estimate: of its execution time; None if nothing is known.
         partners: for each of ``processes`` those from which it reads, once for every read of a phase; empty
             if nothing is known.
+        usable: how many processes it can use in its present phase, as it says; None if it has said nothing.
     """
 
     number: int
@@ -117,6 +119,7 @@ class Job:
     malleable: bool = False
     estimate: ExecutionTime | None = None
     partners: tuple[tuple[int, ...], ...] = ()
+    usable: int | None = None
 
     @property
     def least(self) -> int:
@@ -155,6 +158,8 @@ class View:
         lost: processors that are no longer there.
         owner_load: the load that the owner of a workstation makes on each of its processors at this
             moment; a processor that is missing has no load of an owner.
+        attained_ns: processor time that each job has had so far (``coordinator.decide.attained``), for
+            policies that follow phases; empty for others.
     """
 
     machine: Machine
@@ -166,6 +171,7 @@ class View:
     elapsed_ns: int = 0
     lost: frozenset[int] = frozenset()
     owner_load: Mapping[int, float] = field(default_factory=dict)
+    attained_ns: Mapping[int, int] = field(default_factory=dict)
 
     def slots_over(self, why: Reason) -> int:
         """How many slots of the last table are over, if the policy is asked for this reason."""

@@ -115,6 +115,7 @@ class AdmittingLater:
 
     source: ClassVar[str] = "test"
     needs_mechanism: ClassVar[bool] = False
+    follows_phases: ClassVar[bool] = False
     slot_ms: int = 10
 
     def processes(self, job: Job, view: View) -> int | None:
@@ -289,6 +290,7 @@ class Swapping:
 
     source: ClassVar[str] = "test"
     needs_mechanism: ClassVar[bool] = False
+    follows_phases: ClassVar[bool] = False
 
     def processes(self, job: Job, view: View) -> int | None:
         return 1

@@ -238,6 +238,8 @@ def test_every_policy_names_its_source():
 
 def test_the_session_refuses_impossible_decisions():
     class Absurd:
+        follows_phases = False
+
         def processes(self, job, view):
             return job.processes
 

@@ -101,7 +101,7 @@ def test_every_job_has_the_same_service_in_a_round(processors, rows, random):
 
 def test_a_slot_may_name_only_processes_that_have_a_place():
     class Absurd:
-        folds = False
+        folds = follows_phases = False
 
         def decide(self, view, why):
             return Decision({0: (0,)}, (Slot(((0,),), 5, ((0, 1),)),))

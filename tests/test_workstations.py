@@ -243,7 +243,7 @@ def test_the_driver_lets_a_process_continue_on_another_processor() -> None:
 
 def test_a_session_refuses_to_vacate_jobs_without_processors() -> None:
     class Absurd:
-        folds = False
+        folds = follows_phases = False
 
         def decide(self, view: View, why: Reason) -> Decision:
             return Decision({}, (Slot(((),)),), vacates=(0,))

@@ -79,6 +79,10 @@ class AgentLine:
         cores, self._cores = self._cores, None
         return cores
 
+    def evolve(self, processes: int) -> None:
+        """Tell the agent that the job can use so many processes from now on."""
+        self.tell("parallelism", processes=processes)
+
     def clock(self) -> Callable[[], int]:
         """A function that returns the time of the run's clock in nanoseconds."""
         return RunClock(self._folder).now_ns

@@ -29,6 +29,9 @@ class Alone:
     def wish(self) -> None:
         """None: nobody gives the job other cores."""
 
+    def evolve(self, processes: int) -> None:
+        """Nothing: nobody wants to know."""
+
     def clock(self) -> Callable[[], int]:
         """The wall clock, which all nodes share."""
         return time.time_ns

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from workloads import patterns
 from workloads.bounds import ALONE_S, within
 from workloads.patterns import TASKS
-from workloads.validation import InputError, flag, one_of
+from workloads.validation import InputError, flag, one_of, whole
 
 IMBALANCE_KINDS = ("uniform", "exponential")
 READ_KINDS = ("message", "rma")
@@ -52,6 +52,9 @@ class Program:
         dedicated_s: wanted run time alone on the machine; gives the number of phases.
         phases: the number of phases; takes the place of ``dedicated_s``.
         working_set_bytes: memory that the compute phase walks; 0 for none.
+        parallelism: of TASKS, the profile of an evolving program, (tasks, processes) for each of its phases:
+            so many tasks at most so many processes can take. It repeats; without one, all processes
+            take tasks at any time.
         malleable: whether the number of active processes can change between phases, up to
             ``processes`` (``workloads.malleable``).
         checkpoint_phases: phases from one checkpoint to the next; 0 for none. A program that is ended
@@ -74,6 +77,7 @@ class Program:
     working_set_bytes: int = 0
     malleable: bool = False
     checkpoint_phases: int = 0
+    parallelism: tuple[tuple[int, int], ...] = ()
 
     def __post_init__(self) -> None:
         one_of("pattern", self.pattern, self.known_patterns)
@@ -92,7 +96,25 @@ class Program:
             within("program.dedicated_s", self.dedicated_s)
         if self.phases is not None:
             within("program.phases", self.phases)
+        self._check_parallelism()
         self._check_combinations()
+
+    def _check_parallelism(self) -> None:
+        """Accept a list of pairs, and keep it as a tuple."""
+        given = self.parallelism
+        if given and self.pattern != TASKS:
+            rule = "only a program with a queue of tasks has a profile"
+            raise InputError("parallelism", given, rule, 'write pattern = "TASKS", or leave it out')
+        pairs = isinstance(given, list | tuple) and all(
+            isinstance(pair, list | tuple) and len(pair) == 2 for pair in given
+        )
+        if not pairs:
+            remedy = "write [[10, 1], [40, 4]]: 10 tasks one after another, then 40 by at most 4 processes"
+            raise InputError("parallelism", given, "must be a list of pairs of numbers", remedy)
+        for index, (tasks, processes) in enumerate(given):
+            within("program.phases", tasks, f"parallelism[{index}][0]")
+            whole(f"parallelism[{index}][1]", processes, least=1, most=self.processes)
+        object.__setattr__(self, "parallelism", tuple((tasks, processes) for tasks, processes in given))
 
     def _check_combinations(self) -> None:
         if (self.dedicated_s is None) == (self.phases is None):
@@ -147,6 +169,17 @@ class Program:
         """v, the full width of the interval of compute times."""
         return self.imbalance * self.granularity_us
 
+    def usable(self, task: int) -> int:
+        """How many processes can take the task of this number, from 0."""
+        if not self.parallelism:
+            return self.processes
+        task %= sum(tasks for tasks, _ in self.parallelism)
+        for tasks, processes in self.parallelism:
+            if task < tasks:
+                return min(processes, self.processes)
+            task -= tasks
+        raise ValueError("the number of a task is at least 0")
+
     def reads(self) -> NDArray[np.int64]:
         """Whom each process reads from: shape (processes, reads per phase)."""
         return patterns.reads(self.pattern, self.processes)
@@ -157,11 +190,13 @@ class Program:
         The sum of: mean computation of the slowest of P processes (for the uniform interval
         g + v/2 (P-1)/(P+1), for the exponential one g + v/2 (H_P - 1)), a round trip for
         each barrier, a gap and a round trip for each read. Of tasks as many are carried out in
-        that time as there are processes, so it is g / P.
+        that time as there are processes to take them, so it is g / P without a profile.
         """
         p = self.processes
         if self.pattern == TASKS:
-            return self.granularity_us / p
+            profile = self.parallelism or ((1, p),)
+            time = sum(tasks / processes for tasks, processes in profile)
+            return self.granularity_us * time / sum(tasks for tasks, _ in profile)
         half = self.imbalance_us / 2
         if self.imbalance_kind == "uniform":
             slowest = half * (p - 1) / (p + 1)
@@ -197,6 +232,7 @@ class Program:
             granularity_us=self.granularity_us * share,
             phases=self.phase_count(),
             dedicated_s=None,
+            parallelism=tuple((tasks, min(most, processes)) for tasks, most in self.parallelism),
         )
 
 

@@ -47,10 +47,12 @@ def prepare(
     checkpoint: Checkpoint | None = None,
     page: Path | None = None,
     coscheduling: Coscheduling | None = None,
+    evolve: Callable[[int], None] = lambda processes: None,
 ) -> MoldableExecution | MalleableExecution | TaskExecution:
     """Do everything that a rank can do before its program starts; returns the program, ready to run.
 
     Collective. A program that adapts asks ``wish`` for its cores; any other writes ``timeline``, if given.
+    An evolving program tells ``evolve`` how many processes it can use from now on.
     ``clock`` returns nanoseconds of a clock that all ranks share; ``checkpoint`` is of the program,
     if it makes any, and ``page`` a file for its locks.
     """
@@ -59,7 +61,7 @@ def prepare(
         step_ns = comm.allreduce(unit_ns(program.working_set_bytes), MPI.MIN)
     launched = LaunchedProgram(comm, program, rule, key, step_ns, clock, checkpoint, page, coscheduling)
     if program.pattern == TASKS:
-        return TaskExecution(launched, wish)
+        return TaskExecution(launched, wish, evolve)
     return MalleableExecution(launched, wish) if program.malleable else MoldableExecution(launched, timeline)
 
 
@@ -100,7 +102,7 @@ def main(spec: dict[str, Any]) -> None:
     if given := spec.get("coscheduling"):
         coscheduling = Coscheduling(_near(comm), Path(spec["socket"]).parent, spec["job"], **given)
     known = spec["unit_ns"], timeline, agent.wish, agent.clock(), checkpoint, page, coscheduling
-    execution = prepare(comm, program, rule, (seed, repeat, job), *known)
+    execution = prepare(comm, program, rule, (seed, repeat, job), *known, agent.evolve)
     start = agent.begin()
     if start is not None:
         record = execution.run(start.ranks)

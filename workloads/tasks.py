@@ -40,18 +40,17 @@ class TaskQueue:
 
     Args:
         comm: the job's communicator.
-        tasks: how many tasks there are, numbered from 0.
 
     Raises:
         RuntimeError: if the processes do not share a node.
     """
 
-    def __init__(self, comm: MPI.Intracomm, tasks: int) -> None:
+    def __init__(self, comm: MPI.Intracomm) -> None:
         node = comm.Split_type(MPI.COMM_TYPE_SHARED)
         assert isinstance(node, MPI.Intracomm)
         if node.size < comm.size:
             raise RuntimeError("the processes of a TASKS program share a queue in the memory of one node")
-        self._rank, self._size, self._tasks = comm.rank, comm.size, tasks
+        self._rank, self._size = comm.rank, comm.size
         head = -(-(CORES + comm.size) * WORD_BYTES // CACHE_LINE_BYTES) * CACHE_LINE_BYTES
         size = head + comm.size * CACHE_LINE_BYTES
         self._window = MPI.Win.Allocate_shared(size if comm.rank == ROOT else 0, WORD_BYTES, comm=node)
@@ -63,24 +62,29 @@ class TaskQueue:
         self._words, self._flags = shared.cast("q"), shared.cast("i")
         self._places = [(head + rank * CACHE_LINE_BYTES) // self._flags.itemsize for rank in range(comm.size)]
         self._bells = [Futex(address + place * self._flags.itemsize) for place in self._places]
-        self._one, self._found = memoryview(bytearray(8)).cast("q"), memoryview(bytearray(8)).cast("q")
+        self._one, self._found, self._expected = (memoryview(bytearray(8)).cast("q") for _ in range(3))
         self._window.Sync()
         node.Barrier()
         node.Free()
 
-    def take(self) -> int | None:
-        """The number of the next task, which nobody else gets; None if none is left."""
-        task = self._fetch(1)
-        if task < self._tasks:
-            return task
-        self._words[OVER] = 1
-        self._wake(range(self._size))
-        return None
+    def take(self, task: int) -> bool:
+        """Take the task of this number; False if somebody has taken it."""
+        self._one[0], self._expected[0] = task + 1, task
+        self._window.Compare_and_swap(self._one, self._expected, self._found, ROOT, NEXT)
+        self._window.Flush(ROOT)
+        return bool(self._found[0] == task)
 
     @property
     def taken(self) -> int:
         """How many tasks have been taken."""
-        return min(self._fetch(0), self._tasks)
+        self._window.Fetch_and_op(self._one, self._found, ROOT, NEXT, MPI.NO_OP)
+        self._window.Flush(ROOT)
+        return self._found[0]
+
+    def end(self) -> None:
+        """No task is left: let everybody leave."""
+        self._words[OVER] = 1
+        self.wake(range(self._size))
 
     @property
     def over(self) -> bool:
@@ -104,31 +108,24 @@ class TaskQueue:
             self._words[CORES + rank] = core
         self._window.Sync()
         self._words[ALLOTTED] = len(cores)
-        self._wake(range(len(cores)))
+        self.wake(range(len(cores)))
 
-    def suspend(self) -> None:
-        """Sleep until somebody lets this process run, or finds that no task is left."""
+    def suspend(self, may_run: Callable[[], bool]) -> None:
+        """Sleep until somebody wakes this process, unless it may run already or no task is left."""
         mine = self._places[self._rank]
         self._flags[mine] = 1
         self._window.Sync()
-        if self._rank >= self.allotted and not self.over:
+        if not may_run() and not self.over:
             self._bells[self._rank].wait(RECHECK_NS)
         self._flags[mine] = 0
 
-    def _wake(self, ranks: Sequence[int]) -> None:
+    def wake(self, ranks: Sequence[int]) -> None:
         """Wake those who sleep; whoever is about to sleep sees what has been written before."""
         self._window.Sync()
         for rank in ranks:
             if self._flags[self._places[rank]]:
                 self._flags[self._places[rank]] = 0
                 self._bells[rank].wake()
-
-    def _fetch(self, more: int) -> int:
-        """The next task; the counter goes on by ``more``."""
-        self._one[0] = more
-        self._window.Fetch_and_op(self._one, self._found, ROOT, NEXT)
-        self._window.Flush(ROOT)
-        return self._found[0]
 
     def close(self) -> None:
         """Free the shared memory. Collective."""
@@ -144,15 +141,22 @@ class TaskExecution:
     Args:
         launched: the program and its ranks.
         wish: returns new cores for the job, or None; process 0 asks before each of its tasks.
+        evolve: called with the number of processes that can take tasks from now on, when a phase of an
+            evolving program begins that another number can use.
         compute: makes the object that spends compute times, from the two numbers that Compute takes.
     """
 
     def __init__(
-        self, launched: LaunchedProgram, wish: Wish, compute: Callable[[int, float], Compute] = Compute
+        self,
+        launched: LaunchedProgram,
+        wish: Wish,
+        evolve: Callable[[int], None] = lambda processes: None,
+        compute: Callable[[int, float], Compute] = Compute,
     ) -> None:
         self._comm, program = launched.comm, launched.program
-        self._queue = TaskQueue(self._comm, program.phase_count())
-        self._wish = wish
+        self._program, self._tasks = program, program.phase_count()
+        self._queue = TaskQueue(self._comm)
+        self._wish, self._evolve = wish, evolve
         self._compute = compute(program.working_set_bytes, launched.step_ns)
         # All draw the times of all tasks, so that a task takes as long whoever carries it out.
         self._times = _times(Draws(program, ROOT, launched.key))
@@ -187,16 +191,34 @@ class TaskExecution:
 
     def _next(self) -> int | None:
         """The safe point: heed what the agent says, then take a task; None if none is left."""
-        queue, rank = self._queue, self._comm.rank
-        if rank == ROOT and (cores := self._wish()) is not None:
+        queue = self._queue
+        if self._comm.rank == ROOT and (cores := self._wish()) is not None:
             self._note()
             queue.allot(cores)
-        while rank >= (queue.allotted or self._began) and not queue.over:
-            queue.suspend()
-        if queue.allotted and queue.core not in (self._core, ANYWHERE) and not queue.over:
-            self._core = queue.core
-            os.sched_setaffinity(0, {self._core})
-        return queue.take()
+        while (task := queue.taken) < self._tasks:
+            if not self._may_run(task):
+                queue.suspend(lambda: self._may_run(queue.taken))
+            elif queue.allotted and queue.core not in (self._core, ANYWHERE):
+                self._core = queue.core
+                os.sched_setaffinity(0, {self._core})
+            elif queue.take(task):
+                self._begin_phase(task)
+                return task
+        queue.end()
+        return None
+
+    def _may_run(self, task: int) -> bool:
+        """Whether this process may take a task: the job has a processor, and the program a use, for it."""
+        rank: int = self._comm.rank
+        return rank < min(self._queue.allotted or self._began, self._program.usable(task))
+
+    def _begin_phase(self, task: int) -> None:
+        """If the first task of a phase has been taken, say how many processes can work now, and wake them."""
+        program = self._program
+        before = program.usable(task - 1) if task else program.processes
+        if (now := program.usable(task)) != before:
+            self._queue.wake(range(min(now, self._comm.size)))
+            self._evolve(now)
 
     def _note(self) -> None:
         """Note how many tasks have been taken since the last change, and with how many processes."""

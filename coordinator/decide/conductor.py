@@ -164,6 +164,16 @@ class Conductor:
             self._stages[job] = Stage.READY
             self._begin_placed(max(now_ns, self._last_ns))
 
+    def evolve(self, job: int, processes: int, now_ns: int) -> None:
+        """Note that the job, which runs, can use so many processes from now on."""
+        if self._stages[job] is not Stage.BEGUN:
+            return
+        now_ns = max(now_ns, self._last_ns)
+        usable = min(max(1, processes), self._jobs[job].processes)
+        if (plan := self._session.evolve(job, usable, now_ns)) is not None:
+            self._last_ns = now_ns
+            self._decided(Reason.PHASE, job, plan)
+
     def leave(self, job: int, now_ns: int) -> None:
         """Note that the job has finished or failed, at any stage."""
         if self._stages[job] is Stage.OVER:

@@ -7,9 +7,10 @@ neither ever calls a policy itself. That is why their decisions can be compared 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
+from coordinator.decide.attained import Attained
 from coordinator.decide.cycle import Cycle
 from coordinator.policies.registry import Policy
 from coordinator.view import Decision, Job, Machine, Reason, View
@@ -49,6 +50,7 @@ class Session:
         self._here: dict[int, Job] = {}
         self._lost: frozenset[int] = frozenset()
         self._owner_load: dict[int, float] = {}
+        self._attained = Attained()
         self.plan: Plan | None = None
 
     def processes(self, number: int) -> int | None:
@@ -78,6 +80,16 @@ class Session:
         del self._here[number]
         return self._decide(Reason.DEPARTURE, now_ns)
 
+    def evolve(self, number: int, usable: int, now_ns: int) -> Plan | None:
+        """Job ``number`` can use so many processes from now on.
+
+        Returns the plan in force from now; None if nothing changes, or the policy does not ask for it.
+        """
+        if not self.policy.follows_phases or self._here[number].usable == usable:
+            return None
+        self._here[number] = replace(self._here[number], usable=usable)
+        return self._decide(Reason.PHASE, now_ns)
+
     def slot_end(self, now_ns: int) -> Plan:
         """The table of the last decision is used up; returns the plan in force from now."""
         return self._decide(Reason.SLOT_END, now_ns)
@@ -101,6 +113,8 @@ class Session:
 
     def _decide(self, why: Reason, now_ns: int) -> Plan:
         slot, elapsed_ns = self.plan.cycle.position(now_ns) if self.plan else (0, 0)
+        if self.policy.follows_phases:
+            self._attained.count(self.plan.decision if self.plan else None, now_ns)
         view = View(
             machine=self.machine,
             now_ns=now_ns,
@@ -111,6 +125,7 @@ class Session:
             elapsed_ns=elapsed_ns,
             lost=self._lost,
             owner_load=dict(self._owner_load),
+            attained_ns=dict(self._attained.service_ns),
         )
         decision = self.policy.decide(view, why)
         self._check(decision)

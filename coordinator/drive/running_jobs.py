@@ -186,7 +186,11 @@ class RunningJobs:
 
     # Reports of agents and launchers.
 
-    def hear(self, node: int, message: protocol.Present | protocol.Finished | protocol.Gone) -> None:
+    def hear(
+        self,
+        node: int,
+        message: protocol.Present | protocol.Finished | protocol.Gone | protocol.Parallelism,
+    ) -> None:
         """Handle an agent's report about a rank; reports about ranks on other nodes are ignored."""
         job, rank = message.job, message.rank
         part = self.parts.get(job)
@@ -203,6 +207,8 @@ class RunningJobs:
                 own = part.ranks.index(rank) if part.begun else rank
                 if own not in part.records:
                     self._on_record(job, part, own, message.record)
+            case protocol.Parallelism() if part.begun and not self.conductor.is_over(job):
+                self._happened(events.Evolved(job, message.processes, self._context.now_ns()))
             case protocol.Gone() if rank in part.ready:
                 if not self.conductor.is_over(job) and part.give_up_ns is None:
                     # Its launcher knows the reason, and gives it when it ends.

@@ -297,6 +297,8 @@ class Agent:
         match message:
             case protocol.RankReady():
                 self._tell_of_rank(protocol.Present(peer.job, peer.rank))
+            case protocol.RankParallelism(processes):
+                self._tell(protocol.Parallelism(peer.job, peer.rank, processes))
             case protocol.RankRecord(record):
                 self._finished(peer, rank_record.in_run_time(record, self._clock))
 

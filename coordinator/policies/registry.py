@@ -41,6 +41,9 @@ class Policy(ABC):
         """Whether rigid jobs that have begun may change processors, or start again."""
         return self.moves
 
+    follows_phases: ClassVar[bool] = False
+    """Whether the policy is asked when a program's parallelism changes, and sees attained service."""
+
     def processes(self, job: Job, view: View) -> int | None:
         """The number of processes with which ``job`` will start; None if unknown before it starts.
 

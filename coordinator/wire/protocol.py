@@ -220,6 +220,15 @@ class Gone:
 
 
 @dataclass(frozen=True)
+class Parallelism:
+    """A rank says that its job can use so many processes from now on."""
+
+    job: int
+    rank: int
+    processes: int
+
+
+@dataclass(frozen=True)
 class SwitchReport:
     """Changes of slot: (slot, due on the run's clock, lateness, skew), in nanoseconds."""
 
@@ -256,6 +265,13 @@ class RankRecord:
     """The rank has carried out its program; ``workloads.recorder`` lists the fields."""
 
     record: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class RankParallelism:
+    """From now on the job can use so many processes."""
+
+    processes: int
 
 
 @dataclass(frozen=True)
@@ -319,8 +335,16 @@ TO_DRIVER = _messages(
     ready=Present,
     finished=Finished,
     gone=Gone,
+    parallelism=Parallelism,
     switched=SwitchReport,
     trouble=Trouble,
 )
-FROM_RANK = _messages(None, hello=Hello, ready=RankReady, becoming=RankBecoming, record=RankRecord)
+FROM_RANK = _messages(
+    None,
+    hello=Hello,
+    ready=RankReady,
+    parallelism=RankParallelism,
+    becoming=RankBecoming,
+    record=RankRecord,
+)
 TO_RANK = _messages(None, start=RankStart, resize=RankResize, leave=RankLeave)

@@ -27,11 +27,14 @@ MOST_SLOTS = 400
 def planned_slots(record: RunRecord) -> dict[int, list[Span]]:
     """The job that had each processor by the plan; each of its spans is a slot, or a part of one.
 
-    Empty if the local scheduler shares a processor between jobs, Slurm scheduled them, or the run failed.
+    Empty if the local scheduler shares a processor between jobs, Slurm scheduled them, the run failed, or the
+    policy followed the parallelism of evolving programs, which is not on record.
     The plan is the policy's; real switches were some microseconds later.
     """
     scheduler = scheduler_of(record.scheduler)
     if record.makespan_ns is None or scheduler.of_slurm or record.conditions.get("nodes"):
+        return {}
+    if scheduler.policy.follows_phases and any("parallelism" in job.program for job in record.jobs):
         return {}
     found: dict[int, list[Span]] = {}
     for begin_ns, end_ns, slot in _slots(record, scheduler.policy):

@@ -39,7 +39,7 @@ class JobGroup:
 
 NUMBER = re.compile("[0-9]{1,9}")
 
-ADDED = {"checkpoint_phases": 0, "record": False}
+ADDED: Mapping[str, Any] = {"checkpoint_phases": 0, "record": False, "parallelism": []}
 """Keys of programs that older records lack, and the values that those records imply."""
 
 
@@ -140,7 +140,10 @@ def described(program: Work) -> dict[str, Any]:
 
     It lacks the entries of ADDED: older records do not have them.
     """
-    return {key: value for key, value in asdict(program).items() if (key, value) not in ADDED.items()}
+    table = asdict(program)
+    if "parallelism" in table:
+        table["parallelism"] = [list(phase) for phase in table["parallelism"]]
+    return {key: value for key, value in table.items() if (key, value) not in ADDED.items()}
 
 
 def rebuilt(table: Mapping[str, Any]) -> Work:

@@ -15,13 +15,13 @@ COMM = MPI.COMM_WORLD
 KEY = (1, 0, 0)
 
 
-def run(tasks, sizes, first=None, granularity_us=50):
+def run(tasks, sizes, first=None, granularity_us=50, parallelism=(), evolve=lambda processes: None):
     """The records of all ranks, and how long each was to compute in each of its tasks.
 
     At first as many processes run as ``first`` says, by default all. The root wishes ``sizes[n]`` when it
     asks for the n-th time, before its n-th task.
     """
-    program = Program("TASKS", processes=COMM.size, granularity_us=granularity_us, imbalance=1, phases=tasks)
+    program = Program("TASKS", COMM.size, granularity_us, imbalance=1, phases=tasks, parallelism=parallelism)
     log, asked = [], 0
 
     class Logged(Compute):
@@ -34,22 +34,21 @@ def run(tasks, sizes, first=None, granularity_us=50):
         asked += 1
         return [ANYWHERE] * sizes[asked] if asked in sizes else None
 
-    execution = TaskExecution(LaunchedProgram(COMM, program, lambda _: None, KEY, 0.0), wish, Logged)
+    launched = LaunchedProgram(COMM, program, lambda _: None, KEY, 0.0)
+    execution = TaskExecution(launched, wish, evolve, Logged)
     record = execution.run(range(first or COMM.size))
     execution.close()
     return COMM.allgather(record), COMM.allgather(log)
 
 
 def test_nobody_gets_the_task_of_another():
-    queue = TaskQueue(COMM, 1000)
+    queue = TaskQueue(COMM)
     mine = []
-    while (task := queue.take()) is not None:
-        mine.append(task)
-    taken = queue.taken
+    while (task := queue.taken) < 1000:
+        mine += [task] if queue.take(task) else []
     queue.close()
     assert mine == sorted(mine)
     assert sorted(chain(*COMM.allgather(mine))) == list(range(1000))
-    assert taken == 1000
 
 
 @pytest.mark.parametrize("sizes", [(), (max(1, COMM.size // 2), 1, COMM.size)], ids=str)
@@ -81,3 +80,15 @@ def test_suspended_processes_use_no_processor():
     for record in records[1:]:
         assert record["phases"] == 0
         assert record["cpu_ns"] < 20e6
+
+
+def test_an_evolving_program_says_how_many_processes_it_can_use_and_uses_no_more():
+    said = []
+    profile = ((5, 1), (20, COMM.size))
+    records, logs = run(100, {}, parallelism=profile, evolve=said.append)
+    drawn = Draws(Program("TASKS", COMM.size, 50, 1, phases=100), 0, KEY).compute_ns(100).tolist()
+    alone = {time for task, time in enumerate(drawn) if task % 25 < 5}
+    assert alone <= set(logs[0]), "the tasks that one process can take are those of the root"
+    assert sum(record["phases"] for record in records) == 100
+    told = sorted(chain(*COMM.allgather(said)))
+    assert told == ([1] * 4 + [COMM.size] * 4 if COMM.size > 1 else [])

@@ -42,9 +42,14 @@ class Job:
         self.processes = [Process(self, rank, first + rank, place) for rank, place in enumerate(places)]
 
     def reallot(self, placement):
-        self.allotted = len(placement)
+        """Whether these are other processors than before."""
+        before, self.allotted = (
+            [process.home.number for process in self.processes[: self.allotted]],
+            len(placement),
+        )
         for process, p in zip(self.processes, placement, strict=False):
             process.home = self.simulation.processors[p]
+        return before != list(placement)
 
     def resume(self, count):
         for process in self.processes[:count]:
@@ -91,7 +96,7 @@ class Lock:
 class Process:
     def __init__(self, job, rank, number, processor):
         self.job, self.rank, self.number, self.processor = job, rank, number, processor
-        self.home, self.suspended = processor, False
+        self.home, self.suspended, self.moves = processor, False, False
         self.simulation, self.machine, self.cost = job.simulation, job.simulation.machine, job.simulation.cost
         self.state = "new"  # then ready, coming, running, asleep, and gone at last
         self.allowed = self.woken = self.lingers = self.answered = False
@@ -171,11 +176,16 @@ class Process:
     def carry_out_tasks(self):
         """Tucker and Gupta 1989: before each task it suspends itself if its job has too many processes."""
         while self.job.left:
-            if self.rank < self.job.allotted and self.home is self.processor:
+            program, task = self.job.given.program, self.job.program.phase_count() - self.job.left
+            may = self.rank < min(self.job.allotted, program.usable(task))
+            if may and self.home is self.processor:
                 self.job.left -= 1
+                before = program.usable(task - 1) if task else program.processes
+                if program.usable(task) != before:
+                    self.simulation.evolve(self.job, program.usable(task))
                 yield from self.compute(int(self.job.draws.compute_ns(1)[0]))
             else:
-                self.suspended = True
+                self.suspended, self.moves = True, may
                 yield SLEEP
                 self.suspended = False
                 yield AWAKE

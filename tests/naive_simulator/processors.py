@@ -128,7 +128,7 @@ class Processor:
         if wants is SLEEP:
             self.take_away("asleep")
             self.dispatch()
-            if process.suspended and process.rank < process.job.allotted:
+            if process.suspended and process.moves:
                 process.resume()  # elsewhere
         elif wants is AWAKE:
             # Section 3.3: it has handled its message, and gets a priority of its own again.

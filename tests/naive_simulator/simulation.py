@@ -42,7 +42,7 @@ class NaiveSimulation:
         self.machine, self.key, self.deviates = machine, (seed, 0), deviates
         self.now = self.events = self.messages = self.timers = self.pushed = 0
         self.put_offs, self.put_off_ns = put_offs, round(put_off_us * 1e3)
-        self.heap, self.slot_end = [], SimpleNamespace()
+        self.heap, self.slot_end, self.reallotted = [], SimpleNamespace(), False
         us = {name[:-3]: v for name, v in vars(machine).items() if name.endswith("_us") and np.isscalar(v)}
         us = {"rule_switch": us["context_switch"], "rule_latency": us["latency"], **us}
         us.setdefault("idle_wakeup", us["wakeup"])
@@ -126,6 +126,16 @@ class NaiveSimulation:
         job.finish_ns = self.now
         self.at(self.now, PLANS, 0, partial(self.decide, self.session.depart, [job.given.number]))
 
+    def evolve(self, job, usable):
+        """The others hear of it as soon as this process has begun its task; then the policy decides."""
+        self.at(self.now, PLANS, -1, partial(job.resume, min(usable, job.allotted)))
+        self.at(self.now, PLANS, 0, partial(self.follow, job.given.number, usable))
+
+    def follow(self, number, usable):
+        plan = self.session.evolve(number, usable, self.now)
+        if plan:
+            self.adopt(plan.decision)
+
     def decide(self, event, numbers):
         self.adopt([event(number, self.now).decision for number in numbers][-1])
 
@@ -136,7 +146,7 @@ class NaiveSimulation:
             for process in self.jobs[number].processes:
                 newcomers.setdefault(process.processor.number, {})[process.number] = process
         for number in self.jobs.keys() & decision.placements.keys():
-            self.jobs[number].reallot(decision.placements[number])
+            self.reallotted |= self.jobs[number].reallot(decision.placements[number])
         for p, processes in sorted(newcomers.items()):
             # Section 3.3: processes that arrive together are queued in random order.
             queue = [processes[number] for number in self.random.permutation(list(processes))]
@@ -164,7 +174,8 @@ class NaiveSimulation:
         for processor in self.processors:
             processor.reconsider(processor.slot_cost_ns)
         for job in sorted(self.jobs.values(), key=lambda job: job.processes[0].number):
-            job.resume(job.allotted)
+            job.resume(job.allotted if self.reallotted else 0)
+        self.reallotted = False
 
     def lets(self, process):
         """Whether the slot in force lets it run."""

@@ -53,6 +53,15 @@ class Ready:
 
 
 @dataclass(frozen=True)
+class Evolved:
+    """A job can use so many processes from now on."""
+
+    job: int
+    processes: int
+    at_ns: int
+
+
+@dataclass(frozen=True)
 class Left:
     """A job has finished or failed; ``records`` are the records of its ranks."""
 
@@ -88,7 +97,7 @@ class Switched:
     switches: tuple[Switch, ...]
 
 
-Event = Guarded | Launched | Ready | Left | Lost | Advanced | Switched
+Event = Guarded | Launched | Ready | Evolved | Left | Lost | Advanced | Switched
 
 BEGINNING = LineFormat(by_name(Beginning), VERSION, kinds={Policy: known().values()})
 EVENT = LineFormat(by_name(*typing.get_args(Event)), VERSION)
@@ -99,6 +108,8 @@ def tell(conductor: Conductor, event: Event) -> None:
     match event:
         case Ready(job, at_ns):
             conductor.ready(job, at_ns)
+        case Evolved(job, processes, at_ns):
+            conductor.evolve(job, processes, at_ns)
         case Left(job, at_ns):
             conductor.leave(job, at_ns)
         case Lost(_, processors, _, at_ns, failed):

@@ -88,7 +88,7 @@ def kernel(
             )
         case Easy():
             run = partial(easy.simulate, jobs, processors)
-        case DynamicEquipartition() if (jobs.least == 1).all():
+        case DynamicEquipartition() if (jobs.least == 1).all() and not policy.follows_phases:
             run = partial(dyn_equi.simulate, jobs, processors, watched)
         case FirstComeBuddy() if power_of_two:
             run = partial(buddy.simulate, jobs, processors, 0)

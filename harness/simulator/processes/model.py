@@ -57,8 +57,8 @@ alarm; SUSPENDED, for more processors. SECTION: it is in a critical section."""
 FREE, HANDLING, BROADCASTING, SENDING = range(4)
 """The work of a running process on messages, where that takes time."""
 
-GOING, UNTIL, REFILL, REFILL_ONE, DEPARTED, TABLE_END, TIMELINE_FULL, PAUSED = range(8)
-"""Why the kernel returned. GOING: it did not."""
+GOING, UNTIL, REFILL, REFILL_ONE, DEPARTED, TABLE_END, TIMELINE_FULL, PAUSED, EVOLVED = range(9)
+"""Why the kernel returned. GOING: it did not. EVOLVED: a program can use another number of processes."""
 
 REQUEST_BIT, REPLY_BIT = range(2)
 """Message 2 w is from waiting process w (a read request or its arrival at a barrier), and
@@ -166,6 +166,9 @@ JOB = np.dtype(
         ("tasks", np.int8),  # whether it has a central queue of tasks: task_queue.py
         ("allotted", np.int32),  # how many of its processes may run
         ("taken", np.int32),  # tasks
+        ("profile_at", np.int32),  # where its profile of parallelism begins
+        ("asked", np.int32),  # processes that it asks for
+        ("profile_tasks", np.int32),  # after which it begins again
         ("locks_at", np.int32),  # where its locks begin
         ("locks", np.int32),
         ("lock", np.int32),  # kind of lock
@@ -266,6 +269,7 @@ class State(NamedTuple):
         targets: ranks to read from; for each job, one row of its ranks per read of a phase.
         compute_ns, gap_ns: (phases at hand, N) drawn times; phase k is in row k mod rows.
         lock_numbers: the same for the locks of the phases, numbered within their job.
+        profiles: (phases, [tasks, processes]) of the jobs with a queue of tasks, one after the other.
         samples: (N + J, ...) waits that the adaptive rules remember: a row for each process, then
             one for the root of each job.
         waits: (J, kind, outcome, [count, nanoseconds]).
@@ -296,6 +300,7 @@ class State(NamedTuple):
     compute_ns: NDArray[np.int64]
     gap_ns: NDArray[np.int64]
     lock_numbers: NDArray[np.int32]
+    profiles: NDArray[np.int64]
     samples: NDArray[np.int64]
     waits: NDArray[np.int64]
     accounts: NDArray[np.int64]

@@ -128,7 +128,7 @@ def awake(state: State, p: int, q: int) -> None:
     if state.processes[q].activity == THINKING:
         start_phase(state, p, q)
     else:
-        safe_point(state, p, q)
+        safe_point(state, int(p), int(q))
 
 
 @hot
@@ -257,7 +257,7 @@ def begin(state: State, p: int, q: int) -> None:
     if job.think_ns > 0:
         think(state, p, q)
     elif job.tasks:
-        safe_point(state, p, q)
+        safe_point(state, int(p), int(q))
     else:
         start_phase(state, p, q)
 
@@ -307,7 +307,7 @@ def end_activity(state: State, p: int) -> None:
     elif job.locks > 0:
         end_stage(state, p, q)
     elif job.tasks:
-        safe_point(state, p, q)
+        safe_point(state, int(p), int(q))
     else:
         process.read = 0
         start_gap(state, p, process)

@@ -21,6 +21,7 @@ from harness.simulator.processes.kernel import advance
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.processes.model import (
     DEPARTED,
+    EVOLVED,
     PAUSED,
     REFILL,
     REFILL_ONE,
@@ -186,7 +187,7 @@ class _ProcessLevelRun:
         coming = list(self.jobs)
         unfinished = len(coming)
         look_ns, seen = patience_ns, 0
-        refills = {REFILL: self._draw, REFILL_ONE: self._draw_one}
+        wishes = {REFILL: self._draw, REFILL_ONE: self._draw_one, EVOLVED: self._evolve}
         owner = next(self._owners, None)
         while unfinished:
             events_ns = (
@@ -201,8 +202,8 @@ class _ProcessLevelRun:
             interruption.check()
             if status == PAUSED:
                 continue
-            if status in refills:
-                refills[status](int(clock.subject))
+            if status in wishes:
+                wishes[status](int(clock.subject))
             elif status == TIMELINE_FULL:
                 self.keep_timeline()
             elif status == DEPARTED:
@@ -261,6 +262,17 @@ class _ProcessLevelRun:
         clock.cyclic = plan.decision.cyclic
         clock.late_ns = self.state.lateness_ns[0]
         clock.new_plan = 1
+
+    def _evolve(self, index: int) -> None:
+        """A phase of job ``index`` has begun that can use another number of processes."""
+        job, record = self.jobs[index], self.state.jobs[index]
+        half = len(self.state.compute_ns) // 2
+        if record.taken - 1 + half >= record.drawn and record.drawn < record.phases:
+            self._draw(index)  # the kernel has said one thing only
+        now_ns = int(self.state.clock[0].now_ns)
+        plan = self._session.evolve(job.number, job.program.usable(int(record.taken) - 1), now_ns)
+        if plan is not None:
+            self._follow(plan)
 
     def _place(self, index: int, placement: Sequence[int]) -> None:
         """Let job ``index`` begin on the processors ``placement``."""

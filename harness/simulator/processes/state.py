@@ -54,6 +54,7 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
         for job in jobs
     )
     rows = min(MOST_DRAWN, max(2, _power_of_two(max(job.program.phase_count() for job in jobs))))
+    profiles = [profile(job.program) for job in jobs]
     state = State(
         clock=_records(1, CLOCK),
         machine=_machine_record(machine, timeline),
@@ -71,6 +72,7 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
         compute_ns=np.zeros((rows, processes), dtype=np.int64),
         gap_ns=np.zeros((rows, processes), dtype=np.int64),
         lock_numbers=np.zeros((rows, processes), dtype=np.int32),
+        profiles=np.array([row for of in profiles for row in of] or [(1, 1)], dtype=np.int64),
         samples=np.zeros((processes + len(jobs), len(blocking.new_sample(0))), dtype=np.int64),
         waits=np.zeros((len(jobs), 4, 2, 2), dtype=np.int64),
         accounts=np.zeros((processes + 1, LEFT + 1), dtype=np.int64),
@@ -91,6 +93,9 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
         record.targets_at = sum(sizes[:index])
         record.bursts_at = sum(bursts[:index])
         record.locks_at = sum(locks[:index])
+        record.profile_at = sum(map(len, profiles[:index]))
+        record.profile_tasks = sum(tasks for tasks, _ in profiles[index])
+        record.asked = jobs[index].program.processes
     for lock in state.locks:
         lock.owner = lock.first = lock.last = NOBODY
     return state
@@ -124,6 +129,13 @@ def start_timers(state: State, machine: SimulatedMachine, random: np.random.Gene
     state.timers[leaves : leaves + count] = (first_ns << state.clock[0].shift) | np.arange(count)
     for place in range(leaves - 1, 0, -1):
         state.timers[place] = min(state.timers[2 * place], state.timers[2 * place + 1])
+
+
+def profile(program: Program) -> Sequence[tuple[int, int]]:
+    """The (tasks, processes) of its phases; none without a queue of tasks."""
+    if program.pattern != TASKS:
+        return ()
+    return program.parallelism or ((1, program.processes),)
 
 
 def has_tasks(job: SimulatedJob) -> bool:

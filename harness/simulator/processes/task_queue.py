@@ -1,16 +1,19 @@
 """Programs with a central queue of tasks: processes take tasks, come and go, and move.
 
 A process is at a safe point when it begins, when its task is over and when it wakes. There it leaves if no
-task is left. It sleeps if its job may have no more than so many running processes as its rank; whoever
-leaves, or a decision that allots more processors, wakes it. It moves to the processor that the decision
-gives it. Else it takes the next task. The queue is in memory: it takes no message and no time.
+task is left. It sleeps if its job may have, or can use, no more running processes than its rank says.
+Whoever leaves or begins a phase of another parallelism wakes it, or a decision that allots more
+processors. It moves to the processor that the decision gives it. Else it takes the next task. The queue is
+in memory: it takes no message and no time.
+
+Numbers are whole Python numbers in all calls here: with another type of number a step is compiled anew.
 
 The same on real ranks: ``workloads/tasks.py``.
 """
 
 from __future__ import annotations
 
-from harness.simulator.compiled import step
+from harness.simulator.compiled import hot, step
 from harness.simulator.processes.alarms import wake
 from harness.simulator.processes.events import set_activity
 from harness.simulator.processes.model import (
@@ -18,6 +21,7 @@ from harness.simulator.processes.model import (
     COMPUTE,
     COMPUTING,
     DEPARTED,
+    EVOLVED,
     FINISHED,
     REFILL,
     SUSPENDED,
@@ -33,16 +37,16 @@ def safe_point(state: State, p: int, q: int) -> None:
     job = state.jobs[process.job]
     if job.taken == job.phases:
         finish(state, p)
-        resume_suspended(state, process.job, job.processes)
-    elif process.rank >= job.allotted:
-        process.activity = SUSPENDED
-        block(state, p)
-    elif state.homes[q] != p:
-        process.activity = SUSPENDED
-        block(state, p)
-        resume(state, q)
-    else:
+        resume_suspended(state, int(process.job), int(job.processes))
+        return
+    may_run = process.rank < min(job.allotted, usable(state, int(process.job), int(job.taken)))
+    if may_run and state.homes[q] == p:
         take_task(state, p, q)
+        return
+    process.activity = SUSPENDED
+    block(state, p)
+    if may_run:
+        resume(state, q)
 
 
 @step
@@ -59,6 +63,25 @@ def take_task(state: State, p: int, q: int) -> None:
     job.taken += 1
     charge(state, p, COMPUTING)
     set_activity(state, p, process.remaining_ns)
+    now = usable(state, int(process.job), job.taken - 1)
+    if now != usable(state, int(process.job), job.taken - 2):
+        state.clock[0].status = EVOLVED
+        state.clock[0].subject = process.job
+        resume_suspended(state, int(process.job), min(now, int(job.allotted)))
+
+
+@hot
+def usable(state: State, index: int, task: int) -> int:
+    """How many processes of job ``index`` can take this task, before the first all."""
+    job = state.jobs[index]
+    if task < 0:
+        return int(job.asked)
+    left = task % job.profile_tasks
+    at = job.profile_at
+    while left >= state.profiles[at, 0]:
+        left -= state.profiles[at, 0]
+        at += 1
+    return int(state.profiles[at, 1])
 
 
 @step
@@ -91,7 +114,7 @@ def resume_allotted(state: State) -> None:
     for index in range(len(state.jobs)):
         job = state.jobs[index]
         if job.tasks:
-            resume_suspended(state, index, job.allotted)
+            resume_suspended(state, index, int(job.allotted))
 
 
 @step

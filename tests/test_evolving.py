@@ -1,0 +1,183 @@
+"""Evolving programs, and a policy that divides the processors again when their parallelism changes."""
+
+from dataclasses import replace
+
+import pytest
+from runs import workload
+
+from coordinator import policies
+from coordinator.decide.conductor import Conductor
+from coordinator.decide.session import Session
+from coordinator.drive.driver import run_workload
+from coordinator.view import Job, Machine, Reason
+from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
+from harness.simulator.processes.simulate import simulate
+from harness.spec.experiment import load
+from workloads.program import Program
+from workloads.validation import InputError
+
+MS = 1_000_000
+
+
+def session(name, processes=(4, 4), processors=4):
+    jobs = [Job(number, size, malleable=True) for number, size in enumerate(processes)]
+    return Session(policies.create(name, {}), Machine(processors), jobs)
+
+
+def sizes(plan):
+    return {number: len(place) for number, place in plan.decision.placements.items()}
+
+
+def test_processors_that_a_program_cannot_use_go_to_the_others_at_once_and_back():
+    run = session("dynamic")
+    run.arrive(0, 0)
+    assert sizes(run.arrive(1, 1)) == {0: 2, 1: 2}
+    assert sizes(run.evolve(0, 1, 2)) == {0: 1, 1: 3}
+    assert sizes(run.evolve(1, 2, 3)) == {0: 1, 1: 2}, "nobody has a use for the fourth"
+    assert sizes(run.evolve(0, 4, 4)) == {0: 2, 1: 2}
+    assert sizes(run.depart(1, 5)) == {0: 4}
+
+
+@pytest.mark.parametrize("name", ["dyn-equi", "process-control", "none", "fcfs"])
+def test_other_policies_are_not_asked(name):
+    run = session(name)
+    plan = run.arrive(0, 0)
+    assert run.evolve(0, 1, 1) is None
+    assert run.plan is plan
+
+
+def test_whoever_has_had_least_service_gets_the_processor_that_is_over():
+    run = session("dynamic", processors=3)
+    run.arrive(0, 0)
+    assert sizes(run.arrive(1, 10 * MS)) == {0: 1, 1: 2}, "job 0 has had all three"
+    plan = run.evolve(0, 2, 30 * MS)
+    assert sizes(plan) == {0: 1, 1: 2}, "50 ms against 40 ms"
+    assert sizes(run.evolve(0, 3, 60 * MS)) == {0: 2, 1: 1}, "80 ms against 100 ms"
+
+
+def test_the_service_of_jobs_that_share_a_processor_is_counted_in_equal_parts():
+    seen = []
+
+    class Watching(type(policies.create("none", {}))):
+        follows_phases = True
+
+        def decide(self, view, why):
+            seen.append(dict(view.attained_ns))
+            return super().decide(view, why)
+
+    run = Session(Watching(), Machine(2), [Job(0, 2), Job(1, 1)])
+    run.arrive(0, 0)
+    run.arrive(1, 10 * MS)
+    run.evolve(0, 1, 30 * MS)
+    assert seen == [{}, {0: 20 * MS}, {0: 50 * MS, 1: 10 * MS}]
+
+
+class Crew:
+    """Notes the sizes that a job hears of."""
+
+    def __init__(self):
+        self.told = []
+
+    def resize(self, job, placement):
+        self.told.append((job, len(placement)))
+
+    def ignore(self, *order):
+        pass
+
+    launch = publish = begin = ignore
+
+
+def test_a_program_is_not_believed_more_than_it_can_know():
+    """What comes before its start is ignored; numbers are cut to what it has; repetition decides nothing."""
+    crew = Crew()
+    jobs = [Job(0, 4, malleable=True)]
+    conductor = Conductor(Session(policies.create("dynamic", {}), Machine(4), jobs), jobs, crew)
+    conductor.prepare()
+    conductor.evolve(0, 1, 0)
+    conductor.ready(0, 0)
+    conductor.advance(1)
+    for at_ns, processes in enumerate((-5, 1, 1 << 62, 4, 2), 2):
+        conductor.evolve(0, processes, at_ns)
+    conductor.leave(0, 9)
+    conductor.evolve(0, 1, 10)
+    assert crew.told == [(0, 1), (0, 4), (0, 2)]
+    whys = [Reason.ARRIVAL, Reason.PHASE, Reason.PHASE, Reason.PHASE, Reason.DEPARTURE]
+    assert [entry.why for entry in conductor.log] == whys
+
+
+@pytest.mark.parametrize(
+    ("given", "rule"),
+    [
+        ("serial", "a list of pairs"),
+        ([[1, 2, 3]], "a list of pairs"),
+        ([[0, 1]], "parallelism[0][0]"),
+        ([[5, 1], [5, 3]], "parallelism[1][1]"),
+        ([[5, 0]], "parallelism[0][1]"),
+    ],
+)
+def test_a_profile_is_pairs_of_tasks_and_processes(given, rule):
+    with pytest.raises(InputError) as error:
+        Program("TASKS", 2, phases=10, parallelism=given)
+    assert rule in str(error.value)
+
+
+def test_only_a_queue_of_tasks_has_a_profile():
+    with pytest.raises(InputError, match="queue of tasks"):
+        Program("BARRIER", 2, phases=10, parallelism=[[5, 1]])
+
+
+def test_a_profile_repeats():
+    program = Program("TASKS", 4, granularity_us=100, dedicated_s=0.1, parallelism=[[2, 1], [4, 3]])
+    assert [program.usable(task) for task in range(8)] == [1, 1, 3, 3, 3, 3, 1, 1]
+    assert program.phase_us() == pytest.approx(100 * (2 + 4 / 3) / 6)
+    assert program.on(2).parallelism == ((2, 1), (4, 2))
+    assert hash(program) == hash(replace(program))
+
+
+def simulated(policy):
+    jobs = [
+        SimulatedJob(
+            number,
+            Program("TASKS", 4, 1000, imbalance=1, phases=300, parallelism=[[40, 1], [60, 4]]),
+            arrival_s=0.03 * number,
+        )
+        for number in range(2)
+    ]
+    machine = SimulatedMachine(processors=4, context_switch_us=20, latency_us=2, local="eevdf")
+    return simulate(jobs, machine, policies.create(policy, {}))
+
+
+def test_two_programs_out_of_step_end_sooner_if_processors_follow_their_parallelism():
+    dynamic, semi_static = simulated("dynamic"), simulated("dyn-equi")
+    assert dynamic.failure == semi_static.failure == ""
+    ends = [sum(job.finish_ns for job in outcome.jobs) for outcome in (dynamic, semi_static)]
+    assert ends[0] < 0.95 * ends[1]
+    for outcome in (dynamic, semi_static):
+        for job in outcome.jobs:
+            assert sum(process.phases for process in job.processes) == 300
+            assert job.processes[0].phases >= 3 * 40, "process 0 has the tasks that one can take"
+
+
+def test_the_experiment_has_programs_that_can_use_one_processor_and_all():
+    (cell,) = load("evolving").cells
+    for job in cell.jobs():
+        assert {processes for _, processes in job.program.parallelism} == {1, cell.processors}
+
+
+@pytest.mark.slow
+def test_a_real_program_tells_its_driver_which_reallocates():
+    """Job 0 has one task after another from its 21st on: job 1, which comes meanwhile, has a core at once."""
+    made = workload("dynamic", jobs=2, arrival_s=0.02, timeout_s=120.0)
+    programs = [
+        Program("TASKS", 2, granularity_us=1000, phases=200, parallelism=[[20, 2], [180, 1]]),
+        Program("TASKS", 2, granularity_us=1000, phases=50),
+    ]
+    jobs = [replace(job, program=program) for job, program in zip(made.jobs, programs, strict=True)]
+    result = run_workload(replace(made, jobs=tuple(jobs)), None)
+    assert result.failure == ""
+    taken = {(rank["job"], rank["rank"]): rank["phases"] for rank in result.ranks}
+    assert taken[0, 0] + taken[0, 1] == 200
+    assert taken[0, 1] <= 20
+    (told,) = (rank["sizes"] for rank in result.ranks if (rank["job"], rank["rank"]) == (0, 0))
+    assert told[-1][1] == 1
+    assert sum(tasks for tasks, _ in told) == 200
