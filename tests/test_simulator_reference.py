@@ -128,7 +128,7 @@ COSCHEDULING = st.sampled_from(
 @given(data=st.data())
 def test_the_kernel_equals_the_reference(data):
     machine = data.draw(machines())
-    name, options = data.draw(SCHEDULERS if machine.local == "eevdf" else SCHEDULERS | COSCHEDULING)
+    name, options = data.draw(SCHEDULERS if machine.local in ("eevdf", "fifo") else SCHEDULERS | COSCHEDULING)
     policy = policies.create(name, options)
     workload = data.draw(jobs(machine.processors * (1 + policy.folds)))
     how = {"seed": data.draw(st.integers(0, 99)), "stream": data.draw(st.integers(0, 1))}

@@ -181,7 +181,7 @@ class TaskExecution:
             tasks += 1
         record: dict[str, Any] = {"rank": self._comm.rank, "processes": self._comm.size, "phases": tasks}
         if self._comm.rank == ROOT:
-            self._note()
+            self._note(self._queue.allotted or self._began)
             record["sizes"] = self._sizes
         return {**record, **recorder.finish(), "served": 0, "rechecks": 0}
 
@@ -193,8 +193,7 @@ class TaskExecution:
         """The safe point: heed what the agent says, then take a task; None if none is left."""
         queue = self._queue
         if self._comm.rank == ROOT and (cores := self._wish()) is not None:
-            self._note()
-            queue.allot(cores)
+            self._heed(cores)
         while (task := queue.taken) < self._tasks:
             if not self._may_run(task):
                 queue.suspend(lambda: self._may_run(queue.taken))
@@ -206,6 +205,15 @@ class TaskExecution:
                 return task
         queue.end()
         return None
+
+    def _heed(self, cores: Sequence[int]) -> None:
+        """Let as many processes run, and note where that begins: tasks taken meanwhile count for the more."""
+        fewer = len(cores) < (before := self._queue.allotted or self._began)
+        if fewer:
+            self._queue.allot(cores)
+        self._note(before)
+        if not fewer:
+            self._queue.allot(cores)
 
     def _may_run(self, task: int) -> bool:
         """Whether this process may take a task: the job has a processor, and the program a use, for it."""
@@ -220,10 +228,10 @@ class TaskExecution:
             self._queue.wake(range(min(now, self._comm.size)))
             self._evolve(now)
 
-    def _note(self) -> None:
-        """Note how many tasks have been taken since the last change, and with how many processes."""
+    def _note(self, processes: int) -> None:
+        """Note how many tasks have been taken since the last change, with so many ``processes``."""
         before = sum(tasks for tasks, _ in self._sizes)
-        self._sizes.append((self._queue.taken - before, self._queue.allotted or self._began))
+        self._sizes.append((self._queue.taken - before, processes))
 
     def _time_of(self, task: int) -> int:
         """Nanoseconds that a task takes; tasks are asked for in order."""

@@ -239,7 +239,7 @@ class Process:
             left = end - self.simulation.now if self.machine.spin_clock == "wall" else left
             self.slept = self.slept or left <= 0
             spin = Time(left=left, category=self.category, hears=ALERT)
-            if self.simulation.patience and left > 0:
+            if self.simulation.patience and self.wait != "lock" and left > 0:
                 left = yield from self.spin_with_looks(end)
                 continue
             left = (yield spin if left > 0 else SLEEP) or 0
@@ -262,14 +262,15 @@ class Process:
 
     def look(self):
         others, now = self.job.processes, self.simulation.now
-        awaited = [] if self.wait == "read" and self.job.network_reads else [self.asked]
-        if self.wait != "read" and self is others[0]:
-            awaited = others[1:]
+        if self.wait == "read":
+            awaited = [] if self.job.network_reads else [self.asked]
+        else:
+            awaited = others[1:] if self is others[0] else [self.asked]
         for peer in awaited:
             place, rival = peer.processor, peer.processor.process
             if not peer.ready() or rival is None or rival.job is self.job or rival.state != "running":
                 continue
-            in_vain = rival.wait and rival.wants.hears == ALERT and not rival.answered
+            in_vain = rival.wait not in (None, "lock") and rival.wants.hears == ALERT and not rival.answered
             if not in_vain or now - rival.began < self.simulation.patience:
                 continue
             if place.given is not None and now - place.given < self.simulation.least_run:

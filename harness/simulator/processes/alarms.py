@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.simulator.compiled import hot, step
-from harness.simulator.processes.events import set_timer
+from harness.simulator.processes.events import set_alarm
 from harness.simulator.processes.local import scheduler
 from harness.simulator.processes.model import State
 from harness.simulator.processes.noise import detour
@@ -31,7 +31,6 @@ def ring_alarms(state: State, p: int) -> None:
         detour(state, p)
     if processor.put_off_ns <= clock.now_ns:
         look_again(state, p)
-    processor.alarm_ns = min(processor.detour_ns, processor.put_off_ns)
     for k in range(processor.residents):
         q = state.residents[p, k]
         process = state.processes[q]
@@ -40,5 +39,4 @@ def ring_alarms(state: State, p: int) -> None:
             process.wait_began_ns = clock.now_ns
             process.replied = 1
             wake(state, q)
-        processor.alarm_ns = min(processor.alarm_ns, process.alarm_ns)
-    set_timer(state, p)
+    set_alarm(state, p)

@@ -70,6 +70,16 @@ def set_timer(state: State, p: int) -> None:
         timers[place] = winner
 
 
+@step
+def set_alarm(state: State, p: int) -> None:
+    """Let processor ``p``'s alarm ring at the earliest of what it waits for."""
+    processor = state.processors[p]
+    processor.alarm_ns = min(processor.detour_ns, processor.put_off_ns)
+    for k in range(processor.residents):
+        processor.alarm_ns = min(processor.alarm_ns, state.processes[state.residents[p, k]].alarm_ns)
+    set_timer(state, p)
+
+
 @hot
 def set_activity(state: State, p: int, after_ns: int) -> None:
     """Let processor ``p``'s activity end ``after_ns`` from now; NEVER_NS: not by itself."""

@@ -8,7 +8,7 @@ in force there meanwhile. The same on real ranks: ``coordinator.node.do_not_pree
 from __future__ import annotations
 
 from harness.simulator.compiled import step
-from harness.simulator.processes.events import set_timer
+from harness.simulator.processes.events import set_alarm
 from harness.simulator.processes.model import LOCKING, NOBODY, RUNNING, SECTION, State
 from harness.simulator.processes.processor import reconsider
 
@@ -29,11 +29,14 @@ def put_off(state: State) -> None:
     clock = state.clock[0]
     for p in range(len(state.processors)):
         processor = state.processors[p]
+        pending = processor.put_offs_left > 0
         processor.put_offs_left = 0
         processor.put_off_ns = clock.never_ns
         if must_wait(state, p):
             processor.put_offs_left = state.machine[0].put_offs
             wait_on(state, p)
+        elif pending:
+            set_alarm(state, p)
 
 
 @step
@@ -41,8 +44,7 @@ def wait_on(state: State, p: int) -> None:
     """Look again at processor ``p`` after a while."""
     processor = state.processors[p]
     processor.put_off_ns = state.clock[0].now_ns + state.machine[0].put_off_ns
-    processor.alarm_ns = min(processor.alarm_ns, processor.put_off_ns)
-    set_timer(state, p)
+    set_alarm(state, p)
 
 
 @step

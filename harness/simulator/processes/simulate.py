@@ -330,11 +330,12 @@ def _coschedule(state: State, policy: Policy, machine: SimulatedMachine) -> None
     """Put the parameters of dynamic coscheduling into the machine's record, if the policy has any.
 
     Raises:
-        InputError: if the local scheduler has no queue whose order a message could change.
+        InputError: if the local scheduler has no queue whose order a message could change, or no turns:
+            then processes can spin for ever, and look after each other.
     """
     given, record = policy.coscheduling, state.machine[0]
-    if given and record.fair:
-        rule = "dynamic coscheduling changes the order of a queue, which a fair scheduler has not"
+    if given and machine.local in ("eevdf", "fifo"):
+        rule = "dynamic coscheduling changes the order of a queue of processes that have turns"
         remedy = 'write local = "rr", or "round-robin"'
         raise InputError("local", machine.local, rule, remedy)
     if given:
