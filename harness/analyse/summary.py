@@ -190,8 +190,12 @@ def _all_known(times: Iterable[int | None]) -> tuple[int, ...]:
 
 
 def _name(program: Mapping[str, Any]) -> tuple[Any, ...]:
-    # Stored tuples come back as lists.
-    return tuple(sorted((key, tuple(v) if isinstance(v, list) else v) for key, v in program.items()))
+    return tuple(sorted((key, _hashable(value)) for key, value in program.items()))
+
+
+def _hashable(value: Any) -> Any:
+    """The value with tuples for lists, also for lists in lists: stored tuples come back as lists."""
+    return tuple(map(_hashable, value)) if isinstance(value, list | tuple) else value
 
 
 def _summary(repeats: Sequence[_Repeat], tau_s: float, failures: int) -> Summary:
