@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from runs import eventually, workload
 
-from coordinator.host import launch
+from coordinator.host import bereft, launch
 from coordinator.host.environment import passed_on
 from coordinator.host.launch import LaunchError, run_session
 from coordinator.host.launchers import Launcher, find_launcher, memory_apart, recognize, unchanged
@@ -123,6 +123,26 @@ def test_a_session_that_takes_too_long_is_ended_with_all_its_descendants(tmp_pat
     assert time.monotonic() - begin < 10
     sleeper = int(pid_file.read_text())
     assert eventually(lambda: RUN not in marked().get(sleeper, {}))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("child", ["sleep 60 & kill -9 $!; sleep 0.1; ", "sleep 0.3 & "])
+def test_a_session_ends_soon_if_its_launcher_waits_for_a_child_that_somebody_has_killed(
+    child: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As MPICH's launcher sometimes does after the end of its proxy."""
+    monkeypatch.setattr(launch, "LOOK_S", 0.1)
+    monkeypatch.setattr(bereft, "LOST_NS", 200_000_000)
+    monkeypatch.setattr(bereft, "BEREFT_NS", 600_000_000)
+    with pytest.raises(LaunchError, match="waits for processes that have ended"):
+        run_session(["/bin/sh", "-c", f"{child}exec sleep 60"], passed_on({}), 30)
+
+
+@pytest.mark.slow
+def test_a_session_may_have_no_children(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "LOOK_S", 0.02)
+    monkeypatch.setattr(bereft, "BEREFT_NS", 0)
+    assert run_session(["/bin/sleep", "0.1"], passed_on({}), 30, parent=False) == ""
 
 
 def test_programs_that_do_not_end_are_waited_for_no_longer_than_allowed() -> None:

@@ -35,6 +35,25 @@ def test_a_directory_whose_maker_is_killed_before_it_has_begun_anything_is_remov
     assert eventually(lambda: not everything_in(tmp_path))
 
 
+MAKING_HOME = """
+import os, signal
+from coordinator.host import runs_home
+from coordinator.host.rundir import RunDirectory
+runs_home.check_own = lambda parent: os.kill(os.getpid(), signal.SIGKILL)
+RunDirectory.{call}
+"""
+
+
+@pytest.mark.parametrize("call", ["create()", "adopt(runs_home.home() / '0123abcd')"])
+def test_the_directory_of_all_runs_is_removed_if_its_maker_is_killed_at_once(
+    call: str, tmp_path: Path
+) -> None:
+    environment = passed_on({"XDG_RUNTIME_DIR": str(tmp_path)})
+    code = [sys.executable, "-c", MAKING_HOME.replace("{call}", call)]
+    assert subprocess.run(code, env=environment, check=False).returncode == -signal.SIGKILL
+    assert eventually(lambda: not everything_in(tmp_path))
+
+
 def commands() -> dict[str, list[str]]:
     """What can be killed: a run, and the command with its calibration."""
     options = {"policy": "gang", "mechanism": "freezer" if os.getuid() == 0 else "signals", "phases": 9000}

@@ -10,8 +10,9 @@ import time
 import pytest
 from runs import Run, eventually, running, state
 
+from coordinator.host.bereft import BEREFT_NS
 from coordinator.host.processes import children
-from coordinator.host.stopped import BEREFT_NS, Launchers, Stopped, parent
+from coordinator.host.stopped import Launchers, Stopped, parent
 
 pytestmark = pytest.mark.slow
 

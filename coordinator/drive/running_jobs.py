@@ -21,7 +21,6 @@ from coordinator.drive.run_log import events
 from coordinator.host import launch
 from coordinator.host.discards import Discards
 from coordinator.host.launch import Started
-from coordinator.host.launchers import SRUN
 from coordinator.host.loop import Loop
 from coordinator.host.processes import Process
 from coordinator.host.stopped import Launchers
@@ -167,11 +166,11 @@ class RunningJobs:
     def _bereft(self, job: int) -> None:
         """Give up a job whose launcher waits for ranks that were killed before they came.
 
-        The agents report the end of ranks that have come. srun has no children.
+        The agents report the end of ranks that have come.
         """
         part, known = self.parts[job], self._context.means
         waited_for = part.missing and part.give_up_ns is None and not self.conductor.is_over(job)
-        if waited_for and known.own.get(job, known.launcher).kind != SRUN:
+        if waited_for and known.own.get(job, known.launcher).has_children:
             self._give_up(job, "its launcher waits for processes that have ended", 0.0)
 
     def advance(self) -> None:

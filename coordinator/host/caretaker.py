@@ -1,6 +1,6 @@
 """The caretaker of a run directory: removes it if its maker is killed before another process takes over.
 
-A shell that waits for a word. It starts before the directory exists, within a millisecond.
+A shell that waits for a word. It starts before the directory and its parent exist, within a millisecond.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Caretaker:
 
     def dismiss(self) -> None:
         """End the caretaker: another process takes over the directory, or it is gone."""
-        with suppress(BrokenPipeError):  # somebody has killed it
+        with suppress(OSError):  # somebody has killed it
             os.write(self._word, b"go\n")
         os.close(self._word)
         self._shell.wait()

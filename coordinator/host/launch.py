@@ -11,6 +11,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from coordinator.host import descriptors, guardian
+from coordinator.host.bereft import Bereft
 from coordinator.host.processes import RUN, Process, environment_of
 from coordinator.host.rundir import SHARED_MEMORY
 from workloads.validation import LockstepError
@@ -26,6 +27,9 @@ BUS_ERRORS = (-signal.SIGBUS, 128 + signal.SIGBUS)
 
 BUS_ERROR_SIGNS = ("Bus error", "signal 7", "EXIT CODE: 7\n")
 """Signs of a bus error in a launcher's output; the last is MPICH's, for the first rank that failed."""
+
+LOOK_S = 0.5
+"""From one look at the children of a launcher to the next."""
 
 KEEPING_STATUS = ("/bin/sh", "-c", '"$@"; status=$?; echo $status > "$0"; exit $status')
 """Runs a program and leaves its exit status in a file, for a process that is not its parent."""
@@ -150,29 +154,44 @@ def reap(programs: Iterable[Started | None], timeout_s: float) -> bool:
     return all(program.poll() is not None for program in waited)
 
 
-def run_session(argv: Sequence[str], environment: Mapping[str, str], timeout_s: float) -> str:
+def run_session(
+    argv: Sequence[str], environment: Mapping[str, str], timeout_s: float, *, parent: bool = True
+) -> str:
     """Run a short program under a guardian and return its standard output.
 
-    Nothing of the program remains, even if we are killed.
+    Nothing of the program remains, even if we are killed. ``parent``: whether it certainly starts children.
 
     Raises:
-        LaunchError: if the program does not start, exits with a status other than 0, or takes longer
-            than ``timeout_s``.
+        LaunchError: if the program does not start, exits with a status other than 0, takes longer
+            than ``timeout_s``, or waits for children that somebody has killed.
     """
     try:
         with guardian.guarded() as directory:
             out, err = directory.log("out"), directory.log("err")
             process = start(argv, {**environment, **directory.marks}, out, err)
             directory.note_process(process.pid)
-            try:
-                status = process.wait(timeout_s)
-            except subprocess.TimeoutExpired:
-                raise LaunchError(f"{argv[0]} took longer than {timeout_s:g} s\n{tail(err)}") from None
-            if status:
+            if why := _unended(process, timeout_s, Bereft(parent=parent)):
+                raise LaunchError(f"{argv[0]} {why}\n{tail(err)}")
+            if status := process.wait():
                 raise LaunchError(f"{argv[0]} {failed(status, err)}")
             return out.read_text(errors="replace")
     except OSError as error:
         raise LaunchError(f"cannot run {argv[0]}: {error}") from error
+
+
+def _unended(process: subprocess.Popen[bytes], timeout_s: float, bereft: Bereft) -> str:
+    """Wait for the end of a program; returns why it does not come, in words, or nothing after it.
+
+    MPICH's launcher may wait for ever after somebody has killed its proxy.
+    """
+    deadline = time.monotonic() + timeout_s
+    with closing(handle(process)) as ending:
+        while not ending.wait(min(LOOK_S, deadline - time.monotonic())):
+            if time.monotonic() >= deadline:
+                return f"took longer than {timeout_s:g} s"
+            if bereft.look(process.pid, time.monotonic_ns()):
+                return "waits for processes that have ended"
+    return ""
 
 
 def describe(status: int) -> str:

@@ -61,6 +61,11 @@ class Launcher:
         plugin = f" --mpi={self.plugin}" if self.plugin else ""
         return f"{self.kind}{plugin} {self.version} ({self.path})"
 
+    @property
+    def has_children(self) -> bool:
+        """Whether it starts children on its host, which live as long as its ranks do."""
+        return self.kind != SRUN
+
     def argv(self, processes: int, command: Sequence[str], hosts: Sequence[str] = ()) -> list[str]:
         """The command line that runs ``command`` in ``processes`` processes, bound to no core.
 
@@ -174,7 +179,8 @@ def _tried(hosts: tuple[str, ...]) -> Launcher:
     for launcher in (*steps, *filter(None, map(_identify, _candidates()))):
         try:
             argv = launcher.argv(len(hosts), command, hosts)
-            said = run_session(argv, launcher.environment({}, hosts=hosts), TRIAL_S)
+            environment = launcher.environment({}, hosts=hosts)
+            said = run_session(argv, environment, TRIAL_S, parent=launcher.has_children)
         except LaunchError as error:
             failures.append(f"{launcher}: {error}")
             continue

@@ -79,7 +79,7 @@ class RunDirectory:
                 f"a socket below it must have a path of at most {SOCKET_PATH_BYTES} bytes",
                 "set XDG_RUNTIME_DIR or TMPDIR to a directory with a shorter path",
             )
-        with locked_home(), as_input(parent):
+        with directory._cared_for(), locked_home(), as_input(parent):
             directory._make(time.time())
         return directory
 
@@ -92,23 +92,29 @@ class RunDirectory:
             OSError: if it can be neither used nor made, or somebody else can change it.
         """
         directory = cls(path)
-        with locked(path.parent):
-            if path.exists():
+        if path.exists():
+            with locked(path.parent):
                 check_own(path)
                 directory._check_host()
                 directory.keep()
-            else:  # ranks may have started before their agent
-                directory._make(time.time() - HEAD_START_S)
+            return directory
+        with directory._cared_for(), locked(path.parent):
+            directory._make(time.time() - HEAD_START_S)  # ranks may have started before their agent
         return directory
+
+    @contextmanager
+    def _cared_for(self) -> Iterator[None]:
+        """A context with a caretaker, who stays if no error leaves it."""
+        self._caretaker = Caretaker(self.path)
+        try:
+            yield
+        except BaseException:
+            self.unlock()
+            raise
 
     def _make(self, made_s: float) -> None:
         """Make and lock the directory. The caller holds the lock of the directory of all runs."""
-        self._caretaker = Caretaker(self.path)
-        try:
-            self.path.mkdir(mode=0o700)
-        except OSError:
-            self.unlock()
-            raise
+        self.path.mkdir(mode=0o700)
         try:
             self._lock = os.open(self.path, os.O_RDONLY)
             fcntl.flock(self._lock, fcntl.LOCK_EX)
@@ -118,7 +124,6 @@ class RunDirectory:
         except OSError:
             with suppress(OSError):
                 self.remove()
-            self.unlock()
             raise
 
     def _check_host(self) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from coordinator.host import identity
+from coordinator.host.bereft import Bereft
 from coordinator.host.processes import children
 
 if TYPE_CHECKING:
@@ -13,9 +14,6 @@ if TYPE_CHECKING:
 
 LOOK_NS = 500_000_000
 """Time from one look at the launchers to the next."""
-
-BEREFT_NS = 10_000_000_000
-"""A launcher without a living child for this long has lost it, and may wait for it for ever."""
 
 
 class Stopped:
@@ -48,13 +46,13 @@ class Launchers:
         self._warn = warn
         self._wrapped = wrapped
         self._stopped = Stopped()
-        self._alone_ns: dict[int, int] = {}
+        self._bereft: dict[int, Bereft] = {}
         self._due_ns = 0
 
     def look(self, now_ns: int, launchers: Mapping[int, Started | None]) -> list[int]:
         """Warn about stopped launchers, at most every LOOK_NS.
 
-        Returns the jobs whose launchers live but have had no living child for BEREFT_NS.
+        Returns the jobs whose launchers live but wait for children that have ended.
         """
         if now_ns < self._due_ns:
             return []
@@ -67,16 +65,11 @@ class Launchers:
             for pid in pids:
                 if text := self._stopped.look(f"the launcher of job {job}", pid):
                     self._warn(text)
-            if launcher.poll() is not None or any(map(_lives, children(pids[-1]))):
-                self._alone_ns.pop(launcher.pid, None)
-            elif now_ns - self._alone_ns.setdefault(launcher.pid, now_ns) >= BEREFT_NS:
+            if launcher.poll() is not None:
+                self._bereft.pop(launcher.pid, None)
+            elif self._bereft.setdefault(launcher.pid, Bereft()).look(pids[-1], now_ns):
                 bereft.append(job)
         return bereft
-
-
-def _lives(pid: int) -> bool:
-    process = identity.stat(pid)
-    return process is not None and process.state not in "ZX"
 
 
 def parent(pid: int) -> int:
