@@ -1,0 +1,60 @@
+"""The decorators that compile the simulator: what is inlined, what is compiled once, what is passed."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from compiled_only import needs_compiler
+from numpy.typing import NDArray
+
+from harness.simulator.by_reference import by_reference
+from harness.simulator.compiled import entry, hot, step
+
+
+class Pair(NamedTuple):
+    counts: NDArray[np.int32]
+    sums: NDArray[np.float64]
+
+
+@step
+def count(pair: Pair, place: int, by: int) -> None:
+    pair.counts[place] += by
+    if pair.counts[place] < 100:
+        pair.sums[place, 1] = 2 * pair.counts[place]
+
+
+@hot
+def count_all(pair: Pair, by: int) -> None:
+    count(pair, 0, 1)
+    count(pair, 1, by)
+    count(pair, pair.counts[0], by)
+
+
+def run(pair: Pair) -> int:
+    whole = by_reference(pair)
+    count_all(whole, 2)
+    count_all(whole, 3)
+    return len(pair.sums)
+
+
+def new_pair() -> Pair:
+    return Pair(np.zeros(3, dtype=np.int32), np.zeros((3, 2)))
+
+
+def test_changes_reach_the_arrays_of_the_tuple() -> None:
+    pair = new_pair()
+    assert entry(run)(pair) == 3
+    assert pair.counts.tolist() == [2, 7, 3]
+    assert pair.sums[:, 1].tolist() == [4, 14, 6]
+
+
+@needs_compiler
+def test_a_step_is_compiled_once_and_called() -> None:
+    compiled: Any = entry(run)
+    compiled(new_pair())
+    dispatcher: Any = count
+    assert len(dispatcher.overloads) == 1
+    (listing,) = dispatcher.inspect_llvm().values()
+    assert "alwaysinline" not in listing
+    assert "alwaysinline" in next(iter(count_all.inspect_llvm().values()))  # type: ignore[attr-defined]
