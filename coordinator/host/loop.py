@@ -23,10 +23,14 @@ class Loop:
     """Calls back for every watched file that is readable, or writable."""
 
     def __init__(self) -> None:
-        self._selector = selectors.DefaultSelector()
+        self._selector = selectors.EpollSelector()
         self._alarm = Alarm()
         self._lead_ns = 0
         self.watch(self._alarm, self._alarm.acknowledge)
+
+    def fileno(self) -> int:
+        """A descriptor that is readable when ``catch_up`` has something to do."""
+        return self._selector.fileno()
 
     def watch(self, file: Any, on_input: Callable[[], None] = lambda: None) -> None:
         """Call back whenever ``file`` is readable; without a callback only wake up."""

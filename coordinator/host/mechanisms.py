@@ -13,12 +13,28 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import ClassVar, Protocol, TypeVar
+from typing import ClassVar, NamedTuple, Protocol, TypeVar
 
 from coordinator.host.priority import LEAST, levels
 from coordinator.host.processes import Process, descendants
 from coordinator.host.rundir import RunDirectory
 from workloads.validation import InputError, one_of
+
+SIGNAL, WRITE, CLASS = range(3)
+"""Kinds of orders: send a signal, write a letter to a file, set the scheduling class."""
+
+
+class Order(NamedTuple):
+    """What ``hold`` or ``run`` does to one process, for ``coordinator.host.slot_helper``.
+
+    ``descriptor`` is the process's handle, or the open file; ``value`` the signal, the letter, or the
+    priority of SCHED_RR, 0 for SCHED_OTHER.
+    """
+
+    kind: int
+    descriptor: int
+    pid: int
+    value: int
 
 
 class Mechanism(Protocol):
@@ -50,6 +66,10 @@ class Mechanism(Protocol):
 
     def free(self, process: Process) -> None:
         """Let the process run under the local scheduler alone."""
+        ...
+
+    def order(self, process: Process, run: bool) -> Order | None:
+        """What ``run``, or else ``hold``, does; None if it must look at the process first."""
         ...
 
 
@@ -129,6 +149,11 @@ class Signals:
 
     free = run
 
+    def order(self, process: Process, run: bool) -> Order | None:
+        """A signal; who belongs to a family must be looked up each time."""
+        signum = signal.SIGCONT if run else signal.SIGSTOP
+        return None if process.family else Order(SIGNAL, process.fileno(), process.pid, signum)
+
 
 @register("freezer")
 class Freezer:
@@ -182,6 +207,10 @@ class Freezer:
 
     free = run
 
+    def order(self, process: Process, run: bool) -> Order | None:
+        """A letter to the group's switch."""
+        return Order(WRITE, self._switches[process], process.pid, ord("0" if run else "1"))
+
 
 @register("realtime")
 class Realtime:
@@ -217,6 +246,13 @@ class Realtime:
         set_class(process, "rr")
 
     free = hold
+
+    def order(self, process: Process, run: bool) -> Order | None:
+        """A scheduling class; who belongs to a family must be looked up each time."""
+        granted = levels()
+        if process.family or granted is None:
+            return None
+        return Order(CLASS, process.fileno(), process.pid, granted.ranks if run else 0)
 
 
 def set_class(process: Process, local: str) -> None:

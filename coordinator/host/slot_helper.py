@@ -1,0 +1,141 @@
+"""Changes of slot in C, by a thread on each processor: on time, at little cost, on all processors at once.
+
+The library is made when it is first used, like ``workloads.native``. An agent whose host has no C compiler
+changes slots in Python.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from coordinator.host.caretaker import Caretaker
+from coordinator.host.mechanisms import Order
+from workloads import native
+
+SOURCE = Path(__file__).with_suffix(".c")
+
+ROOM = 256
+"""Most changes of slot in a call."""
+
+ANY_CORE = -1
+
+SlotOrders = Mapping[int, Sequence[Order]]
+"""What brings a slot about: orders for each processor, in their order."""
+
+
+class SlotNote(NamedTuple):
+    """A change to ``slot``: when it was due, when the first processor's orders were out, and the last's.
+
+    The times are of CLOCK_MONOTONIC.
+    """
+
+    slot: int
+    due_ns: int
+    first_ns: int
+    last_ns: int
+
+
+class _Order(ctypes.Structure):
+    _fields_ = tuple((name, ctypes.c_int32) for name in Order._fields)
+
+
+class _Orders(ctypes.Structure):
+    _fields_ = (("first", ctypes.c_int32), ("end", ctypes.c_int32))
+
+
+class _Cycle(ctypes.Structure):
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("lengths_ns", "changes", "orders")),
+        ("end_ns", ctypes.c_int64),
+        *((name, ctypes.c_int32) for name in ("slots", "current", "room", "error")),
+    )
+
+
+class SlotHelper:
+    """Carries a cycle of slots out, one cycle at a time.
+
+    Attributes:
+        cores: the core of each processor; processors beyond them may be on any core.
+
+    Raises:
+        NativeError: if the library cannot be made.
+        OSError: if it cannot be loaded.
+    """
+
+    def __init__(self) -> None:
+        code = ctypes.CDLL(str(native.compiled(SOURCE, care=Caretaker)))
+        code.lockstep_helper.restype = ctypes.c_void_p
+        self._begin, self._run = code.lockstep_worker, code.lockstep_slots
+        self._begin.argtypes = (ctypes.c_void_p, ctypes.c_int32, ctypes.c_void_p)
+        self._run.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64)
+        self._helper = code.lockstep_helper()
+        if not self._helper:
+            raise MemoryError("no room for the helper that changes slots")
+        self.cores: tuple[int, ...] = ()
+        self._lengths_ns: Sequence[int] = ()
+        self._cycle = _Cycle(room=ROOM)
+        self._done_ns: list[ctypes.Array[ctypes.c_int64]] = []
+        self._held: list[ctypes.Array[Any]] = []
+
+    def load(self, lengths_ns: Sequence[int], orders: Sequence[SlotOrders]) -> None:
+        """Take a cycle: the length of each slot, and the orders that bring it about after the slot before.
+
+        Raises:
+            OSError: if a thread cannot be started.
+        """
+        processors = max((p for slot in orders for p in slot), default=0) + 1
+        while len(self._done_ns) < processors:
+            self._add_worker()
+        changes: list[_Orders] = []
+        flat: list[_Order] = []
+        for processor in range(len(self._done_ns)):
+            for slot in orders:
+                given = slot.get(processor, ())
+                changes.append(_Orders(len(flat), len(flat) + len(given)))
+                flat += [_Order(*order) for order in given]
+        self._lengths_ns = lengths_ns
+        self._held = [(ctypes.c_int64 * len(lengths_ns))(*lengths_ns), (_Orders * len(changes))(*changes)]
+        self._held.append((_Order * len(flat))(*flat))
+        cycle = self._cycle
+        cycle.lengths_ns, cycle.changes, cycle.orders = map(ctypes.addressof, self._held)
+        cycle.slots = len(lengths_ns)
+
+    def _add_worker(self) -> None:
+        processor, done_ns = len(self._done_ns), (ctypes.c_int64 * ROOM)()
+        core = self.cores[processor] if processor < len(self.cores) else ANY_CORE
+        if error := self._begin(self._helper, core, ctypes.addressof(done_ns)):
+            raise OSError(error, os.strerror(error))
+        self._done_ns.append(done_ns)
+
+    def run(
+        self, current: int, end_ns: int, descriptor: int, until_ns: int
+    ) -> tuple[list[SlotNote], int, int]:
+        """Sleep and change slots until ``until_ns`` or until ``descriptor`` is readable, perhaps less long.
+
+        Returns the changes, and then the slot in force and its end.
+
+        Args:
+            current: the slot in force.
+            end_ns: when it ends, in CLOCK_MONOTONIC.
+            descriptor: ends the call when it turns readable.
+            until_ns: when the call ends, in CLOCK_MONOTONIC.
+
+        Raises:
+            OSError: if a process that has not ended refuses an order.
+        """
+        cycle = self._cycle
+        cycle.current, cycle.end_ns = current, end_ns
+        count = self._run(self._helper, ctypes.addressof(cycle), descriptor, until_ns)
+        if cycle.error:
+            raise OSError(cycle.error, os.strerror(cycle.error))
+        notes, slot, due_ns = [], current, end_ns
+        for done_ns in zip(*(times[:count] for times in self._done_ns), strict=True):
+            slot = (slot + 1) % len(self._lengths_ns)
+            if known := [time_ns for time_ns in done_ns if time_ns]:
+                notes.append(SlotNote(slot, due_ns, min(known), max(known)))
+            due_ns += self._lengths_ns[slot]
+        return notes, cycle.current, cycle.end_ns

@@ -1,0 +1,133 @@
+"""How late short slots begin, and what they cost a gang: three BARRIER jobs beside their dedicated runs.
+
+    python -P tests/benchmarks/slots.py [--quanta 10,5,2,1] [--rounds 5] [--python]
+
+Each round runs the job alone, then all three under each quantum, the quanta in turns. A row has the median
+over the rounds of the makespan over three times the job's time alone in the same round, with least and most,
+the lateness of all changes of slot, and how many runs failed. ``--python`` adds rows for the agent without
+its helper in C. Started by a user without privileges, it shows what is left then. On a busy host
+``--mechanism realtime`` says most: its jobs, also the one alone, run before the programs of others.
+Are runs lost?
+
+    python -P tests/benchmarks/slots.py --quanta 1 --rounds 50 --seconds 0.2
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import statistics
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from unittest import mock
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from runs import workload
+
+from coordinator.drive.driver import run_workload
+from coordinator.workload import Result
+
+JOBS = 3
+
+
+@dataclass
+class SlotRow:
+    """What was measured with slots of one length, with the helper or without it."""
+
+    quantum_ms: float
+    in_python: bool
+    slowdowns: list[float] = field(default_factory=list)
+    late_us: list[float] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)
+    agent: str = ""
+
+    def add(self, result: Result, alone_s: float) -> None:
+        """Count a run beside the job's time alone."""
+        self.agent = result.nodes[0].priority
+        if why := failure(result):
+            self.lost.append(why)
+            return
+        self.slowdowns.append(makespan_s(result) / (JOBS * alone_s))
+        self.late_us += [switch.lateness_ns / 1e3 for switch in result.switches]
+
+    def __str__(self) -> str:
+        found = sorted(self.slowdowns) or [math.nan]
+        late = statistics.quantiles(self.late_us, n=100) if len(self.late_us) > 1 else [math.nan] * 99
+        slowdown = f"{statistics.median(found):.3f} ({found[0]:.3f}-{found[-1]:.3f})"
+        lateness = f"{late[49]:.0f} / {late[89]:.0f} / {late[98]:.0f}"
+        runs = len(self.slowdowns) + len(self.lost)
+        cells = (
+            f"{self.quantum_ms:g}",
+            slowdown,
+            lateness,
+            str(len(self.late_us)),
+            f"{len(self.lost)} of {runs}",
+        )
+        return f"| {' | '.join((*cells, self.agent))} |"
+
+
+def failure(result: Result) -> str:
+    """Why a run has failed; empty if it has not."""
+    return next(filter(None, [result.failure, *(job.failure for job in result.jobs)]), "")
+
+
+def makespan_s(result: Result) -> float:
+    """From the start of a run to the end of its last job."""
+    return max(job.finish_ns or 0 for job in result.jobs) / 1e9
+
+
+def ran(options: argparse.Namespace, quantum_ms: float | None, *, in_python: bool) -> Result:
+    """The run of one job alone, or of JOBS with slots of ``quantum_ms``."""
+    phases = round(options.seconds * 1e6 / options.granularity_us)
+    shared = {"granularity_us": options.granularity_us, "phases": phases, "timeout_s": 300.0}
+    if quantum_ms is None:
+        local = "rr" if options.mechanism == "realtime" else "other"
+        return run_workload(workload("none", jobs=1, local=local, **shared))
+    slots = {"options": {"quantum_ms": quantum_ms}, "mechanism": options.mechanism}
+    # Without a compiler on its PATH and with an empty cache, an agent changes slots in Python.
+    with tempfile.TemporaryDirectory() as empty:
+        hidden = {"XDG_CACHE_HOME": empty, "PATH": str(Path(sys.executable).parent)} if in_python else {}
+        with mock.patch.dict(os.environ, hidden):
+            return run_workload(workload("gang", jobs=JOBS, **slots, **shared))
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("--quanta", default="10,5,2,1", help="in milliseconds")
+    add("--rounds", type=int, default=5)
+    add("--seconds", type=float, default=1.0, help="of work of each job")
+    add("--granularity-us", type=float, default=1000.0)
+    add("--mechanism", default="signals")
+    add("--python", action="store_true", help="also without the helper in C")
+    options = parser.parse_args()
+    ways = (False, True) if options.python else (False,)
+    rows = [SlotRow(float(quantum_ms), way) for quantum_ms in options.quanta.split(",") for way in ways]
+    for number in range(options.rounds):
+        alone = ran(options, None, in_python=False)
+        if why := failure(alone):
+            raise SystemExit(f"the job alone has failed: {why}")
+        for at in range(len(rows)):
+            row = rows[(number + at) % len(rows)]
+            row.add(ran(options, row.quantum_ms, in_python=row.in_python), makespan_s(alone))
+        said = f"round {number + 1} of {options.rounds}: alone {makespan_s(alone):.3f} s"
+        print(said, file=sys.stderr, flush=True)
+    print(
+        "| slots, ms | workload slowdown (least-most) | late, us: 50 / 90 / 99 % | changes | lost | agent |"
+    )
+    print("|---|---|---|---|---|---|")
+    for row in rows:
+        print(row)
+    for why in sorted({why for row in rows for why in row.lost}):
+        print(f"lost: {why}")
+
+
+if __name__ == "__main__":
+    main()
