@@ -64,6 +64,8 @@ class Workload:
             the run's processors on its node.
         do_not_preempt: how often a change of slot is put off for a process in a critical section.
         put_off_us: for how long each time.
+        remedy: against the preemption of processes in critical sections (``workloads.locks.remedies``).
+        warning_us: how long before the end of their slot ``warning`` keeps processes from entering one.
         seed: seed of the experiment.
         repeat: number of the repetition; seed, repeat and job number fix the compute times.
         unit_ns: calibrated cost of a step through the working set, 0 without one.
@@ -90,6 +92,8 @@ class Workload:
     bind: bool = True
     do_not_preempt: int = 0
     put_off_us: float = 50.0
+    remedy: str = "none"
+    warning_us: float = 100.0
     seed: int = 0
     repeat: int = 0
     unit_ns: float = 0.0

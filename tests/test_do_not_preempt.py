@@ -13,11 +13,12 @@ from runs import eventually, running, workload
 from coordinator import policies
 from coordinator.drive.driver import run_workload
 from coordinator.node.do_not_preempt import DoNotPreempt
+from coordinator.node.section_pages import SectionPages
 from coordinator.workload import ParallelJob
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.processes.simulate import simulate
 from harness.spec.naming import scheduler_name
-from harness.spec.scheduler import scheduler_of
+from harness.spec.scheduler import OF_SECTIONS, scheduler_of
 from workloads.locks import INSIDE, OUTSIDE, SectionLocks, SectionMarks, page_file
 from workloads.locks.lock_program import LOCKS, LockProgram
 from workloads.validation import InputError
@@ -65,7 +66,7 @@ def held(page, *states):
         if coming:
             page.put(coming.pop(0))
 
-    spared = DoNotPreempt(mechanism, page.folder, TIMES, PAUSE_S, lambda _: step("pause"))
+    spared = DoNotPreempt(mechanism, SectionPages(page.folder), TIMES, PAUSE_S, lambda _: step("pause"))
     hold, mechanism.hold = mechanism.hold, lambda process: (hold(process), step())
     process = object()
     spared.adopt(process, 0, 1)
@@ -100,7 +101,7 @@ def test_a_process_that_sleeps_for_its_turn_is_held_at_once(page):
 
 def test_a_job_without_locks_is_held_at_once(tmp_path):
     mechanism = Recording()
-    spared = DoNotPreempt(mechanism, tmp_path, TIMES, PAUSE_S, time.sleep)
+    spared = DoNotPreempt(mechanism, SectionPages(tmp_path), TIMES, PAUSE_S, time.sleep)
     spared.adopt(1, 4, 0)
     spared.hold(1)
     page_file(tmp_path, 4).touch()  # a page that its ranks have not filled yet
@@ -110,7 +111,9 @@ def test_a_job_without_locks_is_held_at_once(tmp_path):
 
 def test_a_job_that_starts_again_has_a_new_page(page):
     mechanism = Recording()
-    spared = DoNotPreempt(mechanism, page.folder, TIMES, PAUSE_S, lambda _: mechanism.deeds.append("pause"))
+    spared = DoNotPreempt(
+        mechanism, SectionPages(page.folder), TIMES, PAUSE_S, lambda _: mechanism.deeds.append("pause")
+    )
     page.put(INSIDE)
     spared.adopt(1, 0, 1)
     spared.hold(1)
@@ -138,7 +141,7 @@ def test_its_name_says_how_often_and_its_identity_is_older_without_it():
     table = {"policy": "gang", "quantum_ms": 10}
     spared = scheduler_of({**table, "do_not_preempt": 3, "put_off_us": 20})
     assert scheduler_name(spared.table) == "gang 10 ms, do not preempt 3 x 20 us"
-    assert not {"do_not_preempt", "put_off_us"} & scheduler_of(table).identity.keys()
+    assert not set(OF_SECTIONS) & scheduler_of(table).identity.keys()
 
 
 def spun_us(put_offs):

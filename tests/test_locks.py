@@ -23,6 +23,7 @@ from workloads import locks, native
 from workloads.blocking import FOREVER_NS
 from workloads.locks import ASLEEP, INSIDE, LINE_BYTES, OUTSIDE, QUEUED, SectionLocks
 from workloads.locks.lock_program import LOCKS, LockProgram
+from workloads.locks.remedies import remedy
 from workloads.program import Draws
 from workloads.validation import InputError
 
@@ -33,10 +34,11 @@ PATIENCE_S = 20
 
 
 @contextmanager
-def ranks(count, kind, limit_ns, places=1):
+def ranks(count, kind, limit_ns, places=1, against="none"):
     """The locks of ``count`` ranks, each on a mapping of its own; and each rank's state as others see it."""
     file = os.memfd_create("locks")
-    made = [SectionLocks(file, rank, count, places, kind, limit_ns) for rank in range(count)]
+    given = count, places, kind, limit_ns, remedy(against, 0)
+    made = [SectionLocks(file, rank, *given) for rank in range(count)]
     page = mmap.mmap(file, 0)
     yield made, lambda rank: ctypes.c_int32.from_buffer_copy(page, rank * LINE_BYTES).value
     for one in made:
@@ -62,10 +64,11 @@ def ended(threads):
 
 @KINDS
 @LIMITS
-def test_one_is_inside_at_a_time_and_all_get_in(kind, limit_ns):
+@pytest.mark.parametrize("against", ["none", "conscious"])
+def test_one_is_inside_at_a_time_and_all_get_in(kind, limit_ns, against):
     count, sections, places = 3, 60, 2
     inside, entered = [[] for _ in range(places)], [0] * places
-    with ranks(count, kind, limit_ns, places) as (made, _):
+    with ranks(count, kind, limit_ns, places, against) as (made, _):
 
         def run(rank):
             for section in range(sections):

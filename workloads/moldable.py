@@ -21,6 +21,7 @@ from workloads.coscheduling import Coscheduling
 from workloads.execute import Execution, LockExecution
 from workloads.locks import SectionLocks
 from workloads.locks.lock_program import LOCKS, LockProgram
+from workloads.locks.remedies import NOTHING_DONE, Remedy
 from workloads.messaging import Messenger, one_node
 from workloads.program import Program
 from workloads.recorder import Recorder
@@ -45,6 +46,7 @@ class LaunchedProgram(NamedTuple):
         checkpoint: of the program, if it makes any.
         page: the file for the locks of the pattern LOCK, if its ranks have a directory in common.
         coscheduling: of this rank, if the policy coschedules dynamically.
+        remedy: against the preemption of whoever is in a critical section.
     """
 
     comm: Any
@@ -56,6 +58,7 @@ class LaunchedProgram(NamedTuple):
     checkpoint: Checkpoint | None = None
     page: Path | None = None
     coscheduling: Coscheduling | None = None
+    remedy: Remedy = NOTHING_DONE
 
 
 class MoldableExecution:
@@ -102,7 +105,8 @@ class MoldableExecution:
         limit_ns = blocking.read_limit(self._launched.rule(program))
         kind = LOCKS[program.lock]
         comm = self._launched.comm  # others know ranks as they were launched
-        locks = self._make_locks(self._file, comm.rank, comm.size, program.locks, kind, limit_ns)
+        given_locks = self._file, comm.rank, comm.size, program.locks, kind, limit_ns
+        locks = self._make_locks(*given_locks, self._launched.remedy)
         return LockExecution(locks, program, *given)
 
     def close(self) -> None:

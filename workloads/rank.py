@@ -26,6 +26,7 @@ from workloads.compute import unit_ns
 from workloads.coscheduling import Coscheduling
 from workloads.locks import page_file
 from workloads.locks.lock_program import LockProgram
+from workloads.locks.remedies import NOTHING_DONE, Remedy, remedy
 from workloads.malleable import MalleableExecution, Wish
 from workloads.messaging import ROOT, world
 from workloads.moldable import LaunchedProgram, MoldableExecution, Rule
@@ -48,18 +49,20 @@ def prepare(
     page: Path | None = None,
     coscheduling: Coscheduling | None = None,
     evolve: Callable[[int], None] = lambda processes: None,
+    against: Remedy = NOTHING_DONE,
 ) -> MoldableExecution | MalleableExecution | TaskExecution:
     """Do everything that a rank can do before its program starts; returns the program, ready to run.
 
     Collective. A program that adapts asks ``wish`` for its cores; any other writes ``timeline``, if given.
     An evolving program tells ``evolve`` how many processes it can use from now on.
     ``clock`` returns nanoseconds of a clock that all ranks share; ``checkpoint`` is of the program,
-    if it makes any, and ``page`` a file for its locks.
+    if it makes any, and ``page`` a file for its locks; ``against`` is the remedy for preempted sections.
     """
     if program.working_set_bytes and not step_ns:
         # Ranks that share a processor at this moment measure too much, never too little.
         step_ns = comm.allreduce(unit_ns(program.working_set_bytes), MPI.MIN)
-    launched = LaunchedProgram(comm, program, rule, key, step_ns, clock, checkpoint, page, coscheduling)
+    ours = clock, checkpoint, page, coscheduling, against
+    launched = LaunchedProgram(comm, program, rule, key, step_ns, *ours)
     if program.pattern == TASKS:
         return TaskExecution(launched, wish, evolve)
     return MalleableExecution(launched, wish) if program.malleable else MoldableExecution(launched, timeline)
@@ -101,8 +104,9 @@ def main(spec: dict[str, Any]) -> None:
     coscheduling = None
     if given := spec.get("coscheduling"):
         coscheduling = Coscheduling(_near(comm), Path(spec["socket"]).parent, spec["job"], **given)
+    against = remedy(**spec["remedy"])
     known = spec["unit_ns"], timeline, agent.wish, agent.clock(), checkpoint, page, coscheduling
-    execution = prepare(comm, program, rule, (seed, repeat, job), *known, agent.evolve)
+    execution = prepare(comm, program, rule, (seed, repeat, job), *known, agent.evolve, against)
     start = agent.begin()
     if start is not None:
         record = execution.run(start.ranks)

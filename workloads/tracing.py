@@ -90,7 +90,7 @@ class TracedMessenger(Messenger):
 class TracedLocks(SectionLocks):
     """Notes waits for locks, as waits at barriers."""
 
-    def __init__(self, timeline: Timeline, *given: int) -> None:
+    def __init__(self, timeline: Timeline, *given: Any) -> None:
         super().__init__(*given)
         self._add = timeline.add
 

@@ -95,6 +95,7 @@ class Nodes:
                 bind=workload.bind,
                 do_not_preempt=workload.do_not_preempt,
                 put_off_us=workload.put_off_us,
+                remedy=workload.remedy,
                 same_clock=not self._remote,
                 lease_s=workload.lease_s,
             )

@@ -82,4 +82,5 @@ def parallel(workload: Workload, number: int, program: Program, count: int) -> d
         "unit_ns": workload.unit_ns,
         "timeline": workload.timeline,
         "coscheduling": dict(workload.policy.coscheduling),
+        "remedy": {"name": workload.remedy, "warning_us": workload.warning_us},
     }

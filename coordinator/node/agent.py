@@ -28,11 +28,14 @@ from coordinator.host.mechanisms import Mechanism
 from coordinator.host.priority import prompt
 from coordinator.host.processor_claims import ProcessorClaim
 from coordinator.host.rundir import HEAD_START_S, OtherHostError, RunDirectory
+from coordinator.host.slot_helper import SlotHelper
 from coordinator.host.stopped import Stopped
 from coordinator.node import rank_record
+from coordinator.node.activations import Activations
 from coordinator.node.contact import Contact
 from coordinator.node.do_not_preempt import DoNotPreempt
 from coordinator.node.roster import Peer, Roster
+from coordinator.node.section_pages import SectionPages
 from coordinator.node.switcher import Switcher, Switching
 from coordinator.wire import agent_config, protocol
 from coordinator.wire.agent_config import Setup
@@ -41,6 +44,7 @@ from coordinator.wire.protocol import TO_AGENT, TO_DRIVER
 from coordinator.wire.zmq_transport import Line
 from workloads import run_clock
 from workloads.agent import ANYWHERE
+from workloads.native import NativeError
 
 REPORT_SWITCHES = 256
 """Switches per report: reporting each would wake the driver in the middle of the slots."""
@@ -49,10 +53,11 @@ REPORT_SWITCHES = 256
 class Agent:
     """The loop that waits for the driver, the ranks, the guardian and the next boundary."""
 
-    def __init__(self, setup: Setup, priority: str, clock: Clock | None = None) -> None:
+    def __init__(self, setup: Setup, priority: str, helper: SlotHelper | None = None) -> None:
         self._setup = setup
         self._priority = priority
-        self._clock = clock or Clock()
+        self._helper = helper
+        self._clock = Clock()
         self._contact = Contact(self._clock, setup.lease_s, same_clock=setup.same_clock)
         self._line = Line(setup.endpoint, setup.driver_key, setup.keys)
         self._loop = Loop()
@@ -101,22 +106,35 @@ class Agent:
         if name and (reason := mechanisms.known()[name].unavailable()):
             raise OSError(reason)
         mechanism: Mechanism | None = mechanisms.known()[name](self._directory) if name else None
+        pages = SectionPages(path)
         if mechanism is not None and self._setup.do_not_preempt:
             times, pause_s = self._setup.do_not_preempt, self._setup.put_off_us / 1e6
-            mechanism = DoNotPreempt(mechanism, path, times, pause_s)
+            mechanism = DoNotPreempt(mechanism, pages, times, pause_s)
+        activations = None
+        if mechanism is not None and self._setup.remedy == "activations":
+            mechanism = activations = Activations(mechanism, pages)
         # Before ranks can connect: they look for this file.
         self._offset_ns = None if self._setup.same_clock else run_clock.offset_word(path)
         self._roster = Roster(self._directory, self._loop, self)
         if self._setup.driver is not None:
             self._loop.watch(self._setup.driver, lambda: self._forsaken("its driver has ended"))
-        self._switcher = Switcher(mechanism, self._clock.now_ns)
+
+        def announce(job: int, rank: int, at_ns: int | None) -> None:
+            pages.announce(job, rank, 0 if at_ns is None else self._clock.local_ns(at_ns))
+
+        heed = (None, announce) if self._setup.remedy == "warning" else (self._helper, None)
+        more = [activations.after_change] if activations else []
+        self._switcher = Switcher(mechanism, self._clock.now_ns, *heed, *more)
         self._loop.watch(self._guardian, self._on_guardian)
 
     def _turn(self) -> None:
         """Wait for the next event, and handle it."""
         boundary_ns = self._boundary_ns()
         due_ns = self._contact.due_ns()
-        if boundary_ns is not None and boundary_ns <= due_ns:
+        if boundary_ns is not None and self._switcher.ready():
+            self._switches += self._switcher.run_ahead(boundary_ns, self._loop.fileno(), due_ns)
+            self._loop.catch_up()
+        elif boundary_ns is not None and boundary_ns <= due_ns:
             self._loop.wait_exactly(boundary_ns)
         else:
             self._loop.wait(due_ns)
@@ -139,13 +157,11 @@ class Agent:
     def _switch(self) -> None:
         due_ns = self._switcher.due_ns()
         now_ns = self._clock.now_ns()
-        if due_ns is None or due_ns > now_ns:
-            return
-        switch = self._switcher.switch(now_ns)
-        if switch is not None:
-            self._switches.append(switch)
-            if len(self._switches) >= REPORT_SWITCHES:
-                self._report()
+        if due_ns is not None and due_ns <= now_ns:
+            switch = self._switcher.switch(now_ns)
+            self._switches += [switch] if switch is not None else []
+        if len(self._switches) >= REPORT_SWITCHES:
+            self._report()
 
     def _report(self) -> None:
         if self._switches:
@@ -242,6 +258,8 @@ class Agent:
 
     def _on_claim(self, cores: tuple[int, ...]) -> None:
         self._cores = cores
+        if self._helper and self._setup.bind:
+            self._helper.cores = cores
         if self._claim is None:
             self._claim = ProcessorClaim(self._directory.run, cores)
             self._tell_of_others()
@@ -295,6 +313,8 @@ class Agent:
     def said(self, peer: Peer, message: Any) -> None:
         """Pass on a rank's message, with times by the run's clock."""
         match message:
+            case protocol.RankBecoming():
+                self._switcher.forget()
             case protocol.RankReady():
                 self._tell_of_rank(protocol.Present(peer.job, peer.rank))
             case protocol.RankParallelism(processes):
@@ -335,8 +355,13 @@ def serve(found: Setup) -> None:
     if os.getsid(0) != os.getpid() and os.getpgrp() != os.getpid():
         os.setsid()  # a launcher's signals to its group are not for the agent
     descriptors.allow()
+    helper = None
+    if found.mechanism:
+        with suppress(NativeError, OSError):  # there is no C compiler, or no place for what it makes
+            helper = SlotHelper()
     with prompt() as priority:
-        agent = Agent(found, priority)
+        how = f", slots change in {'C' if helper else 'Python'}" if found.mechanism else ""
+        agent = Agent(found, priority + how, helper)
         # A garbage collection during a switch would delay it by a millisecond.
         gc.collect()
         gc.freeze()

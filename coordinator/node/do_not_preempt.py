@@ -14,12 +14,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import ClassVar
 
 from coordinator.host.mechanisms import Mechanism
 from coordinator.host.processes import Process
-from workloads.locks import SectionMarks, page_file
+from coordinator.node.section_pages import SectionPages
 
 
 class DoNotPreempt:
@@ -27,7 +26,7 @@ class DoNotPreempt:
 
     Args:
         mechanism: holds and runs processes.
-        folder: the run directory, with the pages of the jobs' locks.
+        pages: of the jobs' locks.
         times: how often at most one change is put off for one process.
         pause_s: for how long each time.
         pause: waits for so long; the processes run meanwhile.
@@ -39,16 +38,15 @@ class DoNotPreempt:
     def __init__(
         self,
         mechanism: Mechanism,
-        folder: Path,
+        pages: SectionPages,
         times: int,
         pause_s: float,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
         self._mechanism = mechanism
-        self._folder = folder
+        self._pages = pages
         self._times, self._pause_s, self._pause = times, pause_s, pause
         self._names: dict[Process, tuple[int, int]] = {}
-        self._marks: dict[int, SectionMarks] = {}
 
     @staticmethod
     def unavailable() -> str:
@@ -58,7 +56,7 @@ class DoNotPreempt:
     def adopt(self, process: Process, job: int, rank: int) -> None:
         """As the mechanism does; a job that starts again has a new page."""
         self._names[process] = job, rank
-        self._marks.pop(job, None)
+        self._pages.forget(job)
         self._mechanism.adopt(process, job, rank)
 
     def run(self, process: Process) -> None:
@@ -68,6 +66,9 @@ class DoNotPreempt:
     def free(self, process: Process) -> None:
         """As the mechanism does."""
         self._mechanism.free(process)
+
+    def order(self, process: Process, run: bool) -> None:
+        """None: whether a process is in a section must be looked up each time."""
 
     def hold(self, process: Process) -> None:
         """Hold the process when it is outside of critical sections, or after the last time."""
@@ -82,9 +83,5 @@ class DoNotPreempt:
 
     def _inside(self, process: Process) -> bool:
         job, rank = self._names[process]
-        if job not in self._marks:
-            try:
-                self._marks[job] = SectionMarks(page_file(self._folder, job))
-            except OSError:  # it has no locks, or none yet
-                return False
-        return self._marks[job].inside(rank)
+        page = self._pages.of(job)
+        return page is not None and page.inside(rank)

@@ -38,7 +38,7 @@ class Listener(Protocol):
         ...
 
     def said(self, peer: Peer, message: Any) -> None:
-        """An admitted rank is ready, tells how many processes its job can use, or has sent its record."""
+        """An admitted rank is ready, becomes a program, says what its job can use, or sends its record."""
         ...
 
     def gone(self, peer: Peer) -> None:
@@ -192,6 +192,7 @@ class Roster:
             case protocol.RankBecoming() if known and peer.begun and peer.program is None:
                 peer.program, peer.process.family = message, True
                 peer.time = ProcessorTime(peer.process.pid)
+                self._listener.said(peer, message)
             case protocol.RankParallelism() if known and peer.begun and not peer.recorded:
                 self._listener.said(peer, message)
             case protocol.RankRecord() if known and peer.begun and not peer.recorded:

@@ -6,17 +6,21 @@ processes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from coordinator.decide.cycle import Cycle
 from coordinator.host.mechanisms import Mechanism
 from coordinator.host.processes import Process
+from coordinator.host.slot_helper import SlotHelper
 from coordinator.wire.protocol import Table
 
 FREE, RUN, HOLD = range(3)
 """States of a process: left to the local scheduler, selected by the slot, kept from running."""
+
+MOST_LOADED = 10_000
+"""Slots times ranks of the largest table that the helper gets; loading a larger one takes too long."""
 
 Changes = list[list["tuple[Callable[[Process], None], _Rank, int]"]]
 """For each processor, in order: a deed of the mechanism, the rank, and its state after the deed."""
@@ -49,18 +53,33 @@ class Switcher:
     Args:
         mechanism: holds and runs processes; None if the policy's slots exclude nobody.
         clock: returns nanoseconds of the run's clock.
+        helper: makes changes in C where nothing has to be looked up for them; None: all are made in Python.
+        announce: if given, without a helper, it gets the job and number of every rank after every change,
+            and when the slots stop that rank (the two-minute warning); None as long as they let it run on.
+        after_change: called after every change.
     """
 
-    def __init__(self, mechanism: Mechanism | None, clock: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        mechanism: Mechanism | None,
+        clock: Callable[[], int],
+        helper: SlotHelper | None = None,
+        announce: Callable[[int, int, int | None], None] | None = None,
+        after_change: Callable[[], None] = lambda: None,
+    ) -> None:
         self._mechanism = mechanism
         self._clock = clock
+        self._helper = helper
+        self._announce, self._after_change = announce, after_change
         self._ranks: dict[tuple[int, int], _Rank] = {}
         self._table: Table | None = None
         self._cycle: Cycle | None = None
         self._places: dict[tuple[int, int], int] = {}
         self._coming: list[Table] = []
+        self._slot = 0
         self._due_ns: int | None = None
         self._prepared: tuple[int, Changes] | None = None
+        self._loaded: list[list[tuple[_Rank, int]]] | None = None
 
     def adopt(self, job: int, rank: int, process: Process) -> None:
         """Take over a rank; its state follows the table in force at once."""
@@ -70,12 +89,16 @@ class Switcher:
             self._mechanism.adopt(process, job, rank)
             if self._cycle is not None:
                 self._carry_out(self._changes([adopted], self._cycle.slot_at(self._clock())[0]))
-        self._prepared = None
+        self.forget()
 
     def drop(self, job: int, rank: int) -> None:
         """Forget a rank that has gone."""
         self._ranks.pop((job, rank), None)
-        self._prepared = None
+        self.forget()
+
+    def forget(self) -> None:
+        """Work out anew how processes change: some have come, gone, or become families."""
+        self._prepared = self._loaded = None
 
     def holds(self, job: int, rank: int) -> bool:
         """Whether the rank is kept from running at this moment."""
@@ -100,14 +123,15 @@ class Switcher:
             self._table = self._coming.pop(0)
             self._cycle = Cycle(self._table.start_ns, self._table.lengths_ns, self._table.cyclic)
             self._places = {(job, rank): p for job, ranks in self._table.placements for rank, p in ranks}
-            self._prepared = None
+            self.forget()
         if self._cycle is None or self._mechanism is None:
             return None
-        slot, end_ns = self._cycle.slot_at(now_ns)
+        self._slot, end_ns = slot, _ = self._cycle.slot_at(now_ns)
         prepared, changes = self._prepared or (None, [])
         if slot != prepared:
             changes = self._changes(self._ranks.values(), slot)
         times = self._carry_out(changes)
+        self._after_change()
         # After the end of a table that is not cyclic, there is nothing to wait for.
         self._due_ns = end_ns if end_ns is not None and end_ns > now_ns else None
         self._prepare(self._due_ns)
@@ -120,9 +144,75 @@ class Switcher:
     def _prepare(self, end_ns: int | None) -> None:
         """Work out what changes when the slot in force ends, so that the next switch takes less time."""
         self._prepared = None
-        if end_ns is not None and self._cycle is not None:
+        if end_ns is not None and self._cycle is not None and not self.ready():
             slot, _ = self._cycle.slot_at(end_ns)
             self._prepared = slot, self._changes(self._ranks.values(), slot)
+        if self._announce is not None:
+            changes = self._prepared[1] if self._prepared else []
+            leaves = {id(rank) for changed in changes for _, rank, state in changed if state == HOLD}
+            for rank in self._ranks.values():
+                self._announce(rank.job, rank.rank, end_ns if id(rank) in leaves else None)
+
+    def ready(self) -> bool:
+        """Whether ``run_ahead`` can make the next changes."""
+        if self._helper is None or self._coming or self._due_ns is None:
+            return False
+        if self._loaded is None:
+            self._loaded = self._load(self._helper)
+        return bool(self._loaded)
+
+    def run_ahead(self, due_ns: int, descriptor: int, until_ns: int) -> list[Switching]:
+        """Sleep and change slots; it may end before ``until_ns``, and does if ``descriptor`` turns readable.
+
+        ``due_ns`` is ``self.due_ns()`` on the node's clock, and so is ``until_ns``; ``ready`` must be true.
+
+        Raises:
+            OSError: if the mechanism fails.
+        """
+        assert self._helper is not None and self._loaded and self._due_ns is not None
+        notes, self._slot, end_ns = self._helper.run(self._slot, due_ns, descriptor, until_ns)
+        ahead_ns = self._due_ns - due_ns
+        self._due_ns = end_ns + ahead_ns
+        self._prepared = None
+        for rank, state in self._loaded[self._slot] if notes else ():
+            rank.state = state
+        return [
+            Switching(
+                note.slot, note.due_ns + ahead_ns, note.last_ns - note.due_ns, note.last_ns - note.first_ns
+            )
+            for note in notes
+        ]
+
+    def _load(self, helper: SlotHelper) -> list[list[tuple[_Rank, int]]]:
+        """Give the helper the table in force; returns all states in each slot, nothing if it is refused."""
+        assert self._table is not None and self._mechanism is not None
+        table, ranks = self._table, tuple(self._ranks.values())
+        lengths_ns = [length for length in table.lengths_ns if length is not None]
+        endless = not table.cyclic or len(lengths_ns) < len(table.lengths_ns)
+        if endless or len(lengths_ns) * len(ranks) > MOST_LOADED:
+            return []
+        states = [list(self._wanted(ranks, slot)) for slot in range(len(lengths_ns))]
+        slots = []
+        for slot, wanted in enumerate(states):
+            changes = (
+                (p, rank, state)
+                for (p, rank, state), before in zip(wanted, states[slot - 1], strict=True)
+                if state != before[2]
+            )
+            orders = {
+                processor: [self._mechanism.order(rank.process, state == RUN) for rank, state in changed]
+                for processor, changed in _by_processor(changes).items()
+            }
+            known = {p: [order for order in given if order is not None] for p, given in orders.items()}
+            if known != orders:
+                return []
+            slots.append(known)
+        try:
+            helper.load(lengths_ns, slots)
+        except OSError:  # this user may have no more threads
+            self._helper = None
+            return []
+        return [[(rank, state) for _, rank, state in wanted] for wanted in states]
 
     def release(self) -> None:
         """Free every process."""
@@ -130,28 +220,29 @@ class Switcher:
             if rank.state != FREE and self._mechanism is not None:
                 self._mechanism.free(rank.process)
                 rank.state = FREE
-        self._prepared = None
+        self.forget()
 
     def _changes(self, ranks: Iterable[_Rank], slot: int) -> Changes:
-        """What brings ``ranks`` to the state of ``slot``: on each processor some leave, then others come."""
-        assert self._table is not None and self._mechanism is not None
-        placements = self._places
+        """What brings ``ranks`` to the state of ``slot``, on each processor."""
+        assert self._mechanism is not None
+        deeds = {FREE: self._mechanism.free, RUN: self._mechanism.run, HOLD: self._mechanism.hold}
+        wanted = (one for one in self._wanted(ranks, slot) if one[2] != one[1].state)
+        return [
+            [(deeds[state], rank, state) for rank, state in one] for one in _by_processor(wanted).values()
+        ]
+
+    def _wanted(self, ranks: Iterable[_Rank], slot: int) -> Iterator[tuple[int, _Rank, int]]:
+        """Processor, rank, and its state in ``slot``."""
+        assert self._table is not None
         runs = self._table.runs[slot]
-        only = self._table.only[slot] if self._table.only else ()
+        only = set(self._table.only[slot]) if self._table.only else set()
         apart = {job for job, _ in only}
-        changes: dict[int, list[tuple[int, _Rank]]] = {}
         for rank in ranks:
             # A rank without a place waits at its first or last line, where it harms nobody.
-            processor = placements.get((rank.job, rank.rank), -1)
+            processor = self._places.get((rank.job, rank.rank), -1)
             chosen = rank.job not in apart or (rank.job, rank.rank) in only
-            wanted = FREE if processor < 0 else RUN if chosen and rank.job in runs[processor] else HOLD
-            if wanted != rank.state:
-                changes.setdefault(processor, []).append((wanted, rank))
-        deeds = {FREE: self._mechanism.free, RUN: self._mechanism.run, HOLD: self._mechanism.hold}
-        return [
-            [(deeds[wanted], rank, wanted) for wanted, rank in sorted(changed, key=lambda change: -change[0])]
-            for _, changed in sorted(changes.items())
-        ]
+            state = FREE if processor < 0 else RUN if chosen and rank.job in runs[processor] else HOLD
+            yield processor, rank, state
 
     def _carry_out(self, changes: Changes) -> list[int]:
         """Make changes; returns, for each processor, the time after its last one."""
@@ -162,3 +253,11 @@ class Switcher:
                 rank.state = state
             times.append(self._clock())
         return times
+
+
+def _by_processor(changes: Iterable[tuple[int, _Rank, int]]) -> dict[int, list[tuple[_Rank, int]]]:
+    """Changes of each processor in order: some leave, then others come."""
+    found: dict[int, list[tuple[_Rank, int]]] = {}
+    for processor, rank, state in changes:
+        found.setdefault(processor, []).append((rank, state))
+    return {p: sorted(changed, key=lambda change: -change[1]) for p, changed in sorted(found.items())}

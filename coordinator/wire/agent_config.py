@@ -41,6 +41,7 @@ class Setup:
         bind: whether each rank stays on one core; else it may use all cores of the run on the node.
         do_not_preempt: how often a change of slot is put off for a process in a critical section.
         put_off_us: for how long each time.
+        remedy: against the preemption of processes in critical sections.
         same_clock: whether the run is on the driver's host only, so that both share one clock.
         driver: descriptor of a handle on the driver (a pidfd), inherited from it; None on other hosts.
     """
@@ -55,6 +56,7 @@ class Setup:
     bind: bool = True
     do_not_preempt: int = 0
     put_off_us: float = 50.0
+    remedy: str = "none"
     same_clock: bool = True
     driver: int | None = None
 

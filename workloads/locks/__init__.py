@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from workloads import native
+from workloads.locks.remedies import NOTHING_DONE, Remedy
 
 SOURCE = Path(__file__).with_name("lock.c")
-LINE_BYTES, WORD_BYTES = 128, 4
+LINE_BYTES, WORD_BYTES, STOPS_AT = 128, 4, 16
 OUTSIDE, ENTERING, QUEUED, ASLEEP, INSIDE = range(5)
 """States of a rank in the page, as in lock.c."""
 
@@ -28,24 +29,35 @@ def page_file(folder: Path, job: int) -> Path:
 
 
 class SectionMarks:
-    """The ranks' states as others see them.
+    """A job's page as the agent sees it, which reads the ranks' states and writes when it will stop them.
 
     Raises:
         OSError: if there is no page in ``file``.
     """
 
     def __init__(self, file: Path) -> None:
-        with file.open("rb") as page:
+        with file.open("r+b") as page:
             if not os.fstat(page.fileno()).st_size:
                 raise FileNotFoundError(f"{file} is empty")
-            self._page = mmap.mmap(page.fileno(), 0, prot=mmap.PROT_READ)
+            self._page = mmap.mmap(page.fileno(), 0)
+        self._times = memoryview(self._page).cast("q")
 
     def inside(self, rank: int) -> bool:
         """Whether the rank is in a critical section, about to enter one, or spins for one."""
         at = rank * LINE_BYTES
         return self._page[at : at + WORD_BYTES] not in _LEAVE
 
+    def holds(self, rank: int) -> bool:
+        """Whether the rank is in a critical section."""
+        at = rank * LINE_BYTES
+        return self._page[at : at + WORD_BYTES] == _INSIDE
 
+    def stops(self, rank: int, at_ns: int) -> None:
+        """Say when the rank is going to be stopped, by CLOCK_MONOTONIC; 0 if that is not known."""
+        self._times[(rank * LINE_BYTES + STOPS_AT) // self._times.itemsize] = at_ns
+
+
+_INSIDE = INSIDE.to_bytes(WORD_BYTES, sys.byteorder)
 _LEAVE = tuple(state.to_bytes(WORD_BYTES, sys.byteorder) for state in (OUTSIDE, ASLEEP))
 
 
@@ -70,6 +82,8 @@ class _Taker(ctypes.Structure):
         *((name, ctypes.c_int64) for name in ("limit_ns", "waited_ns")),
         ("blocks", ctypes.c_int32),
         ("ticket", ctypes.c_uint32),
+        *((name, ctypes.c_int64) for name in ("warning_ns", "look_ns")),
+        ("remedy", ctypes.c_int32),
     )
 
 
@@ -82,9 +96,19 @@ class SectionLocks:
         locks: how many locks, at most as many as the page has room for.
         kind: a value of ``lock_program.LOCKS``.
         limit_ns: how long a rank spins for a lock before it sleeps.
+        remedy: against the preemption of whoever is in a section.
     """
 
-    def __init__(self, file: int, rank: int, ranks: int, locks: int, kind: int, limit_ns: int) -> None:
+    def __init__(
+        self,
+        file: int,
+        rank: int,
+        ranks: int,
+        locks: int,
+        kind: int,
+        limit_ns: int,
+        remedy: Remedy = NOTHING_DONE,
+    ) -> None:
         code = ctypes.CDLL(str(library()))
         code.lock_bytes.restype = ctypes.c_int64
         size = code.lock_bytes(ranks, locks)
@@ -94,7 +118,10 @@ class SectionLocks:
         self._page = (ctypes.c_char * size).from_buffer(self._memory)
         address = ctypes.addressof(self._page)
         self._taker = _Taker(address, ranks, rank, kind, 0, limit_ns, 0, 0, 0)
+        self._taker.remedy = remedy.kind
+        self._taker.warning_ns, self._taker.look_ns = remedy.warning_ns, remedy.look_ns
         self._given = ctypes.byref(self._taker)
+        code.lock_begin(self._given)
         self._enter: Any = code.lock_enter
         self._leave: Any = code.lock_leave
         self._enter.restype = self._leave.restype = None
