@@ -58,7 +58,7 @@ def test_without_interactive_jobs_there_are_no_responses(tmp_path):
     assert all(row.simulated.responses is None for row in rows(tmp_path, some))
 
 
-def test_a_command_cannot_be_simulated(tmp_path):
+def test_a_command_without_a_recording_cannot_be_simulated(tmp_path):
     text = '[[jobs]]\ncommand = ["mpiexec", "-n", "2", "./app"]\n[[schedulers]]\npolicy = "none"\n'
-    with pytest.raises(InputError, match="it is a command"):
+    with pytest.raises(InputError, match="by a recording, and it has none"):
         rows(tmp_path, "processors = 2\n" + text)

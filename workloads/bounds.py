@@ -36,6 +36,7 @@ RANDOM = _count(0, 2**63 - 1)
 MACHINE_COSTS = (
     *("context_switch_us", "latency_us", "hop_latency_us"),
     *("send_us", "receive_us", "serve_us", "poll_us"),
+    *("cache_kb", "reload_us"),
 )
 
 BOUNDS: Mapping[str, Bounds] = {
@@ -87,6 +88,7 @@ BOUNDS: Mapping[str, Bounds] = {
     "schedulers.spin_switches": Bounds(0, 1e6),
     "schedulers.do_not_preempt": _count(0, 10),
     "schedulers.put_off_us": Bounds(1, 1000),
+    "schedulers.warning_us": Bounds(1, 1e5),
     **{f"machine.{cost}": COST_US for cost in MACHINE_COSTS},
     "machine.quantum_ms": Bounds(10, 1e8),
     "machine.sides": _count(1, PROCESSORS),

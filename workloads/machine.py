@@ -10,6 +10,7 @@ from workloads.validation import InputError, one_of, whole
 
 LOCAL_SCHEDULERS = ("svr4", "round-robin", "fifo", "eevdf", "rr")
 TIMERS = ("independent", "synchronised")
+QUEUES = ("bound", "central", "affinity", "stealing")
 READ_SERVERS = ("process", "network")
 FLAT, HYPERCUBE, MESH, TORUS, TREE = TOPOLOGIES = ("flat", "hypercube", "mesh", "torus", "tree")
 COLUMNS = ("quantum", "tqexp", "slpret", "maxwait", "lwait")
@@ -25,6 +26,7 @@ TOPOLOGY_KEYS = ("topology", "sides")
 KEYS = (
     *(*MACHINE_COSTS, "local", "timers", "quantum_ms", "dispatch_table", "reads_served_by"),
     *TOPOLOGY_KEYS,
+    "queue",
 )
 """The values that an experiment file can give; ``SimulatedMachine`` explains the others."""
 
@@ -39,6 +41,7 @@ def check_values(values: Mapping[str, Any]) -> None:
         ("timers", TIMERS),
         ("reads_served_by", READ_SERVERS),
         ("topology", TOPOLOGIES),
+        ("queue", QUEUES),
     ):
         if key in values:
             one_of(key, values[key], known)

@@ -30,7 +30,8 @@ class Job:
         self.allotted, self.draws = len(placement), Draws(self.program, 0, (*simulation.key, given.number))
         self.rule = simulation.rule(self.program)
         self.targets = self.program.reads().tolist()
-        self.network_reads = simulation.machine.reads_served_by == "network" or self.program.read == "rma"
+        by_network = simulation.machine.reads_served_by == "network" or self.program.read == "rma"
+        self.network_reads = by_network and not given.replay
         self.waits = {
             (kind, slept): [0, 0] for kind in ("read", "opening", "closing", "lock") for slept in (0, 1)
         }
@@ -40,6 +41,11 @@ class Job:
         places = [simulation.processors[placement[r % len(placement)]] for r in range(self.program.processes)]
         self.locks = [Lock() for _ in range(getattr(self.program, "locks", 0))]
         self.processes = [Process(self, rank, first + rank, place) for rank, place in enumerate(places)]
+        if given.replay:
+            self.rule = simulation.rule(self.program, as_mpi=given.replay.as_mpi)
+            of = self.processes
+            self.channels = [Channel(of[a], of[b], meets) for a, b, meets in given.replay.channels.tolist()]
+            self.longest = -1
 
     def reallot(self, placement):
         """Whether these are other processors than before."""
@@ -78,19 +84,55 @@ class Lock:
     def __init__(self):
         self.owner, self.line = None, []
 
-    def give_up(self, fair):
-        """A queue hands it over. Else whoever spins on a processor has it at once, or it is free; and one
-        sleeper wakes to try, unless one tries already.
+    def give_up(self, by, fair):
+        """A queue hands it over, if conscious only to who runs. Else whoever spins on a processor has it at
+        once, or it is free; and one sleeper wakes to try, unless one tries already.
         """
-        heirs = [process for process in self.line if fair or process.state == "running"]
+        conscious = by.simulation.conscious
+        heirs = [p for p in self.line if (fair and not conscious) or p.state == "running"]
         self.owner = heirs[0] if heirs else None
         if self.owner:
             self.line.remove(self.owner)
             self.owner.answered = True
             self.owner.processor.tell(self.owner)
+            if by.simulation.activations and self.owner.state == "ready" and not self.owner.woken:
+                self.owner.visit()
         sleepers = [process for process in self.line if process.state == "asleep"]
-        if not fair and sleepers and not any(process.woken for process in self.line):
+        wakes = not self.owner if fair else True
+        if wakes and sleepers and not any(process.woken for process in self.line):
             sleepers[0].processor.wake(sleepers[0])
+
+
+class Channel:
+    """Messages from one process to another. Each takes the latency and its own time, and none overtakes."""
+
+    def __init__(self, sender, receiver, meets):
+        self.ends, self.meets = (sender, receiver), meets
+        self.came, self.arrivals, self.waiting = [0, 0], [], {}
+
+    def give(self, process, transfer_ns):
+        simulation = process.simulation
+        self.came[self.ends.index(process)] += 1
+        if (min(self.came) if self.meets else self.came[0]) == len(self.arrivals):
+            return
+        hops = simulation.session.machine.hops(*(end.processor.number for end in self.ends))
+        cost = simulation.cost
+        arrival = simulation.now + cost["latency"] + hops * cost["hop_latency"] + transfer_ns
+        self.arrivals.append(max([arrival, *self.arrivals[-1:]]))
+        for end in self.ends[::-1] if self.meets else self.ends[1:]:
+            if self.waiting.get(end) == len(self.arrivals) - 1:
+                del self.waiting[end]
+                end.simulation.answer(end, self.arrivals[-1])
+
+    def take(self, process, number):
+        """Whether the message has arrived; it comes otherwise."""
+        if number >= len(self.arrivals):
+            self.waiting[process] = number
+        elif self.arrivals[number] > process.simulation.now:
+            process.simulation.answer(process, self.arrivals[number])
+        else:
+            return True
+        return False
 
 
 class Process:
@@ -98,15 +140,19 @@ class Process:
         self.job, self.rank, self.number, self.processor = job, rank, number, processor
         self.home, self.suspended, self.moves = processor, False, False
         self.simulation, self.machine, self.cost = job.simulation, job.simulation.machine, job.simulation.cost
+        self.visits, self.has_left, self.entered, self.section = None, False, None, 0
         self.state = "new"  # then ready, coming, running, asleep, and gone at last
         self.allowed = self.woken = self.lingers = self.answered = False
         self.inbox, self.wants, self.wait, self.alarm = [], BEGIN, None, None
         self.estimate, self.last_wait, self.sample = -1, -1, blocking.new_sample(rank)
-        self.gives_up, self.inside = None, False
+        self.gives_up, self.inside, self.held_off, self.lifted, self.gives_way = None, *[False] * 4
+        self.lost_ns = self.cache = self.walk = None
+        self.cold_ns, self.owed_ns, self.computes = 0, 0, False
         self.began, self.dispatched, self.cpu_ns, self.offset, self.lag = self.simulation.now, 0, 0, 0, 0
         self.draws = Draws(job.program, rank, (*self.simulation.key, job.given.number))
         polls = LATE if "handled when dispatched" in self.simulation.deviates else DEAF
         self.hears = polls if self.machine.handles_when_waiting else ALERT  # while it computes
+        self.messages_cost = self.simulation.messages_cost and not job.given.replay
         self.life = self.run()
 
     def ready(self):
@@ -124,6 +170,9 @@ class Process:
         if program.pattern == "TASKS":
             yield from self.carry_out_tasks()
             return
+        if self.job.given.replay:
+            yield from self.carry_out_steps(self.job.given.replay.parts)
+            return
         for _ in range(program.phase_count()):
             if think_us:
                 self.alarm = self.simulation.now + round(think_us * 1e3)
@@ -131,7 +180,7 @@ class Process:
                 yield SLEEP
                 yield AWAKE
             gap_ns = int(self.draws.gap_ns(1)[0])
-            yield from self.compute(int(self.draws.compute_ns(1)[0]))
+            yield from self.work(int(self.draws.compute_ns(1)[0]))
             if self.job.locks:
                 yield from self.exclude(int(self.draws.among(len(self.job.locks), 1)[0]))
                 continue
@@ -146,11 +195,52 @@ class Process:
             if program.closing_barrier:
                 yield from self.ask("closing", others[0], learns=not program.opening_barrier)
 
+    def carry_out_steps(self, parts):
+        """What was recorded: it computes, gives a message, and takes one, for which it may have to wait."""
+        channels, before = self.job.channels, [0] * len(self.job.channels)
+        for part in parts:
+            for _ in range(part.times):
+                for step in part.steps[self.rank]:
+                    yield from self.compute(int(step["busy_ns"]))
+                    if step["outgoing"] >= 0:
+                        channels[step["outgoing"]].give(self, int(step["transfer_ns"]))
+                    if step["incoming"] >= 0:
+                        number = before[step["incoming"]] + int(step["number"])
+                        yield from self.take(channels[step["incoming"]], number, step)
+                before = [old + new for old, new in zip(before, part.messages.tolist(), strict=True)]
+
+    def take(self, channel, number, step):
+        self.asked = next(end for end in channel.ends if end is not self)
+        self.learns, self.slept, self.wait = bool(step["collective"]), False, "read"
+        self.category, shares = COMMUNICATING, self.job.rule.rule == blocking.GLOBAL_ADAPTIVE
+        if self.learns:
+            self.wait, self.category = "closing", SYNCHRONIZING
+        if not step["continues"]:
+            self.began = self.simulation.now
+            self.estimate = self.job.estimate if shares else self.estimate
+            self.until = self.began + self.limit()
+        if channel.take(self, number):
+            self.take_answer()
+        else:
+            self.processor.note(self.category)
+            yield from self.await_answer(until=self.until)
+        if self.learns and shares:  # rank 0 learns the longest wait since it last did
+            self.job.longest = max(self.job.longest, self.last_wait)
+            if self.rank == 0:
+                self.job.estimate, self.job.longest = blocking.learn(self.job.sample, self.job.longest), -1
+        self.wait, self.answered = None, False
+
     def exclude(self, number):
         """It waits for the lock as for a read, but without a message; and computes while it has the lock."""
         self.lock, program = self.job.locks[number], self.job.program
         self.wait, self.slept, self.category, self.inside = "lock", False, SYNCHRONIZING, True
         self.began = self.simulation.now
+        # Psyche's two-minute warning: it does not ask any more if its slot is about to end.
+        while self.simulation.warns(self):
+            self.processor.note(self.category)
+            self.held_off = True
+            yield Time(left=blocking.FOREVER_NS, category=self.category, hears=ALERT)
+        self.held_off, self.gives_way, self.asks = False, False, self.simulation.now
         if self.lock.owner is None:
             self.lock.owner, self.answered = self, True
         else:
@@ -159,9 +249,27 @@ class Process:
             yield from self.await_answer(self.try_lock)
         self.wait, self.answered = None, False
         count = self.job.waits["lock", self.slept]
-        count[:] = count[0] + 1, count[1] + self.simulation.now - self.began
-        yield from self.compute(round(program.section_us * 1e3))
-        self.gives_up, self.inside = self.lock, False  # as soon as it is at what comes next
+        entered = self.simulation.now if self.entered is None else self.entered
+        count[:] = count[0] + 1, count[1] + entered - self.began
+        yield from self.compute(0 if self.has_left else round(program.section_us * 1e3))
+        # It leaves as soon as it is at what comes next, unless it has left during a visit.
+        self.gives_up, self.inside = None if self.has_left else self.lock, False
+        self.has_left, self.entered = False, None
+        if self.visits:
+            self.visits.part()
+
+    def visit(self):
+        """Anderson et al. 1992: if stopped, it runs on in the place of another of its job until it leaves."""
+        if self.state != "ready" or self.allowed or self.visits or self.has_left:
+            return
+        mates = (q.processor for q in self.job.processes if q.state == "running" and q.allowed)
+        place = next((place for place in mates if place.visitor is None), None)
+        if place:
+            handed = self.entered is None and self.wait == "lock"
+            self.entered = self.simulation.now if handed else self.entered
+            in_line = self.wait == "lock"
+            left = round(self.job.program.section_us * 1e3) if in_line else self.wants.left
+            place.receive(self, left)
 
     def try_lock(self):
         """It has a processor again: a lock that nobody has is its own. Else a sleeper lines up anew."""
@@ -178,12 +286,12 @@ class Process:
         while self.job.left:
             program, task = self.job.given.program, self.job.program.phase_count() - self.job.left
             may = self.rank < min(self.job.allotted, program.usable(task))
-            if may and self.home is self.processor:
+            if may and (self.home is self.processor or self.machine.queue != "bound"):
                 self.job.left -= 1
                 before = program.usable(task - 1) if task else program.processes
                 if program.usable(task) != before:
                     self.simulation.evolve(self.job, program.usable(task))
-                yield from self.compute(int(self.job.draws.compute_ns(1)[0]))
+                yield from self.work(int(self.job.draws.compute_ns(1)[0]))
             else:
                 self.suspended, self.moves = True, may
                 yield SLEEP
@@ -192,12 +300,33 @@ class Process:
 
     def resume(self):
         """It wakes where it is to be from now on."""
-        for place in (self.processor, self.home) if self.home is not self.processor else ():
-            for line in (place.residents, place.queue):
-                (line.remove if place is self.processor else line.append)(self)
-        self.lingers = self.lingers and self.home is self.processor
-        self.processor = self.home
+        if self.machine.queue == "bound":
+            for place in (self.processor, self.home) if self.home is not self.processor else ():
+                for line in (place.residents, place.queue):
+                    (line.remove if place is self.processor else line.append)(self)
+            self.lingers = self.lingers and self.home is self.processor
+            self.processor = self.home
         self.processor.wake(self)
+
+    def load(self, ns):
+        """It will take so long to load its working set when it computes."""
+        if self.wants is self.walk:
+            self.walk.left += ns
+        elif self.computes:
+            self.owed_ns += ns
+        else:
+            self.cold_ns = max(self.cold_ns, ns)
+
+    def work(self, left):
+        """A compute phase, which uses its working set."""
+        left, self.cold_ns, self.computes = left + self.cold_ns, 0, True
+        while left is not None:
+            self.walk = Time(left=left, category=COMPUTING, hears=self.hears)
+            left = yield self.walk
+            if left is not None:
+                yield from self.handle_messages()
+                left, self.owed_ns = left + self.owed_ns, 0
+        self.computes, self.walk = False, None
 
     def compute(self, left):
         while (left := (yield Time(left=left, category=COMPUTING, hears=self.hears))) is not None:
@@ -227,20 +356,28 @@ class Process:
         yield from self.await_answer()
         self.wait, self.answered = None, False
 
-    def await_answer(self, look=lambda: None):
-        """Section 5: it spins up to the limit, then blocks until the message has come."""
-        left = blocking.barrier_limit(self.job.rule, self.estimate)
+    def limit(self):
+        if self.wait == "read" and self.job.network_reads:
+            return blocking.FOREVER_NS  # the network wakes nobody
         if self.wait in ("read", "lock"):
-            left = blocking.read_limit(self.job.rule)
-        if self.wait == "read":
-            left = blocking.FOREVER_NS if self.job.network_reads else left  # the network wakes nobody
-        end = self.began + left
+            return blocking.read_limit(self.job.rule)
+        return blocking.barrier_limit(self.job.rule, self.estimate)
+
+    def await_answer(self, look=lambda: None, until=None):
+        """Section 5: it spins up to the limit, then blocks until the message has come."""
+        began = self.asks if self.wait == "lock" else self.began
+        end = began + self.limit() if until is None else until
+        left = end - (began if until is None else self.simulation.now)
         while not self.answered:
             left = end - self.simulation.now if self.machine.spin_clock == "wall" else left
+            left = 0 if self.gives_way and self.wait == "lock" else left
             self.slept = self.slept or left <= 0
             spin = Time(left=left, category=self.category, hears=ALERT)
             if self.simulation.patience and self.wait != "lock" and left > 0:
                 left = yield from self.spin_with_looks(end)
+                continue
+            if self.simulation.remedy.look_ns and self.wait == "lock" and left > 0:
+                left = yield from self.spin_with_glances(end)
                 continue
             left = (yield spin if left > 0 else SLEEP) or 0
             look()
@@ -260,12 +397,29 @@ class Process:
         yield from self.handle_messages()
         return end - self.simulation.now
 
+    def spin_with_glances(self, end):
+        """From time to time it looks after the holder: it spins only for one that runs, or lifts it."""
+        patience, now = self.simulation.remedy.look_ns, self.simulation.now
+        looks = self.began + ((now - self.began) // patience + 1) * patience
+        spin = Time(left=min(looks, end) - now, category=self.category, hears=ALERT)
+        interrupted = (yield spin) is not None
+        self.try_lock()
+        if not interrupted and not self.answered and self.simulation.now < end:
+            holder = self.lock.owner
+            if holder and holder.state != "running":
+                self.gives_way = not self.simulation.lifts or holder.processor is self.processor
+                if not self.gives_way and holder.state == "ready":
+                    holder.lifted = True
+                    holder.processor.reconsider()
+        return end - self.simulation.now
+
     def look(self):
         others, now = self.job.processes, self.simulation.now
         if self.wait == "read":
             awaited = [] if self.job.network_reads else [self.asked]
         else:
-            awaited = others[1:] if self is others[0] else [self.asked]
+            all_tell = self is others[0] and not self.job.given.replay
+            awaited = others[1:] if all_tell else [self.asked]
         for peer in awaited:
             place, rival = peer.processor, peer.processor.process
             if not peer.ready() or rival is None or rival.job is self.job or rival.state != "running":
@@ -283,7 +437,7 @@ class Process:
     def handle_messages(self):
         while self.inbox:
             sender, what = self.inbox[0]
-            if self.simulation.messages_cost:
+            if self.messages_cost:
                 ns = self.cost["receive"] + (self.cost["poll"] if self.wait else 0)
                 ns += self.cost["serve"] + self.cost["send"] if what == "read" else 0
                 yield Time(left=ns, category=self.category if self.wait else COMMUNICATING)

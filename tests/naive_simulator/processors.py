@@ -3,7 +3,9 @@
 import math
 from types import SimpleNamespace
 
+from naive_simulator.caches import Cache
 from naive_simulator.processes import ALARM, ALERT, AWAKE, END, IDLE, SLEEP, SWITCHING, TICK
+from naive_simulator.ready_queues import BALANCE_TICKS
 
 
 class Processor:
@@ -14,6 +16,9 @@ class Processor:
         self.category, self.history = IDLE, [(0, -1, IDLE)]
         self.average = self.switches = self.put_offs = 0
         self.look = SimpleNamespace()
+        self.visitor = None
+        self.ticks_to_balance, self.failures = BALANCE_TICKS, 0
+        self.cache = Cache(simulation.machine)
         self.given = None  # when a message last gave it to a process
 
     def at(self, time, kind, action):
@@ -26,6 +31,7 @@ class Processor:
     def reconsider(self, extra_ns=0):
         process = self.process
         if process is None:
+            self.simulation.queues.chooses(self)
             if self.local.best(self):
                 self.dispatch(extra_ns)
         elif process.state == "running" and (not process.allowed or self.local.outranked(process)):
@@ -50,6 +56,9 @@ class Processor:
     def dispatch(self, extra_ns=0):
         # A switch, also from idle. It is carried through (Figure 7): who is ready meanwhile costs another.
         cost, wakeup = self.simulation.cost, "idle_wakeup" if self.category == IDLE else "wakeup"
+        if self.process:
+            self.process.lost_ns = self.simulation.now
+        self.simulation.queues.chooses(self)
         self.process = self.local.best(self)
         self.note(SWITCHING if self.process else IDLE)
         if self.process:
@@ -65,6 +74,7 @@ class Processor:
             self.dispatch()
             return
         process.state, process.dispatched = "running", self.simulation.now
+        process.load(self.cache.load_ns(process))
         if process.wants.hears:
             self.go_on(process.wants.left)
         else:
@@ -112,7 +122,10 @@ class Processor:
             job.resume(len(job.processes))
         if lock := process.gives_up:
             process.gives_up = None
-            lock.give_up(fair=process.job.program.lock != "test-and-test-and-set")
+            lock.give_up(process, fair=process.job.program.lock != "test-and-test-and-set")
+            if process.lifted:
+                process.lifted = False
+                self.reconsider()
 
     def tell(self, process):
         """A process has what it waits for: it goes on at once, or when it runs."""
@@ -144,28 +157,33 @@ class Processor:
         if process.state == "asleep":
             self.wake(process)
         elif process.state == "running" and process.wants.hears == ALERT:
-            if not self.simulation.messages_cost:
+            if not process.messages_cost:
                 assert list(process.handle_messages()) == []  # no time: what it is at goes on meanwhile
-            if self.simulation.messages_cost or process.answered:
+            if process.messages_cost or process.answered:
                 self.go_on(self.stop_timer())
 
     def wake(self, process):
         process.woken = True
+        self.simulation.queues.wakes(process)
         self.local.wake_up(process)
-        self.enqueue(process)
-        self.reconsider()
+        process.processor.enqueue(process)
+        process.processor.reconsider()
 
     def tick(self):
         self.at(self.simulation.now + self.simulation.machine.tick_ns, TICK, self.tick)
         process = self.process
         if process and process.state == "running" and self.local.turn_ends(process):
+            self.simulation.queues.turn_ends(self)
             self.enqueue(self.take_away("ready"))
+            self.simulation.queues.chooses(self)
             if self.local.best(self) is process:
                 process.state, process.dispatched = "running", self.simulation.now
                 self.grant(process.wants)
             else:
                 self.dispatch()
         self.local.tick(self)
+        if self.simulation.queues.ticks(self):
+            self.reconsider()
 
     def ring(self):
         # Alarms of one time are one event, and wake in the order in which the processes were placed.
@@ -174,6 +192,29 @@ class Processor:
             process.alarm, process.began = None, self.simulation.now
             self.wake(process)
         return bool(due)
+
+    def receive(self, visitor, left):
+        """The process that runs gives way to a visitor, and goes on later."""
+        switch = self.simulation.cost["context_switch"]
+        visitor.visits, self.visitor, self.visiting = self, visitor, left
+        self.visit = self.at(self.simulation.now + switch + left, ALARM, self.end_visit)
+        self.process.cpu_ns -= 2 * switch + left
+        action, remains = self.end.action, self.stop_timer()
+        self.end = self.at(self.simulation.now + remains + 2 * switch + left, END, action)
+
+    def part(self):
+        visitor, self.visit.cancelled = self.visitor, True
+        self.visitor = visitor.visits = None
+        return visitor
+
+    def end_visit(self):
+        visitor = self.part()
+        if visitor.state == "ready":
+            left = visitor.wants.left if visitor.wait is None else self.visiting
+            visitor.cpu_ns += left
+            visitor.offset -= left
+            visitor.has_left, visitor.wants.left = True, 0 if visitor.wait is None else visitor.wants.left
+            visitor.lock.give_up(visitor, fair=visitor.job.program.lock != "test-and-test-and-set")
 
     def detour(self):
         """The operating system takes the processor: what it is at takes longer, at nobody's charge."""

@@ -7,10 +7,14 @@ class DispatchTable:
     """SVR4's time-sharing class; with one row a round robin, or a fifo (sections 3.3 and 7.2)."""
 
     leave = fall_asleep = wake_up = detour = lambda self, process: None
+    balances = False
 
     def __init__(self, machine):
         self.rows = [dict(zip(COLUMNS, row, strict=True)) for row in machine.table()]
         self.boosts = machine.local == "svr4"  # "absence of priorities in round-robin" (section 7.2)
+
+    def change_queues(self, process, processor):
+        """There is no lag."""
 
     def enter(self, process):
         self.move(process, (len(self.rows) - 1) // 2)
@@ -70,11 +74,11 @@ class Eevdf:
     """Linux since 6.12: of those who had no more than the average, the earliest virtual deadline."""
 
     tick = unblocked = lambda self, who: None
+    balances = True
 
-    def __init__(self, machine, deviates):
+    def __init__(self, machine):
         self.slice_ns = 1_400_000 if machine.slice_us is None else round(machine.slice_us * 1e3)
         self.most_ns = max(2 * self.slice_ns, 4_000_000)  # of lag: two slices, at least a tick
-        self.deviates = deviates
 
     def enter(self, process):
         # Virtual time is time used, and an offset: as far from the average as when it went to sleep.
@@ -125,8 +129,6 @@ class Eevdf:
 
     def wake_up(self, process):
         processor = process.processor
-        if "slice forgotten" in self.deviates:
-            self.turn_ends(processor.process)
         if process.lingers:
             ahead = process.virtual() > self.average(processor)
             process.lingers, process.lag = False, 0
@@ -134,6 +136,39 @@ class Eevdf:
                 return
         self.enter(process)
 
+    def change_queues(self, process, processor):
+        """It takes its lag along, and what is left until its deadline."""
+        lag = process.virtual() - self.average(process.processor)
+        left = process.deadline - process.virtual()
+        lag = max(-self.most_ns, min(lag, self.most_ns))
+        process.offset += self.average(processor) + lag - process.virtual()
+        process.deadline = process.virtual() + left
+
     def detour(self, process):
         if process.state == "running" and self.outranked(process):
+            process.processor.preempt()
+
+
+class Inheritance:
+    """Whoever is lifted runs before all others of its processor; else the local scheduler decides."""
+
+    def __init__(self, local):
+        self.local = local
+
+    def __getattr__(self, name):
+        return getattr(self.local, name)
+
+    def lifted(self, processor):
+        return next((process for process in processor.residents if process.lifted and process.ready()), None)
+
+    def best(self, processor):
+        return self.lifted(processor) or self.local.best(processor)
+
+    def outranked(self, process):
+        if process.lifted or self.lifted(process.processor):
+            return not process.lifted
+        return self.local.outranked(process)
+
+    def detour(self, process):
+        if isinstance(self.local, Eevdf) and process.state == "running" and self.outranked(process):
             process.processor.preempt()

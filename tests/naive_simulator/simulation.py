@@ -12,16 +12,18 @@ from types import SimpleNamespace
 import numpy as np
 from naive_simulator.processes import ALARM, TICK, Job
 from naive_simulator.processors import Processor
-from naive_simulator.schedulers import DispatchTable, Eevdf
+from naive_simulator.ready_queues import KINDS
+from naive_simulator.schedulers import DispatchTable, Eevdf, Inheritance
 
 from coordinator import view
 from coordinator.decide.session import Session
 from workloads import blocking
+from workloads.locks.remedies import ACTIVATIONS, CONSCIOUS, INHERITANCE, NOTHING_DONE
 
 # At one time: arrivals and slots, messages as they were sent, then timers by processor.
 PLANS, MESSAGES, TIMERS = range(3)
 
-DEVIATIONS = frozenset({"slice forgotten", "handled when dispatched"})
+DEVIATIONS = frozenset({"handled when dispatched"})
 """Where the kernel does not do what is written (test_simulator_reference), and the reference follows it."""
 
 
@@ -38,10 +40,15 @@ class NaiveSimulation:
         deviates=DEVIATIONS,
         put_offs=0,
         put_off_us=50.0,
+        remedy=NOTHING_DONE,
     ):
         self.machine, self.key, self.deviates = machine, (seed, 0), deviates
         self.now = self.events = self.messages = self.timers = self.pushed = 0
         self.put_offs, self.put_off_ns = put_offs, round(put_off_us * 1e3)
+        self.remedy, self.ends = remedy, None
+        self.conscious, self.lifts = remedy.kind == CONSCIOUS, remedy.kind == INHERITANCE
+        self.activations = remedy.kind == ACTIVATIONS
+        self.placed = 0
         self.heap, self.slot_end, self.reallotted = [], SimpleNamespace(), False
         us = {name[:-3]: v for name, v in vars(machine).items() if name.endswith("_us") and np.isscalar(v)}
         us = {"rule_switch": us["context_switch"], "rule_latency": us["latency"], **us}
@@ -54,10 +61,14 @@ class NaiveSimulation:
         self.patience = round(given["patience_us"] * 1e3) if given else 0
         self.least_run = round(given["least_run_ms"] * 1e6) if given else 0
         self.lateness = [round(late * 1e3) for late in machine.lateness_us or [0.0]]
-        self.rule = lambda program: blocking.waiting(rule, imbalance_us=program.imbalance_us, **costs)
-        self.local = Eevdf(machine, deviates) if machine.local == "eevdf" else DispatchTable(machine)
+        self.rule = lambda program, as_mpi=False: blocking.waiting(
+            "spin" if as_mpi else rule, imbalance_us=program.imbalance_us, **costs
+        )
+        self.local = Eevdf(machine) if machine.local == "eevdf" else DispatchTable(machine)
+        self.local = Inheritance(self.local) if self.lifts else self.local
         self.random = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0, 2**31 + stream)))
         self.processors = [Processor(self, p) for p in range(machine.processors)]
+        self.queues = KINDS[machine.queue](self)
         self.start_timers(machine)
         jobs = sorted(jobs, key=lambda job: (job.arrival_s, job.number))
         firsts = np.cumsum([0] + [job.program.processes for job in jobs]).tolist()
@@ -121,6 +132,10 @@ class NaiveSimulation:
         latency = self.cost["latency"] + hops * self.cost["hop_latency"]
         self.at(self.now + latency, MESSAGES, self.pushed, arrive)
 
+    def answer(self, process, time):
+        """What it waits for comes at this time."""
+        self.at(time, MESSAGES, self.pushed, partial(process.processor.deliver, process, (None, "answer")))
+
     def depart(self, job):
         """The policy decides when the processor has seen to itself, and before anything else happens."""
         job.finish_ns = self.now
@@ -140,18 +155,23 @@ class NaiveSimulation:
         self.adopt([event(number, self.now).decision for number in numbers][-1])
 
     def adopt(self, decision):
-        self.decision, newcomers = decision, {}
+        self.decision, newcomers, everyone = decision, {}, {}
         for number in [number for number in decision.placements if number in self.coming]:
             self.jobs[number] = Job(self, *self.coming.pop(number), decision.placements[number])
             for process in self.jobs[number].processes:
                 newcomers.setdefault(process.processor.number, {})[process.number] = process
+                everyone[process.number] = process
         for number in self.jobs.keys() & decision.placements.keys():
             self.reallotted |= self.jobs[number].reallot(decision.placements[number])
+        # Section 3.3: processes that arrive together are queued in random order.
         for p, processes in sorted(newcomers.items()):
-            # Section 3.3: processes that arrive together are queued in random order.
-            queue = [processes[number] for number in self.random.permutation(list(processes))]
             self.processors[p].residents += processes.values()
-            self.processors[p].queue += queue
+        together = self.queues.shuffles_together and everyone
+        for line in [everyone] if together else [line for _, line in sorted(newcomers.items())]:
+            for number in self.random.permutation(list(line)):
+                line[number].processor.queue.append(line[number])
+                self.placed += 1
+                line[number].place = self.placed
         lengths = [slot.length_ns for slot in decision.slots]
         slot, begin = 0, self.now - decision.elapsed_ns
         while lengths[slot] is not None and begin + lengths[slot] <= self.now:
@@ -161,8 +181,9 @@ class NaiveSimulation:
     def begin_slot(self, index, begin, late_ns):
         self.slot, slot = index, self.decision.slots[index]
         self.slot_end.cancelled = True
+        self.ends = None if slot.length_ns is None else begin + slot.length_ns
         if slot.length_ns is not None:
-            end = begin + slot.length_ns
+            end = self.ends
             self.slot_end = self.at(max(end + late_ns, self.now), PLANS, 1, partial(self.end_slot, end))
         processes = [process for job in self.jobs.values() for process in job.processes]
         late = [processor for processor in self.processors if processor.puts_off(self.put_offs)]
@@ -170,17 +191,32 @@ class NaiveSimulation:
             process.allowed = process.allowed if process.processor in late else self.lets(process)
         for process in [process for process in processes if process.state == "new"]:
             self.local.enter(process)
-            process.state = "ready"
+            process.state = self.queues.newcomer
         for processor in self.processors:
             processor.reconsider(processor.slot_cost_ns)
+        for process in sorted(processes, key=lambda process: process.number):
+            if process.held_off and process.state == "running" and not self.warns(process):
+                process.processor.go_on(process.processor.stop_timer())
+        for process in sorted(processes, key=lambda process: process.number):
+            if self.activations and process.inside and process.wait is None:
+                process.visit()
         for job in sorted(self.jobs.values(), key=lambda job: job.processes[0].number):
             job.resume(job.allotted if self.reallotted else 0)
         self.reallotted = False
 
-    def lets(self, process):
-        """Whether the slot in force lets it run."""
-        slot, job, rank = self.decision.slots[self.slot], process.job, process.rank
+    def lets(self, process, index=None):
+        """Whether the slot in force lets it run, or another one."""
+        slot = self.decision.slots[self.slot if index is None else index]
+        job, rank = process.job, process.rank
         return rank >= job.allotted or slot.allows(job.given.number, rank, process.home.number)
+
+    def warns(self, process):
+        """Whether the next slot will stop it soon. After the last slot of a table anything may come."""
+        warning = self.remedy.warning_ns
+        if not warning or self.ends is None or self.ends - self.now >= warning:
+            return False
+        following = (self.slot + 1) % len(self.decision.slots)
+        return not self.lets(process, following) and (following > 0 or self.decision.cyclic)
 
     def end_slot(self, end):
         slot = (self.slot + 1) % len(self.decision.slots)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from harness.simulator.compiled import hot, step
 from harness.simulator.processes.events import set_alarm
 from harness.simulator.processes.local import scheduler
-from harness.simulator.processes.model import State
+from harness.simulator.processes.model import BOUND, NOBODY, State
 from harness.simulator.processes.noise import detour
-from harness.simulator.processes.processor import enqueue, reconsider
+from harness.simulator.processes.processor import reconsider
 from harness.simulator.processes.put_offs import look_again
+from harness.simulator.processes.ready_queues import choose_processor, enqueue
 
 
 @hot
@@ -16,6 +17,8 @@ def wake(state: State, q: int) -> None:
     """Wake blocked process ``q``; it has kernel priority until it has handled what woke it."""
     process = state.processes[q]
     process.kernel = 1
+    if state.machine[0].queue != BOUND:
+        choose_processor(state, q)
     scheduler.wake(state, process)
     enqueue(state, q, False)
     reconsider(state, process.processor)
@@ -31,12 +34,22 @@ def ring_alarms(state: State, p: int) -> None:
         detour(state, p)
     if processor.put_off_ns <= clock.now_ns:
         look_again(state, p)
-    for k in range(processor.residents):
-        q = state.residents[p, k]
+    q = due(state, p)
+    while q != NOBODY:
         process = state.processes[q]
-        if process.alarm_ns <= clock.now_ns:
-            process.alarm_ns = clock.never_ns
-            process.wait_began_ns = clock.now_ns
-            process.replied = 1
-            wake(state, q)
+        process.alarm_ns = clock.never_ns
+        process.wait_began_ns = clock.now_ns
+        process.replied = 1
+        wake(state, q)
+        q = due(state, p)
     set_alarm(state, p)
+
+
+@step
+def due(state: State, p: int) -> int:
+    """The first process of ``p`` whose alarm has to ring, or NOBODY."""
+    for k in range(state.processors[p].residents):
+        q = state.residents[p, k]
+        if state.processes[q].alarm_ns <= state.clock[0].now_ns:
+            return int(q)
+    return NOBODY

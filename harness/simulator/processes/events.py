@@ -1,9 +1,9 @@
 """The two queues of future events, and their total order.
 
 A ring holds the messages under way. Usually all take the same time, and the first sent arrives first;
-where hops take time, a message passes those in the ring that it overtakes. Every other event is a timer of
-a processor. A tournament over the processors' earliest timers finds the next one. A change of a timer costs
-five comparisons without a branch, and rarely changes the winner of a later round.
+where hops or bytes take time, a message passes those in the ring that it overtakes. Every other event is a
+timer of a processor. A tournament over the processors' earliest timers finds the next one. A change of a
+timer costs five comparisons without a branch, and rarely changes the winner of a later round.
 
 Events are ordered by time; at the same time slots and arrivals of jobs come first, then
 messages in the order they were sent, then processors by number. On one processor a tick
@@ -27,30 +27,37 @@ def send(state: State, message: int) -> None:
     clock = state.clock[0]
     mask = len(state.messages) - 1
     arrival_ns = clock.now_ns + state.machine[0].latency_ns
-    if state.machine[0].hop_latency_ns > 0:
-        overtake(state, message, arrival_ns)
-    else:
-        state.messages[clock.tail & mask] = (arrival_ns << clock.shift) | message
+    if state.machine[0].overtakes:
+        # It goes between the process that waits for its reply and the one that the process has asked.
+        q = message >> 1
+        insert(state, message, arrival_ns + distance_ns(state, q, state.processes[q].target))
+        return
+    state.messages[clock.tail & mask] = (arrival_ns << clock.shift) | message
     clock.tail += 1
     state.messages[clock.tail & mask] = NEVER_NS
 
 
 @step
-def overtake(state: State, message: int, nearby_ns: int) -> None:
-    """Put ``message`` into the ring behind all that arrive no later; ``nearby_ns`` is without hops.
+def distance_ns(state: State, q: int, other: int) -> int:
+    """What hops add to the latency between the processors of two processes."""
+    if state.machine[0].hop_latency_ns == 0:
+        return 0
+    hops = state.hops[state.processes[q].processor, state.processes[other].processor]
+    return int(hops * state.machine[0].hop_latency_ns)
 
-    It goes between the process that waits for its reply and the one that the process has asked.
-    """
+
+@step
+def insert(state: State, message: int, arrival_ns: int) -> None:
+    """Put ``message`` into the ring behind all that arrive no later."""
     clock = state.clock[0]
     mask = len(state.messages) - 1
-    process = state.processes[message >> 1]
-    hops = state.hops[process.processor, state.processes[process.target].processor]
-    arrival_ns = nearby_ns + hops * state.machine[0].hop_latency_ns
     place = clock.tail
     while place > clock.head and state.messages[(place - 1) & mask] >> clock.shift > arrival_ns:
         state.messages[place & mask] = state.messages[(place - 1) & mask]
         place -= 1
     state.messages[place & mask] = (arrival_ns << clock.shift) | message
+    clock.tail += 1
+    state.messages[clock.tail & mask] = NEVER_NS
 
 
 @hot
@@ -74,7 +81,7 @@ def set_timer(state: State, p: int) -> None:
 def set_alarm(state: State, p: int) -> None:
     """Let processor ``p``'s alarm ring at the earliest of what it waits for."""
     processor = state.processors[p]
-    processor.alarm_ns = min(processor.detour_ns, processor.put_off_ns)
+    processor.alarm_ns = min(processor.detour_ns, processor.put_off_ns, processor.visit_ns)
     for k in range(processor.residents):
         processor.alarm_ns = min(processor.alarm_ns, state.processes[state.residents[p, k]].alarm_ns)
     set_timer(state, p)

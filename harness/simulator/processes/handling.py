@@ -80,7 +80,7 @@ def handle_inbox(state: State, p: int, q: int) -> bool:
     process = state.processes[q]
     machine = state.machine[0]
     while process.inbox_first != NOBODY:
-        if machine.message_costs:
+        if machine.message_costs and not state.jobs[process.job].replays:
             charge(state, p, message_category(process))
             process.handling = HANDLING
             set_activity(state, p, handling_ns(state, process))

@@ -7,24 +7,29 @@ EVENTS events, so that an interrupt is noticed; the next call goes on where the 
 
 from __future__ import annotations
 
+from harness.simulator.by_reference import by_reference
 from harness.simulator.compiled import entry, hot, step
 from harness.simulator.processes.alarms import ring_alarms
 from harness.simulator.processes.local import scheduler
 from harness.simulator.processes.model import (
+    AFFINITY,
     ENTERING,
     GOING,
     PAUSED,
     READY,
     TABLE_END,
     TIMELINE_FULL,
+    UNCLAIMED,
     UNTIL,
     State,
 )
 from harness.simulator.processes.processor import reconsider, tick
 from harness.simulator.processes.program import end_activity, receive, take_over
 from harness.simulator.processes.put_offs import put_off
+from harness.simulator.processes.sections import end_visit, lift_warnings
 from harness.simulator.processes.skipping import may_skip, skip
 from harness.simulator.processes.task_queue import resume_allotted
+from harness.simulator.processes.visits import visit_all
 
 EVENTS = 1 << 20
 """Events that take a fraction of a second."""
@@ -33,6 +38,12 @@ EVENTS = 1 << 20
 @entry
 def advance(state: State) -> int:
     """Simulate events until Python is needed; returns why. ``state`` is modified in place."""
+    return go(by_reference(state))
+
+
+@step
+def go(state: State) -> int:
+    """Simulate events until Python is needed; returns why."""
     clock = state.clock[0]
     clock.status = GOING
     mask = len(state.messages) - 1
@@ -80,6 +91,8 @@ def expire(state: State, p: int) -> None:
         state.clock[0].ticks += 1
         tick(state, p)
     else:
+        if state.machine[0].activations:
+            end_visit(state, p)
         ring_alarms(state, p)
 
 
@@ -121,11 +134,15 @@ def apply_slot(state: State) -> None:
             process.allowed = slot[q]
         if process.state == ENTERING:
             scheduler.enter(state, process)
-            process.state = READY
+            process.state = UNCLAIMED if state.machine[0].queue == AFFINITY else READY
     state.clock[0].changing = 1
     for p in range(len(state.processors)):
         reconsider(state, p)
     state.clock[0].changing = 0
+    if state.machine[0].warning_ns > 0:
+        lift_warnings(state)
+    if state.machine[0].activations:
+        visit_all(state)
     if state.clock[0].resized:
         state.clock[0].resized = 0
         resume_allotted(state)

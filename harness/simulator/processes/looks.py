@@ -9,7 +9,8 @@ from __future__ import annotations
 from harness.simulator.compiled import hot, step
 from harness.simulator.processes.events import set_activity
 from harness.simulator.processes.model import CLOSING, NOBODY, READING, READY, RUNNING, Records, State
-from harness.simulator.processes.processor import dispatch, enqueue, leave
+from harness.simulator.processes.processor import dispatch, leave
+from harness.simulator.processes.ready_queues import enqueue
 
 
 @step
@@ -36,7 +37,7 @@ def look(state: State, p: int, q: int) -> None:
     first, last = process.target, process.target + 1
     if process.activity == READING and job.served_by_network:
         last = first  # the answer comes without the process
-    elif process.activity != READING and q == job.first:
+    elif process.activity != READING and q == job.first and not job.replays:
         first, last = job.first + 1, job.first + job.processes
     for peer in range(first, last):
         if has_turn(state, p, q, peer):

@@ -10,7 +10,8 @@ from coordinator.view import ExecutionTime, Machine
 from harness.simulator.processes import local
 from harness.simulator.processes.local import one_priority
 from harness.simulator.processes.local.svr4 import Table
-from workloads.machine import TICKS_PER_S, check_values
+from harness.simulator.processes.replayed_program import ReplayedProgram
+from workloads.machine import QUEUES, TICKS_PER_S, check_values
 from workloads.program import Program
 from workloads.validation import InputError, flag, number, one_of, whole
 
@@ -60,6 +61,9 @@ class SimulatedMachine:
         topology, sides: how the processors are connected (``coordinator.topology``).
         hop_latency_us: additional one-way time of a message for every hop; its latency is
             constant without.
+        queue: where ready processes wait (``ready_queues``).
+        cache_kb: cache of each processor in KiB; 0 for none, so that working sets cost nothing.
+        reload_us: time to load all of it.
     """
 
     processors: int = 32
@@ -90,6 +94,9 @@ class SimulatedMachine:
     topology: str = FLAT.name
     sides: Sequence[int] = ()
     hop_latency_us: float = 0.0
+    queue: str = "bound"
+    cache_kb: float = 0.0
+    reload_us: float = 0.0
 
     def __post_init__(self) -> None:
         whole("processors", self.processors, least=1)
@@ -108,7 +115,15 @@ class SimulatedMachine:
         flag("messages_to_self", self.messages_to_self)
         flag("handles_when_waiting", self.handles_when_waiting)
         one_of("spin_clock", self.spin_clock, SPIN_CLOCKS)
+        self._check_queue()
         self.seen()
+
+    def _check_queue(self) -> None:
+        one_of("queue", self.queue, QUEUES)
+        possible = {"eevdf": ("bound", "stealing"), "svr4": ("bound",)}.get(self.local, QUEUES)
+        if self.queue not in possible:
+            rule = f"the simulated local scheduler {self.local!r} can have the queues {', '.join(possible)}"
+            raise InputError("queue", self.queue, rule, 'write local = "rr" in [machine], or bind = true')
 
     def seen(self) -> Machine:
         """The machine as a policy sees it.
@@ -145,6 +160,8 @@ class SimulatedJob:
             communication, which sleeps for this long before each compute phase: an
             interactive job whose user thinks, or with 0 a sequential one.
         estimate: of its execution time, for policies that use one.
+        replay: what its processes do in place of the program's phases; ``program`` then has their number
+            only.
     """
 
     number: int
@@ -153,6 +170,7 @@ class SimulatedJob:
     moldable: bool = False
     think_us: float | None = None
     estimate: ExecutionTime | None = None
+    replay: ReplayedProgram | None = None
 
     def __post_init__(self) -> None:
         number("arrival_s", self.arrival_s, least=0)
@@ -166,3 +184,12 @@ class SimulatedJob:
                 "a job that thinks has one process",
                 "write processes = 1, or several jobs",
             )
+
+
+def replaying(
+    number: int, replay: ReplayedProgram, arrival_s: float = 0.0, estimate: ExecutionTime | None = None
+) -> SimulatedJob:
+    """The job of a recorded program; its ``program`` has as many processes and phases of its longest step."""
+    longest_us = max(1.0, replay.longest_ns() / 1e3)
+    program = Program(processes=replay.processes, granularity_us=longest_us, phases=1)
+    return SimulatedJob(number, program, arrival_s, estimate=estimate, replay=replay)

@@ -15,7 +15,8 @@ numpy's default generator, seeded with SeedSequence(seed, spawn_key=(repeat, 2**
    nanoseconds, + 1;
 4. whenever jobs are placed, for each processor that gets processes, in ascending order, the order in
    which these queue up: a permutation of their numbers. Before it, the numbers are in the order of
-   the decision's placements and, within a job, by rank.
+   the decision's placements and, within a job, by rank. Where one queue takes all newcomers
+   (``ready_queues``), there is one permutation of all.
 
 Other random numbers come from linear congruential sequences: (1103515245 x + 12345) mod 2**31
 follows x. Each processor has a sequence, which begins with the phase of its tick. A detour draws its
@@ -47,8 +48,12 @@ CATEGORIES = ("computing", "communicating", "synchronizing", "switching", "idle"
 DISPATCHES, BEGAN, LEFT = range(5, 8)
 """Columns of ``State.accounts`` after those of the categories."""
 
-ABSENT, ENTERING, READY, TAKING_OVER, RUNNING, BLOCKED, FINISHED = range(7)
-"""States of a process. ENTERING: just placed. TAKING_OVER: the processor is switching to it."""
+ABSENT, ENTERING, READY, TAKING_OVER, RUNNING, BLOCKED, FINISHED, UNCLAIMED = range(8)
+"""States of a process. ENTERING: just placed. TAKING_OVER: the processor is switching to it. UNCLAIMED:
+ready, in the system's queue."""
+
+BOUND, CENTRAL, AFFINITY, STEALING = range(4)
+"""Ready queues (``ready_queues``), in the order of ``workloads.machine.QUEUES``."""
 
 STARTING, COMPUTE, GAP, SECTION, READING, OPENING, CLOSING, LOCKING, THINKING, SUSPENDED = range(10)
 """Activities of a program. From READING on it waits for a message; LOCKING, for a lock; THINKING, for an
@@ -103,8 +108,16 @@ PROCESS = np.dtype(
         ("deadline_ns", np.int64),
         ("debt_ns", np.int64),
         ("delayed", np.int64),
-        ("drawn", np.int32),  # of a job with locks: phases whose compute times are at hand
+        ("drawn", np.int32),  # phases whose compute times are at hand, or steps: of jobs with locks or steps
         ("next_waiter", np.int32),  # who waits for the same lock behind it
+        ("channel", np.int32),  # whose next message it waits for: replay.py
+        ("visits", np.int8),  # it runs on in the place of another process of its job: visits.py
+        ("has_left", np.int8),  # it has left its section during a visit
+        ("lifted", np.int8),  # somebody spins for the lock that it has: glances.py
+        ("held_off", np.int8),  # it has not asked for its lock, as its slot ends: warned.py
+        ("set_bytes", np.int64),  # the next three: caches.py
+        ("cold_ns", np.int64),  # what loading its working set will take when it computes next
+        ("warm_on", np.int32),  # the processor whose cache its working set was in last, or NOBODY
     ],
     align=True,
 )
@@ -132,6 +145,11 @@ PROCESSOR = np.dtype(
         ("put_off_ns", np.int64),  # when it looks again whether its slot can change: put_offs.py
         ("put_offs_left", np.int64),
         ("given_ns", np.int64),  # when a message last gave it to a process: looks.py
+        ("visit_ns", np.int64),  # when the visitor leaves its section
+        ("visitor", np.int32),
+        ("turns", np.int64),  # that it has given: caches.py
+        ("ticks_to_balance", np.int32),  # the next two: balancing.py
+        ("failures", np.int32),
     ],
     align=True,
 )
@@ -174,6 +192,20 @@ JOB = np.dtype(
         ("lock", np.int32),  # kind of lock
         ("section_ns", np.int64),
         ("served_ns", np.int64),  # when a message last gave it a processor: looks.py
+        ("replays", np.int8),  # whether its processes carry out steps: replay.py
+        ("channels_at", np.int32),  # where its channels begin
+    ],
+    align=True,
+)
+
+CHANNEL = np.dtype(
+    [
+        ("sender", np.int32),
+        ("receiver", np.int32),
+        ("sent", np.int64),  # messages that have an arrival
+        ("offered", np.int64),  # to which its sender has come, and below its receiver, if it meets
+        ("posted", np.int64),
+        ("meets", np.int8),
     ],
     align=True,
 )
@@ -194,6 +226,7 @@ MACHINE = np.dtype(
         ("idle_wakeup_ns", np.int64),
         ("latency_ns", np.int64),
         ("hop_latency_ns", np.int64),
+        ("overtakes", np.int8),  # whether a message can arrive before one that was sent earlier
         ("send_ns", np.int64),
         ("receive_ns", np.int64),
         ("serve_ns", np.int64),
@@ -213,8 +246,16 @@ MACHINE = np.dtype(
         ("detour_length_ns", np.int64),
         ("put_off_ns", np.int64),
         ("put_offs", np.int64),
+        ("warning_ns", np.int64),  # of the two-minute warning; 0 without
+        ("look_ns", np.int64),  # how often who spins looks after the holder of its lock; 0 for never
+        ("conscious", np.int8),  # locks go to processes that run, and they spin for those that run
+        ("activations", np.int8),  # stopped holders run on in the place of others of their jobs
+        ("lifts", np.int8),  # processes inherit the priority of those that spin for their locks
         ("patience_ns", np.int64),  # of dynamic coscheduling; 0 without
         ("least_run_ns", np.int64),
+        ("queue", np.int8),  # BOUND to STEALING
+        ("cache_bytes", np.int64),  # of each processor; 0 for no caches
+        ("reload_ns", np.int64),  # to load all of it
     ],
     align=True,
 )
@@ -269,6 +310,9 @@ class State(NamedTuple):
         targets: ranks to read from; for each job, one row of its ranks per read of a phase.
         compute_ns, gap_ns: (phases at hand, N) drawn times; phase k is in row k mod rows.
         lock_numbers: the same for the locks of the phases, numbered within their job.
+        steps: (N, steps at hand) of recorded programs; step k of a process is in column k mod columns.
+        channels: of recorded programs, one after the other.
+        arrivals: (channels, messages remembered) when message n arrives, in column n mod columns.
         profiles: (phases, [tasks, processes]) of the jobs with a queue of tasks, one after the other.
         samples: (N + J, ...) waits that the adaptive rules remember: a row for each process, then
             one for the root of each job.
@@ -276,6 +320,7 @@ class State(NamedTuple):
         accounts: (N + 1, 8) for each process: time by category while it had its processor,
             number of dispatches, first dispatch, and when it last lost the processor. The
             last row, at index NOBODY, is for idle processors.
+        turns: (P, N) when each process last had the processor, in turns of it; (1, 1) without caches.
         moved: (P, 8) what processes have used of each processor that they have left, less what
             they had used elsewhere before they came.
         lateness_ns: how late slots end, all values equally likely.
@@ -300,10 +345,14 @@ class State(NamedTuple):
     compute_ns: NDArray[np.int64]
     gap_ns: NDArray[np.int64]
     lock_numbers: NDArray[np.int32]
+    steps: Records
+    channels: Records
+    arrivals: NDArray[np.int64]
     profiles: NDArray[np.int64]
     samples: NDArray[np.int64]
     waits: NDArray[np.int64]
     accounts: NDArray[np.int64]
+    turns: NDArray[np.int64]
     moved: NDArray[np.int64]
     lateness_ns: NDArray[np.int64]
     slots: NDArray[np.int8]

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from harness.simulator.compiled import hot, step
 from harness.simulator.processes.events import set_activity, set_timer
-from harness.simulator.processes.local import scheduler, svr4
+from harness.simulator.processes.local import balancing, scheduler, svr4
 from harness.simulator.processes.model import (
     BEGAN,
     BLOCKED,
+    BOUND,
     DISPATCHES,
     FREE,
     IDLE,
@@ -25,6 +26,7 @@ from harness.simulator.processes.model import (
     TAKING_OVER,
     State,
 )
+from harness.simulator.processes.ready_queues import at_turn_end, enqueue, fetch
 
 
 @hot
@@ -45,26 +47,14 @@ def charge(state: State, p: int, category: int) -> None:
         clock.recorded += 1
 
 
-@hot
-def enqueue(state: State, q: int, first: bool) -> None:
-    """Make process ``q`` ready, before or behind the others of its priority."""
-    process = state.processes[q]
-    processor = state.processors[process.processor]
-    process.state = READY
-    if first:
-        processor.first_order -= 1
-        process.order = processor.first_order
-    else:
-        processor.last_order += 1
-        process.order = processor.last_order
-
-
 @step
 def dispatch(state: State, p: int) -> None:
     """Begin to switch free processor ``p`` to the best ready process, or let it idle."""
     processor = state.processors[p]
     if processor.current != NOBODY:
         state.accounts[processor.current, LEFT] = state.clock[0].now_ns
+    if state.machine[0].queue != BOUND:
+        fetch(state, p)
     q = scheduler.best(state, p)
     processor.current = q
     if q == NOBODY:
@@ -120,6 +110,8 @@ def reconsider(state: State, p: int) -> None:
     """
     processor = state.processors[p]
     if processor.current == NOBODY:
+        if state.machine[0].queue != BOUND:
+            fetch(state, p)
         if scheduler.best(state, p) != NOBODY:
             dispatch(state, p)
     elif not processor.switching:
@@ -152,13 +144,19 @@ def tick(state: State, p: int) -> None:
         turn_over(state, p)
     if scheduler.update_is_due(state, p):
         update(state, p)
+    if state.machine[0].fair and state.machine[0].queue != BOUND and balancing.balance(state, p):
+        reconsider(state, p)
 
 
 @step
 def turn_over(state: State, p: int) -> None:
     """The running process goes behind the others of its priority, and runs on if it is best."""
     q = state.processors[p].current
+    if state.machine[0].queue != BOUND:
+        at_turn_end(state, p)
     enqueue(state, q, False)
+    if state.machine[0].queue != BOUND:
+        fetch(state, p)
     if scheduler.best(state, p) == q:
         state.processes[q].state = RUNNING
     else:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from harness.simulator.compiled import hot, step
 from harness.simulator.processes.alarms import wake
+from harness.simulator.processes.caches import load_set, pay
 from harness.simulator.processes.events import send, set_activity
+from harness.simulator.processes.glances import glance, may_glance, spin_until_glance
 from harness.simulator.processes.handling import complete_barrier, handle, handle_inbox, message_category
 from harness.simulator.processes.local import scheduler, svr4
 from harness.simulator.processes.looks import look, may_look, spin_until_look
@@ -37,10 +39,14 @@ from harness.simulator.processes.model import (
     Records,
     State,
 )
-from harness.simulator.processes.processor import block, charge, dispatch, enqueue, leave, preempt
+from harness.simulator.processes.processor import block, charge, dispatch, leave, preempt
+from harness.simulator.processes.ready_queues import enqueue
+from harness.simulator.processes.replay import end_step, go_on, start_step
 from harness.simulator.processes.sections import (
     ask_for_times,
+    come_down,
     enter_section,
+    has_left,
     lock_of,
     release,
     request,
@@ -68,6 +74,8 @@ def start_phase(state: State, p: int, q: int) -> None:
     if job.reads > 0:
         process.gap_ns = state.gap_ns[row, q]
     process.remaining_ns = state.compute_ns[row, q]
+    if state.machine[0].cache_bytes > 0:
+        pay(state, q)
     charge(state, p, COMPUTING)
     set_activity(state, p, process.remaining_ns)
 
@@ -109,6 +117,8 @@ def proceed(state: State, p: int, q: int) -> None:
         process.read += 1
         if process.read < job.reads:
             start_gap(state, p, process)
+        elif job.replays:
+            go_on(state, p, q)
         else:
             ask(state, p, q, CLOSING)
     elif process.activity == OPENING and job.reads > 0:
@@ -118,6 +128,8 @@ def proceed(state: State, p: int, q: int) -> None:
         enter_section(state, p, q)
     elif process.activity >= THINKING:
         awake(state, p, q)
+    elif job.replays:
+        go_on(state, p, q)
     else:
         finish_phase(state, p, q)
 
@@ -128,7 +140,7 @@ def awake(state: State, p: int, q: int) -> None:
     if state.processes[q].activity == THINKING:
         start_phase(state, p, q)
     else:
-        safe_point(state, int(p), int(q))
+        safe_point(state, p, q)
 
 
 @hot
@@ -188,6 +200,8 @@ def spin(state: State, p: int, process: Records) -> None:
     elif process.remaining_ns > 0:
         if state.machine[0].patience_ns > 0 and process.activity <= CLOSING:
             spin_until_look(state, p, process)
+        elif state.machine[0].look_ns > 0 and process.activity == LOCKING:
+            spin_until_glance(state, p, process)
         else:
             set_activity(state, p, process.remaining_ns)
     else:
@@ -257,7 +271,9 @@ def begin(state: State, p: int, q: int) -> None:
     if job.think_ns > 0:
         think(state, p, q)
     elif job.tasks:
-        safe_point(state, int(p), int(q))
+        safe_point(state, p, q)
+    elif job.replays:
+        start_step(state, p, q)
     else:
         start_phase(state, p, q)
 
@@ -276,6 +292,8 @@ def take_over(state: State, p: int) -> None:
     process.state = RUNNING
     process.dispatched_ns = state.clock[0].now_ns
     processor.charged_ns = state.clock[0].now_ns
+    if state.machine[0].cache_bytes > 0:
+        load_set(state, p, q)
     if process.handling != FREE:
         charge(state, p, message_category(process))
         set_activity(state, p, process.handling_left_ns)
@@ -298,6 +316,8 @@ def end_activity(state: State, p: int) -> None:
             proceed(state, p, q)
         elif may_look(state, process):
             look(state, p, q)
+        elif may_glance(state, process):
+            glance(state, p, q)
         else:
             block(state, p)
     elif job.thinks:
@@ -306,11 +326,20 @@ def end_activity(state: State, p: int) -> None:
         ask(state, p, q, OPENING)
     elif job.locks > 0:
         end_stage(state, p, q)
-    elif job.tasks:
-        safe_point(state, int(p), int(q))
+    elif job.tasks or job.replays:
+        end_piece(state, p, q)
     else:
         process.read = 0
         start_gap(state, p, process)
+
+
+@step
+def end_piece(state: State, p: int, q: int) -> None:
+    """A task is over, or the processor time of a recorded step."""
+    if state.jobs[state.processes[q].job].tasks:
+        safe_point(state, p, q)
+    elif not end_step(state, p, q):
+        spin(state, p, state.processes[q])
 
 
 @step
@@ -324,8 +353,11 @@ def end_stage(state: State, p: int, q: int) -> None:
     # Whom the release wakes may take this processor: so the next phase comes first.
     number = lock_of(state, q)
     ask_for_times(state, q)
+    left = has_left(state, q)
     finish_phase(state, p, q)
-    release(state, number, state.jobs[process.job].lock)
+    if not left:
+        release(state, number, state.jobs[process.job].lock)
+    come_down(state, p, q)
 
 
 @step
@@ -370,7 +402,7 @@ def receive(state: State, message: int) -> None:
     process = state.processes[q]
     machine = state.machine[0]
     listens = process.state == RUNNING and (process.activity >= READING or not machine.handles_when_waiting)
-    if listens and not machine.message_costs:
+    if listens and (not machine.message_costs or state.jobs[process.job].replays):
         handle(state, q, message)
         if process.replied:
             proceed(state, process.processor, q)

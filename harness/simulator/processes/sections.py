@@ -7,6 +7,10 @@ longest, else the next that gets a processor or asks for the lock. Its release w
 that was woken before has not run since; a woken process that finds the lock taken sleeps again, behind the
 others.
 
+Under scheduler-conscious waiting (:mod:`.glances`) every lock goes to whoever has waited longest of those
+that run; if nobody runs, it is free, and one sleeper wakes. The two-minute warning keeps processes from
+asking (:mod:`.warned`).
+
 The same locks on real ranks: ``workloads/locks/lock.c``.
 """
 
@@ -23,6 +27,7 @@ from harness.simulator.processes.model import (
     LOCKS,
     NEVER_NS,
     NOBODY,
+    READY,
     REFILL_ONE,
     RUNNING,
     SECTION,
@@ -30,7 +35,9 @@ from harness.simulator.processes.model import (
     Records,
     State,
 )
-from harness.simulator.processes.processor import charge
+from harness.simulator.processes.processor import block, charge, reconsider
+from harness.simulator.processes.visits import call_off, part, visit
+from harness.simulator.processes.warned import hold_off, warned
 from workloads.locks.lock_program import TEST_AND_SET
 
 
@@ -59,20 +66,47 @@ def ask_for_times(state: State, q: int) -> None:
 def request(state: State, p: int, q: int) -> bool:
     """Running process ``q`` asks for the lock of its phase; False if it has to wait."""
     process = state.processes[q]
-    job = state.jobs[process.job]
     process.activity = LOCKING
     process.blocked = 0
     process.wait_began_ns = state.clock[0].now_ns
-    process.remaining_ns = min(read_limit(waiting_rule(job)), NEVER_NS)
-    process.spin_end_ns = process.wait_began_ns + process.remaining_ns
-    lock = state.locks[lock_of(state, q)]
-    if lock.owner == NOBODY:
-        lock.owner = q
+    if state.machine[0].warning_ns > 0 and warned(state, q):
+        hold_off(state, q)
+    elif takes(state, q):
         enter_section(state, p, q)
         return True
     charge(state, p, SYNCHRONIZING)
+    return False
+
+
+@step
+def takes(state: State, q: int) -> bool:
+    """Process ``q`` takes its lock if nobody has it, else it gets in line, and its limit begins."""
+    process = state.processes[q]
+    process.held_off = 0
+    process.remaining_ns = min(read_limit(waiting_rule(state.jobs[process.job])), NEVER_NS)
+    process.spin_end_ns = state.clock[0].now_ns + process.remaining_ns
+    lock = state.locks[lock_of(state, q)]
+    if lock.owner == NOBODY:
+        lock.owner = q
+        return True
     line_up(state, lock, q)
     return False
+
+
+@step
+def lift_warnings(state: State) -> None:
+    """A slot has begun: whoever was held off and runs on asks for its lock now."""
+    for q in range(len(state.processes)):
+        process = state.processes[q]
+        if not process.held_off or process.state != RUNNING or warned(state, q):
+            continue
+        p = process.processor
+        if takes(state, q):
+            enter_section(state, p, q)
+        elif process.remaining_ns > 0:
+            set_activity(state, p, process.remaining_ns)
+        else:
+            block(state, p)
 
 
 @step
@@ -94,13 +128,18 @@ def take_if_free(state: State, q: int) -> None:
     """Process ``q``, which waits for a lock, has got a processor: it takes the lock if that is free."""
     process = state.processes[q]
     lock = state.locks[lock_of(state, q)]
-    if lock.owner == NOBODY:
+    if process.held_off:
+        if not warned(state, q) and takes(state, q):
+            process.replied = 1
+    elif lock.owner == NOBODY:
         step_out(state, lock, q)
         lock.owner = q
         process.replied = 1
     elif state.jobs[process.job].lock == TEST_AND_SET and process.kernel:
         step_out(state, lock, q)
         line_up(state, lock, q)
+    if state.machine[0].look_ns > 0:
+        process.remaining_ns = process.spin_end_ns - state.clock[0].now_ns
 
 
 @step
@@ -109,7 +148,8 @@ def release(state: State, number: int, kind: int) -> None:
     lock = state.locks[number]
     lock.owner = NOBODY
     q = lock.first
-    while kind == TEST_AND_SET and q != NOBODY and state.processes[q].state != RUNNING:
+    chooses = kind == TEST_AND_SET or state.machine[0].conscious > 0
+    while chooses and q != NOBODY and state.processes[q].state != RUNNING:
         q = state.processes[q].next_waiter
     if q != NOBODY:
         step_out(state, lock, q)
@@ -121,12 +161,48 @@ def release(state: State, number: int, kind: int) -> None:
             process.replied = 1
             if process.state == BLOCKED:
                 wake(state, q)
-    if kind == TEST_AND_SET and not someone_awakes(state, lock):
+            elif state.machine[0].activations:
+                visit(state, q)
+    wakes = kind == TEST_AND_SET or (chooses and q == NOBODY)
+    if wakes and not someone_awakes(state, lock):
         q = lock.first
         while q != NOBODY and state.processes[q].state != BLOCKED:
             q = state.processes[q].next_waiter
         if q != NOBODY:
             wake(state, q)
+
+
+@step
+def end_visit(state: State, p: int) -> None:
+    """If it is time, the visitor of processor ``p`` leaves its section, unless it runs on its own."""
+    if state.processors[p].visit_ns > state.clock[0].now_ns:
+        return
+    q = part(state, p)
+    process = state.processes[q]
+    if process.state == READY and process.activity == SECTION:
+        process.cpu_ns += process.remaining_ns
+        process.remaining_ns = 0
+        process.has_left = 1
+        release(state, lock_of(state, q), state.jobs[process.job].lock)
+
+
+@step
+def has_left(state: State, q: int) -> bool:
+    """Whether process ``q``, at the end of its section, has left it during a visit, which is over now."""
+    process = state.processes[q]
+    before = process.has_left
+    process.has_left = 0
+    if process.visits:
+        call_off(state, q)
+    return bool(before)
+
+
+@step
+def come_down(state: State, p: int, q: int) -> None:
+    """Process ``q``, which has left its section, runs before nobody any more."""
+    if state.processes[q].lifted:
+        state.processes[q].lifted = 0
+        reconsider(state, p)
 
 
 @hot

@@ -7,7 +7,7 @@ compiled kernel simulates all that happens in between.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,10 +30,12 @@ from harness.simulator.processes.model import (
     State,
 )
 from harness.simulator.processes.outcome import Outcome, summarize
+from harness.simulator.processes.replayed_program import ReplayedProgram
 from harness.simulator.processes.state import (
     allocate,
     enter_job,
     has_tasks,
+    put_steps,
     queue_up,
     reallot,
     slot_arrays,
@@ -41,6 +43,7 @@ from harness.simulator.processes.state import (
 )
 from workloads.blocking import DEFAULT_ESTIMATE, Waiting, waiting
 from workloads.bounds import fits, within
+from workloads.locks.remedies import ACTIVATIONS, CONSCIOUS, INHERITANCE, NOTHING_DONE, Remedy
 from workloads.patterns import partners
 from workloads.program import Draws, Program
 from workloads.validation import InputError, number, whole
@@ -73,6 +76,7 @@ def simulate(
     owners: Iterable[OwnerChange] = (),
     put_offs: int = 0,
     put_off_us: float = 50.0,
+    remedy: Remedy = NOTHING_DONE,
 ) -> Outcome:
     """Run ``jobs`` on ``machine`` under ``policy`` to their ends; the same arguments, the same outcome.
 
@@ -81,6 +85,7 @@ def simulate(
     within ``timeout_s`` simulated seconds, or gets stuck, gives an outcome with a failure. ``owners`` are
     the changes of owners' loads, which the policy learns of; the loads themselves are not simulated.
     A change of slot waits ``put_off_us`` at most ``put_offs`` times for a process in a critical section.
+    ``remedy`` is another remedy against the preemption of such processes.
 
     Raises:
         InputError: for a policy that lets a job change its processors; for a job larger than the
@@ -95,9 +100,9 @@ def simulate(
     if timeout_s is not None:
         number("timeout_s", timeout_s, above=0)
 
-    def rule(program: Program) -> Waiting:
+    def rule(program: Program, *, as_mpi: bool) -> Waiting:
         return waiting(
-            blocking,
+            "spin" if as_mpi else blocking,
             switch_us=_first(machine.rule_switch_us, machine.context_switch_us),
             latency_us=_first(machine.rule_latency_us, machine.latency_us),
             spin_switches=spin_switches,
@@ -105,11 +110,12 @@ def simulate(
             imbalance_estimate=imbalance_estimate,
         )
 
-    rule(jobs[0].program)
+    rule(jobs[0].program, as_mpi=False)
     random = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(repeat, RANDOM_STREAM + stream)))
     run = _ProcessLevelRun(jobs, machine, policy, rule, (seed, repeat), random, timeline, owners)
     run.state.machine[0].put_offs = put_offs
     run.state.machine[0].put_off_ns = round(put_off_us * 1e3)
+    _help(run.state, remedy, machine)
     limit_ns = int(run.state.clock[0].never_ns) - 1
     _check_phases(jobs, limit_ns)
     if timeout_s is not None:
@@ -117,6 +123,22 @@ def simulate(
     failure = run.finish(limit_ns, _patience_ns(jobs))
     run.keep_timeline()
     return summarize(run.jobs, run.placements, run.state, np.concatenate(run.timeline), failure)
+
+
+def _help(state: State, remedy: Remedy, machine: SimulatedMachine) -> None:
+    """Put a remedy for processes in critical sections into the machine's record.
+
+    Raises:
+        InputError: if it looks at the queue of one processor, but processes are not bound.
+    """
+    if remedy.kind in (CONSCIOUS, INHERITANCE, ACTIVATIONS) and machine.queue != "bound":
+        rule = "the holder of a lock is looked for in the queue of its processor"
+        raise InputError("queue", machine.queue, rule, "write bind = true, or leave the remedy out")
+    record = state.machine[0]
+    record.warning_ns, record.look_ns = remedy.warning_ns, remedy.look_ns
+    record.conscious = remedy.kind == CONSCIOUS
+    record.lifts = remedy.kind == INHERITANCE
+    record.activations = remedy.kind == ACTIVATIONS
 
 
 def _first(value: float | None, default: float) -> float:
@@ -152,7 +174,7 @@ class _ProcessLevelRun:
         jobs: Sequence[SimulatedJob],
         machine: SimulatedMachine,
         policy: Policy,
-        rule: Callable[[Program], Waiting],
+        rule: Callable[..., Waiting],
         key: tuple[int, int],
         random: np.random.Generator,
         timeline: bool,
@@ -176,6 +198,7 @@ class _ProcessLevelRun:
             [_seen(job) for job in self.jobs],
         )
         self._draws: dict[int, list[Draws]] = {}
+        self._blocks: dict[int, Iterator[NDArray[np.void]]] = {}
 
     def finish(self, limit_ns: int, patience_ns: int) -> str:
         """Simulate until every job has finished; returns why it could not, or an empty text.
@@ -278,7 +301,11 @@ class _ProcessLevelRun:
         """Let job ``index`` begin on the processors ``placement``."""
         job = self.jobs[index]
         program = job.program.on(self._launched(job, placement))
-        enter_job(self.state, index, job, program, placement, self._rule(program))
+        rule = self._rule(program, as_mpi=job.replay is not None and job.replay.as_mpi)
+        enter_job(self.state, index, job, program, placement, rule)
+        if job.replay is not None:
+            self._begin_replay(int(self.state.jobs[index].first), job.replay)
+            return
         # A task takes as long whoever carries it out.
         drawing = 1 if has_tasks(job) else len(placement)
         self._draws[index] = [Draws(program, rank, (*self._key, job.number)) for rank in range(drawing)]
@@ -294,6 +321,13 @@ class _ProcessLevelRun:
                     self._draw_one(int(record.first) + rank)
             else:
                 self._draw(index)
+
+    def _begin_replay(self, first: int, replay: ReplayedProgram) -> None:
+        half = self.state.steps.shape[1] // 2
+        for rank in range(replay.processes):
+            self._blocks[first + rank] = replay.blocks(rank, half)
+            self._draw_one(first + rank)
+            self._draw_one(first + rank)
 
     def _launched(self, job: SimulatedJob, placement: Sequence[int]) -> int:
         """The processes that a job begins with; ``Conductor.prepare`` launches those of a queue of tasks."""
@@ -315,7 +349,11 @@ class _ProcessLevelRun:
         job.drawn += count
 
     def _draw_one(self, q: int) -> None:
-        """Draw half a table of compute times and locks for process ``q``, in place of used ones."""
+        """Get half a table of compute times and locks, or of steps, for process ``q``."""
+        if q in self._blocks:
+            if (block := next(self._blocks[q], None)) is not None:
+                put_steps(self.state, q, block)
+            return
         process = self.state.processes[q]
         job = self.state.jobs[process.job]
         count = len(self.state.compute_ns) // 2
@@ -338,6 +376,9 @@ def _coschedule(state: State, policy: Policy, machine: SimulatedMachine) -> None
         rule = "dynamic coscheduling changes the order of a queue of processes that have turns"
         remedy = 'write local = "rr", or "round-robin"'
         raise InputError("local", machine.local, rule, remedy)
+    if given and machine.queue != "bound":
+        rule = "dynamic coscheduling needs processes that stay on their processors"
+        raise InputError("queue", machine.queue, rule, "write bind = true")
     if given:
         record.patience_ns = max(1, round(given["patience_us"] * 1e3))
         record.least_run_ns = round(given["least_run_ms"] * 1e6)

@@ -10,9 +10,13 @@ from numpy.typing import NDArray
 
 from coordinator.view import Decision
 from harness.simulator.processes import local
-from harness.simulator.processes.local import eevdf
+from harness.simulator.processes.local import balancing, eevdf
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.processes.model import (
+    AFFINITY,
+    BOUND,
+    CENTRAL,
+    CHANNEL,
     CLOCK,
     ENTERING,
     IDLE,
@@ -27,9 +31,11 @@ from harness.simulator.processes.model import (
     Records,
     State,
 )
+from harness.simulator.processes.replayed_program import MOST_STEPS, STEP, ReplayedProgram
 from workloads import blocking
 from workloads.blocking import Waiting
 from workloads.locks.lock_program import LOCKS, LockProgram
+from workloads.machine import QUEUES
 from workloads.patterns import TASKS
 from workloads.program import Program
 
@@ -41,6 +47,12 @@ CACHE_LINE_BYTES = 64
 MOST_DRAWN = 512
 """Phases whose compute times are kept at hand."""
 
+STEPS_AT_HAND = 1 << 15
+"""Of recorded programs, of all processes together; each has room for MOST_DRAWN at least."""
+
+REMEMBERED = 32
+"""Messages of a channel of which it is known when they arrive: the last ones."""
+
 
 def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: bool) -> State:
     """An idle machine with room for ``jobs``, at time 0."""
@@ -49,15 +61,23 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
     bursts = [0 if job.think_us is None else job.program.phase_count() for job in jobs]
     locks = [job.program.locks if isinstance(job.program, LockProgram) else 0 for job in jobs]
     leaves = _power_of_two(machine.processors)
+    caches = machine.cache_kb > 0 and any(job.program.working_set_bytes for job in jobs)
+    anywhere = machine.queue != "bound"
     residents = sum(
-        job.program.processes if has_tasks(job) else math.ceil(job.program.processes / machine.processors)
+        job.program.processes
+        if has_tasks(job) or anywhere
+        else math.ceil(job.program.processes / machine.processors)
         for job in jobs
     )
     rows = min(MOST_DRAWN, max(2, _power_of_two(max(job.program.phase_count() for job in jobs))))
     profiles = [profile(job.program) for job in jobs]
+    channels = [0 if job.replay is None else len(job.replay.channels) for job in jobs]
+    columns = 1
+    if any(job.replay for job in jobs):
+        columns = max(MOST_DRAWN, _power_of_two(STEPS_AT_HAND // processes))
     state = State(
         clock=_records(1, CLOCK),
-        machine=_machine_record(machine, timeline),
+        machine=_machine_record(machine, timeline, caches=caches),
         processes=_records(processes, PROCESS),
         processors=_records(machine.processors, PROCESSOR),
         jobs=_records(len(jobs), JOB),
@@ -72,10 +92,14 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
         compute_ns=np.zeros((rows, processes), dtype=np.int64),
         gap_ns=np.zeros((rows, processes), dtype=np.int64),
         lock_numbers=np.zeros((rows, processes), dtype=np.int32),
+        steps=_records(processes * columns, STEP).reshape(processes, columns),
+        channels=_records(max(1, sum(channels)), CHANNEL),
+        arrivals=np.zeros((max(1, sum(channels)), REMEMBERED if sum(channels) else 1), dtype=np.int64),
         profiles=np.array([row for of in profiles for row in of] or [(1, 1)], dtype=np.int64),
         samples=np.zeros((processes + len(jobs), len(blocking.new_sample(0))), dtype=np.int64),
         waits=np.zeros((len(jobs), 4, 2, 2), dtype=np.int64),
         accounts=np.zeros((processes + 1, LEFT + 1), dtype=np.int64),
+        turns=np.zeros((machine.processors, processes) if caches else (1, 1), dtype=np.int64),
         moved=np.zeros((machine.processors, LEFT + 1), dtype=np.int64),
         lateness_ns=np.array([round(late_us * 1e3) for late_us in machine.lateness_us or (0.0,)]),
         slots=np.zeros((1, processes), dtype=np.int8),
@@ -84,6 +108,9 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
         timeline=np.zeros((TIMELINE_ROWS + 8 * machine.processors if timeline else 1, 4), dtype=np.int64),
     )
     clock = state.clock[0]
+    if columns > 1:
+        state.machine[0].overtakes = 1
+        state.machine[0].skips = 0  # it skips phases of patterns only
     clock.shift = max(2 * processes, leaves).bit_length()
     clock.never_ns = NEVER_NS >> clock.shift
     clock.recording = TIMELINE_ROWS if timeline else 0
@@ -94,6 +121,7 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
         record.bursts_at = sum(bursts[:index])
         record.locks_at = sum(locks[:index])
         record.profile_at = sum(map(len, profiles[:index]))
+        record.channels_at = sum(channels[:index])
         record.profile_tasks = sum(tasks for tasks, _ in profiles[index])
         record.asked = jobs[index].program.processes
     for lock in state.locks:
@@ -113,12 +141,14 @@ def start_timers(state: State, machine: SimulatedMachine, random: np.random.Gene
     processors.category = IDLE
     processors.random = ticks
     processors.given_ns = -1
+    processors.ticks_to_balance = balancing.BALANCE_TICKS
     state.clock[0].random = ticks[0]
     costs = machine.slot_cost_us or (0.0,)
     for p in range(count):
         processors[p].slot_cost_ns = round(costs[min(p, len(costs) - 1)] * 1e3)
     processors.activity_ns = processors.alarm_ns = processors.detour_ns = state.clock[0].never_ns
-    processors.put_off_ns = state.clock[0].never_ns
+    processors.put_off_ns = processors.visit_ns = state.clock[0].never_ns
+    processors.visitor = NOBODY
     if machine.detour_gap_us > 0:
         gaps = random.exponential(machine.detour_gap_us * 1e3, size=count)
         processors.alarm_ns = processors.detour_ns = gaps.astype(np.int64) + 1
@@ -155,11 +185,13 @@ def enter_job(
     record = state.jobs[index]
     record.processes = record.unfinished = count
     record.reads = targets.shape[1]
-    record.opening = program.opening_barrier and not has_tasks(job)
+    record.opening = program.opening_barrier and not has_tasks(job) and job.replay is None
     record.tasks = has_tasks(job)
+    record.replays = job.replay is not None
     record.allotted = len(placement)
     record.closing = program.closing_barrier
-    record.served_by_network = program.read == "rma" or state.machine[0].network_serves_reads
+    by_network = program.read == "rma" or state.machine[0].network_serves_reads
+    record.served_by_network = by_network and job.replay is None
     record.thinks = job.think_us is not None
     record.think_ns = round((job.think_us or 0) * 1e3)
     record.phases = program.phase_count()
@@ -180,12 +212,34 @@ def enter_job(
     processes.rank = np.arange(count)
     processes.processor = [placement[rank % len(placement)] for rank in range(count)]
     state.homes[record.first : record.first + count] = processes.processor
-    processes.inbox_first = NOBODY
+    processes.inbox_first = processes.channel = NOBODY
+    processes.set_bytes = program.working_set_bytes
+    processes.warm_on = NOBODY
     processes.estimate_ns = processes.previous_wait_ns = blocking.UNKNOWN_NS
     processes.alarm_ns = state.clock[0].never_ns
     processes.wait_began_ns = state.clock[0].now_ns
     for rank in range(count):
         state.samples[record.first + rank] = blocking.new_sample(rank)
+    if job.replay is not None:
+        _open_channels(state, record, job.replay)
+
+
+def _open_channels(state: State, record: Records, replay: ReplayedProgram) -> None:
+    channels = state.channels[record.channels_at : record.channels_at + len(replay.channels)]
+    channels.sender = record.first + replay.channels[:, 0]
+    channels.receiver = record.first + replay.channels[:, 1]
+    channels.meets = replay.channels[:, 2]
+
+
+def put_steps(state: State, q: int, block: NDArray[np.void]) -> None:
+    """Put the next steps of process ``q`` in place of used ones; the last block of a program is marked."""
+    process = state.processes[q]
+    at = process.drawn % state.steps.shape[1]
+    steps = state.steps[q, at : at + len(block)]
+    steps[:] = block
+    for name in ("outgoing", "incoming"):
+        steps[name][steps[name] >= 0] += state.jobs[process.job].channels_at
+    process.drawn = MOST_STEPS if block["ends"][-1] else process.drawn + len(block)
 
 
 def queue_up(state: State, newcomers: Sequence[int], random: np.random.Generator) -> State:
@@ -206,12 +260,16 @@ def queue_up(state: State, newcomers: Sequence[int], random: np.random.Generator
         state = state._replace(residents=np.pad(state.residents, ((0, 0), (0, more))))
     for p in np.unique(placed):
         newcomers_here = arrived[placed == p]
+        processor = state.processors[p]
+        state.residents[p, processor.residents : processor.residents + len(newcomers_here)] = newcomers_here
+        processor.residents += len(newcomers_here)
+    shared = state.machine[0].queue in (CENTRAL, AFFINITY)
+    lines = [(0, arrived)] if shared else [(p, arrived[placed == p]) for p in np.unique(placed)]
+    for p, newcomers_here in lines:
         queue = random.permutation(newcomers_here)
         processor = state.processors[p]
         state.processes.order[queue] = processor.last_order + 1 + np.arange(len(queue))
-        state.residents[p, processor.residents : processor.residents + len(queue)] = newcomers_here
         processor.last_order += len(queue)
-        processor.residents += len(queue)
     return state
 
 
@@ -243,7 +301,7 @@ def slot_arrays(
     return slots, np.array(lengths, dtype=np.int64)
 
 
-def _machine_record(machine: SimulatedMachine, timeline: bool) -> Records:
+def _machine_record(machine: SimulatedMachine, timeline: bool, *, caches: bool) -> Records:
     records = _records(1, MACHINE)
     record = records[0]
     record.switch_ns = round(machine.context_switch_us * 1e3)
@@ -261,10 +319,14 @@ def _machine_record(machine: SimulatedMachine, timeline: bool) -> Records:
     record.fair = machine.local == "eevdf"
     record.network_serves_reads = machine.reads_served_by == "network"
     record.boosts_woken = local.KNOWN[machine.local].boosts_woken
+    record.queue = QUEUES.index(machine.queue)
+    record.cache_bytes = round(machine.cache_kb * 1024) if caches else 0
     record.message_costs = record.send_ns + record.receive_ns + record.serve_ns + record.poll_ns > 0
     like_paper = machine.messages_to_self and not machine.handles_when_waiting and not record.message_costs
-    constant = record.latency_ns > 0 and record.hop_latency_ns == 0
-    record.skips = like_paper and constant and not record.fair and not timeline
+    record.overtakes = record.hop_latency_ns > 0
+    constant = record.latency_ns > 0 and not record.overtakes
+    plain = record.queue == BOUND and record.cache_bytes == 0
+    record.skips = like_paper and constant and plain and not record.fair and not timeline
     return records
 
 

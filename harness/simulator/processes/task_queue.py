@@ -6,8 +6,6 @@ Whoever leaves or begins a phase of another parallelism wakes it, or a decision 
 processors. It moves to the processor that the decision gives it. Else it takes the next task. The queue is
 in memory: it takes no message and no time.
 
-Numbers are whole Python numbers in all calls here: with another type of number a step is compiled anew.
-
 The same on real ranks: ``workloads/tasks.py``.
 """
 
@@ -15,9 +13,11 @@ from __future__ import annotations
 
 from harness.simulator.compiled import hot, step
 from harness.simulator.processes.alarms import wake
+from harness.simulator.processes.caches import pay
 from harness.simulator.processes.events import set_activity
 from harness.simulator.processes.model import (
     BLOCKED,
+    BOUND,
     COMPUTE,
     COMPUTING,
     DEPARTED,
@@ -28,6 +28,7 @@ from harness.simulator.processes.model import (
     State,
 )
 from harness.simulator.processes.processor import block, charge, dispatch, leave
+from harness.simulator.processes.ready_queues import move
 
 
 @step
@@ -37,10 +38,10 @@ def safe_point(state: State, p: int, q: int) -> None:
     job = state.jobs[process.job]
     if job.taken == job.phases:
         finish(state, p)
-        resume_suspended(state, int(process.job), int(job.processes))
+        resume_suspended(state, process.job, job.processes)
         return
-    may_run = process.rank < min(job.allotted, usable(state, int(process.job), int(job.taken)))
-    if may_run and state.homes[q] == p:
+    may_run = process.rank < min(job.allotted, usable(state, process.job, job.taken))
+    if may_run and (state.homes[q] == p or state.machine[0].queue != BOUND):
         take_task(state, p, q)
         return
     process.activity = SUSPENDED
@@ -59,15 +60,17 @@ def take_task(state: State, p: int, q: int) -> None:
         state.clock[0].subject = process.job
     process.activity = COMPUTE
     process.remaining_ns = state.compute_ns[job.taken & (len(state.compute_ns) - 1), job.first]
+    if state.machine[0].cache_bytes > 0:
+        pay(state, q)
     process.phase += 1
     job.taken += 1
     charge(state, p, COMPUTING)
     set_activity(state, p, process.remaining_ns)
-    now = usable(state, int(process.job), job.taken - 1)
-    if now != usable(state, int(process.job), job.taken - 2):
+    now = usable(state, process.job, job.taken - 1)
+    if now != usable(state, process.job, job.taken - 2):
         state.clock[0].status = EVOLVED
         state.clock[0].subject = process.job
-        resume_suspended(state, int(process.job), min(now, int(job.allotted)))
+        resume_suspended(state, process.job, min(now, job.allotted))
 
 
 @hot
@@ -114,42 +117,15 @@ def resume_allotted(state: State) -> None:
     for index in range(len(state.jobs)):
         job = state.jobs[index]
         if job.tasks:
-            resume_suspended(state, index, int(job.allotted))
+            resume_suspended(state, index, job.allotted)
 
 
 @step
 def resume(state: State, q: int) -> None:
     """Wake suspended process ``q``, where it is to be."""
     process = state.processes[q]
-    if state.homes[q] != process.processor:
-        move(state, q)
+    if state.machine[0].queue == BOUND and state.homes[q] != process.processor:
+        process.delayed = 0  # it leaves the old queue, with its debt
+        move(state, q, state.homes[q])
     process.replied = 1
     wake(state, q)
-
-
-@step
-def move(state: State, q: int) -> None:
-    """Put sleeping process ``q`` on its new processor.
-
-    Its accounts stay with the old one: ``moved`` gives that what it has used so far, and takes it from the
-    new one, where its accounts count in the end.
-    """
-    process = state.processes[q]
-    old = process.processor
-    new = state.homes[q]
-    left = state.processors[old]
-    at = 0
-    while state.residents[old, at] != q:
-        at += 1
-    left.residents -= 1
-    while at < left.residents:
-        state.residents[old, at] = state.residents[old, at + 1]
-        at += 1
-    joined = state.processors[new]
-    state.residents[new, joined.residents] = q
-    joined.residents += 1
-    for column in range(state.accounts.shape[1]):
-        state.moved[old, column] += state.accounts[q, column]
-        state.moved[new, column] -= state.accounts[q, column]
-    process.processor = new
-    process.delayed = 0  # it leaves the old queue, with its debt

@@ -53,16 +53,25 @@ def average(state: State, p: int) -> int:
 
 
 @hot
-def settle(state: State, p: int) -> bool:
-    """Charge the running process up to now; True if its slice has ended, and a new one begins."""
+def charge_running(state: State, p: int) -> int:
+    """Charge the running process up to now; returns it, or NOBODY."""
     processor = state.processors[p]
     q = processor.current
     if q == NOBODY or state.processes[q].state != RUNNING:
+        return NOBODY
+    now_ns = state.clock[0].now_ns
+    state.processes[q].virtual_ns += now_ns - processor.charged_ns
+    processor.charged_ns = now_ns
+    return int(q)
+
+
+@hot
+def settle(state: State, p: int) -> bool:
+    """Charge the running process up to now; True if its slice has ended, and a new one begins."""
+    q = charge_running(state, p)
+    if q == NOBODY:
         return False
     process = state.processes[q]
-    now_ns = state.clock[0].now_ns
-    process.virtual_ns += now_ns - processor.charged_ns
-    processor.charged_ns = now_ns
     if process.virtual_ns < process.deadline_ns:
         return False
     process.deadline_ns = process.virtual_ns + state.machine[0].slice_ns
@@ -139,10 +148,23 @@ def sleep(state: State, p: int, process: Records) -> None:
 
 
 @step
+def change_queues(state: State, q: int, p: int) -> None:
+    """Ready process ``q`` is about to join processor ``p``, with its lag and what is left to its deadline."""
+    process = state.processes[q]
+    charge_running(state, process.processor)
+    charge_running(state, p)
+    most_ns = max(2 * state.machine[0].slice_ns, TICK_NS)
+    lag_ns = min(max(process.virtual_ns - average(state, process.processor), -most_ns), most_ns)
+    left_ns = process.deadline_ns - process.virtual_ns
+    process.virtual_ns = average(state, p) + lag_ns
+    process.deadline_ns = process.virtual_ns + left_ns
+
+
+@step
 def place(state: State, process: Records) -> None:
     """A process enters or wakes: it joins at the average, with its lag."""
     p = process.processor
-    settle(state, p)
+    charge_running(state, p)  # whether its slice has ended, ``outranked`` finds
     if process.delayed:
         # It never left the queue; if the others have caught up, it has no debt any more.
         mean_ns = average(state, p)

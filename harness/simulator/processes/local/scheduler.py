@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from harness.simulator.compiled import hot, step
 from harness.simulator.processes.local import eevdf, svr4
-from harness.simulator.processes.model import BLOCKED, RUNNING, Records, State
+from harness.simulator.processes.model import BLOCKED, NOBODY, READY, RUNNING, Records, State
 
 
 @hot
@@ -30,6 +30,10 @@ def wake(state: State, process: Records) -> None:
 @hot
 def best(state: State, p: int) -> int:
     """The ready process that is to run next on processor ``p``, or NOBODY."""
+    if state.machine[0].lifts:
+        q = lifted(state, p)
+        if q != NOBODY:
+            return q
     if state.machine[0].fair:
         return eevdf.best(state, p)
     return svr4.best(state, p)
@@ -38,16 +42,31 @@ def best(state: State, p: int) -> int:
 @hot
 def outranked(state: State, p: int, q: int) -> bool:
     """Whether running process ``q`` has to give way to a ready one of processor ``p``."""
+    if state.machine[0].lifts:
+        if state.processes[q].lifted:
+            return False
+        if lifted(state, p) != NOBODY:
+            return True
     if state.machine[0].fair:
         return eevdf.outranked(state, p, q)
     return svr4.outranked(state, p, q)
 
 
 @step
+def lifted(state: State, p: int) -> int:
+    """The ready process of ``p`` that inherits a priority above all others, or NOBODY."""
+    for k in range(state.processors[p].residents):
+        process = state.processes[state.residents[p, k]]
+        if process.lifted and process.state == READY and process.allowed:
+            return int(state.residents[p, k])
+    return NOBODY
+
+
+@step
 def outranked_after_interrupt(state: State, p: int, q: int) -> bool:
     """Whether ``q`` has to give way when an interrupt returns to it; only a fair scheduler checks then."""
     running = state.processes[q].state == RUNNING
-    return bool(state.machine[0].fair and running and eevdf.outranked(state, p, q))
+    return bool(state.machine[0].fair and running and outranked(state, p, q))
 
 
 @hot

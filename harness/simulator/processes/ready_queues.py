@@ -1,0 +1,184 @@
+"""Ready queues: where processes that are not bound to a processor wait for one.
+
+    bound     each processor has a queue, and a process stays in it
+    central   one queue for all processors
+    affinity  a queue for each processor, and one for the system, in which new processes wait. A processor
+              takes from its own queue; from the system's when that is empty, and at the end of each turn;
+              and when both are empty, from the longest queue of another processor
+    stealing  the same without the queue of the system; under ``eevdf`` with what Linux does to balance
+              queues (:mod:`.local.balancing`)
+
+A process that wakes goes to a processor that idles, its last one if it can. The system's queue is emptied by
+turns, too, and not only when the others are done: else processes could spin for ever for one that is in it.
+
+Sources: the survey, section on space sharing in shared memory (affinity); Squillante and Lazowska 1993;
+Linux 6.18, kernel/sched/fair.c: select_idle_sibling, sched_balance_newidle, task_hot; kernel/sched/rt.c:
+pull_rt_task.
+"""
+
+from __future__ import annotations
+
+from harness.simulator.compiled import hot, step
+from harness.simulator.processes.local import eevdf
+from harness.simulator.processes.model import (
+    AFFINITY,
+    CENTRAL,
+    DISPATCHES,
+    LEFT,
+    NOBODY,
+    READY,
+    RUNNING,
+    UNCLAIMED,
+    State,
+)
+
+HOT_NS = 500_000
+"""The fair scheduler leaves a process alone that ran so short a time ago (sched_migration_cost), ..."""
+
+HOT_TRIES = 1
+"""... unless it has failed more often than this to balance queues (cache_nice_tries)."""
+
+
+@hot
+def enqueue(state: State, q: int, first: bool) -> None:
+    """Make process ``q`` ready, before or behind the others of its priority."""
+    process = state.processes[q]
+    processor = state.processors[0 if state.machine[0].queue == CENTRAL else process.processor]
+    process.state = READY
+    if first:
+        processor.first_order -= 1
+        process.order = processor.first_order
+    else:
+        processor.last_order += 1
+        process.order = processor.last_order
+
+
+@step
+def fetch(state: State, p: int) -> None:
+    """Bring the process that free processor ``p`` is to run next into its queue, if it waits elsewhere."""
+    if state.machine[0].queue == CENTRAL:
+        q = first_in_line(state, READY)
+        if q != NOBODY and state.processes[q].processor != p:
+            move(state, q, p)
+    elif count(state, p, READY) == 0 and not claim(state, p):
+        steal(state, p, longest_queue(state, p))
+
+
+@step
+def at_turn_end(state: State, p: int) -> None:
+    """The turn of ``p``'s process ends, which has not queued up yet."""
+    if state.machine[0].queue == AFFINITY:
+        claim(state, p)
+
+
+@step
+def claim(state: State, p: int) -> bool:
+    """Take a process out of the system's queue for processor ``p``; False if there is none."""
+    q = first_in_line(state, UNCLAIMED)
+    if q == NOBODY:
+        return False
+    move(state, q, p)
+    enqueue(state, q, False)
+    return True
+
+
+@step
+def first_in_line(state: State, waiting: int) -> int:
+    """The process that queued up first of all in the state ``waiting`` that may run, or NOBODY."""
+    found = NOBODY
+    for q in range(len(state.processes)):
+        process = state.processes[q]
+        if (
+            process.state == waiting
+            and process.allowed
+            and (found == NOBODY or process.order < state.processes[found].order)
+        ):
+            found = q
+    return found
+
+
+@step
+def count(state: State, p: int, last_state: int) -> int:
+    """The processes on ``p`` that may run and are READY, or in a state from that to ``last_state``."""
+    found = 0
+    for k in range(state.processors[p].residents):
+        process = state.processes[state.residents[p, k]]
+        found += bool(process.allowed and READY <= process.state <= last_state)
+    return found
+
+
+@step
+def longest_queue(state: State, p: int) -> int:
+    """The busy processor other than ``p`` on which most processes are ready or run; NOBODY if none waits."""
+    found, most = NOBODY, 1
+    for other in range(len(state.processors)):
+        if other != p and state.processors[other].current != NOBODY:
+            length = count(state, other, RUNNING)
+            if length > most:
+                found, most = other, length
+    return found
+
+
+@step
+def steal(state: State, p: int, other: int) -> bool:
+    """Take the process that has waited longest in ``other``'s queue for ``p``; False if it may take none."""
+    found = NOBODY
+    now_ns = state.clock[0].now_ns
+    spares = state.machine[0].fair and state.processors[p].failures <= HOT_TRIES
+    for k in range(state.processors[other].residents if other != NOBODY else 0):
+        q = state.residents[other, k]
+        process = state.processes[q]
+        left_ns = state.accounts[q, LEFT]
+        hot_yet = spares and state.accounts[q, DISPATCHES] > 0 and now_ns - left_ns < HOT_NS
+        if (
+            process.state == READY
+            and process.allowed
+            and not hot_yet
+            and (found == NOBODY or left_ns < state.accounts[found, LEFT])
+        ):
+            found = q
+    if found == NOBODY:
+        return False
+    if state.machine[0].fair:
+        eevdf.change_queues(state, found, p)
+    move(state, found, p)
+    enqueue(state, found, False)
+    return True
+
+
+@step
+def choose_processor(state: State, q: int) -> None:
+    """Process ``q`` is about to wake: it goes to a processor that idles, if its own does not."""
+    process = state.processes[q]
+    if process.delayed or state.processors[process.processor].current == NOBODY:
+        return
+    for p in range(len(state.processors)):
+        if state.processors[p].current == NOBODY:
+            move(state, q, p)
+            return
+
+
+@step
+def move(state: State, q: int, new: int) -> None:
+    """Put process ``q``, which does not run, on processor ``new``.
+
+    Its accounts stay with the old one: ``moved`` gives that what it has used so far, and takes it from the
+    new one, where its accounts count in the end.
+    """
+    process = state.processes[q]
+    old = process.processor
+    left = state.processors[old]
+    at = 0
+    while state.residents[old, at] != q:
+        at += 1
+    left.residents -= 1
+    while at < left.residents:
+        state.residents[old, at] = state.residents[old, at + 1]
+        at += 1
+    joined = state.processors[new]
+    state.residents[new, joined.residents] = q
+    joined.residents += 1
+    for column in range(state.accounts.shape[1]):
+        state.moved[old, column] += state.accounts[q, column]
+        state.moved[new, column] -= state.accounts[q, column]
+    process.processor = new

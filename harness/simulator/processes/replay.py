@@ -1,0 +1,165 @@
+"""Recorded programs: processes that carry out steps one after the other instead of the phases of a pattern.
+
+A step is processor time; then, if the step has one, a message to give; then one to take. Each channel has
+a sender and a receiver of one job, and its messages arrive in the order in which the sender gives them. A
+message is on its way for the machine's latency and the time that its bytes take. On a channel that *meets*,
+a message begins its way when both have come to it, and both can take it: a large message, whose sender
+waits, too.
+
+A process that takes a message that has arrived goes on at once. Otherwise it waits by the rule of its job:
+for a collective operation as at a barrier, else as for a read. A step that *continues* belongs to the wait
+of the step before it: its spin limit counts from there. No message of a channel is an event of its own: only
+the arrival of a message that a process waits for is one. So messages cost no processor time beyond that of
+the steps.
+
+By the global-adaptive rule rank 0 learns, at the end of each of its waits in collective operations, the
+longest wait of any rank since it last learned; all ranks use its estimate (``workloads/native/wait.c``).
+"""
+
+from __future__ import annotations
+
+from harness.simulator.compiled import hot, step
+from harness.simulator.processes.events import distance_ns, insert, set_activity
+from harness.simulator.processes.messages import learn, spin_limit, take_reply
+from harness.simulator.processes.model import (
+    CLOSING,
+    COMMUNICATING,
+    COMPUTE,
+    COMPUTING,
+    NOBODY,
+    READING,
+    REFILL_ONE,
+    SYNCHRONIZING,
+    Records,
+    State,
+)
+from harness.simulator.processes.processor import charge
+from harness.simulator.processes.task_queue import finish
+from workloads.blocking import GLOBAL_ADAPTIVE, UNKNOWN_NS
+
+
+@hot
+def step_of(state: State, q: int) -> Records:
+    """The step at which process ``q`` is."""
+    return state.steps[q, state.processes[q].phase & (state.steps.shape[1] - 1)]
+
+
+@step
+def start_step(state: State, p: int, q: int) -> None:
+    """Begin the processor time of the next step, or leave after the last one.
+
+    At the second half of the steps at hand the process asks for more.
+    """
+    process = state.processes[q]
+    if process.phase + state.steps.shape[1] // 2 >= process.drawn:
+        state.clock[0].status = REFILL_ONE
+        state.clock[0].subject = q
+    now = step_of(state, q)
+    if now.ends:
+        finish(state, p)
+        return
+    process.activity = COMPUTE
+    process.remaining_ns = now.busy_ns
+    charge(state, p, COMPUTING)
+    set_activity(state, p, process.remaining_ns)
+
+
+@step
+def end_step(state: State, p: int, q: int) -> bool:
+    """The processor time of a step is over: give, then take; False if the process has to wait."""
+    now = step_of(state, q)
+    if now.outgoing != NOBODY:
+        give(state, q, now.outgoing, now.transfer_ns)
+    if now.incoming != NOBODY and not take(state, p, q):
+        return False
+    go_on(state, p, q)
+    return True
+
+
+@step
+def go_on(state: State, p: int, q: int) -> None:
+    """The step of process ``q`` is complete."""
+    process = state.processes[q]
+    if process.activity == CLOSING:
+        observe(state, q)
+    process.phase += 1
+    start_step(state, p, q)
+
+
+@step
+def give(state: State, q: int, number: int, transfer_ns: int) -> None:
+    """Process ``q`` gives the next message of channel ``number``; or comes to it, as one of two."""
+    channel = state.channels[number]
+    if channel.meets:
+        if q == channel.sender:
+            channel.offered += 1
+        else:
+            channel.posted += 1
+        if min(channel.offered, channel.posted) == channel.sent:
+            return
+    arrivals = state.arrivals[number]
+    mask = len(arrivals) - 1
+    way_ns = state.machine[0].latency_ns + distance_ns(state, channel.sender, channel.receiver)
+    arrival_ns = state.clock[0].now_ns + way_ns + transfer_ns
+    if channel.sent > 0:
+        arrival_ns = max(arrival_ns, arrivals[(channel.sent - 1) & mask])
+    arrivals[channel.sent & mask] = arrival_ns
+    channel.sent += 1
+    tell(state, channel.receiver, number, arrival_ns)
+    if channel.meets:
+        tell(state, channel.sender, number, arrival_ns)
+
+
+@step
+def tell(state: State, q: int, number: int, arrival_ns: int) -> None:
+    """The last message of channel ``number`` has an arrival: process ``q`` may wait for it."""
+    process = state.processes[q]
+    if process.channel == number and step_of(state, q).number == state.channels[number].sent - 1:
+        process.channel = NOBODY
+        insert(state, q << 1 | 1, arrival_ns)
+
+
+@step
+def take(state: State, p: int, q: int) -> bool:
+    """Process ``q`` takes a message; False if it has to wait for it."""
+    process = state.processes[q]
+    job = state.jobs[process.job]
+    now = step_of(state, q)
+    now_ns = state.clock[0].now_ns
+    channel = state.channels[now.incoming]
+    process.activity = CLOSING if now.collective else READING
+    process.target = channel.sender if channel.receiver == q else channel.receiver
+    process.blocked = 0
+    if not now.continues:
+        if job.rule == GLOBAL_ADAPTIVE:
+            process.estimate_ns = job.estimate_ns
+        process.wait_began_ns = now_ns
+        process.remaining_ns = spin_limit(job, process)
+        process.spin_end_ns = now_ns + process.remaining_ns
+    process.remaining_ns = process.spin_end_ns - now_ns
+    if channel.sent > now.number:
+        arrivals = state.arrivals[now.incoming]
+        arrival_ns = arrivals[now.number & (len(arrivals) - 1)]
+        # A message so old that its time is forgotten has arrived.
+        if channel.sent - now.number > len(arrivals) or arrival_ns <= now_ns:
+            take_reply(state, q)
+            process.replied = 0
+            return True
+        insert(state, q << 1 | 1, arrival_ns)
+    else:
+        process.channel = now.incoming
+    charge(state, p, SYNCHRONIZING if now.collective else COMMUNICATING)
+    return False
+
+
+@step
+def observe(state: State, q: int) -> None:
+    """Process ``q`` has waited in a collective operation: the job may learn from it."""
+    process = state.processes[q]
+    job = state.jobs[process.job]
+    if job.rule != GLOBAL_ADAPTIVE:
+        return
+    job.greatest_report_ns = max(job.greatest_report_ns, process.previous_wait_ns)
+    if process.rank == 0:
+        job.estimate_ns = learn(state.samples[len(state.processes) + process.job], job.greatest_report_ns)
+        job.greatest_report_ns = UNKNOWN_NS

@@ -1,0 +1,84 @@
+"""Scheduler activations: a holder that the slots have stopped runs on in the place of another of its job.
+
+When a slot begins, and when a stopped process is handed a lock, the first process of its job that runs gives
+its processor to the holder: for a context switch, the rest of the section, and a switch back. A visit is
+like a detour (:mod:`.noise`): it prolongs what the host of the visit does, and does not delay what ends a
+wait. The holder is then stopped again, outside of its section. The same on real ranks:
+``coordinator.node.activations``.
+
+Source: Anderson, Bershad, Lazowska, Levy, "Scheduler Activations", 1992.
+"""
+
+from __future__ import annotations
+
+from harness.simulator.compiled import step
+from harness.simulator.processes.events import set_activity, set_alarm
+from harness.simulator.processes.model import LOCKING, LOCKS, NOBODY, READY, RUNNING, SECTION, State
+
+
+@step
+def host_of(state: State, q: int) -> int:
+    """The processor of the first process of ``q``'s job that runs, unless it has a visitor; or NOBODY."""
+    job = state.jobs[state.processes[q].job]
+    for mate in range(job.first, job.first + job.processes):
+        process = state.processes[mate]
+        runs = process.state == RUNNING and process.allowed
+        if runs and state.processors[process.processor].visitor == NOBODY:
+            return int(process.processor)
+    return NOBODY
+
+
+@step
+def visit(state: State, q: int) -> None:
+    """Process ``q``, if it is stopped with a lock that it has, runs on where its job does."""
+    process = state.processes[q]
+    if process.state != READY or process.allowed or process.visits or process.has_left:
+        return
+    p = host_of(state, q)
+    if p == NOBODY:
+        return
+    if process.activity == LOCKING:
+        process.remaining_ns = state.jobs[process.job].section_ns
+        process.activity = SECTION
+        process.replied = 0
+        waits = state.waits[process.job, LOCKS, process.blocked]
+        waits[0] += 1
+        waits[1] += state.clock[0].now_ns - process.wait_began_ns
+    process.visits = 1
+    processor = state.processors[p]
+    length_ns = state.machine[0].switch_ns + process.remaining_ns
+    processor.visitor = q
+    processor.visit_ns = state.clock[0].now_ns + length_ns
+    length_ns += state.machine[0].switch_ns
+    processor.charged_ns += length_ns
+    state.processes[processor.current].dispatched_ns += length_ns
+    set_activity(state, p, processor.activity_ns - state.clock[0].now_ns + length_ns)
+    set_alarm(state, p)
+
+
+@step
+def visit_all(state: State) -> None:
+    """A slot has begun: let all processes that it has stopped in their sections run on."""
+    for q in range(len(state.processes)):
+        if state.processes[q].activity == SECTION:
+            visit(state, q)
+
+
+@step
+def part(state: State, p: int) -> int:
+    """The visit on processor ``p`` is over; returns who it was."""
+    processor = state.processors[p]
+    q = int(processor.visitor)
+    processor.visitor = NOBODY
+    processor.visit_ns = state.clock[0].never_ns
+    state.processes[q].visits = 0
+    return q
+
+
+@step
+def call_off(state: State, q: int) -> None:
+    """Process ``q`` has left its section on its own processor before its visit was over."""
+    for p in range(len(state.processors)):
+        if state.processors[p].visitor == q:
+            part(state, p)
+            set_alarm(state, p)

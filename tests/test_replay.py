@@ -1,0 +1,64 @@
+"""Recorded programs on the simulated machine: times that follow from the rules by hand."""
+
+from __future__ import annotations
+
+import pytest
+from step_lists import program, step
+
+from coordinator import policies
+from harness.simulator.processes.machine import SimulatedMachine, replaying
+from harness.simulator.processes.simulate import simulate
+
+MACHINE = SimulatedMachine(
+    processors=2,
+    context_switch_us=0.0,
+    latency_us=2.0,
+    local="fifo",
+    messages_to_self=False,
+    handles_when_waiting=True,
+)
+
+
+def run(made, blocking="spin", count=1, **more):
+    jobs = [replaying(number, made) for number in range(count)]
+    return simulate(jobs, MACHINE, policies.create("none", {}), blocking=blocking, **more)
+
+
+def test_a_message_takes_its_latency_and_the_time_of_its_bytes():
+    pair = [[step(10_000, 0, transfer_ns=3000)], [step(1000, -1, 0), step(500)]]
+    found = run(program(pair, [(0, 1, 0)]))
+    assert found.makespan_ns == 10_000 + 2000 + 3000 + 500
+    assert (found.jobs[0].reads.spun, found.jobs[0].reads.spun_ns) == (1, 14_000)
+
+
+def test_a_message_that_has_arrived_is_taken_at_once():
+    found = run(program([[step(1000, 0)], [step(10_000, -1, 0), step(500)]], [(0, 1, 0)]))
+    assert found.makespan_ns == 10_500
+    assert (found.jobs[0].reads.spun, found.jobs[0].reads.spun_ns) == (1, 0)
+
+
+def test_the_sender_of_a_message_that_meets_waits_for_its_receiver():
+    pair = [[step(1000, 0, 0), step(100)], [step(10_000, 0, 0), step(500)]]
+    found = run(program(pair, [(0, 1, 1)]))
+    assert found.jobs[0].processes[0].finish_ns == 10_000 + 2000 + 100
+    assert found.makespan_ns == 10_000 + 2000 + 500
+
+
+@pytest.mark.parametrize("times", [1, 3, 700])
+def test_a_part_is_carried_out_as_often_as_it_says(times):
+    pair = [[step(1000, 0, 1)], [step(1000, 1, 0)]]
+    found = run(program(pair, [(0, 1, 0), (1, 0, 0)], times))
+    assert found.makespan_ns == times * 3000
+    assert [process.phases for process in found.jobs[0].processes] == [times, times]
+
+
+def test_a_wait_spins_and_blocks_by_the_rule_unless_the_program_waits_as_its_mpi():
+    pair = [[step(1_000_000, 0, 1, collective=1)], [step(1000, 1, 0, collective=1)]]
+    channels = [(0, 1, 0), (1, 0, 0)]
+    assert run(program(pair, channels), "immediate").jobs[0].barriers.blocked == 1
+    assert run(program(pair, channels, as_mpi=True), "immediate").jobs[0].barriers.blocked == 0
+
+
+def test_processes_that_wait_for_what_nobody_sends_are_stuck():
+    found = run(program([[step(1000)], [step(1000, -1, 0, number=5)]], [(0, 1, 0)]), timeout_s=1.0)
+    assert "not finished" in found.failure
