@@ -105,10 +105,13 @@ def advise(
     imbalance: float = 0.25,
     processes: int = 2,
     jobs: int = 3,
+    recording: str | Path | None = None,
     results: str | Path = RESULTS,
     anyway: bool = False,
 ) -> dict[str, Any]:
     """What ``lockstep advise --json`` prints: simulated candidates for some jobs, the best first.
+
+    The jobs run the program of a ``recording``, if there is one, else the described one.
 
     Raises:
         InputError: for a program that does not fit the machine, or, unless ``anyway``, a last calibration
@@ -119,6 +122,7 @@ def advise(
         **{"pattern": pattern, "granularity-us": granularity_us, "imbalance": imbalance},
         **{"processes": processes, "jobs": jobs, "results": results},
     }
+    given |= {"recording": recording} if recording else {}
     words = [f"--{name}={value}" for name, value in given.items()] + ["--anyway"] * anyway
     answer = _answer("advise", words)
     return dict(answer.document)

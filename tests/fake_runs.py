@@ -23,6 +23,7 @@ from harness.measure.measured import Measured
 from harness.measure.plan import Key, Task, plan
 from harness.measure.session import Progress, Site, Standing, Tools, Watcher
 from harness.predict import missing
+from harness.predict.recorded_programs import NONE, RecordedPrograms
 from harness.spec.experiment import Experiment
 from harness.spec.jobs import alone_s
 from harness.store.records import POLICY, RunRecord
@@ -129,7 +130,14 @@ class ImitatedSimulator:
     It takes the place of ``counterpart.back_end``.
     """
 
-    def __init__(self, measured: Mapping[Key, RunRecord], session: str, *, timeline: bool) -> None:
+    def __init__(
+        self,
+        measured: Mapping[Key, RunRecord],
+        session: str,
+        recorded: RecordedPrograms = NONE,
+        *,
+        timeline: bool,
+    ) -> None:
         self._measured, self._session, self._timeline = measured, session, timeline
 
     def refusal(self, task: Task) -> InputError | None:

@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 from fake_runs import TOOLS
+from test_observe import recorded
 
 from coordinator.workload import ParallelJob
 from harness import cli
 from harness.analyse import advise
 from harness.analyse.rows import JobRow, Row, Summary
 from harness.analyse.statistics import Estimate
+from harness.store import recording
 from harness.store.database import Store
 from workloads.other import SequentialWork
 from workloads.program import Program
@@ -69,6 +71,22 @@ def test_what_cannot_be_advised_on_is_refused():
     with pytest.raises(InputError, match=r"--like = '../r4': .* synthetic program"):
         advise.like(Path("../r4"), [ParallelJob(0, PROGRAM), ParallelJob(1, SequentialWork(1.0))])
     assert advise.like(Path("x"), [ParallelJob(0, PROGRAM), ParallelJob(1, PROGRAM)]) == (PROGRAM, 2)
+
+
+def test_advice_on_a_recording_is_about_copies_of_its_program(tmp_path):
+    path = tmp_path / "app.npz"
+    recording.write(recorded([3 * [("ALLREDUCE", 10.0)]] * 2), path)
+    wanted = advise.of_recording(path, 3, 2)
+    (job, *_), (cell,) = wanted.cells[0].jobs(), wanted.cells
+    assert (len(cell.jobs()), job.program.processes, job.program.recording) == (3, 2, str(path))
+    assert len(wanted.schedulers) == len(advise.CANDIDATES)
+    with pytest.raises(InputError, match="--recording"):
+        advise.of_recording(path, 3, 1)
+
+
+def test_a_store_without_commands_knows_no_errors_of_theirs(tmp_path):
+    with Store(tmp_path) as store:
+        assert advise.errors(store) is None
 
 
 @pytest.mark.slow

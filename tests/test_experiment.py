@@ -69,6 +69,8 @@ def test_defaults_are_filled_in(write):
         "bind": True,
         "do_not_preempt": 0,
         "put_off_us": 50.0,
+        "remedy": "none",
+        "warning_us": 100.0,
     }
     assert implicit.blocking == "global-adaptive"
 
@@ -259,6 +261,8 @@ BAD = [
     ("sweep.program.imbalance=[0.5, 3]", 'sweep."program.imbalance"', 3, "at most 2", "in that range"),
     ("sweep.program.imbalance=[1, 1.0]", 'sweep."program.imbalance"[1]', 1.0, "twice", "remove one"),
     ("sweep.granularity_us=[1]", 'sweep."granularity_us"', [1], "varies a key", "'program.granularity_us'"),
+    ("schedulers.0.quantum_ms=0.05", "schedulers[0].quantum_ms", 0.05, "0.1 ms or more", "lockstep simulate"),
+    ("sweep.quantum_ms=[5, 0.05]", 'sweep."quantum_ms"', 0.05, "0.1 ms or more", "lockstep simulate"),
     ("sweep.quantum_ms=[5, 0]", 'sweep."quantum_ms"', 0, "at least 0.01", "in that range"),
     ("sweep.schedulers.1.quantum_ms=[5]", 'sweep."schedulers.1.quantum_ms"', 5, "has no such key", "gang"),
     ("sweep.schedulers.7.bind=[true]", 'sweep."schedulers.7.bind"', True, "2 entries", "existing entry"),

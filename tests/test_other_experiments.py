@@ -183,7 +183,7 @@ def test_what_the_simulator_does_not_know_is_not_comparable_with_the_reason(tmp_
 @pytest.mark.slow
 def test_simulate_refuses_a_command(tmp_path, capsys):
     assert cli.main(["simulate", written(tmp_path, MIX)]) == 2
-    assert "cannot be simulated: it is a command" in capsys.readouterr().err
+    assert "is simulated by a recording" in capsys.readouterr().err
 
 
 def test_a_store_of_schema_2_keeps_its_ranks(tmp_path):

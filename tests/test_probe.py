@@ -37,6 +37,7 @@ def test_a_switch_costs_more_than_a_message():
     assert found["wakeup_ns"] > 0
     assert found["unit_ns"] > 0
     assert abs(found["reload_ns"]) < 1e6  # 100 kB may well stay in the cache
+    assert abs(found["move_ns"]) < 1e6
     assert 0 < found["receive_ns"] < found["switch_ns"]
     assert 0 < found["send_ns"] < found["switch_ns"]
     assert 0 < found["poll_ns"] < found["send_ns"]

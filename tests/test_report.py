@@ -266,7 +266,7 @@ def test_a_page_of_commands_has_no_empty_chart_or_table_and_says_why(nasty):
     assert "slows them down, measured.</p>" in page and "not comparable" not in page
     assert "<th>makespan</th><th>one after the other</th>" in page and "in waits of MPI" not in page
     assert "Where the time went: commands record no activities." in page
-    assert "Simulated against measured: commands are not simulated." in page
+    assert "Simulated against measured: commands without recordings are not simulated." in page
     assert "Who ran where: no run has a timeline" in page
 
 

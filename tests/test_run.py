@@ -245,6 +245,16 @@ def test_doubts_are_told_in_numbers(place):
     assert "8 of 8 rows have no interval, with one repeat each" in told(single)
     assert "8 of 8 rows have no interval, with two repeats each: set repeats = 3" in told(double)
 
+    late = [
+        dataclasses.replace(
+            r, switches=tuple(dataclasses.replace(s, lateness_ns=12_000_000) for s in r.switches)
+        )
+        for r in calm
+    ]
+    for quantum in (100, 10):
+        assert f"gang {quantum} ms: one slot in a hundred began at least 12 ms late, more than" in told(late)
+    assert "10% of its length, and half of them 12 ms: use longer slots" in told(late)
+
     def slower(kind, policy):
         """The records, in the second repeat of which such runs took twice as long."""
         for r in calm:

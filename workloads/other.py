@@ -66,6 +66,7 @@ class Command:
         dedicated_s: approximate run time alone; it determines time-outs.
         waits: "mpi", as its MPI waits, or "two-phase", by the run's rule (``workloads.native``).
         record: whether its dedicated runs are recorded.
+        recording: a file with a recording of it, by which it is simulated; empty for that of a dedicated run.
     """
 
     argv: tuple[str, ...]
@@ -74,6 +75,7 @@ class Command:
     dedicated_s: float = 60.0
     waits: str = "mpi"
     record: bool = False
+    recording: str = ""
 
     def __post_init__(self) -> None:
         if not self.argv or not all(isinstance(word, str) and word for word in self.argv):
@@ -83,3 +85,6 @@ class Command:
         one_of("waits", self.waits, ("mpi", "two-phase"))
         if not isinstance(self.record, bool):
             raise InputError("record", self.record, "must be true or false", "write record = true")
+        if not isinstance(self.recording, str) or "\0" in self.recording:
+            rule = "must be the name of a file"
+            raise InputError("recording", self.recording, rule, "write what lockstep observe -o has written")

@@ -18,7 +18,8 @@ document with lists of samples in nanoseconds:
   the time watched;
 - ``unit_ns``: a step through the working set (one sample, 0 without ``--working-set-bytes``);
 - ``reload_ns``: with a working set, extra time of a walk through all of it after another process
-  has walked through one of its own on the same processor, while as much happens on the other one.
+  has walked through one of its own on the same processor, while as much happens on the other one;
+- ``move_ns``: with a working set, extra time of a walk after a move to the other processor.
 
 With ``--between`` and its second rank on another host, only ``latency_ns`` and ``wakeup_ns`` are
 measured, between the two hosts, each rank on the first core that it may use.
@@ -165,11 +166,13 @@ class Probe:
             "detour_gap_ns": [WATCH_NS / max(1, len(one)) for one in found],
         }
 
-    def reloads_ns(self, places: tuple[int, int], working_set_bytes: int, step_ns: float) -> list[float]:
-        """Extra time of a walk through the working set after the other process's walk.
+    def reloads_ns(self, places: tuple[int, int], working_set_bytes: int, step_ns: float) -> Samples:
+        """Extra time of a walk through the working set after the other process's walk, and after a move.
 
-        Both processes are on the first place. Processors may share a cache, so the rival walks on the second
-        one, if it is another: through one working set while the reader walks alone, then through two.
+        ``reload_ns``: both processes are on the first place. Processors may share a cache, so the rival
+        walks on the second one, if it is another: through one working set while the reader walks alone,
+        then through two.
+        ``move_ns``: the reader moves from one place to the other, and nobody else walks.
         """
         here, there = places
         os.sched_setaffinity(0, {here})
@@ -195,7 +198,15 @@ class Probe:
             turns.append(took_ns())
         messenger.close()
         beside(0)
-        return [time_ns - statistics.median(alone) for time_ns in turns[1:]] if self._reads else []
+        if not self._reads:
+            return {}
+        moves = []
+        for turn in range(self._samples if here != there else 0):
+            os.sched_setaffinity(0, {places[turn % 2 - 1]})
+            moves.append(took_ns())
+        usual_ns = statistics.median(alone)
+        found = {"reload_ns": [time_ns - usual_ns for time_ns in turns[1:]]}
+        return found | {"move_ns": [time_ns - usual_ns for time_ns in moves]}
 
     def _read(self, messenger: Messenger, pause_ns: int) -> list[float]:
         pause = Compute()
@@ -307,7 +318,7 @@ def _measure_here(probe: Probe, pair: Any, options: argparse.Namespace) -> Sampl
     size = options.working_set_bytes
     step_ns = pair.bcast(unit_ns(size), READER)
     if size:
-        found["reload_ns"] = probe.reloads_ns(places, size, step_ns)
+        found |= probe.reloads_ns(places, size, step_ns)
     return found | {"unit_ns": [step_ns]}
 
 

@@ -11,13 +11,20 @@ from typing import Any
 
 from coordinator.workload import ParallelJob
 from harness.analyse import summary
+from harness.analyse.agreement import Errors
 from harness.analyse.rows import Row
 from harness.measure.calibrate import Constants
+from harness.predict import recorded_programs
 from harness.predict.pool import Progress
 from harness.spec.experiment import Cell, Experiment
 from harness.spec.jobs import JobGroup
 from harness.spec.scheduler import scheduler_of
+from harness.store import recording
+from harness.store.database import Store
+from harness.store.rebuild import experiment_of
+from harness.store.records import SIMULATED
 from workloads.bounds import fits
+from workloads.other import Command
 from workloads.program import Program
 from workloads.validation import InputError
 
@@ -38,6 +45,9 @@ GRID_US = (50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000)
 LEAST_S = 0.3
 LEAST_PHASES = 40
 """Least dedicated time and number of phases of a simulated job."""
+
+MOST_S = 5.0
+"""About the longest time of a recorded program that is simulated."""
 
 AS_GOOD = 0.02
 """Schedulers whose slowdowns differ by a smaller share count as equally good."""
@@ -70,16 +80,44 @@ def experiment(program: Program, jobs: int, processors: int) -> Experiment:
     return Experiment("advise", processors, REPEATS, 1, tuple(map(scheduler_of, CANDIDATES)), cells)
 
 
+def of_recording(path: Path, jobs: int, processors: int) -> Experiment:
+    """The experiment to simulate: ``jobs`` jobs of a recorded program, which wait by the schedulers' rules.
+
+    Raises:
+        RecordingError: if the file cannot be read.
+        InputError: if the program has more processes than the machine has processors.
+    """
+    held = recording.read(path)
+    fits("--recording", held.processes, processors)
+    command = Command(held.command or (path.name,), len(held.ranks), waits="two-phase", recording=str(path))
+    cell = Cell(0, {}, (JobGroup(command, jobs),), {}, processors)
+    return Experiment("advise", processors, REPEATS, 1, tuple(map(scheduler_of, CANDIDATES)), (cell,))
+
+
+def errors(store: Store) -> Errors | None:
+    """By how much simulations of the commands in a store differ from what was measured; None without any."""
+    found: list[float] = []
+    for digest, _ in store.experiments():
+        records = store.runs(digest)
+        commands = [record for record in records if any("argv" in job.program for job in record.jobs)]
+        if any(record.kind == SIMULATED for record in commands):
+            rows = summary.rows(experiment_of(records), records)
+            found += [row.error for row in rows if row.error is not None]
+    return Errors.of(found) if found else None
+
+
 def _at(program: Program, granularity_us: float) -> Program:
     dedicated_s = max(LEAST_S, LEAST_PHASES * granularity_us / 1e6)
     return replace(program, granularity_us=granularity_us, dedicated_s=dedicated_s, phases=None)
 
 
 def predict(wanted: Experiment, constants: Constants, progress: Progress) -> list[Row]:
-    """A row for each granularity and scheduler, simulated with this host's constants."""
+    """A row for each cell and scheduler, simulated with this host's constants."""
     from harness.predict import process_level  # noqa: PLC0415 - numba is slow to load
 
-    return summary.rows(wanted, process_level.predict(wanted, constants, progress), cells=wanted.cells)
+    recorded = replace(recorded_programs.of(wanted, (), Path()), most_s=MOST_S)
+    records = process_level.predict(wanted, constants, progress, recorded=recorded)
+    return summary.rows(wanted, records, cells=wanted.cells)
 
 
 def slowdown(row: Row) -> float:

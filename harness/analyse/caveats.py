@@ -161,11 +161,12 @@ def _slots(rows: Sequence[Row]) -> list[str]:
                 f"{row.name}: only {per_run:.0f} slots in each run; use longer programs (dedicated_s)"
             )
         quantum_us = row.scheduler.get("quantum_ms", 0.0) * 1e3
-        late_us = switches.lateness_us.p99
-        if quantum_us and late_us > LATE * quantum_us:
+        late = switches.lateness_us
+        if quantum_us and late.p99 > LATE * quantum_us:
             found.append(
-                f"{row.name}: one slot in a hundred began at least {late_us / 1e3:.1f} ms late, "
-                f"more than {LATE:.0%} of its length"
+                f"{row.name}: one slot in a hundred began at least {late.p99 / 1e3:.2g} ms late, more than "
+                f"{LATE:.0%} of its length, and half of them {late.p50 / 1e3:.2g} ms: "
+                f"use longer slots (quantum_ms) or a quieter host"
             )
     return found
 

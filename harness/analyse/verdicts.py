@@ -54,8 +54,8 @@ def _unknown(row: Row) -> str:
     """Why the simulator cannot carry out a row; empty if it can."""
     if row.scheduler.get("policy") == "slurm-gang":
         return "the times that Slurm needs to start and to switch jobs are unknown"
-    if not row.scheduler.get("bind", True):
-        return "processes that are not bound are not simulated"
+    if row.simulated is None and not row.scheduler.get("bind", True):
+        return "processes that are not bound are simulated on one host only"
     for job in row.jobs if row.simulated is None else ():
         if not simulable(rebuilt(job.program)):
             return f"{program_name(job.program)} is not simulated"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.analyse import advise, calibration_caveats, results_document
+from harness.analyse.agreement import Errors
 from harness.commands import SCHEMA, Answer, stored
 from harness.commands.run import real_tools, results_argument
 from harness.commands.shared import Counted, announce_compiler, anyway_argument
@@ -15,11 +16,12 @@ from harness.measure.calibrate import constants
 from harness.measure.session import Site, Watcher
 from harness.report import advice
 from harness.report.cells import duration
-from harness.spec.experiment import usable_processors
+from harness.spec.experiment import Experiment, usable_processors
 from harness.store import conditions
 from harness.store.database import Store
 from harness.store.records import Calibration
 from workloads.bounds import within
+from workloads.other import Command
 from workloads.patterns import BULK_SYNCHRONOUS
 from workloads.program import Program
 from workloads.validation import InputError
@@ -29,6 +31,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
     add = parser.add_argument
     add("--like", type=Path, metavar="RESULTS", help="take the jobs of the last experiment in this store")
+    add("--recording", type=Path, metavar="FILE", help="jobs of this program, recorded by lockstep observe")
     add("--pattern", default="BARRIER", help=f"one of {', '.join(BULK_SYNCHRONOUS)} (default: %(default)s)")
     add("--granularity-us", type=float, default=1000.0, metavar="G", help="mean compute time of a phase")
     add("--imbalance", type=float, default=0.25, metavar="V/G", help="width of its range as a share of G")
@@ -44,12 +47,12 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     Raises:
         InputError: for a program that does not fit the machine, a store that cannot be read, or a
             calibration that was made under load.
+        RecordingError: for a recording that cannot be read.
         LaunchError: if the calibration fails.
     """
     within("--jobs", options.jobs)
-    program, jobs = _described(options, watcher)
     processors = len(usable_processors())
-    wanted = advise.experiment(program, jobs, processors)
+    wanted, program = _wanted(options, processors, watcher)
     calibrated = _calibration(options.results, watcher, anyway=options.anyway)
     age = duration(calibration_caveats.age_s(calibrated)) if calibrated else ""
     if not options.anyway and (taken := calibration_caveats.load(calibrated)):
@@ -64,13 +67,18 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     found = constants(calibrated)
     announce_compiler(watcher)
     rows = advise.predict(wanted, found, Counted(watcher, "simulating"))
-    asked = [row for row in rows if row.program["granularity_us"] == program.granularity_us]
+    ranges: list[advise.Range] = []
+    if isinstance(program, Program):
+        asked = [row for row in rows if row.program["granularity_us"] == program.granularity_us]
+        ranges = advise.ranges(rows)
+    else:
+        asked = rows
     asked.sort(key=advise.slowdown)
-    ranges = advise.ranges(rows)
+    known = _errors(options)
     document: dict[str, Any] = {
         "schema": SCHEMA,
         "program": dataclasses.asdict(program),
-        "jobs": jobs,
+        "jobs": len(asked[0].jobs),
         "processors": processors,
         "constants": found.of_run("signals"),
         "calibrated_at": max((one.recorded_at for one in calibrated), default=None),
@@ -81,8 +89,32 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
             if row.simulated
         ],
         "ranges": [dataclasses.asdict(one) for one in ranges],
+        "errors": dataclasses.asdict(known) if known else None,
     }
-    return Answer(document, advice.render(asked, ranges, processors, doubts, age))
+    return Answer(document, advice.render(asked, ranges, processors, doubts, age, known))
+
+
+def _wanted(
+    options: argparse.Namespace, processors: int, watcher: Watcher
+) -> tuple[Experiment, Program | Command]:
+    """What to simulate, and the program that is asked about."""
+    if not options.recording:
+        program, jobs = _described(options, watcher)
+        return advise.experiment(program, jobs, processors), program
+    if options.like:
+        raise InputError("--like", str(options.like), "a recording is given, too", "give one of them")
+    wanted = advise.of_recording(options.recording, options.jobs, processors)
+    command = wanted.cells[0].groups[0].program
+    assert isinstance(command, Command)
+    return wanted, command
+
+
+def _errors(options: argparse.Namespace) -> Errors | None:
+    """The known errors of simulated commands, if the advice is about one and there is a store."""
+    if not options.recording:
+        return None
+    with Store(options.results, existing=True) as store:
+        return advise.errors(store)
 
 
 def _described(options: argparse.Namespace, watcher: Watcher) -> tuple[Program, int]:

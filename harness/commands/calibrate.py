@@ -11,6 +11,7 @@ from harness.analyse.statistics import median_interval
 from harness.commands import SCHEMA, Answer
 from harness.commands.run import real_tools, results_argument
 from harness.commands.shared import anyway_argument
+from harness.measure.calibrate import CACHE
 from harness.measure.session import Site, Watcher
 from harness.report import listing
 from harness.spec.experiment import usable_processors
@@ -54,7 +55,8 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         "constants": [
             _row(calibration)
             for calibration in found
-            if calibration.quantity != "unit_ns" or options.working_set_bytes
+            if calibration.quantity != CACHE
+            and (calibration.quantity != "unit_ns" or options.working_set_bytes)
         ],
         "doubts": doubts,
     }

@@ -21,11 +21,13 @@ from harness.commands.shared import (
 from harness.measure.calibrate import Constants, constants
 from harness.measure.plan import plan
 from harness.measure.session import Watcher
-from harness.predict import mpi_start
+from harness.predict import mpi_start, recorded_programs
 from harness.predict import pool as threads
 from harness.predict.pool import Pool
+from harness.predict.recorded_programs import RecordedPrograms
 from harness.report import simulations
 from harness.spec import experiment, experiment_source, overrides
+from harness.spec.experiment import Experiment
 from harness.spec.experiment_source import Document
 from harness.store.database import Store
 from workloads.bounds import within
@@ -87,9 +89,9 @@ def _simulated(options: argparse.Namespace, watcher: Watcher, compute: Pool) -> 
     conditions = thresholds_of(options, wanted)
     from harness.predict import process_level  # noqa: PLC0415 - numba is slow to load
 
-    calibrated = _calibrated(options.results)
+    calibrated, recorded = _stored(options.results, wanted)
     announce_compiler(watcher)
-    records = process_level.predict(wanted, calibrated, Counted(watcher, wanted.name), compute)
+    records = process_level.predict(wanted, calibrated, Counted(watcher, wanted.name), compute, recorded)
     failures = [record.failure for record in records if record.failure]
     first = next(task for task in plan(wanted, wanted.cells) if task.scheduler == wanted.schedulers[0])
     rows = summary.rows(wanted, records, options.tau, wanted.cells)
@@ -126,11 +128,12 @@ def _job_level(options: argparse.Namespace) -> Document | None:
     return written.overridden(changes)
 
 
-def _calibrated(results: Path) -> Constants | None:
-    """The constants of the last calibration in a store; None without one."""
+def _stored(results: Path, wanted: Experiment) -> tuple[Constants | None, RecordedPrograms]:
+    """The constants of the last calibration in a store, None without one, and recordings of the commands."""
     try:
         with Store(results, existing=True) as store:
-            found = store.last_calibration()
+            found, records = store.last_calibration(), store.runs(wanted.digest)
+            recorded = recorded_programs.of(wanted, records, store.path.parent)
     except InputError:
-        return None
-    return constants(found) if found else None
+        return None, recorded_programs.of(wanted, (), results)
+    return (constants(found) if found else None), recorded

@@ -12,7 +12,7 @@ from typing import Any
 from harness.commands import SCHEMA, Answer, shared, stored
 from harness.measure.plan import label, plan
 from harness.measure.session import Watcher, session_name
-from harness.predict import missing
+from harness.predict import missing, recorded_programs
 from harness.report import perfetto, perfetto_protobuf
 from harness.store.database import Store, StoreError
 from harness.store.rebuild import experiment_of
@@ -111,7 +111,8 @@ def _counterpart(store: Store, record: RunRecord, watcher: Watcher) -> RunRecord
     experiment = experiment_of([record])
     tasks = (task for task in plan(experiment) if task.kind == POLICY and task.repeat == record.repeat)
     (task,) = (task.counterpart for task in tasks)
-    back_end = missing.back_end({task.key: record}, session_name(), timeline=True)
+    recorded = recorded_programs.of(experiment, store.runs(record.digest), store.path.parent)
+    back_end = missing.back_end({task.key: record}, session_name(), recorded, timeline=True)
     added = store.add_run(back_end.run(task))
     if added is None:
         raise StoreError(f"{store.path} is in use, so the simulated run cannot be recorded: try again")

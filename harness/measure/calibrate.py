@@ -18,6 +18,7 @@ from coordinator.host.launch import LaunchError, run_session
 from coordinator.host.launchers import Launcher
 from coordinator.host.priority import own_slice_ns
 from harness.measure import calibrate_slots
+from harness.measure.own_cache import own_cache_kb
 from harness.store.records import Calibration, quantile
 
 PROBE_RANKS = 3
@@ -27,6 +28,9 @@ CLOCK_MONOTONIC_COARSE = 6
 """It advances with the clock tick. The time module does not name it."""
 
 RR_INTERVAL = Path("/proc/sys/kernel/sched_rr_timeslice_ms")
+
+CACHE = "cache_kb"
+"""A quantity in KiB; all others are in nanoseconds."""
 
 MEANS = {"detour_gap_us": "detour_gap_ns", "detour_length_us": "detour_ns"}
 """Constants that are means, with the names of their samples; all others are medians."""
@@ -42,7 +46,7 @@ ProbeBetween = Callable[[], Mapping[str, list[float]]]
 
 
 class Measurement(NamedTuple):
-    """Samples of one quantity in nanoseconds; the name of a mechanism may follow it after a blank."""
+    """Samples of one quantity in nanoseconds (or of CACHE); a mechanism's name may follow it."""
 
     quantity: str
     samples: list[float]
@@ -62,6 +66,8 @@ class HostConstants:
         send_us, receive_us, serve_us, poll_us: processor time that messages cost.
         detour_gap_us, detour_length_us: of the operating system's detours.
         tick_us, slice_us, rr_interval_us: the kernel's; 0 where it does not say.
+        cache_kb: the largest cache that a processor has for itself; 0 where the kernel does not say.
+        reload_us: time to load all of it from elsewhere; 0 if no program has a working set.
     """
 
     switch_us: float
@@ -77,6 +83,8 @@ class HostConstants:
     tick_us: float = 0.0
     slice_us: float = 0.0
     rr_interval_us: float = 0.0
+    cache_kb: float = 0.0
+    reload_us: float = 0.0
 
     @classmethod
     def of_record(cls, recorded: Mapping[str, Any]) -> HostConstants:
@@ -137,7 +145,8 @@ def _probed(launcher: Launcher, options: Sequence[str], hosts: Sequence[str]) ->
     there = guarded_program.COMMAND if hosts else ()
     command = [*there, *PYTHON, "-m", "mpi4py", "-m", "workloads.probe", *options]
     argv = launcher.argv(PROBE_RANKS, command, hosts)
-    said = run_session(argv, launcher.environment({}, hosts=hosts), PROBE_TIMEOUT_S)
+    environment = launcher.environment({}, hosts=hosts)
+    said = run_session(argv, environment, PROBE_TIMEOUT_S, parent=launcher.has_children)
     try:
         found: dict[str, list[float]] = json.loads(said)
     except json.JSONDecodeError:
@@ -161,30 +170,38 @@ def slots(
             yield Measurement(f"{quantity} {mechanism}", samples)
 
 
-def kernel() -> Iterator[Measurement]:
-    """Times of the kernel's local schedulers: one sample each."""
+def kernel(processor: int) -> Iterator[Measurement]:
+    """Times of the kernel's local schedulers, and the size of ``processor``'s own cache: one sample each."""
     yield Measurement("tick_ns", [time.clock_getres(CLOCK_MONOTONIC_COARSE) * 1e9])
     if os.sched_getscheduler(0) == os.SCHED_OTHER and (slice_ns := own_slice_ns()):
         yield Measurement("slice_ns", [float(slice_ns)])
     if RR_INTERVAL.exists():
         yield Measurement("rr_interval_ns", [float(RR_INTERVAL.read_text()) * 1e6])
+    yield Measurement(CACHE, [float(own_cache_kb(processor))])
 
 
 def constants(calibrations: Iterable[Calibration]) -> Constants:
     """The constants from calibrations; no cost is negative."""
     samples: dict[str, list[float]] = defaultdict(list)
     steps: dict[int, float] = {}
+    moves: list[tuple[int, float]] = []
     for one in calibrations:
         if one.quantity == "unit_ns":
             steps[one.working_set_bytes] = statistics.median(one.samples)
         else:
             samples[one.quantity] += one.samples
+        if one.quantity == "move_ns":
+            moves += [(one.working_set_bytes, time_ns) for time_ns in one.samples]
     numbers = {
         name: _us(statistics.fmean, samples[MEANS[name]])
         if name in MEANS
         else _us(statistics.median, samples[name.removesuffix("_us") + "_ns"])
         for name in (item.name for item in fields(HostConstants))
     }
+    numbers["cache_kb"] = max(samples[CACHE], default=0.0)
+    numbers["reload_us"] = _us(
+        statistics.median, [ns * max(1.0, numbers["cache_kb"] * 1024 / size) for size, ns in moves]
+    )
     by_mechanism = [(quantity.split(), found) for quantity, found in samples.items() if " " in quantity]
     return Constants(
         **numbers,

@@ -125,6 +125,8 @@ class Measured:
             bind=scheduler.bind,
             do_not_preempt=scheduler.do_not_preempt,
             put_off_us=scheduler.put_off_us,
+            remedy=scheduler.remedy,
+            warning_us=scheduler.warning_us,
             seed=experiment.seed,
             repeat=task.repeat,
             unit_ns=self.constants.unit_ns(jobs.working_sets(task.jobs)),

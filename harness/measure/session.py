@@ -176,7 +176,7 @@ class Site:
             if measurement.quantity not in between:
                 yield measurement
         yield from calibrate.slots(self.tools.run_workload, processors, mechanisms)
-        yield from calibrate.kernel()
+        yield from calibrate.kernel(processors[0])
 
 
 def session_name() -> str:

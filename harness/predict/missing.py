@@ -8,17 +8,21 @@ from harness.measure import plan
 from harness.measure.plan import BackEnd, Key, Task
 from harness.measure.runner import run
 from harness.measure.session import Watcher
+from harness.predict import recorded_programs
+from harness.predict.recorded_programs import NONE, RecordedPrograms
 from harness.spec import jobs
 from harness.spec.experiment import Experiment
 from harness.store.database import Store
 from harness.store.records import COUNTERPARTS, RunRecord
 
 
-def back_end(measured: Mapping[Key, RunRecord], session: str, *, timeline: bool) -> BackEnd:
+def back_end(
+    measured: Mapping[Key, RunRecord], session: str, recorded: RecordedPrograms, *, timeline: bool
+) -> BackEnd:
     """A back end that simulates each task on a machine like the host of ``measured[task.key]``."""
     from harness.predict.process_level import Host, Simulated  # noqa: PLC0415 - its compiler takes long to import
 
-    return Simulated(lambda task: Host.of_run(measured[task.key]), session, timeline)
+    return Simulated(lambda task: Host.of_run(measured[task.key]), session, timeline, recorded)
 
 
 def imitates(simulated: RunRecord, measured: RunRecord) -> bool:
@@ -29,18 +33,23 @@ def imitates(simulated: RunRecord, measured: RunRecord) -> bool:
     return all(getattr(simulated, field) == getattr(measured, field) for field in alike)
 
 
-def missing(experiment: Experiment, records: Sequence[RunRecord]) -> list[tuple[Task, RunRecord]]:
+def missing(
+    experiment: Experiment, records: Sequence[RunRecord], recorded: RecordedPrograms = NONE
+) -> list[tuple[Task, RunRecord]]:
     """The simulations that measured runs lack, each with the last measured record.
 
-    It leaves out cells with a job that the simulator does not know, processes that are unbound or change
-    their processors, and runs that Slurm scheduled, since Slurm's costs of starting and switching jobs are
-    unknown. A counterpart counts if it was simulated with the constants of the measured run.
+    It leaves out cells with a job that the simulator does not know (a command without a recording),
+    processes that change their processors or are unbound on several hosts, and runs that Slurm scheduled,
+    since Slurm's costs of starting and switching jobs are unknown. A counterpart counts if it was simulated
+    with the constants of the measured run.
     """
     done = plan.recorded(records)
     lacking = []
     for task in plan.plan(experiment):
-        unknown = task.scheduler.of_slurm or not task.scheduler.bind or task.relocates
-        if unknown or not all(jobs.simulable(job.program) for job in task.cell.jobs()):
+        roams = not task.scheduler.bind and len(experiment.nodes) > 1
+        unknown = task.scheduler.of_slurm or task.relocates or roams
+        programs = [job.program for job in task.cell.jobs()]
+        if unknown or not all(jobs.simulable(one) or recorded.known(one) for one in programs):
             continue
         measured, simulated = done.get(task.key), done.get(task.counterpart.key)
         if measured and (simulated is None or simulated.constants != measured.constants):
@@ -65,11 +74,12 @@ def complete(
     Raises:
         StoreError: if one cannot be stored.
     """
-    lacking = missing(experiment, records)
+    recorded = recorded_programs.of(experiment, records, store.path.parent)
+    lacking = missing(experiment, records, recorded)
     if not lacking:
         return []
     measured = {task.key: record for task, record in lacking}
-    simulated = back_end(measured, session, timeline=timeline)
+    simulated = back_end(measured, session, recorded, timeline=timeline)
     made = []
     for record in run([task for task, _ in lacking], simulated, store, watcher, what="simulations"):
         made.append(record)

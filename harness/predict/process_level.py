@@ -22,6 +22,7 @@ from coordinator.view import ExecutionTime
 from harness.measure.calibrate import Constants, HostConstants
 from harness.measure.plan import Task, label, plan
 from harness.predict.pool import Pool, Progress, compute
+from harness.predict.recorded_programs import NONE, RecordedPrograms
 from harness.predict.simulated_jobs import guess_s, simulated_job
 from harness.predict.time_left import Guess
 from harness.simulator.processes.local import one_priority
@@ -34,12 +35,16 @@ from harness.spec.jobs import described
 from harness.spec.scheduler import Scheduler
 from harness.store.records import JobRecord, RunRecord
 from workloads import timeline as timelines
+from workloads.locks.remedies import remedy
 from workloads.validation import InputError
 
 LOCAL = {"other": "eevdf", "rr": "rr"}
 """The simulated scheduler for each of the kernel's scheduling classes."""
 
 SIMULATOR = "simulator"
+
+UNBOUND = "stealing"
+"""The default ready queues of processes that are not bound: both of the kernel's classes have such queues."""
 
 MECHANISM = "signals"
 """The default mechanism of a host."""
@@ -82,6 +87,8 @@ def machine_like(constants: Mapping[str, Any], processors: int, scheduler: Sched
         lateness_us=constants.get("lateness_us", ()),
         detour_gap_us=host.detour_gap_us,
         detour_length_us=host.detour_length_us,
+        cache_kb=host.cache_kb,
+        reload_us=host.reload_us,
     )
 
 
@@ -138,6 +145,8 @@ class Host:
             InputError: below ``machine``, for values that do not fit together.
         """
         given = dict(self.given)
+        queue = given.pop("queue", UNBOUND)
+        given["queue"] = "bound" if scheduler.bind else queue
         try:
             if self.constants and given.get("local", "eevdf") == "eevdf":
                 given.pop("local", None)
@@ -158,17 +167,16 @@ class Simulated:
         host: returns the host to imitate for a task.
         session: the invocation of Lockstep that simulates.
         timeline: whether to record the ranks' activities over time.
+        recorded: the recordings of commands.
     """
 
     host: Callable[[Task], Host]
     session: str = ""
     timeline: bool = False
+    recorded: RecordedPrograms = NONE
 
     def refusal(self, task: Task) -> InputError | None:
-        """An error for commands, malleable programs, and processes that change processors; else None."""
-        if not task.scheduler.bind:
-            rule = "the simulator keeps every process on its processor"
-            return InputError("schedulers.bind", False, rule, "leave bind out, or use lockstep run")
+        """An error for commands without recordings, malleable programs, and moving processes; else None."""
         if task.relocates:
             rule = (
                 "lets jobs that have begun change their processors, which is not simulated process by process"
@@ -178,22 +186,24 @@ class Simulated:
         try:
             self.host(task).machine(task.scheduler)
             for job in task.jobs:
-                simulated_job(job)
+                simulated_job(job, self.recorded)
         except InputError as error:
             return error
         return None
 
     def guess_s(self, task: Task) -> float:
         """A guess from the events of the programs alone."""
-        return guess_s(simulated_job(job).program for job in task.jobs)
+        made = [simulated_job(job, self.recorded) for job in task.jobs]
+        return guess_s(job.replay or job.program for job in made)
 
     def run(self, task: Task) -> RunRecord:
         """Simulate ``task``."""
         begin_s = time.monotonic()
         host, scheduler = self.host(task), task.scheduler
         known = host.estimates
+        jobs = [dataclasses.replace(job, estimate=known.get(job.number)) for job in task.jobs]
         outcome = simulate(
-            [simulated_job(dataclasses.replace(job, estimate=known.get(job.number))) for job in task.jobs],
+            [simulated_job(job, self.recorded) for job in jobs],
             host.machine(scheduler),
             scheduler.policy,
             blocking=scheduler.blocking,
@@ -201,6 +211,7 @@ class Simulated:
             imbalance_estimate=scheduler.imbalance_estimate,
             put_offs=scheduler.do_not_preempt,
             put_off_us=scheduler.put_off_us,
+            remedy=remedy(scheduler.remedy, scheduler.warning_us),
             seed=task.experiment.seed,
             repeat=task.repeat,
             # Each cell has its own random numbers: chance must not favour the same jobs in all cells.
@@ -226,16 +237,21 @@ class Simulated:
 
 
 def predict(
-    experiment: Experiment, constants: Constants | None, progress: Progress, compute: Pool = compute
+    experiment: Experiment,
+    constants: Constants | None,
+    progress: Progress,
+    compute: Pool = compute,
+    recorded: RecordedPrograms = NONE,
 ) -> list[RunRecord]:
     """The runs of all cells of ``experiment``, simulated with these constants.
 
-    ``compute`` runs the parts of the work. The same arguments give the same runs.
+    ``compute`` runs the parts of the work; ``recorded`` has the recordings of commands. The same arguments
+    give the same runs.
 
     Raises:
         InputError: for a run that the simulator cannot carry out.
     """
-    back_end = Simulated(partial(Host.of_calibration, constants))
+    back_end = Simulated(partial(Host.of_calibration, constants), recorded=recorded)
     tasks = [task.counterpart for task in plan(experiment, experiment.cells)]
     for task in tasks:
         if error := back_end.refusal(task):

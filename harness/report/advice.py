@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.analyse.advise import Range
+from harness.analyse.agreement import Errors
 from harness.analyse.rows import Row
 from harness.report import cells
 from harness.report.cells import SLOWDOWNS, slowdown_cells, table
@@ -16,12 +17,17 @@ from harness.spec.naming import duration_name, scheduler_name
 
 
 def render(
-    rows: Sequence[Row], ranges: Sequence[Range], processors: int, doubts: Sequence[str], age: str
+    rows: Sequence[Row],
+    ranges: Sequence[Range],
+    processors: int,
+    doubts: Sequence[str],
+    age: str,
+    errors: Errors | None = None,
 ) -> Iterator[RenderableType]:
     """The advice, the predictions for each candidate, and the granularities where the advice changes.
 
     ``rows`` has a row for each candidate, the best first. ``doubts`` concern the calibration, which has this
-    ``age``; both are empty without one.
+    ``age``; both are empty without one. ``errors`` are those of simulated commands so far, if any are known.
     """
     best, jobs = rows[0], len(rows[0].jobs)
     what = f"{jobs} job{'s' if jobs > 1 else ''} of {best.workload}"
@@ -33,8 +39,14 @@ def render(
     else:
         yield Text(f"Use {best.name}.", style="bold")
     yield _predictions(rows)
-    yield Text("Over the granularity, all else alike:")
-    yield _ranges(ranges)
+    if errors:
+        yield Text(
+            f"Simulated commands have been wrong by {errors.median_error:.1%} in the median of {errors.rows} "
+            f"measured rows, 90th percentile {errors.p90_error:.1%}."
+        )
+    if ranges:
+        yield Text("Over the granularity, all else alike:")
+        yield _ranges(ranges)
 
 
 def _predictions(rows: Sequence[Row]) -> Table:

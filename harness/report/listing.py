@@ -30,6 +30,7 @@ MEANING = {
     "slice": "the slice of the default scheduling class",
     "rr_interval": "the turn of SCHED_RR",
     "reload": "additional time of a walk through the working set after another process's walk",
+    "move": "additional time of a walk through the working set after a move to another processor",
     "unit": "one step through the working set",
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from matplotlib import rc_context
 from matplotlib.figure import Figure
@@ -17,6 +18,7 @@ from harness.analyse.verdicts import WITHIN
 from harness.report import charts, traces
 from harness.report.grid import schedulers
 from harness.report.rendering import WIDE, Picture, rendered
+from harness.report.section_chart import throughput
 from harness.report.style import SETTINGS
 from harness.spec import naming
 from harness.store.records import MEASURED_KINDS, POLICY, RunRecord
@@ -72,13 +74,16 @@ class Content:
             lambda width: charts.states(rows, width),
             NO_STATES if commands else "",
         )
+        yield Picture("sections", "Throughput of critical sections", SECTIONS, partial(throughput, rows))
         yield Picture("maps", "Over granularity and imbalance", MAPS, lambda width: charts.maps(rows, width))
         yield Picture(
             "agreement",
             "Simulated against measured",
             f"Each dot is a row of the table below; in the band the error is at most {self.tolerance:.0%}.",
             lambda width: charts.agreement(rows, width, self.tolerance),
-            "commands are not simulated" if commands else "no row is both measured and simulated",
+            "commands without recordings are not simulated"
+            if commands
+            else "no row is both measured and simulated",
         )
         yield Picture(
             "gantt",
@@ -126,6 +131,10 @@ BREAKDOWNS = (
     "Shares of the processors' time from the first arrival to the last finish: in computation, in waits of "
     "reads (communicating), in waits of barriers (synchronizing), in context switches, and idle. "
     "The thick bar is measured, the pale one below it simulated."
+)
+SECTIONS = (
+    "Critical sections per second over those of the same jobs alone, one after the other, against the share "
+    "of time that a process spends in them if it never waits. The band is within 10 % of the jobs alone."
 )
 MAPS = "Workload slowdown, measured and beside it simulated: the median over all other keys of the sweep."
 USAGE = (

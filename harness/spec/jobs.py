@@ -39,7 +39,7 @@ class JobGroup:
 
 NUMBER = re.compile("[0-9]{1,9}")
 
-ADDED: Mapping[str, Any] = {"checkpoint_phases": 0, "record": False, "parallelism": []}
+ADDED: Mapping[str, Any] = {"checkpoint_phases": 0, "record": False, "recording": "", "parallelism": []}
 """Keys of programs that older records lack, and the values that those records imply."""
 
 
@@ -97,7 +97,8 @@ def _single(table: Mapping[str, Any], key: str) -> Work:
 
 
 def _command(table: Mapping[str, Any], key: str) -> Work:
-    known_keys(table, ("command", "processes", "dedicated_s", "waits", "record", "count", "arrival_s"), key)
+    optional = ("dedicated_s", "waits", "record", "recording")
+    known_keys(table, ("command", "processes", *optional, "count", "arrival_s"), key)
     words, where = table["command"], f"{key}.command"
     remedy = f'write ["{LAUNCHER}", "-n", "4", "./my_app"]'
     if not isinstance(words, list) or not all(isinstance(word, str) and word for word in words):
@@ -117,10 +118,10 @@ def _command(table: Mapping[str, Any], key: str) -> Work:
     if "processes" in table and words[2] != count:
         rule = f"the command starts {words[2]} processes"
         raise InputError(f"{key}.processes", table["processes"], rule, f"write {PROCESSES} in the command")
-    optional = {name: table[name] for name in ("dedicated_s", "waits", "record") if name in table}
+    given = {name: table[name] for name in optional if name in table}
     launcher = "" if words[0] == LAUNCHER else words[0]
     known = {"argv": tuple(words[3:]), "processes": int(words[2]), "launcher": launcher}
-    return build(Command, known | optional, key)
+    return build(Command, known | given, key)
 
 
 def check_here(group: JobGroup, key: str) -> None:
@@ -178,5 +179,5 @@ def working_sets(jobs: Iterable[ParallelJob]) -> set[int]:
 
 
 def simulable(program: Work) -> bool:
-    """Whether the simulator can run a program: no command, and a fixed number of processes."""
+    """Whether a program can be simulated without a recording: no command, a fixed number of processes."""
     return not program.malleable if isinstance(program, Program) else not isinstance(program, Command)

@@ -14,6 +14,16 @@ QUANTA = ("quantum_ms", "quanta_ms")
 PUT_OFF_US = 50
 """The usual ``put_off_us``, which names leave out."""
 
+WARNING_US = 100
+"""The usual ``warning_us``, likewise."""
+
+REMEDY_NAMES = {
+    "warning": "two-minute warning",
+    "activations": "activations",
+    "conscious": "scheduler-conscious",
+    "inheritance": "priority inheritance",
+}
+
 LONG_MS = 10_000
 """Quanta of at least this length are named in seconds."""
 
@@ -43,6 +53,10 @@ def policy_name(table: Mapping[str, Any]) -> str:
         name += f", do not preempt {times}"
         if (pause_us := table["put_off_us"]) != PUT_OFF_US:
             name += f" x {duration_name(pause_us)}"
+    if (remedy := table.get("remedy", "none")) != "none":
+        name += f", {REMEDY_NAMES.get(remedy, remedy)}"
+        if remedy == "warning" and (warning_us := table["warning_us"]) != WARNING_US:
+            name += f" {duration_name(warning_us)}"
     return name if table.get("bind", True) else f"{name}, unbound"
 
 

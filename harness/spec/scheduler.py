@@ -14,15 +14,17 @@ from harness.spec.table_checks import each, known_keys
 from workloads import blocking
 from workloads.blocking import DEFAULT_ESTIMATE
 from workloads.bounds import within
+from workloads.locks.remedies import REMEDIES, needs_kernel, needs_slots
 from workloads.validation import InputError, flag, one_of
 
-OF_SECTIONS = ("do_not_preempt", "put_off_us")
+OF_SECTIONS = ("do_not_preempt", "put_off_us", "remedy", "warning_us")
 SHARED = ("blocking", "spin_switches", "imbalance_estimate", "local", "mechanism", "bind", *OF_SECTIONS)
 """Keys of every [[schedulers]] table, whatever its policy."""
 
 ADDED = {
     **{"bind": True, "imbalance_estimate": DEFAULT_ESTIMATE, "rows": 0, "migrate": False, "share": "none"},
-    **{"do_not_preempt": 0, "put_off_us": 50.0, "mapping": "order", "synchronised": True},
+    **{"do_not_preempt": 0, "put_off_us": 50.0, "remedy": "none", "warning_us": 100.0},
+    **{"mapping": "order", "synchronised": True},
 }
 """Keys that older records lack, and the values that those records imply."""
 
@@ -33,6 +35,12 @@ OF_RULES = {"spin_switches": "fixed", "imbalance_estimate": "global-adaptive"}
 """Keys that mean something to one waiting rule only."""
 
 LOCAL_CLASSES = ("other", "rr")
+
+
+OF_SLOTS = ("quantum_ms", "long_quantum_ms", "quanta_ms")
+"""Keys of policies that give lengths of slots."""
+
+LEAST_SLOT_MS = 0.1
 
 
 @dataclass(frozen=True)
@@ -51,6 +59,8 @@ class Scheduler:
             chooses among the processors of the experiment.
         do_not_preempt: how often a change of slot is put off for a process in a critical section.
         put_off_us: for how long each time.
+        remedy: against the preemption of processes in critical sections (``workloads.locks.remedies``).
+        warning_us: how long before the end of their slot ``warning`` keeps processes from entering one.
     """
 
     name: str
@@ -63,6 +73,8 @@ class Scheduler:
     bind: bool = True
     do_not_preempt: int = 0
     put_off_us: float = 50.0
+    remedy: str = "none"
+    warning_us: float = 100.0
 
     def __post_init__(self) -> None:
         one_of("blocking", self.blocking, blocking.RULES)
@@ -78,17 +90,43 @@ class Scheduler:
             rule = "the realtime mechanism sets the scheduling class itself"
             raise InputError("local", self.local, rule, "leave local out, or choose another mechanism")
         flag("bind", self.bind)
-        within("schedulers.do_not_preempt", self.do_not_preempt)
-        within("schedulers.put_off_us", self.put_off_us)
-        if self.do_not_preempt and not (self.policy.needs_mechanism and not self.of_slurm):
-            rule = f"the policy {self.name!r} has no slots of ours, and the kernel does not know the bit"
-            raise InputError("do_not_preempt", self.do_not_preempt, rule, "choose gang, or leave it out")
-        if self.do_not_preempt and self.mechanism == "realtime":
-            rule = "the realtime mechanism does not stop the processes that it holds"
-            raise InputError("do_not_preempt", self.do_not_preempt, rule, "choose another mechanism")
+        self._check_sections()
         self._check_coscheduling()
         if self.of_slurm and not self.bind:
             raise InputError("bind", self.bind, "jobs of Slurm's bind their processes", "leave bind out")
+
+    def _check_sections(self) -> None:
+        within("schedulers.do_not_preempt", self.do_not_preempt)
+        within("schedulers.put_off_us", self.put_off_us)
+        within("schedulers.warning_us", self.warning_us)
+        one_of("remedy", self.remedy, REMEDIES)
+        if self.do_not_preempt and self.remedy != "none":
+            rule = "a scheduler has one remedy, and this one has the do-not-preempt bit"
+            raise InputError("remedy", self.remedy, rule, "leave one of the two out")
+        if self.of_slurm and self.remedy != "none":
+            raise InputError("remedy", self.remedy, "Slurm schedules these jobs", "leave remedy out")
+        if needs_kernel(self.remedy):
+            self._check_inheritance()
+        if not self.do_not_preempt and not needs_slots(self.remedy):
+            return
+        key = "do_not_preempt" if self.do_not_preempt else "remedy"
+        if not self.policy.needs_mechanism or self.of_slurm:
+            rule = f"the policy {self.name!r} has no slots of ours, and the kernel knows of no sections"
+            raise InputError(key, getattr(self, key), rule, "choose gang, or leave it out")
+        if self.mechanism == "realtime":
+            rule = "the realtime mechanism does not stop the processes that it holds"
+            raise InputError(key, getattr(self, key), rule, "choose another mechanism")
+        if self.remedy == "activations" and not self.bind:
+            rule = "a holder runs on on another processor of its job, and then goes back to its own"
+            raise InputError("bind", self.bind, rule, "leave bind out, or choose another remedy")
+
+    def _check_inheritance(self) -> None:
+        if self.policy.needs_mechanism:
+            rule = f"the policy {self.name!r} stops processes, and who is stopped runs at no priority"
+            raise InputError("remedy", self.remedy, rule, "choose none, or another remedy")
+        if self.local != "other":
+            rule = "who holds a lock is lifted into SCHED_RR above SCHED_OTHER"
+            raise InputError("local", self.local, rule, 'write local = "other", or leave it out')
 
     def _check_coscheduling(self) -> None:
         if not self.policy.coscheduling:
@@ -151,7 +189,19 @@ def _here(table: Mapping[str, Any]) -> Scheduler:
     mechanisms.check_local(scheduler.local)
     if scheduler.policy.needs_mechanism:
         mechanisms.choose(scheduler.mechanism)
+        _check_slots(scheduler.policy)
+    if needs_kernel(scheduler.remedy) and (reason := mechanisms.Realtime.unavailable()):
+        raise InputError("remedy", scheduler.remedy, reason, "raise the limit, or choose another remedy")
     return scheduler
+
+
+def _check_slots(policy: Policy) -> None:
+    """Refuse slots of which real changes would take a large part."""
+    for key in OF_SLOTS:
+        value = getattr(policy, key, LEAST_SLOT_MS)
+        if min(value if isinstance(value, tuple) else [value]) < LEAST_SLOT_MS:
+            rule = f"a change takes 0.04 ms of each processor; real slots last {LEAST_SLOT_MS} ms or more"
+            raise InputError(key, value, rule, f"write {LEAST_SLOT_MS} or more, or ask lockstep simulate")
 
 
 def scheduler_of(table: Mapping[str, Any]) -> Scheduler:

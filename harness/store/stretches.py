@@ -25,11 +25,13 @@ class Stretch:
         rows: of each rank, in the order of the recording's ranks.
         kept_s: the time that they took, the mean of the ranks.
         stands_for_s: the time of the program that they represent.
+        operations: how many operations of the program they represent.
     """
 
     rows: tuple[Rows, ...]
     kept_s: float
     stands_for_s: float
+    operations: int
 
 
 def rates(recording: Recording) -> NDArray[Any]:
@@ -93,7 +95,8 @@ def _stretch(recording: Recording, begin: int, end: int, count: int) -> Stretch 
     if not all(len(one) for one in rows):
         return None
     kept_ns = np.mean([float(one["compute_ns"].sum() + one["within_ns"].sum()) for one in rows])
-    return Stretch(tuple(rows), float(kept_ns) / 1e9, _seconds(recording, begin, end))
+    operations = sum(int(rank.windows["operations"][begin:end].sum()) for rank in recording.ranks)
+    return Stretch(tuple(rows), float(kept_ns) / 1e9, _seconds(recording, begin, end), operations)
 
 
 def _cut(rows: Sequence[Rows], before: Sequence[int], *, at_begin: bool, at_end: bool) -> list[Rows]:

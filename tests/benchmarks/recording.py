@@ -3,12 +3,14 @@
     python -P tests/benchmarks/recording.py --program c
     python -P tests/benchmarks/recording.py --program lammps
 
-Both run in turn, first one and then the other in every second round. The row has the ratio of the medians,
-the median of the ratios in a round, and the bytes of the recording. Only a machine that does nothing else
-gives ratios to rely on.
+A round runs the program twice without a recording and once with it, in an order that changes from round to
+round. The first row has the median over the rounds, with its 95 % interval, of the time with a recording over
+the mean of the two times without; the second has the same of one time without over the other: what the
+machine itself does to a ratio.
 """
 
 import argparse
+import math
 import statistics
 import subprocess
 import sys
@@ -20,8 +22,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from native import DEBIAN, ENVIRONMENT, PROGRAMS, compiled, launched
 
+from harness.analyse.statistics import median_interval
 from workloads import native
 from workloads.blocking import waiting
+
+GOAL = 1.02
+
+PLAIN, AGAIN, RECORDED = range(3)
 
 
 def seconds(argv, more):
@@ -42,7 +49,7 @@ def main():
     add("--granularity-us", type=float, default=100.0)
     add("--seconds", type=float, default=2.0, help="of work of the loop")
     add("--steps", type=int, default=400, help="of lammps")
-    add("--rounds", type=int, default=11)
+    add("--rounds", type=int, default=21)
     options = parser.parse_args()
     launcher = options.launcher or (DEBIAN if options.program == "lammps" else "mpiexec")
     with tempfile.TemporaryDirectory() as name:
@@ -68,20 +75,35 @@ def main():
         library = native.library(native.wrapper([launcher]))
         recorded = library.environment(waiting("spin", switch_us=10, latency_us=2), files)
         seconds(argv, recorded)  # what is first read from a disk counts for neither
-        pairs = []
+        times = []
         for number in range(options.rounds):
-            choices = [{}, recorded]
-            taken = [seconds(argv, more) for more in (choices if number % 2 else choices[::-1])]
-            pairs.append(taken if number % 2 else taken[::-1])
+            times.append(one_round(argv, recorded, number))
             for path in files.iterdir():
                 size = path.stat().st_blocks * 512
                 path.unlink()
-    plain, ours = (statistics.median(times) for times in zip(*pairs, strict=True))
-    ratios = statistics.median(with_ / without for without, with_ in pairs)
-    print("| program | alone, s | recorded, s | ratio of medians | median of ratios | MB a rank |")
-    print("|---|---|---|---|---|---|")
-    cells = [options.program, *(f"{value:.3f}" for value in (plain, ours, ours / plain, ratios))]
-    print("| " + " | ".join([*cells, f"{size / 1e6:.1f}"]) + " |")
+    alone_s = statistics.median(took[PLAIN] for took in times)
+    print(f"{options.program}: {alone_s:.3f} s without, {size / 1e6:.1f} MB a rank with a recording")
+    print("| ratio | median | 95 % interval |")
+    print("|---|---|---|")
+    least, most = row("recorded / not", [t[RECORDED] / statistics.mean(t[:RECORDED]) for t in times])
+    row("not / not", [t[AGAIN] / t[PLAIN] for t in times])
+    found = "holds" if most <= GOAL else "does not hold" if least > GOAL else "is not decided: more rounds"
+    print(f"at most {GOAL}: {found}")
+
+
+def one_round(argv, recorded, number):
+    """Times without a recording, without, and with one, in an order that depends on ``number``."""
+    took = [0.0] * 3
+    for which in range(number, number + 3):
+        took[which % 3] = seconds(argv, recorded if which % 3 == RECORDED else {})
+    return took
+
+
+def row(what, ratios):
+    """Print a row of the table; returns the ends of its interval."""
+    least, most = median_interval(sorted(ratios)) or (0.0, math.inf)
+    print(f"| {what} | {statistics.median(ratios):.3f} | {least:.3f} to {most:.3f} |")
+    return least, most
 
 
 if __name__ == "__main__":

@@ -1,0 +1,310 @@
+"""Which messages the operations of a recording send and take: the *acts* of each rank.
+
+Receives belong to sends by sender, tag and order, and by order alone where a receive takes any tag. A message
+of EAGER_BYTES or more meets: its sender waits until it has been received. A collective operation in which
+all wait for all takes ceil(log2 P) rounds (dissemination); in one with a root, messages go along a binomial
+tree; a nonblocking one gives all its messages when it begins. What has no counterpart is left out, and so
+are ranks that were not recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.store.recording import ANYONE, KIND
+
+EAGER_BYTES = 16_384
+"""The MPIs of a node let sender and receiver of a larger message meet, by default from 4 to 64 KiB on."""
+
+BYTES_PER_NS = 4
+"""A processor copies so many (``workloads/native/wait.c``)."""
+
+SMALL, LARGE, COLLECTIVE = range(3)
+"""Kinds of channels."""
+
+ACT = np.dtype(
+    [
+        *(("operation", np.int64), ("place", np.int32)),  # when: order of acts of one operation
+        *(("channel", np.int32), ("takes", bool)),
+        *(("number", np.int64), ("begun", np.int64)),  # of the message; operation that began to take it
+        *(("collective", bool), ("continues", bool)),
+        ("share", np.float64),  # of the operation's own time that passes before
+        ("transfer_ns", np.int64),  # of a message that meets, else 0
+    ]
+)
+
+ANY_TAG = 255
+SENDS = [KIND[name] for name in ("SEND", "SSEND", "BSEND", "ISEND", "ISSEND", "IBSEND")]
+SYNCHRONOUS = [KIND["SSEND"], KIND["ISSEND"]]
+BUFFERED = [KIND["BSEND"], KIND["IBSEND"]]
+RECEIVES = [KIND["RECV"], KIND["IRECV"]]
+FIRST, LAST = KIND["BARRIER"], KIND["COMMUNICATOR"]
+"""The blocking collective operations; the nonblocking ones follow in the same order."""
+
+FROM_ROOT = [KIND[name] for name in ("BCAST", "SCATTER", "SCATTERV")]
+TO_ROOT = [KIND[name] for name in ("REDUCE", "GATHER", "GATHERV")]
+
+Numbers = NDArray[np.int64]
+Columns = Mapping[str, NDArray[Any]]
+
+
+@dataclass
+class Channels:
+    """The channels of a program by sender, receiver and kind, numbered as they are asked for."""
+
+    numbers: dict[tuple[int, int, int], int] = field(default_factory=dict)
+
+    def of(self, sender: int, receiver: int, kind: int) -> int:
+        """The number of a channel."""
+        return self.numbers.setdefault((sender, receiver, kind), len(self.numbers))
+
+    def table(self) -> NDArray[np.int32]:
+        """As ``ReplayedProgram.channels``."""
+        rows = [(sender, receiver, kind == LARGE) for sender, receiver, kind in self.numbers]
+        return np.array(rows, np.int32).reshape(-1, 3)
+
+
+def waits_of(columns: Columns) -> Numbers:
+    """For each operation that starts a request the place of the WAIT that ends it; -1 for others."""
+    request, kind = columns["request"], columns["kind"]
+    found = np.full(len(request), -1, np.int64)
+    order = np.argsort(request, kind="stable")
+    order = order[request[order] > 0]
+    start, end = order[:-1], order[1:]
+    pairs = (request[start] == request[end]) & (kind[start] != KIND["WAIT"]) & (kind[end] == KIND["WAIT"])
+    found[start[pairs]] = end[pairs]
+    return found
+
+
+def acts_of(
+    ranks: Sequence[Columns],
+    world: Sequence[int],
+    communicators: Sequence[Mapping[int, tuple[int, ...]]],
+    channels: Channels,
+) -> tuple[list[NDArray[Any]], Numbers]:
+    """The acts of each rank in order, and the messages of each channel.
+
+    ``ranks`` are the operations of a stretch (``recording.operations``), ``world`` the ranks' numbers in
+    MPI_COMM_WORLD, and ``communicators`` theirs (``RankRecording``).
+    """
+    own = {number: place for place, number in enumerate(world)}
+    ends = [waits_of(columns) for columns in ranks]
+    made: list[list[NDArray[Any]]] = [[] for _ in ranks]
+    for rank, acts in _messages(ranks, ends, own, channels):
+        made[rank].append(acts)
+    for rank, columns in enumerate(ranks):
+        made[rank] += _collectives(columns, ends[rank], rank, communicators[rank], own, channels)
+    whole = [np.concatenate([*parts, np.zeros(0, ACT)]) for parts in made]
+    counts = np.zeros(len(channels.numbers), np.int64)
+    for (sender, _, _), channel in channels.numbers.items():
+        acts = whole[sender]
+        counts[channel] = np.count_nonzero((acts["channel"] == channel) & ~acts["takes"])
+    return [_ordered(acts, counts, channels) for acts in whole], counts
+
+
+def _ordered(acts: NDArray[Any], counts: Numbers, channels: Channels) -> NDArray[Any]:
+    """Acts in order, with numbers for what collective operations take, without what nobody gives."""
+    of_all = acts["takes"] & acts["collective"]
+    for channel in np.unique(acts["channel"][of_all]):
+        here = np.flatnonzero(of_all & (acts["channel"] == channel))
+        here = here[np.argsort(acts["begun"][here], kind="stable")]
+        acts["number"][here] = np.arange(len(here))
+    if len(acts):
+        acts = acts[~acts["takes"] | (acts["number"] < counts[acts["channel"]])]
+    return acts[np.lexsort((acts["place"], acts["operation"]))]
+
+
+def _acts(operation: Numbers, place: int, channel: int, *, takes: bool, **more: Any) -> NDArray[Any]:
+    acts = np.zeros(len(operation), ACT)
+    acts["operation"], acts["place"], acts["channel"], acts["takes"] = operation, place, channel, takes
+    acts["begun"], acts["share"] = operation, 1.0
+    for name, value in more.items():
+        acts[name] = value
+    return acts
+
+
+def _messages(
+    ranks: Sequence[Columns], ends: Sequence[Numbers], own: Mapping[int, int], channels: Channels
+) -> Iterator[tuple[int, NDArray[Any]]]:
+    """Acts of messages between two ranks, each with the rank."""
+    sends, receives = _sent(ranks, ends, own), _received(ranks, ends, own)
+    _drop_tags(sends, receives)
+    _, ours, theirs = np.intersect1d(
+        _keys(sends, len(ranks)), _keys(receives, len(ranks)), return_indices=True
+    )
+    sends, receives = sends[ours], receives[theirs]
+    big = (sends["bytes"] >= EAGER_BYTES) & ~np.isin(sends["kind"], BUFFERED)
+    big |= np.isin(sends["kind"], SYNCHRONOUS)
+    ways = sends["sender"].tolist(), sends["receiver"].tolist(), big.tolist()
+    for sender, receiver, large in sorted({*zip(*ways, strict=True)}):
+        here = np.flatnonzero((sends["sender"] == sender) & (sends["receiver"] == receiver) & (big == large))
+        here = here[np.argsort(sends["operation"][here], kind="stable")]
+        channel = channels.of(sender, receiver, LARGE if large else SMALL)
+        numbers, at, there = np.arange(len(here)), sends[here], receives[here]
+        transfer_ns = at["bytes"] // BYTES_PER_NS * large
+        yield sender, _acts(at["operation"], 0, channel, takes=False, transfer_ns=transfer_ns)
+        if large:
+            waited = at["end"] >= 0
+            yield sender, _acts(at["end"][waited], 1, channel, takes=True, number=numbers[waited])
+            yield receiver, _acts(there["operation"], 0, channel, takes=False, transfer_ns=transfer_ns)
+        waited = there["end"] >= 0
+        yield receiver, _acts(there["end"][waited], 1, channel, takes=True, number=numbers[waited])
+
+
+MESSAGE = np.dtype(
+    [(name, np.int64) for name in ("sender", "receiver", "tag", "operation", "end", "bytes", "kind")]
+)
+
+
+def _sent(ranks: Sequence[Columns], ends: Sequence[Numbers], own: Mapping[int, int]) -> NDArray[Any]:
+    made = []
+    for rank, columns in enumerate(ranks):
+        peers = _places(columns["peer"], own)
+        at = np.flatnonzero(np.isin(columns["kind"], SENDS) & (peers >= 0) & (peers != rank))
+        blocks = columns["kind"][at] < KIND["RECV"]
+        made.append(
+            _table(columns, at, sender=rank, receiver=peers[at], end=np.where(blocks, at, ends[rank][at]))
+        )
+    return np.concatenate(made)
+
+
+def _received(ranks: Sequence[Columns], ends: Sequence[Numbers], own: Mapping[int, int]) -> NDArray[Any]:
+    made = []
+    for rank, columns in enumerate(ranks):
+        at = np.flatnonzero(np.isin(columns["kind"], RECEIVES))
+        end = np.where(columns["kind"][at] == KIND["RECV"], at, ends[rank][at])
+        from_anyone = (columns["peer"][at] == ANYONE) & (end >= 0)
+        peers = _places(np.where(from_anyone, columns["peer"][end], columns["peer"][at]), own)
+        there = (peers >= 0) & (peers != rank)
+        made.append(_table(columns, at[there], sender=peers[there], receiver=rank, end=end[there]))
+    return np.concatenate(made)
+
+
+def _table(columns: Columns, at: Numbers, **more: Any) -> NDArray[Any]:
+    table = np.zeros(len(at), MESSAGE)
+    for name in ("tag", "bytes", "kind"):
+        table[name] = columns[name][at]
+    for name, value in {"operation": at, **more}.items():
+        table[name] = value
+    return table
+
+
+def _places(peers: NDArray[Any], own: Mapping[int, int]) -> Numbers:
+    """Ranks of MPI_COMM_WORLD as places among the recorded ones; -1 for others."""
+    found = np.full(len(peers), -1, np.int64)
+    for number in np.unique(peers):
+        found[peers == number] = own.get(int(number), -1)
+    return found
+
+
+def _drop_tags(sends: NDArray[Any], receives: NDArray[Any]) -> None:
+    """Let order alone count between two ranks of which the receiver takes any tag."""
+    for receive in np.unique(receives[receives["tag"] == ANY_TAG][["sender", "receiver"]]):
+        for table in (sends, receives):
+            pair = (table["sender"] == receive["sender"]) & (table["receiver"] == receive["receiver"])
+            table["tag"][pair] = 0
+
+
+def _keys(table: NDArray[Any], ranks: int) -> Numbers:
+    """Numbers that say between whom a message goes, with which tag, and as which of these."""
+    pair = (table["sender"] * ranks + table["receiver"]) * (ANY_TAG + 1) + table["tag"]
+    order = np.lexsort((table["operation"], pair))
+    _, first, counts = np.unique(pair[order], return_index=True, return_counts=True)
+    which = np.empty(len(pair), np.int64)
+    which[order] = np.arange(len(pair)) - np.repeat(first, counts)
+    keys: Numbers = pair << 32 | which
+    return keys
+
+
+def _collectives(
+    columns: Columns,
+    ends: Numbers,
+    rank: int,
+    communicators: Mapping[int, tuple[int, ...]],
+    own: Mapping[int, int],
+    channels: Channels,
+) -> Iterator[NDArray[Any]]:
+    """Acts of a rank in collective operations."""
+    at = np.flatnonzero(columns["kind"] >= FIRST)
+    for comm in np.unique(columns["comm"][at]):
+        known = [own[number] for number in communicators.get(int(comm), ()) if number in own]
+        if rank not in known or len(known) < 2:
+            continue
+        group = _Group(rank, known, channels)
+        here = at[columns["comm"][at] == comm]
+        kinds, roots = columns["kind"][here], _places(columns["peer"][here], own)
+        for kind, root in {*zip(kinds.tolist(), roots.tolist(), strict=True)}:
+            begun = here[(kinds == kind) & (roots == root)]
+            blocking = kind <= LAST
+            plain = kind if blocking else kind - LAST - 1 + FIRST
+            senders, receivers = group.others(plain, root)
+            if blocking:
+                yield from group.rounds(begun, plain, root)
+                continue
+            for receiver in receivers:
+                yield _acts(begun, 0, channels.of(rank, receiver, COLLECTIVE), takes=False, collective=True)
+            waited = ends[begun] >= 0
+            for place, sender in enumerate(senders):
+                channel = channels.of(sender, rank, COLLECTIVE)
+                more = {"begun": begun[waited], "collective": True, "continues": place > 0}
+                yield _acts(ends[begun][waited], place, channel, takes=True, **more)
+
+
+@dataclass(frozen=True)
+class _Group:
+    """The members of a communicator, and the one whose acts are wanted."""
+
+    rank: int
+    members: Sequence[int]
+    channels: Channels
+
+    def others(self, kind: int, root: int) -> tuple[list[int], list[int]]:
+        """From whom and to whom messages go if all that are needed go directly."""
+        others = [member for member in self.members if member != self.rank]
+        if root not in self.members or kind not in (*FROM_ROOT, *TO_ROOT):
+            return others, others
+        ours = others if self.rank == root else []
+        theirs = [root] if self.rank != root else []
+        return (theirs, ours) if kind in FROM_ROOT else (ours, theirs)
+
+    def rounds(self, at: Numbers, kind: int, root: int) -> Iterator[NDArray[Any]]:
+        """The acts of blocking operations."""
+        if root in self.members and kind in FROM_ROOT:
+            parent, children = self._tree(root)
+            yield from self._through(at, [("from", parent), *(("to", child) for child in children)])
+        elif root in self.members and kind in TO_ROOT:
+            parent, children = self._tree(root)
+            yield from self._through(at, [*(("from", child) for child in children[::-1]), ("to", parent)])
+        else:
+            here, count = self.members.index(self.rank), len(self.members)
+            rounds = [1 << k for k in range((count - 1).bit_length())]
+            steps = []
+            for distance in rounds:
+                steps.append(("to", self.members[(here + distance) % count]))
+                steps.append(("from", self.members[(here - distance) % count]))
+            yield from self._through(at, steps)
+
+    def _through(self, at: Numbers, steps: Sequence[tuple[str, int]]) -> Iterator[NDArray[Any]]:
+        """Acts one after the other; a step with nobody is none."""
+        steps = [one for one in steps if one[1] >= 0]
+        waits = 0
+        for place, (way, other) in enumerate(steps):
+            takes = way == "from"
+            ends = (other, self.rank) if takes else (self.rank, other)
+            more = {"share": min(1.0, (place // 2 + 1) * 2 / len(steps)), "continues": takes and waits > 0}
+            yield _acts(at, place, self.channels.of(*ends, COLLECTIVE), takes=takes, collective=True, **more)
+            waits += takes
+
+    def _tree(self, root: int) -> tuple[int, list[int]]:
+        """Parent (-1: none) and children in the binomial tree, the one with the largest subtree first."""
+        count, first = len(self.members), self.members.index(root)
+        place = (self.members.index(self.rank) - first) % count
+        low = place & -place if place else 1 << (count - 1).bit_length()
+        children = [place + (1 << k) for k in range(low.bit_length() - 2, -1, -1) if place + (1 << k) < count]
+        parent = self.members[(place - low + first) % count] if place else -1
+        return parent, [self.members[(child + first) % count] for child in children]

@@ -1,0 +1,87 @@
+"""The recordings that belong to the commands of an experiment, ready to be replayed."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from harness.predict.recorded_steps import replayed
+from harness.simulator.processes.replayed_program import ReplayedProgram
+from harness.spec.experiment import Experiment
+from harness.spec.jobs import rebuilt
+from harness.store import recording
+from harness.store.records import DEDICATED, RunRecord
+from workloads.other import Command
+
+
+@dataclass(frozen=True)
+class RecordedPrograms:
+    """The recordings of commands.
+
+    Attributes:
+        files: the file of each command that has one.
+        alone_s: how long dedicated runs took that are known, with all of start and end.
+        most_s: about how long a program lasts at most; stretches of longer ones are repeated less often.
+    """
+
+    files: Mapping[Command, Path] = field(default_factory=dict)
+    alone_s: Mapping[Command, float] = field(default_factory=dict)
+    most_s: float | None = None
+    _made: dict[Command, ReplayedProgram] = field(default_factory=dict, compare=False, repr=False)
+
+    def known(self, program: object) -> bool:
+        """Whether there is a recording of ``program``."""
+        return isinstance(program, Command) and program in self.files
+
+    def replayed(self, command: Command) -> ReplayedProgram:
+        """The program of a known command; its file is read once.
+
+        The part of a known dedicated run that is not recorded, before MPI_Init returns and after
+        MPI_Finalize, counts as computing at the begin.
+
+        Raises:
+            RecordingError: if the file cannot be read.
+            InputError: if there is nothing in it to replay.
+        """
+        if command not in self._made:
+            held = recording.read(self.files[command])
+            start_up_s = max(0.0, self.alone_s.get(command, 0.0) - held.elapsed_ns / 1e9)
+            as_mpi = command.waits == "mpi"
+            self._made[command] = replayed(held, as_mpi=as_mpi, start_up_s=start_up_s, most_s=self.most_s)
+        return self._made[command]
+
+
+NONE = RecordedPrograms()
+"""No recordings."""
+
+
+def of(experiment: Experiment, records: Iterable[RunRecord], folder: Path) -> RecordedPrograms:
+    """The recordings of the commands of an experiment.
+
+    That is the file that a command names, else the recording of its shortest dedicated run.
+    ``records`` are runs of the experiment in a store in ``folder``.
+    """
+    programs = {job.program for cell in experiment.cells for job in cell.jobs()}
+    commands = {program for program in programs if isinstance(program, Command)}
+    alone_s: dict[Command, dict[str, float]] = {command: {} for command in commands}
+    for number, record in enumerate(records):
+        (job, *others) = record.jobs
+        ours = record.kind == DEDICATED and not others and job.finish_ns is not None
+        command = rebuilt(job.program) if ours else None
+        if ours and isinstance(command, Command) and command in commands and job.finish_ns is not None:
+            file = record.conditions.get("recording") or f"/nowhere/{number}"
+            alone_s[command][file] = (job.finish_ns - job.arrival_ns) / 1e9
+    files, times_s = {}, {}
+    for command, runs in alone_s.items():
+        if runs:
+            times_s[command] = statistics.median(runs.values())
+        kept = {name: taken_s for name, taken_s in runs.items() if (folder / name).is_file()}
+        if command.recording:
+            if Path(command.recording).is_file():
+                files[command] = Path(command.recording)
+        elif kept:
+            shortest = min(kept, key=lambda name: kept[name])
+            files[command], times_s[command] = folder / shortest, kept[shortest]
+    return RecordedPrograms(files, times_s)

@@ -1,0 +1,165 @@
+"""Recordings as programs that the simulator can replay.
+
+All times come from the recording. A call that does not wait for others (it starts an operation, or sends a
+small message) takes as long as it took, but at most the median of calls of its kind and size: in the
+others the program was disturbed. Of a call that may have waited the 10th percentile of its kind and size is
+its own time, and the simulated wait comes on top. Time in MPI counts as processor time. So what the bytes of
+a small message take is in the times of both calls; only a large one is under way for longer, and the calls
+that take it have no time of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.predict.recorded_messages import FIRST, LAST, Channels, acts_of
+from harness.simulator.processes.replayed_program import STEP, RepeatedSteps, ReplayedProgram
+from harness.store.recording import KIND, Recording, operations
+from harness.store.stretches import stretches
+from workloads.native.recorded import KINDS
+from workloads.validation import InputError
+
+OWN, USUAL = 0.1, 0.5
+"""Quantiles of the times of calls that may wait, and that do not."""
+
+SIZES = 64
+"""Classes of sizes: powers of two."""
+
+WAITS = np.zeros(len(KINDS), bool)
+WAITS[[KIND[name] for name in ("OTHER", "PROBE", "WAIT", "RECV", "SSEND")]] = True
+WAITS[FIRST : LAST + 1] = True
+
+AFTER = np.zeros(len(KINDS), bool)
+AFTER[[KIND[name] for name in ("PROBE", "WAIT", "RECV", "SSEND")]] = True
+"""Their own time comes after the wait: a message is copied when it is there."""
+
+Columns = Mapping[str, NDArray[Any]]
+
+
+def replayed(
+    recording: Recording, *, as_mpi: bool = False, start_up_s: float = 0.0, most_s: float | None = None
+) -> ReplayedProgram:
+    """The program of a recording.
+
+    Each stretch is carried out as often as it stands for operations. ``start_up_s`` is the time of the
+    program before and after what is recorded: all processes compute for so long first. With ``most_s``
+    stretches are repeated less often, in proportion, so that the program takes about so long, but each of
+    them once. ``as_mpi``: the processes spin as their MPI does, whatever the waiting rule.
+
+    Raises:
+        InputError: if there is nothing to replay, or too much.
+    """
+    found = stretches(recording)
+    if not found:
+        rule = "holds no operations of all its ranks"
+        raise InputError("recording", " ".join(recording.command), rule, "record a longer run")
+    channels = Channels()
+    world = [rank.rank for rank in recording.ranks]
+    communicators = [rank.communicators for rank in recording.ranks]
+    columns = [[operations(rows) for rows in one.rows] for one in found]
+    times = _OwnTimes.of([each for ranks in columns for each in ranks])
+    acts = [acts_of(ranks, world, communicators, channels) for ranks in columns]
+    repeats = [one.operations / sum(map(len, one.rows)) for one in found]
+    whole_s = sum(times * one.kept_s for times, one in zip(repeats, found, strict=True))
+    share = 1.0 if most_s is None else min(1.0, most_s / whole_s)
+    meets = channels.table()[:, 2] > 0
+    parts = [] if start_up_s <= 0 else [_computing(start_up_s, len(world), len(channels.numbers))]
+    for repeat, ranks, (of_ranks, counts) in zip(repeats, columns, acts, strict=True):
+        steps = tuple(_steps(times, meets, *each) for each in zip(ranks, of_ranks, strict=True))
+        messages = np.zeros(len(channels.numbers), np.int64)
+        messages[: len(counts)] = counts
+        parts.append(RepeatedSteps(steps, messages, max(1, round(share * repeat))))
+    return ReplayedProgram(tuple(parts), channels.table(), as_mpi)
+
+
+@dataclass(frozen=True)
+class _OwnTimes:
+    """How long calls take apart from waiting, by kind and size."""
+
+    own_ns: NDArray[np.float64]
+    usual_ns: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, every: Sequence[Columns]) -> _OwnTimes:
+        classes = np.concatenate([_classes(columns) for columns in every])
+        within_ns = np.concatenate([columns["within_ns"] for columns in every])
+        there = within_ns > 0  # a call that ends several requests has its time once
+        order = np.lexsort((within_ns[there], classes[there]))
+        sorted_ns = within_ns[there][order]
+        present, first, counts = np.unique(classes[there][order], return_index=True, return_counts=True)
+        made = [np.zeros(len(KINDS) * SIZES) for _ in range(2)]
+        for table, quantile in zip(made, (OWN, USUAL), strict=True):
+            table[present] = sorted_ns[first + ((counts - 1) * quantile).astype(np.int64)]
+        return cls(made[0], made[1])
+
+    def around(self, columns: Columns) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Nanoseconds of each operation before it gives or takes messages, and after."""
+        classes, within_ns = _classes(columns), columns["within_ns"].astype(float)
+        limit_ns = np.where(WAITS[columns["kind"]], self.own_ns[classes], self.usual_ns[classes])
+        own_ns = np.minimum(within_ns, limit_ns)
+        after = AFTER[columns["kind"]]
+        return np.where(after, 0.0, own_ns), np.where(after, own_ns, 0.0)
+
+
+def _classes(columns: Columns) -> NDArray[np.int64]:
+    """A number for kind and size of each operation."""
+    sizes = np.frexp(columns["bytes"].astype(float))[1].astype(np.int64)
+    found: NDArray[np.int64] = columns["kind"].astype(np.int64) * SIZES + np.minimum(sizes, SIZES - 1)
+    return found
+
+
+def _steps(
+    times: _OwnTimes, meets: NDArray[np.bool_], columns: Columns, acts: NDArray[Any]
+) -> NDArray[np.void]:
+    """The steps of a rank: its processor time, cut where it gives or takes messages.
+
+    A message to take belongs to the step of the one to give before it, if no time lies between them.
+    """
+    before_ns, after_ns = times.around(columns)
+    met = acts["operation"][acts["takes"] & meets[acts["channel"]]]
+    before_ns[met] = after_ns[met] = 0.0
+    compute_ns = columns["compute_ns"].astype(float)
+    ends_ns = np.cumsum(compute_ns + before_ns + after_ns)
+    at = acts["operation"]
+    begin_ns = ends_ns - after_ns - before_ns
+    clock_ns = begin_ns[at] + before_ns[at] * acts["share"]
+    clock_ns = np.maximum.accumulate(np.rint(clock_ns)) if len(at) else clock_ns
+    with_give = np.zeros(len(at), bool)
+    with_give[1:] = acts["takes"][1:] & ~acts["takes"][:-1] & (clock_ns[1:] == clock_ns[:-1])
+    place = np.cumsum(~with_give) - 1
+    count = int(place[-1]) + 1 if len(place) else 0
+    total_ns = float(ends_ns[-1]) if len(ends_ns) else 0.0
+    steps = np.zeros(count + 1, STEP)
+    steps["outgoing"] = steps["incoming"] = -1
+    gives, takes = ~acts["takes"], acts["takes"]
+    for name, column in (("outgoing", "channel"), ("transfer_ns", "transfer_ns")):
+        steps[name][place[gives]] = acts[column][gives]
+    for name, column in (("incoming", "channel"), ("number", "number")):
+        steps[name][place[takes]] = acts[column][takes]
+    for name in ("collective", "continues"):
+        steps[name][place[takes]] = acts[name][takes]
+    moments_ns = np.append(clock_ns[~with_give], max(total_ns, clock_ns[-1] if count else 0.0))
+    steps["busy_ns"] = np.maximum(1, np.diff(np.rint(moments_ns), prepend=0.0)).astype(np.int64)
+    return steps
+
+
+def _computing(seconds: float, processes: int, channels: int) -> RepeatedSteps:
+    """All compute for so long."""
+    step = np.zeros(1, STEP)
+    step["busy_ns"], step["outgoing"], step["incoming"] = round(seconds * 1e9), -1, -1
+    return RepeatedSteps((step,) * processes, np.zeros(channels, np.int64))
+
+
+def total_s(program: ReplayedProgram) -> float:
+    """The processor time of the process that computes most."""
+    return max(map(program.busy_ns, range(program.processes))) / 1e9
+
+
+def steps_of(programs: Iterable[ReplayedProgram]) -> int:
+    """How many steps their processes carry out together."""
+    return sum(one.count(rank) for one in programs for rank in range(one.processes))

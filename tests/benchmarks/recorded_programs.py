@@ -1,0 +1,153 @@
+"""Programs that are not ours beside each other, measured and simulated by recordings of them alone.
+
+    python -P tests/benchmarks/recorded_programs.py
+    python -P tests/benchmarks/recorded_programs.py --quick
+    python -P tests/benchmarks/recorded_programs.py --programs lammps hpcc --jobs 2 --rounds 5
+
+A row for each program, number of jobs and scheduler: the workload slowdown measured and simulated (medians
+over rounds), and the error. Then the errors of all rows, and how many pairs of schedulers come in the same
+order (Kendall's tau) among those whose measured slowdowns differ by more than 5 %. ``mixed`` is the C program
+beside LAMMPS and a synthetic one. ``--results`` keeps the records, for ``lockstep compare``. --quick takes
+one round of three jobs of the first three programs. lammps and hpcc are Debian's packages, linked with its
+Open MPI.
+"""
+
+import argparse
+import itertools
+import json
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from native import DEBIAN, LOOPS, PROGRAMS, answer, compiled
+
+SCHEDULERS = """
+[[schedulers]]
+policy = "none"
+[[schedulers]]
+policy = "gang"
+quantum_ms = 10
+[[schedulers]]
+policy = "gang"
+quantum_ms = 100
+[[schedulers]]
+policy = "implicit"
+blocking = "fixed"
+[[schedulers]]
+policy = "implicit"
+blocking = "global-adaptive"
+"""
+APART = 0.05
+NAMES = ("c-fine", "c-coarse", "fortran", "lammps", "hpcc", "mixed")
+
+
+def command(name, seconds, folder):
+    """Launcher and words of a program that takes about so long alone."""
+    if name == "lammps":
+        steps = str(round(180 * seconds))
+        return [DEBIAN, "lmp", "-in", str(PROGRAMS / "melt.in"), "-var", "steps", steps, "-log", "none"]
+    if name == "hpcc":
+        small = (PROGRAMS / "hpccinf.txt").read_text()
+        (folder / "hpccinf.txt").write_text(small.replace("64 Ns", "1000 Ns").replace("16 NBs", "80 NBs"))
+        return [DEBIAN, "hpcc"]
+    if name == "fortran":
+        made = compiled(DEBIAN, *LOOPS["fortran-f08"], folder)
+        return [DEBIAN, made, "500", "0.5", str(int(seconds * 2000))]
+    g_us, imbalance = (100, 0.25) if name == "c-fine" else (5000, 1.0)
+    made = compiled("mpiexec", *LOOPS["c"], folder)
+    return ["{launcher}", made, str(g_us), str(imbalance), str(int(seconds * 1e6 / g_us))]
+
+
+def job(name, count, seconds, folder):
+    """The [[jobs]] table of so many copies of a program."""
+    launcher, *words = command(name, seconds, folder)
+    argv = json.dumps([launcher, "-n", "2", *words])
+    return (
+        f"[[jobs]]\ncount = {count}\ncommand = {argv}\ndedicated_s = {seconds}\n"
+        'waits = "two-phase"\nrecord = true\n'
+    )
+
+
+def experiment(name, count, options, folder):
+    """The experiment file of a program, ``count`` times."""
+    if name == "mixed":
+        jobs = job("c-fine", 1, options.seconds, folder) + job("lammps", 1, options.seconds, folder)
+        program = '{ pattern = "NEWS", granularity_us = 1000, imbalance = 0.5, dedicated_s = %s }'
+        jobs += "[[jobs]]\nprogram = " + program % options.seconds + "\n" if count > 2 else ""
+    else:
+        jobs = job(name, count, options.seconds, folder)
+    title = f'name = "{name}-{count}"\nprocessors = 2\nrepeats = {options.rounds}\n'
+    return title + jobs + SCHEDULERS
+
+
+def rows_of(name, count, options, folder):
+    """Scheduler, measured and simulated slowdown of each row."""
+    file = folder / f"{name}-{count}.toml"
+    file.write_text(experiment(name, count, options, folder))
+    where = str(options.results.absolute() if options.results else folder / "results")
+    more = ["--anyway"] if options.anyway else []
+    found = answer(folder, "run", file.name, "--json", "--results", where, *more)
+    for row in found["rows"]:
+        scheduler = row["scheduler"]
+        words = [scheduler["policy"], f"{scheduler['quantum_ms']:g} ms" if "quantum_ms" in scheduler else ""]
+        words += [] if scheduler["blocking"] == "spin" else [scheduler["blocking"]]
+        sides = [row[side] and row[side]["workload_slowdown"]["median"] for side in ("measured", "simulated")]
+        yield " ".join(filter(None, words)), *sides
+
+
+def same_order(rows):
+    """Kendall's tau over pairs of rows of one experiment that are measurably apart, and their number."""
+    signs = [
+        1 if (one[1] < other[1]) == (one[2] < other[2]) else -1
+        for one, other in itertools.combinations(rows, 2)
+        if abs(one[1] - other[1]) > APART * min(one[1], other[1])
+    ]
+    return sum(signs), len(signs)
+
+
+def main():
+    """Measure and simulate."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("--programs", nargs="+", choices=NAMES, default=list(NAMES))
+    add("--jobs", nargs="+", type=int, default=[2, 3])
+    add("--rounds", type=int, default=3)
+    add("--seconds", type=float, default=2.0, help="of a program alone, about")
+    add("--results", type=Path, help="directory for the records (default: none are kept)")
+    add("--quick", action="store_true")
+    add("--anyway", action="store_true", help="measure on a busy host, too")
+    options = parser.parse_args()
+    if options.quick:
+        options.programs, options.jobs, options.rounds = options.programs[:3], [3], 1
+    errors, agree, pairs = [], 0, 0
+    print(f"{'program':10} {'jobs':>4} {'scheduler':24} {'measured':>8} {'simulated':>9} {'error':>7}")
+    with tempfile.TemporaryDirectory() as name:
+        for program, count in itertools.product(options.programs, options.jobs):
+            rows = list(rows_of(program, count, options, Path(name)))
+            both = [row for row in rows if None not in row]
+            for scheduler, *sides in rows:
+                cells = ["-" if side is None else f"{side:.2f}" for side in sides]
+                error = "-" if None in sides else f"{sides[1] / sides[0] - 1:+.1%}"
+                print(
+                    f"{program:10} {count:4} {scheduler:24} {cells[0]:>8} {cells[1]:>9} {error:>7}",
+                    flush=True,
+                )
+            errors += [abs(simulated / measured - 1) for _, measured, simulated in both]
+            same, of = same_order(both)
+            agree, pairs = agree + same, pairs + of
+    if errors:
+        ninth = sorted(errors)[min(len(errors) - 1, int(0.9 * len(errors)))]
+        tau = f"{agree / pairs:.2f}" if pairs else "-"
+        print(
+            f"{len(errors)} rows: error {statistics.median(errors):.1%} in the median, 90th percentile "
+            f"{ninth:.1%}; tau {tau} over {pairs} pairs"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,182 @@
+"""Recordings as programs to replay: which messages, when, and how often."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_observe import recorded
+
+from coordinator.workload import ParallelJob
+from harness.predict import recorded_programs
+from harness.predict.recorded_messages import EAGER_BYTES
+from harness.predict.recorded_steps import replayed
+from harness.predict.simulated_jobs import simulated_job
+from harness.simulator.processes.replayed_program import STEP
+from harness.spec.experiment import load
+from harness.store import recording
+from harness.store.recording import Recording
+from workloads.other import Command
+from workloads.validation import InputError
+
+
+def made(by_rank, **columns) -> Recording:
+    """Operations of each rank, as (kind, computing in us, {column: value}); the communicator 0 is known."""
+    plain = recorded([[(kind, us) for kind, us, *_ in each] for each in by_rank], **columns)
+    world = tuple(range(len(by_rank)))
+    for rank, each in zip(plain.ranks, by_rank, strict=True):
+        rank.rows["peer"] = -1
+        for row, (_, _, *more) in zip(rank.rows, each, strict=False):
+            for name, value in (more[0] if more else {}).items():
+                row[name] = value
+    return replace(plain, ranks=tuple(replace(rank, communicators={0: world}) for rank in plain.ranks))
+
+
+def shown(program, part=-1):
+    """Of each rank: microseconds, and for each message given or taken between whom, with its number."""
+    names = {-1: None} | {number: tuple(row[:2]) for number, row in enumerate(program.channels.tolist())}
+    return [
+        [
+            (
+                round(step["busy_ns"] / 1e3),
+                names[int(step["outgoing"])],
+                names[int(step["incoming"])] and (*names[int(step["incoming"])], int(step["number"])),
+            )
+            for step in steps
+        ]
+        for steps in program.parts[part].steps
+    ]
+
+
+def test_receives_belong_to_sends_by_tag_and_order_and_complete_at_their_waits():
+    sender = [("SEND", 10, {"peer": 1, "tag": 7}), ("SEND", 10, {"peer": 1, "tag": 5})]
+    receiver = [
+        ("IRECV", 1, {"peer": 0, "tag": 5, "request": 3}),
+        ("RECV", 4, {"peer": 0, "tag": 7}),
+        ("WAIT", 2, {"request": 3, "peer": 0}),
+    ]
+    assert shown(replayed(made([sender, receiver]))) == [
+        [(10, (0, 1), None), (10, (0, 1), None), (0, None, None)],
+        [(5, None, (0, 1, 0)), (2, None, (0, 1, 1)), (0, None, None)],
+    ]
+
+
+def test_a_receive_from_anyone_is_from_whom_its_wait_says():
+    anyone = [("IRECV", 1, {"peer": -2, "tag": 255, "request": 1}), ("WAIT", 1, {"peer": 0, "request": 1})]
+    program = replayed(made([[("SEND", 1, {"peer": 1, "tag": 9})], anyone]))
+    assert shown(program)[1][0] == (2, None, (0, 1, 0))
+
+
+def test_what_has_no_counterpart_is_computing():
+    lonely = [("SEND", 5, {"peer": 1}), ("RECV", 5, {"peer": 1, "tag": 3}), ("SEND", 5, {"peer": 9})]
+    assert shown(replayed(made([lonely, [("COMPUTE", 1)]]))) == [[(15, None, None)], [(1, None, None)]]
+
+
+def test_the_sender_of_a_large_message_waits_and_the_receiver_says_when_it_is_ready():
+    large = {"peer": 1, "bytes": EAGER_BYTES}
+    program = replayed(
+        made([[("SEND", 5, large)], [("IRECV", 1, {"peer": 0, "request": 1}), ("COMPUTE", 8)]])
+    )
+    assert program.channels.tolist() == [[0, 1, 1]]
+    assert shown(program)[0][0] == (5, (0, 1), (0, 1, 0))
+    assert shown(program)[1] == [(1, (0, 1), None), (8, None, None)]
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 4])
+def test_all_hear_of_all_in_an_operation_of_all(ranks):
+    program = replayed(made([3 * [("ALLREDUCE", 10)]] * ranks))
+    heard = [{rank} for rank in range(ranks)]
+    for steps in zip(*program.parts[0].steps, strict=True):
+        before = [set(one) for one in heard]
+        for rank, step in enumerate(steps):
+            if step["incoming"] >= 0:
+                assert step["collective"]
+                heard[rank] |= before[program.channels[step["incoming"]][0]]
+    assert heard == [set(range(ranks))] * ranks
+    rounds = (ranks - 1).bit_length()
+    assert [len(steps) for steps in program.parts[0].steps] == [3 * rounds + 1] * ranks
+
+
+def test_messages_go_from_a_root_along_a_tree_and_to_it_on_the_way_back():
+    down = shown(replayed(made([[("BCAST", 10, {"peer": 1})]] * 4)))
+    assert [step[1:] for step in down[1]] == [((1, 3), None), ((1, 2), None), (None, None)]
+    assert [step[1:] for step in down[3]] == [(None, (1, 3, 0)), ((3, 0), None), (None, None)]
+    up = shown(replayed(made([[("REDUCE", 10, {"peer": 1})]] * 4)))
+    assert [step[2] for step in up[1]] == [(2, 1, 0), (3, 1, 0), None]
+
+
+def test_a_nonblocking_operation_gives_at_its_begin_and_takes_at_its_wait():
+    each = [("IALLREDUCE", 10, {"request": 1}), ("COMPUTE", 5), ("WAIT", 0, {"request": 1})]
+    assert shown(replayed(made([each] * 2)))[0] == [(10, (0, 1), None), (5, None, (1, 0, 0)), (0, None, None)]
+
+
+def test_calls_take_their_own_time_and_the_wait_comes_on_top():
+    waits_ns = [1000.0] + 98 * [50_000.0] + [800.0]
+    each = [
+        [("BARRIER", 10, {"within_ns": waits_ns[(k + 50 * r) % 100]}) for k in range(100)] for r in (0, 1)
+    ]
+    found = replayed(made(each)).parts[0].steps[0]["busy_ns"]
+    assert set(found[:-1]) == {60_000, 11_000, 10_800}  # 50 us are the tenth percentile of nearly all
+    quick = [[("BARRIER", 10, {"within_ns": 500.0 + 1e5 * (k % 2 == r)}) for k in range(100)] for r in (0, 1)]
+    assert set(replayed(made(quick)).parts[0].steps[0]["busy_ns"][:-1]) == {10_500}
+
+
+def test_what_is_kept_is_repeated_for_all_that_happened_and_start_up_comes_first():
+    whole = made([100 * [("ALLREDUCE", 10)]] * 2, windows=4, kept=5)
+    program = replayed(whole, start_up_s=0.5)
+    assert [part.times for part in program.parts] == [1, *4 * [pytest.approx(5, abs=1)]]
+    assert program.parts[0].steps[0]["busy_ns"] == 500_000_000
+    assert [part.times for part in replayed(whole, most_s=1e-5).parts] == 4 * [1]
+
+
+def test_steps_come_in_blocks_with_numbers_that_go_on():
+    program = replayed(made([100 * [("ALLREDUCE", 10)]] * 2, windows=4, kept=5))
+    blocks = list(program.blocks(0, 7))
+    assert [len(block) for block in blocks[:-1]] == [7] * (len(blocks) - 1)
+    steps = np.concatenate(blocks)
+    assert steps["ends"].tolist() == [0] * program.count(0) + [1]
+    numbers = steps["number"][steps["incoming"] >= 0]
+    assert numbers.tolist() == list(range(len(numbers)))
+    assert all(block.dtype == STEP for block in blocks)
+
+
+EXPERIMENT = """
+[[jobs]]
+command = ["{{launcher}}", "-n", "2", "true"]
+recording = "{file}"
+[[schedulers]]
+policy = "none"
+"""
+
+
+def test_a_command_is_simulated_by_the_file_that_it_names(tmp_path):
+    path = tmp_path / "some.npz"
+    recording.write(made([3 * [("ALLREDUCE", 10)]] * 2), path)
+    (tmp_path / "a.toml").write_text(EXPERIMENT.format(file=path))
+    wanted = load(str(tmp_path / "a.toml"))
+    known = recorded_programs.of(wanted, (), Path())
+    (job,) = wanted.cells[0].jobs()
+    found = simulated_job(job, known)
+    assert found.replay is known.replayed(job.program)
+    assert found.replay.as_mpi and found.program.processes == 2
+
+
+def test_a_command_without_a_recording_is_refused_with_the_way_out():
+    with pytest.raises(InputError, match="lockstep observe"):
+        simulated_job(ParallelJob(0, Command(("true",), 2)))
+
+
+def test_of_a_long_program_only_what_was_kept_is_held():
+    hours = made([100 * [("ALLREDUCE", 10)]] * 2, windows=4, kept=5)
+    for rank in hours.ranks:
+        rank.windows["operations"] = 10_000_000
+    program = replayed(hours)
+    assert program.count(0) > 30_000_000
+    assert sum(steps.nbytes for part in program.parts for steps in part.steps) < 10_000
+    blocks = program.blocks(0, 1000)
+    steps = np.concatenate([next(blocks) for _ in range(20)])
+    assert steps["number"][steps["incoming"] >= 0].tolist() == list(
+        range(np.count_nonzero(steps["incoming"] >= 0))
+    )
