@@ -71,7 +71,7 @@ class Migration:
             within(f"migration.{key}", getattr(self, key))
 
     def cost(self) -> MoveCost:
-        """The cost of a move of one process; those of a job move together, each on a way of its own."""
+        """The cost of moving one process. All processes of a job move at once and do not share bandwidth."""
         return TECHNIQUES[self.technique](self)
 
     @property
@@ -103,10 +103,10 @@ def eager_copy(size_mb: float, bandwidth_mb_s: float, fixed_s: float) -> MoveCos
 def pre_copy(
     size_mb: float, bandwidth_mb_s: float, fixed_s: float, dirty_mb_s: float, rounds: int
 ) -> MoveCost:
-    """Send the address space while the process runs on, then what it has changed meanwhile, and so on.
+    """Copy the address space while the process runs, and then, in rounds, what it has changed meanwhile.
 
-    The first of the ``rounds`` sends all. After the last one the process stops for the rest. A round that
-    would send no less than the one before ends the copies early.
+    The first of the ``rounds`` sends everything. After the last one the process stops, and the rest is sent.
+    The process stops earlier if a round changes as much as it sends, since further rounds would not help.
     Source: Theimer, Lantz and Cheriton 1985 (V).
     """
     left_mb = size_mb
