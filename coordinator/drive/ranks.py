@@ -37,8 +37,11 @@ def start(
     number = job.number
     launcher = means.own.get(number, means.launcher)
     words = launcher.argv(count, argv(workload, means, job, count, directory), hosts)
-    apart = {} if hosts else memory_apart(launcher, directory.memory / str(number))
-    environment = launcher.environment({**directory.marks, **apart, JOB: str(number)}, hosts=hosts)
+    if hosts:
+        marks = directory.marks
+    else:
+        marks = directory.marks_apart(str(number)) | memory_apart(launcher, directory.memory / str(number))
+    environment = launcher.environment({**marks, JOB: str(number)}, hosts=hosts)
     out, err = (directory.log(f"job-{number}-{stream}") for stream in ("out", "err"))
     status = directory.status(number) if workload.nodes else None
     started = launch.start(words, environment, out, err, status)

@@ -178,6 +178,19 @@ class RunDirectory:
         """The variables of what Lockstep itself starts for the run: its signs and its TMPDIR."""
         return self.signs | {"TMPDIR": str(self.temporary)}
 
+    def marks_apart(self, name: str) -> dict[str, str]:
+        """The marks of one launch on this host, with a TMPDIR of its own, which this makes.
+
+        Launchers of Open MPI up to 4.1 share a directory in TMPDIR, which each removes if it is empty: when
+        one ends, another may fail to start.
+
+        Raises:
+            OSError: if the directory cannot be made.
+        """
+        place = self.temporary / name
+        place.mkdir(exist_ok=True)
+        return self.signs | {"TMPDIR": str(place)}
+
     def log(self, name: str) -> Path:
         """The file for the output of the part ``name``."""
         return self.path / f"{name}.log"

@@ -93,7 +93,7 @@ def _start(
     argv = [word.replace(COPY, str(copy)) for word in command]
     out, err = directory.log(f"out-{copy}"), directory.log(f"err-{copy}")
     try:
-        process = launch.start(argv, {**environment, **directory.marks}, out, err)
+        process = launch.start(argv, {**environment, **directory.marks_apart(str(copy))}, out, err)
     except OSError as error:
         rule = f"cannot be run: {error.strerror}"
         raise InputError("COMMAND", shlex.join(command), rule, "look at its name and path") from error
