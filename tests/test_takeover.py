@@ -64,6 +64,9 @@ class Crew:
     def resize(self, job: int, placement: tuple[int, ...]) -> None:
         raise AssertionError("no job is malleable")
 
+    def move(self, job: int, placement: tuple[int, ...]) -> None:
+        raise AssertionError("no job has to move")
+
 
 def happen(conductor: Conductor, crew: Crew, jobs: list[Job], choices: Any) -> Iterator[Event]:
     """A course of events; what the conductor makes of each is done before the next."""
@@ -133,6 +136,22 @@ def test_the_same_events_bring_a_new_conductor_to_the_same_decisions(
     whole.conductor.repeat()
     assert repeated.published == crew.published[-1:]
     assert repeated.begun == {job for job in crew.begun if not conductor.is_over(job)}
+
+
+def test_jobs_that_a_loss_ends_do_not_move_as_others_end() -> None:
+    """Gang scheduling would give the place of the first to the second, which is about to end as well."""
+    jobs = [Job(number, 1, number * MS) for number in range(3)]
+    crew = Crew()
+    conductor = Conductor(Session(policies.create("gang", {}), Machine(2), jobs), jobs, crew)
+    conductor.prepare()
+    conductor.advance(5 * MS)
+    for job in range(3):
+        conductor.ready(job, 5 * MS)
+    conductor.advance(500 * MS)
+    assert crew.begun == {0, 1, 2} and crew.places[0] == crew.places[2]
+    conductor.lose(crew.places[0], 600 * MS, [0, 2])
+    assert [entry.job for entry in conductor.log[-3:]] == [0, 2, None]
+    assert not conductor.is_over(1) and conductor.is_over(2)
 
 
 def beginning() -> Beginning:

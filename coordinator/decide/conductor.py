@@ -176,9 +176,16 @@ class Conductor:
 
     def leave(self, job: int, now_ns: int) -> None:
         """Note that the job has finished or failed, at any stage."""
-        if self._stages[job] is Stage.OVER:
-            return
-        self._stages[job] = Stage.OVER
+        self._leave([job], now_ns)
+
+    def _leave(self, jobs: Iterable[int], now_ns: int) -> None:
+        """Note that jobs are over; no decision about the departure of one moves another one of them."""
+        leaving = [job for job in jobs if self._stages[job] is not Stage.OVER]
+        self._stages.update(dict.fromkeys(leaving, Stage.OVER))
+        for job in leaving:
+            self._depart(job, now_ns)
+
+    def _depart(self, job: int, now_ns: int) -> None:
         if job in self._arrived:
             self._last_ns = max(now_ns, self._last_ns)
             self._decided(Reason.DEPARTURE, job, self._session.depart(job, self._last_ns))
@@ -195,8 +202,7 @@ class Conductor:
         for job, placement in self._launched.items():
             if self._stages[job] in (Stage.LAUNCHED, Stage.READY) and set(placement) & set(processors):
                 self._stages[job] = Stage.ABSENT
-        for job in failed:
-            self.leave(job, now_ns)
+        self._leave(failed, now_ns)
         self._last_ns = max(now_ns, self._last_ns)
         self._decided(Reason.NODE_LOST, None, self._session.replan(self._last_ns))
 
