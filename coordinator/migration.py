@@ -103,10 +103,10 @@ def eager_copy(size_mb: float, bandwidth_mb_s: float, fixed_s: float) -> MoveCos
 def pre_copy(
     size_mb: float, bandwidth_mb_s: float, fixed_s: float, dirty_mb_s: float, rounds: int
 ) -> MoveCost:
-    """Copy the address space while the process runs, and then, in rounds, what it has changed meanwhile.
+    """Copy the address space in ``rounds`` while the process runs; stop it to copy the rest.
 
-    The first of the ``rounds`` sends everything. After the last one the process stops, and the rest is sent.
-    The process stops earlier if a round changes as much as it sends, since further rounds would not help.
+    The first round copies everything, each later one what the process has changed in the round before. The
+    process stops early if it changes as much in a round as the round copies.
     Source: Theimer, Lantz and Cheriton 1985 (V).
     """
     left_mb = size_mb

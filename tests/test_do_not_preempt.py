@@ -126,7 +126,7 @@ def test_a_job_that_starts_again_has_a_new_page(page):
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ({"policy": "none"}, "'none' has no slots of ours"),
+        ({"policy": "none"}, "'none' stops no process"),
         ({"policy": "gang", "mechanism": "realtime"}, "does not stop the processes"),
         ({"policy": "gang", "do_not_preempt": 11}, "whole number of at least 0 and at most 10"),
         ({"policy": "gang", "put_off_us": 0}, "of at least 1 and at most 1000"),

@@ -209,14 +209,14 @@ def test_who_runs_on_in_the_next_slot_is_not_warned():
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ({"policy": "none"}, "'none' has no slots of ours"),
+        ({"policy": "none"}, "'none' stops no process"),
         ({"policy": "gang", "mechanism": "realtime"}, "does not stop the processes"),
         ({"policy": "gang", "do_not_preempt": 1}, "has the do-not-preempt bit; leave one of the two out"),
         ({"policy": "gang", "warning_us": 0}, "of at least 1 and at most 100000"),
         ({"policy": "gang", "remedy": "warnig"}, "did you mean 'warning'"),
         ({"policy": "gang", "remedy": "inheritance"}, "who is stopped runs at no priority"),
         ({"policy": "none", "remedy": "inheritance", "local": "rr"}, "lifted into SCHED_RR"),
-        ({"policy": "none", "remedy": "activations"}, "'none' has no slots of ours"),
+        ({"policy": "none", "remedy": "activations"}, "'none' stops no process"),
         ({"policy": "gang", "remedy": "activations", "bind": False}, "then goes back to its own"),
     ],
 )

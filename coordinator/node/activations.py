@@ -18,10 +18,10 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import ClassVar
 
 from coordinator.host.mechanisms import Mechanism, set_core
 from coordinator.host.processes import Process
+from coordinator.node.section_mechanism import SectionMechanism
 from coordinator.node.section_pages import SectionPages
 from workloads.locks import SectionMarks
 
@@ -29,18 +29,13 @@ LOOKS, PAUSE_S = 20, 20e-6
 """How often the agent looks at most whether a visitor has left, and how long it waits in between."""
 
 
-class Activations:
-    """Holds and runs processes by a ``Mechanism``, and lets those that are held in sections run on.
+class Activations(SectionMechanism):
+    """Lets processes that are held in sections run on.
 
     Args:
-        mechanism: holds and runs processes.
-        pages: of the jobs' locks.
+        mechanism, pages, pause: as in ``SectionMechanism``.
         move: binds a process to a core.
-        pause: waits for so long; the processes run meanwhile.
     """
-
-    privilege: ClassVar[str] = ""
-    harm: ClassVar[str] = ""
 
     def __init__(
         self,
@@ -49,24 +44,13 @@ class Activations:
         move: Callable[[Process, int], None] = set_core,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._mechanism, self._pages = mechanism, pages
-        self._move, self._pause = move, pause
-        self._names: dict[Process, tuple[int, int]] = {}
+        super().__init__(mechanism, pages, pause)
+        self._move = move
         self._held: dict[Process, None] = {}
 
-    @staticmethod
-    def unavailable() -> str:
-        """Empty: it can be used wherever its mechanism can."""
-        return ""
-
-    def adopt(self, process: Process, job: int, rank: int) -> None:
-        """As the mechanism does; a job that starts again has new processes and a new page."""
-        for old in [old for old, name in self._names.items() if name == (job, rank)]:
-            del self._names[old]
-            self._held.pop(old, None)
-        self._names[process] = job, rank
-        self._pages.forget(job)
-        self._mechanism.adopt(process, job, rank)
+    def _forget(self, process: Process) -> None:
+        super()._forget(process)
+        self._held.pop(process, None)
 
     def run(self, process: Process) -> None:
         """As the mechanism does."""
@@ -83,15 +67,11 @@ class Activations:
         self._held[process] = None
         self._mechanism.hold(process)
 
-    def order(self, process: Process, run: bool) -> None:
-        """None: each change must be followed by a look at the pages."""
-
     def after_change(self) -> None:
         """A slot has begun: let those that it has stopped in sections run on where their jobs run."""
         for process in self._held:
-            job, rank = self._names[process]
-            page = self._pages.of(job)
-            if page is None or not page.inside(rank):
+            page, (job, _) = self._page(process), self._names[process]
+            if page is None:
                 continue
             for host, (its_job, _) in self._names.items():
                 if its_job == job and host not in self._held and not host.wait(0):

@@ -203,7 +203,7 @@ def _places(peers: NDArray[Any], own: Mapping[int, int]) -> Numbers:
 
 
 def _drop_tags(sends: NDArray[Any], receives: NDArray[Any]) -> None:
-    """Let order alone count between two ranks of which the receiver takes any tag."""
+    """Ignore tags between two ranks if the receiver ever takes any tag: messages match in order then."""
     for receive in np.unique(receives[receives["tag"] == ANY_TAG][["sender", "receiver"]]):
         for table in (sends, receives):
             pair = (table["sender"] == receive["sender"]) & (table["receiver"] == receive["receiver"])

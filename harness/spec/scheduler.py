@@ -111,7 +111,7 @@ class Scheduler:
             return
         key = "do_not_preempt" if self.do_not_preempt else "remedy"
         if not self.policy.needs_mechanism or self.of_slurm:
-            rule = f"the policy {self.name!r} has no slots of ours, and the kernel knows of no sections"
+            rule = f"the policy {self.name!r} stops no process, and the kernel knows of no sections"
             raise InputError(key, getattr(self, key), rule, "choose gang, or leave it out")
         if self.mechanism == "realtime":
             rule = "the realtime mechanism does not stop the processes that it holds"

@@ -4,18 +4,24 @@ It yields a ``Time``, or SLEEP until it is woken, or AWAKE once it has what it s
 is left of a Time when a message came or a switch took place, else None.
 """
 
-from functools import partial
-from types import SimpleNamespace
+from naive_simulator.locks import Lock
+from naive_simulator.replay import Channel, carry_out_steps
+from naive_simulator.wants import (
+    ALARM,
+    ALERT,
+    AWAKE,
+    BEGIN,
+    COMMUNICATING,
+    COMPUTING,
+    DEAF,
+    LATE,
+    SLEEP,
+    SYNCHRONIZING,
+    Time,
+)
 
 from workloads import blocking
 from workloads.program import Draws
-
-COMPUTING, COMMUNICATING, SYNCHRONIZING, SWITCHING, IDLE = range(5)
-TICK, ALARM, END = range(3)  # what comes first on one processor at one time
-# What interrupts a Time: no message; those that came while its process was off the processor; any.
-DEAF, LATE, ALERT = range(3)
-Time = partial(SimpleNamespace, hears=DEAF)
-BEGIN, SLEEP, AWAKE = (Time(left=None, hears=ALERT) for _ in range(3))
 
 
 class Job:
@@ -78,63 +84,6 @@ class Job:
         return True
 
 
-class Lock:
-    """Who has it, and who waits for it: whoever has waited longest comes first."""
-
-    def __init__(self):
-        self.owner, self.line = None, []
-
-    def give_up(self, by, fair):
-        """A queue hands it over, if conscious only to who runs. Else whoever spins on a processor has it at
-        once, or it is free; and one sleeper wakes to try, unless one tries already.
-        """
-        conscious = by.simulation.conscious
-        heirs = [p for p in self.line if (fair and not conscious) or p.state == "running"]
-        self.owner = heirs[0] if heirs else None
-        if self.owner:
-            self.line.remove(self.owner)
-            self.owner.answered = True
-            self.owner.processor.tell(self.owner)
-            if by.simulation.activations and self.owner.state == "ready" and not self.owner.woken:
-                self.owner.visit()
-        sleepers = [process for process in self.line if process.state == "asleep"]
-        wakes = not self.owner if fair else True
-        if wakes and sleepers and not any(process.woken for process in self.line):
-            sleepers[0].processor.wake(sleepers[0])
-
-
-class Channel:
-    """Messages from one process to another. Each takes the latency and its own time, and none overtakes."""
-
-    def __init__(self, sender, receiver, meets):
-        self.ends, self.meets = (sender, receiver), meets
-        self.came, self.arrivals, self.waiting = [0, 0], [], {}
-
-    def give(self, process, transfer_ns):
-        simulation = process.simulation
-        self.came[self.ends.index(process)] += 1
-        if (min(self.came) if self.meets else self.came[0]) == len(self.arrivals):
-            return
-        hops = simulation.session.machine.hops(*(end.processor.number for end in self.ends))
-        cost = simulation.cost
-        arrival = simulation.now + cost["latency"] + hops * cost["hop_latency"] + transfer_ns
-        self.arrivals.append(max([arrival, *self.arrivals[-1:]]))
-        for end in self.ends[::-1] if self.meets else self.ends[1:]:
-            if self.waiting.get(end) == len(self.arrivals) - 1:
-                del self.waiting[end]
-                end.simulation.answer(end, self.arrivals[-1])
-
-    def take(self, process, number):
-        """Whether the message has arrived; it comes otherwise."""
-        if number >= len(self.arrivals):
-            self.waiting[process] = number
-        elif self.arrivals[number] > process.simulation.now:
-            process.simulation.answer(process, self.arrivals[number])
-        else:
-            return True
-        return False
-
-
 class Process:
     def __init__(self, job, rank, number, processor):
         self.job, self.rank, self.number, self.processor = job, rank, number, processor
@@ -171,7 +120,7 @@ class Process:
             yield from self.carry_out_tasks()
             return
         if self.job.given.replay:
-            yield from self.carry_out_steps(self.job.given.replay.parts)
+            yield from carry_out_steps(self)
             return
         for _ in range(program.phase_count()):
             if think_us:
@@ -194,41 +143,6 @@ class Process:
                 yield from self.ask("read", others[target])
             if program.closing_barrier:
                 yield from self.ask("closing", others[0], learns=not program.opening_barrier)
-
-    def carry_out_steps(self, parts):
-        """What was recorded: it computes, gives a message, and takes one, for which it may have to wait."""
-        channels, before = self.job.channels, [0] * len(self.job.channels)
-        for part in parts:
-            for _ in range(part.times):
-                for step in part.steps[self.rank]:
-                    yield from self.compute(int(step["busy_ns"]))
-                    if step["outgoing"] >= 0:
-                        channels[step["outgoing"]].give(self, int(step["transfer_ns"]))
-                    if step["incoming"] >= 0:
-                        number = before[step["incoming"]] + int(step["number"])
-                        yield from self.take(channels[step["incoming"]], number, step)
-                before = [old + new for old, new in zip(before, part.messages.tolist(), strict=True)]
-
-    def take(self, channel, number, step):
-        self.asked = next(end for end in channel.ends if end is not self)
-        self.learns, self.slept, self.wait = bool(step["collective"]), False, "read"
-        self.category, shares = COMMUNICATING, self.job.rule.rule == blocking.GLOBAL_ADAPTIVE
-        if self.learns:
-            self.wait, self.category = "closing", SYNCHRONIZING
-        if not step["continues"]:
-            self.began = self.simulation.now
-            self.estimate = self.job.estimate if shares else self.estimate
-            self.until = self.began + self.limit()
-        if channel.take(self, number):
-            self.take_answer()
-        else:
-            self.processor.note(self.category)
-            yield from self.await_answer(until=self.until)
-        if self.learns and shares:  # rank 0 learns the longest wait since it last did
-            self.job.longest = max(self.job.longest, self.last_wait)
-            if self.rank == 0:
-                self.job.estimate, self.job.longest = blocking.learn(self.job.sample, self.job.longest), -1
-        self.wait, self.answered = None, False
 
     def exclude(self, number):
         """It waits for the lock as for a read, but without a message; and computes while it has the lock."""

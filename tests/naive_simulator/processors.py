@@ -4,8 +4,8 @@ import math
 from types import SimpleNamespace
 
 from naive_simulator.caches import Cache
-from naive_simulator.processes import ALARM, ALERT, AWAKE, END, IDLE, SLEEP, SWITCHING, TICK
 from naive_simulator.ready_queues import BALANCE_TICKS
+from naive_simulator.wants import ALARM, ALERT, AWAKE, END, IDLE, SLEEP, SWITCHING, TICK
 
 
 class Processor:

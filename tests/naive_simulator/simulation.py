@@ -10,10 +10,11 @@ from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
-from naive_simulator.processes import ALARM, TICK, Job
+from naive_simulator.processes import Job
 from naive_simulator.processors import Processor
 from naive_simulator.ready_queues import KINDS
 from naive_simulator.schedulers import DispatchTable, Eevdf, Inheritance
+from naive_simulator.wants import ALARM, TICK
 
 from coordinator import view
 from coordinator.decide.session import Session

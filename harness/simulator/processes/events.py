@@ -15,7 +15,7 @@ learns of a departure before the next event.
 from __future__ import annotations
 
 from harness.simulator.compiled import hot, step
-from harness.simulator.processes.model import NEVER_NS, State
+from harness.simulator.processes.model import NEVER_NS, Records, State
 
 SURE_ROUNDS = 5
 """Rounds of the tournament that are played without a check whether they change anything."""
@@ -93,3 +93,14 @@ def set_activity(state: State, p: int, after_ns: int) -> None:
     clock = state.clock[0]
     state.processors[p].activity_ns = min(clock.now_ns + after_ns, clock.never_ns)
     set_timer(state, p)
+
+
+@step
+def spin_until_look(state: State, p: int, process: Records, period_ns: int) -> None:
+    """The running process spins until its next look after others, or the end of its limit.
+
+    It looks after each ``period_ns`` of its wait.
+    """
+    now_ns = state.clock[0].now_ns
+    look_ns = now_ns + period_ns - (now_ns - process.wait_began_ns) % period_ns
+    set_activity(state, p, min(look_ns, process.spin_end_ns) - now_ns)

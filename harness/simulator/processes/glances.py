@@ -12,19 +12,10 @@ The same on real ranks: ``workloads/locks/lock.c``. Sources: Kontothanassis, Wis
 from __future__ import annotations
 
 from harness.simulator.compiled import hot, step
-from harness.simulator.processes.events import set_activity
+from harness.simulator.processes.events import spin_until_look
 from harness.simulator.processes.model import LOCKING, NOBODY, READY, RUNNING, Records, State
 from harness.simulator.processes.processor import block, reconsider
 from harness.simulator.processes.sections import lock_of
-
-
-@step
-def spin_until_glance(state: State, p: int, process: Records) -> None:
-    """The running process spins until its next look after the holder, or the end of its limit."""
-    now_ns = state.clock[0].now_ns
-    look_ns = state.machine[0].look_ns
-    next_ns = now_ns + look_ns - (now_ns - process.wait_began_ns) % look_ns
-    set_activity(state, p, min(next_ns, process.spin_end_ns) - now_ns)
 
 
 @hot
@@ -43,7 +34,7 @@ def glance(state: State, p: int, q: int) -> None:
             block(state, p)
             return
         lift(state, owner)
-    spin_until_glance(state, p, state.processes[q])
+    spin_until_look(state, p, state.processes[q], state.machine[0].look_ns)
 
 
 @step

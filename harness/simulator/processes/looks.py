@@ -7,19 +7,10 @@ began. A look takes no time. The spin limit counts wall-clock time here, whateve
 from __future__ import annotations
 
 from harness.simulator.compiled import hot, step
-from harness.simulator.processes.events import set_activity
+from harness.simulator.processes.events import spin_until_look
 from harness.simulator.processes.model import CLOSING, NOBODY, READING, READY, RUNNING, Records, State
 from harness.simulator.processes.processor import dispatch, leave
 from harness.simulator.processes.ready_queues import enqueue
-
-
-@step
-def spin_until_look(state: State, p: int, process: Records) -> None:
-    """The running process spins until its next look, or the end of its limit."""
-    now_ns = state.clock[0].now_ns
-    patience_ns = state.machine[0].patience_ns
-    look_ns = now_ns + patience_ns - (now_ns - process.wait_began_ns) % patience_ns
-    set_activity(state, p, min(look_ns, process.spin_end_ns) - now_ns)
 
 
 @hot
@@ -42,7 +33,7 @@ def look(state: State, p: int, q: int) -> None:
     for peer in range(first, last):
         if has_turn(state, p, q, peer):
             run_next(state, peer)
-    spin_until_look(state, p, process)
+    spin_until_look(state, p, process, state.machine[0].patience_ns)
 
 
 @step

@@ -14,6 +14,7 @@ from harness.simulator.processes.model import (
     BEGAN,
     BLOCKED,
     BOUND,
+    COMPUTING,
     DISPATCHES,
     FREE,
     IDLE,
@@ -24,9 +25,17 @@ from harness.simulator.processes.model import (
     RUNNING,
     SWITCHING,
     TAKING_OVER,
+    Records,
     State,
 )
 from harness.simulator.processes.ready_queues import at_turn_end, enqueue, fetch
+
+
+@hot
+def compute(state: State, p: int, process: Records) -> None:
+    """The running process computes for its remaining time from now on."""
+    charge(state, p, COMPUTING)
+    set_activity(state, p, process.remaining_ns)
 
 
 @hot

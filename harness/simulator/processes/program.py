@@ -9,11 +9,11 @@ from __future__ import annotations
 from harness.simulator.compiled import hot, step
 from harness.simulator.processes.alarms import wake
 from harness.simulator.processes.caches import load_set, pay
-from harness.simulator.processes.events import send, set_activity
-from harness.simulator.processes.glances import glance, may_glance, spin_until_glance
+from harness.simulator.processes.events import send, set_activity, spin_until_look
+from harness.simulator.processes.glances import glance, may_glance
 from harness.simulator.processes.handling import complete_barrier, handle, handle_inbox, message_category
 from harness.simulator.processes.local import scheduler, svr4
-from harness.simulator.processes.looks import look, may_look, spin_until_look
+from harness.simulator.processes.looks import look, may_look
 from harness.simulator.processes.messages import first_in_inbox, put_in_inbox, spin_limit, take_arrival
 from harness.simulator.processes.model import (
     BLOCKED,
@@ -21,7 +21,6 @@ from harness.simulator.processes.model import (
     CLOSING,
     COMMUNICATING,
     COMPUTE,
-    COMPUTING,
     DEPARTED,
     FINISHED,
     FREE,
@@ -39,7 +38,7 @@ from harness.simulator.processes.model import (
     Records,
     State,
 )
-from harness.simulator.processes.processor import block, charge, dispatch, leave, preempt
+from harness.simulator.processes.processor import block, charge, compute, dispatch, leave, preempt
 from harness.simulator.processes.ready_queues import enqueue
 from harness.simulator.processes.replay import end_step, go_on, start_step
 from harness.simulator.processes.sections import (
@@ -76,8 +75,7 @@ def start_phase(state: State, p: int, q: int) -> None:
     process.remaining_ns = state.compute_ns[row, q]
     if state.machine[0].cache_bytes > 0:
         pay(state, q)
-    charge(state, p, COMPUTING)
-    set_activity(state, p, process.remaining_ns)
+    compute(state, p, process)
 
 
 @hot
@@ -85,8 +83,7 @@ def start_gap(state: State, p: int, process: Records) -> None:
     """Compute for a short while before the next read."""
     process.activity = GAP
     process.remaining_ns = process.gap_ns
-    charge(state, p, COMPUTING)
-    set_activity(state, p, process.gap_ns)
+    compute(state, p, process)
 
 
 @hot
@@ -199,9 +196,9 @@ def spin(state: State, p: int, process: Records) -> None:
         set_activity(state, p, 0)
     elif process.remaining_ns > 0:
         if state.machine[0].patience_ns > 0 and process.activity <= CLOSING:
-            spin_until_look(state, p, process)
+            spin_until_look(state, p, process, state.machine[0].patience_ns)
         elif state.machine[0].look_ns > 0 and process.activity == LOCKING:
-            spin_until_glance(state, p, process)
+            spin_until_look(state, p, process, state.machine[0].look_ns)
         else:
             set_activity(state, p, process.remaining_ns)
     else:
@@ -255,8 +252,7 @@ def resume(state: State, p: int, q: int) -> None:
     elif process.activity == STARTING:
         begin(state, p, q)
     elif process.activity < READING:
-        charge(state, p, COMPUTING)
-        set_activity(state, p, process.remaining_ns)
+        compute(state, p, process)
     else:
         charge(state, p, COMMUNICATING if process.activity == READING else SYNCHRONIZING)
         if state.machine[0].wall_clock_spin or state.machine[0].patience_ns > 0:

@@ -19,13 +19,12 @@ longest wait of any rank since it last learned; all ranks use its estimate (``wo
 from __future__ import annotations
 
 from harness.simulator.compiled import hot, step
-from harness.simulator.processes.events import distance_ns, insert, set_activity
+from harness.simulator.processes.events import distance_ns, insert
 from harness.simulator.processes.messages import learn, spin_limit, take_reply
 from harness.simulator.processes.model import (
     CLOSING,
     COMMUNICATING,
     COMPUTE,
-    COMPUTING,
     NOBODY,
     READING,
     REFILL_ONE,
@@ -33,7 +32,7 @@ from harness.simulator.processes.model import (
     Records,
     State,
 )
-from harness.simulator.processes.processor import charge
+from harness.simulator.processes.processor import charge, compute
 from harness.simulator.processes.task_queue import finish
 from workloads.blocking import GLOBAL_ADAPTIVE, UNKNOWN_NS
 
@@ -60,8 +59,7 @@ def start_step(state: State, p: int, q: int) -> None:
         return
     process.activity = COMPUTE
     process.remaining_ns = now.busy_ns
-    charge(state, p, COMPUTING)
-    set_activity(state, p, process.remaining_ns)
+    compute(state, p, process)
 
 
 @step

@@ -22,7 +22,6 @@ from harness.simulator.processes.events import set_activity
 from harness.simulator.processes.messages import read_limit, waiting_rule
 from harness.simulator.processes.model import (
     BLOCKED,
-    COMPUTING,
     LOCKING,
     LOCKS,
     NEVER_NS,
@@ -35,7 +34,7 @@ from harness.simulator.processes.model import (
     Records,
     State,
 )
-from harness.simulator.processes.processor import block, charge, reconsider
+from harness.simulator.processes.processor import block, charge, compute, reconsider
 from harness.simulator.processes.visits import call_off, part, visit
 from harness.simulator.processes.warned import hold_off, warned
 from workloads.locks.lock_program import TEST_AND_SET
@@ -119,8 +118,7 @@ def enter_section(state: State, p: int, q: int) -> None:
     process.replied = 0
     process.activity = SECTION
     process.remaining_ns = state.jobs[process.job].section_ns
-    charge(state, p, COMPUTING)
-    set_activity(state, p, process.remaining_ns)
+    compute(state, p, process)
 
 
 @step

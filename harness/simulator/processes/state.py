@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,13 +63,7 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
     locks = [job.program.locks if isinstance(job.program, LockProgram) else 0 for job in jobs]
     leaves = _power_of_two(machine.processors)
     caches = machine.cache_kb > 0 and any(job.program.working_set_bytes for job in jobs)
-    anywhere = machine.queue != "bound"
-    residents = sum(
-        job.program.processes
-        if has_tasks(job) or anywhere
-        else math.ceil(job.program.processes / machine.processors)
-        for job in jobs
-    )
+    residents = sum(_most_residents(job, machine) for job in jobs)
     rows = min(MOST_DRAWN, max(2, _power_of_two(max(job.program.phase_count() for job in jobs))))
     profiles = [profile(job.program) for job in jobs]
     channels = [0 if job.replay is None else len(job.replay.channels) for job in jobs]
@@ -114,19 +109,28 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
     clock.shift = max(2 * processes, leaves).bit_length()
     clock.never_ns = NEVER_NS >> clock.shift
     clock.recording = TIMELINE_ROWS if timeline else 0
-    firsts = np.cumsum([0] + [job.program.processes for job in jobs])
-    for index, record in enumerate(state.jobs):
-        record.first = firsts[index]
-        record.targets_at = sum(sizes[:index])
-        record.bursts_at = sum(bursts[:index])
-        record.locks_at = sum(locks[:index])
-        record.profile_at = sum(map(len, profiles[:index]))
-        record.channels_at = sum(channels[:index])
-        record.profile_tasks = sum(tasks for tasks, _ in profiles[index])
-        record.asked = jobs[index].program.processes
-    for lock in state.locks:
-        lock.owner = lock.first = lock.last = NOBODY
+    state.jobs.first = _begins(job.program.processes for job in jobs)
+    state.jobs.asked = [job.program.processes for job in jobs]
+    state.jobs.targets_at = _begins(sizes)
+    state.jobs.bursts_at = _begins(bursts)
+    state.jobs.locks_at = _begins(locks)
+    state.jobs.profile_at = _begins(map(len, profiles))
+    state.jobs.profile_tasks = [sum(tasks for tasks, _ in of) for of in profiles]
+    state.jobs.channels_at = _begins(channels)
+    state.locks.owner = state.locks.first = state.locks.last = NOBODY
     return state
+
+
+def _most_residents(job: SimulatedJob, machine: SimulatedMachine) -> int:
+    """How many processes of ``job`` can be on one processor."""
+    if has_tasks(job) or machine.queue != "bound":
+        return job.program.processes
+    return math.ceil(job.program.processes / machine.processors)
+
+
+def _begins(sizes: Iterable[int]) -> list[int]:
+    """Where the parts of these sizes begin if they follow each other."""
+    return [0, *itertools.accumulate(sizes)][:-1]
 
 
 def start_timers(state: State, machine: SimulatedMachine, random: np.random.Generator) -> None:

@@ -14,12 +14,10 @@ from __future__ import annotations
 from harness.simulator.compiled import hot, step
 from harness.simulator.processes.alarms import wake
 from harness.simulator.processes.caches import pay
-from harness.simulator.processes.events import set_activity
 from harness.simulator.processes.model import (
     BLOCKED,
     BOUND,
     COMPUTE,
-    COMPUTING,
     DEPARTED,
     EVOLVED,
     FINISHED,
@@ -27,7 +25,7 @@ from harness.simulator.processes.model import (
     SUSPENDED,
     State,
 )
-from harness.simulator.processes.processor import block, charge, dispatch, leave
+from harness.simulator.processes.processor import block, compute, dispatch, leave
 from harness.simulator.processes.ready_queues import move
 
 
@@ -64,8 +62,7 @@ def take_task(state: State, p: int, q: int) -> None:
         pay(state, q)
     process.phase += 1
     job.taken += 1
-    charge(state, p, COMPUTING)
-    set_activity(state, p, process.remaining_ns)
+    compute(state, p, process)
     now = usable(state, process.job, job.taken - 1)
     if now != usable(state, process.job, job.taken - 2):
         state.clock[0].status = EVOLVED

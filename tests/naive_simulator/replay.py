@@ -1,0 +1,76 @@
+"""Programs that were recorded: processes carry out steps, and messages go through channels."""
+
+from naive_simulator.wants import COMMUNICATING, SYNCHRONIZING
+
+from workloads import blocking
+
+
+class Channel:
+    """Messages from one process to another. Each takes the latency and its own time, and none overtakes."""
+
+    def __init__(self, sender, receiver, meets):
+        self.ends, self.meets = (sender, receiver), meets
+        self.came, self.arrivals, self.waiting = [0, 0], [], {}
+
+    def give(self, process, transfer_ns):
+        simulation = process.simulation
+        self.came[self.ends.index(process)] += 1
+        if (min(self.came) if self.meets else self.came[0]) == len(self.arrivals):
+            return
+        hops = simulation.session.machine.hops(*(end.processor.number for end in self.ends))
+        cost = simulation.cost
+        arrival = simulation.now + cost["latency"] + hops * cost["hop_latency"] + transfer_ns
+        self.arrivals.append(max([arrival, *self.arrivals[-1:]]))
+        for end in self.ends[::-1] if self.meets else self.ends[1:]:
+            if self.waiting.get(end) == len(self.arrivals) - 1:
+                del self.waiting[end]
+                end.simulation.answer(end, self.arrivals[-1])
+
+    def take(self, process, number):
+        """Whether the message has arrived; it comes otherwise."""
+        if number >= len(self.arrivals):
+            self.waiting[process] = number
+        elif self.arrivals[number] > process.simulation.now:
+            process.simulation.answer(process, self.arrivals[number])
+        else:
+            return True
+        return False
+
+
+def carry_out_steps(process):
+    """What was recorded: it computes, gives a message, and takes one, for which it may have to wait."""
+    channels, before = process.job.channels, [0] * len(process.job.channels)
+    for part in process.job.given.replay.parts:
+        for _ in range(part.times):
+            for step in part.steps[process.rank]:
+                yield from process.compute(int(step["busy_ns"]))
+                if step["outgoing"] >= 0:
+                    channels[step["outgoing"]].give(process, int(step["transfer_ns"]))
+                if step["incoming"] >= 0:
+                    number = before[step["incoming"]] + int(step["number"])
+                    yield from take(process, channels[step["incoming"]], number, step)
+            before = [old + new for old, new in zip(before, part.messages.tolist(), strict=True)]
+
+
+def take(process, channel, number, step):
+    """A message that a process needs now; it waits by the rule of the run, as for a read or at a barrier."""
+    process.asked = next(end for end in channel.ends if end is not process)
+    process.learns, process.slept, process.wait = bool(step["collective"]), False, "read"
+    process.category, shares = COMMUNICATING, process.job.rule.rule == blocking.GLOBAL_ADAPTIVE
+    if process.learns:
+        process.wait, process.category = "closing", SYNCHRONIZING
+    if not step["continues"]:
+        process.began = process.simulation.now
+        process.estimate = process.job.estimate if shares else process.estimate
+        process.until = process.began + process.limit()
+    if channel.take(process, number):
+        process.take_answer()
+    else:
+        process.processor.note(process.category)
+        yield from process.await_answer(until=process.until)
+    if process.learns and shares:  # rank 0 learns the longest wait since it last did
+        job = process.job
+        job.longest = max(job.longest, process.last_wait)
+        if process.rank == 0:
+            job.estimate, job.longest = blocking.learn(job.sample, job.longest), -1
+    process.wait, process.answered = None, False

@@ -1,0 +1,11 @@
+"""What a process wants of its processor, and what the time there counts as."""
+
+from functools import partial
+from types import SimpleNamespace
+
+COMPUTING, COMMUNICATING, SYNCHRONIZING, SWITCHING, IDLE = range(5)
+TICK, ALARM, END = range(3)  # what comes first on one processor at one time
+# What interrupts a Time: no message; those that came while its process was off the processor; any.
+DEAF, LATE, ALERT = range(3)
+Time = partial(SimpleNamespace, hears=DEAF)
+BEGIN, SLEEP, AWAKE = (Time(left=None, hears=ALERT) for _ in range(3))
