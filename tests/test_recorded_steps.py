@@ -10,6 +10,7 @@ import pytest
 from test_observe import recorded
 
 from coordinator.workload import ParallelJob
+from harness import cli
 from harness.predict import recorded_programs
 from harness.predict.recorded_messages import EAGER_BYTES
 from harness.predict.recorded_steps import replayed
@@ -161,6 +162,22 @@ def test_a_command_is_simulated_by_the_file_that_it_names(tmp_path):
     found = simulated_job(job, known)
     assert found.replay is known.replayed(job.program)
     assert found.replay.as_mpi and found.program.processes == 2
+
+
+def test_a_file_that_cannot_be_replayed_is_refused_before_anything_runs(tmp_path, capsys):
+    (tmp_path / "junk.npz").write_text("junk")
+    recording.write(made([3 * [("ALLREDUCE", 10)]] * 3), tmp_path / "three.npz")
+    for name, rule in (
+        ("none.npz", "No such file"),
+        ("junk.npz", "no recording"),
+        ("three.npz", "holds 3 ranks, but the command has 2 processes"),
+    ):
+        (tmp_path / "a.toml").write_text(EXPERIMENT.format(file=tmp_path / name))
+        for command in ("run", "simulate"):
+            given = [command, str(tmp_path / "a.toml"), "--results", str(tmp_path / "r")]
+            assert cli.main(given) == 2
+            assert rule in capsys.readouterr().err
+    assert not (tmp_path / "r").exists()
 
 
 def test_a_command_without_a_recording_is_refused_with_the_way_out():

@@ -30,7 +30,7 @@ from harness.measure import host_check, measured, plan, runner, session, turn
 from harness.measure.calibrate import mpi_probe, mpi_probe_between
 from harness.measure.plan import Key, Task
 from harness.measure.session import Site, Tools, Watcher
-from harness.predict import missing
+from harness.predict import missing, recorded_programs
 from harness.report import text
 from harness.spec import experiment, hosts, jobs
 from harness.spec.experiment import Experiment
@@ -123,6 +123,8 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     for task in () if options.allocation else plan.plan(wanted):
         if error := measured.left_to_slurm(task):
             raise error
+    if options.simulate:
+        recorded_programs.check(wanted)
     cells = _part(options.part, wanted)
     taken = _take_over(wanted, options.results, watcher) if options.resume else None
     tools = real_tools(wanted.nodes)

@@ -87,6 +87,7 @@ def _simulated(options: argparse.Namespace, watcher: Watcher, compute: Pool) -> 
         options.experiment, settings=options.settings, quick=options.quick, seed=options.seed
     )
     conditions = thresholds_of(options, wanted)
+    recorded_programs.check(wanted)
     from harness.predict import process_level  # noqa: PLC0415 - numba is slow to load
 
     calibrated, recorded = _stored(options.results, wanted)

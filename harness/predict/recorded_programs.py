@@ -14,6 +14,7 @@ from harness.spec.jobs import rebuilt
 from harness.store import recording
 from harness.store.records import DEDICATED, RunRecord
 from workloads.other import Command
+from workloads.validation import InputError
 
 
 @dataclass(frozen=True)
@@ -57,14 +58,36 @@ NONE = RecordedPrograms()
 """No recordings."""
 
 
+def check(experiment: Experiment) -> None:
+    """Read the files that the commands of an experiment name.
+
+    Raises:
+        InputError: if one cannot be replayed for its command.
+    """
+    for command in _commands(experiment):
+        if command.recording:
+            remedy = "write the name of a file that lockstep observe -o has written, or leave it out"
+            try:
+                ranks = len(recording.read(Path(command.recording)).ranks)
+            except recording.RecordingError as error:
+                raise InputError("recording", command.recording, str(error), remedy) from error
+            if ranks != command.processes:
+                rule = f"holds {ranks} ranks, but the command has {command.processes} processes"
+                raise InputError("recording", command.recording, rule, remedy)
+
+
+def _commands(experiment: Experiment) -> set[Command]:
+    programs = {job.program for cell in experiment.cells for job in cell.jobs()}
+    return {program for program in programs if isinstance(program, Command)}
+
+
 def of(experiment: Experiment, records: Iterable[RunRecord], folder: Path) -> RecordedPrograms:
     """The recordings of the commands of an experiment.
 
     That is the file that a command names, else the recording of its shortest dedicated run.
     ``records`` are runs of the experiment in a store in ``folder``.
     """
-    programs = {job.program for cell in experiment.cells for job in cell.jobs()}
-    commands = {program for program in programs if isinstance(program, Command)}
+    commands = _commands(experiment)
     alone_s: dict[Command, dict[str, float]] = {command: {} for command in commands}
     for number, record in enumerate(records):
         (job, *others) = record.jobs
