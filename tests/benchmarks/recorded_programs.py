@@ -7,9 +7,9 @@
 A row for each program, number of jobs and scheduler: the workload slowdown measured and simulated (medians
 over rounds), and the error. Then the errors of all rows, and how many pairs of schedulers come in the same
 order (Kendall's tau) among those whose measured slowdowns differ by more than 5 %. ``mixed`` is the C program
-beside LAMMPS and a synthetic one. ``--results`` keeps the records, for ``lockstep compare``. --quick takes
-one round of three jobs of the first three programs. lammps and hpcc are Debian's packages, linked with its
-Open MPI.
+beside LAMMPS and a synthetic one. ``--results`` keeps the records, for ``lockstep compare``; with it
+``--picture FILE`` draws all rows that are kept there. --quick takes one round of three jobs of the first
+three programs. lammps and hpcc are Debian's packages, linked with its Open MPI.
 """
 
 import argparse
@@ -23,6 +23,12 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 from native import DEBIAN, LOOPS, PROGRAMS, answer, compiled
+
+from harness.analyse import summary
+from harness.report import charts
+from harness.report.style import drawn, png
+from harness.store.database import Store
+from harness.store.rebuild import experiment_of
 
 SCHEDULERS = """
 [[schedulers]]
@@ -108,6 +114,14 @@ def same_order(rows):
     return sum(signs), len(signs)
 
 
+def draw(results, file):
+    """Write a picture of the simulated over the measured slowdowns of all rows in a store."""
+    with Store(results) as store:
+        runs = [store.runs(digest) for digest, _ in store.experiments()]
+    rows = [row for records in runs for row in summary.rows(experiment_of(records), records)]
+    file.write_bytes(png(drawn(lambda: charts.agreement(rows, 700, 0.15))))
+
+
 def main():
     """Measure and simulate."""
     parser = argparse.ArgumentParser(
@@ -119,9 +133,12 @@ def main():
     add("--rounds", type=int, default=3)
     add("--seconds", type=float, default=2.0, help="of a program alone, about")
     add("--results", type=Path, help="directory for the records (default: none are kept)")
+    add("--picture", type=Path, metavar="FILE", help="draw a PNG file (with --results)")
     add("--quick", action="store_true")
     add("--anyway", action="store_true", help="measure on a busy host, too")
     options = parser.parse_args()
+    if options.picture and not options.results:
+        parser.error("--picture needs --results")
     if options.quick:
         options.programs, options.jobs, options.rounds = options.programs[:3], [3], 1
     errors, agree, pairs = [], 0, 0
@@ -147,6 +164,8 @@ def main():
             f"{len(errors)} rows: error {statistics.median(errors):.1%} in the median, 90th percentile "
             f"{ninth:.1%}; tau {tau} over {pairs} pairs"
         )
+    if options.picture:
+        draw(options.results, options.picture)
 
 
 if __name__ == "__main__":

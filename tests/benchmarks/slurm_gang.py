@@ -1,6 +1,6 @@
 """Slurm's gang scheduling beside Lockstep's: the same jobs on the same emulated cluster, one table.
 
-``python tests/benchmarks/slurm.py [--repeats N] [--set KEY=VALUE]...``
+``python tests/benchmarks/slurm_gang.py [--repeats N] [--set KEY=VALUE]...``
 
 Submits the built-in experiment slurm-gang to a Slurm on two nodes of one core, and one of its short
 jobs alone, which tells what Slurm takes to start a job. Whether a rank goes on or is stopped is seen
