@@ -13,6 +13,7 @@ from coordinator.workload import ParallelJob
 from harness import cli
 from harness.predict import recorded_programs
 from harness.predict.recorded_messages import EAGER_BYTES
+from harness.predict.recorded_programs import Alone, RecordedPrograms
 from harness.predict.recorded_steps import replayed
 from harness.predict.simulated_jobs import simulated_job
 from harness.simulator.processes.replayed_program import STEP
@@ -162,6 +163,17 @@ def test_a_command_is_simulated_by_the_file_that_it_names(tmp_path):
     found = simulated_job(job, known)
     assert found.replay is known.replayed(job.program)
     assert found.replay.as_mpi and found.program.processes == 2
+
+
+def test_what_a_dedicated_run_takes_beside_the_recording_is_slept_but_for_its_processor_time(tmp_path):
+    path, command = tmp_path / "some.npz", Command(("true",), 2)
+    recording.write(made([3 * [("ALLREDUCE", 10)]] * 2), path)
+    elapsed_s = recording.read(path).elapsed_ns / 1e9
+    plain = RecordedPrograms({command: path}).replayed(command)
+    alone = Alone(elapsed_s + 0.5, elapsed_s + 0.2)
+    started = RecordedPrograms({command: path}, {command: alone}).replayed(command)
+    assert (plain.asleep_ns, started.asleep_ns) == (0, pytest.approx(0.3e9))
+    assert started.busy_ns(0) - plain.busy_ns(0) == pytest.approx(0.2e9)
 
 
 def test_a_file_that_cannot_be_replayed_is_refused_before_anything_runs(tmp_path, capsys):

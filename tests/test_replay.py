@@ -59,6 +59,13 @@ def test_a_wait_spins_and_blocks_by_the_rule_unless_the_program_waits_as_its_mpi
     assert run(program(pair, channels, as_mpi=True), "immediate").jobs[0].barriers.blocked == 0
 
 
+def test_programs_that_sleep_first_do_so_at_the_same_time():
+    """Each has 1 ms of work after 3 ms of sleep, which takes no processor."""
+    alone = program([[step(1_000_000)]], [], asleep_ns=3_000_000)
+    assert run(alone).makespan_ns == 4_000_000
+    assert run(alone, count=2).makespan_ns == 5_000_000
+
+
 def test_processes_that_wait_for_what_nobody_sends_are_stuck():
     found = run(program([[step(1000)], [step(1000, -1, 0, number=5)]], [(0, 1, 0)]), timeout_s=1.0)
     assert "not finished" in found.failure

@@ -146,7 +146,9 @@ def recorded(draw, most):
             steps[other].append(step(draw(busy_ns), -1, to))
     channels = sorted(table, key=lambda ends: table[ends])
     times = draw(st.integers(1, 5 if PLAIN else 20))
-    return of_steps(steps, channels, times, as_mpi=draw(st.sampled_from([False, False, True])))
+    asleep_ns = draw(st.sampled_from([0, 0, 3_000_000]))
+    as_mpi = draw(st.sampled_from([False, False, True]))
+    return of_steps(steps, channels, times, as_mpi=as_mpi, asleep_ns=asleep_ns)
 
 
 SCHEDULERS = st.sampled_from(

@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from harness.predict.recorded_steps import replayed
 from harness.simulator.processes.replayed_program import ReplayedProgram
@@ -17,18 +18,38 @@ from workloads.other import Command
 from workloads.validation import InputError
 
 
+class Alone(NamedTuple):
+    """Seconds of a dedicated run, with all of start and end.
+
+    Attributes:
+        taken_s: from the job's arrival to its end.
+        busy_s: the most processor time of a rank.
+    """
+
+    taken_s: float
+    busy_s: float
+
+    @classmethod
+    def of(cls, record: RunRecord) -> Alone:
+        """Those of a run of one job; a rank without a known processor time computes all the time."""
+        (job,) = record.jobs
+        taken_s = ((job.finish_ns or 0) - job.arrival_ns) / 1e9
+        known = [rank["cpu_ns"] for rank in record.ranks]
+        return cls(taken_s, max(known) / 1e9 if known and None not in known else taken_s)
+
+
 @dataclass(frozen=True)
 class RecordedPrograms:
     """The recordings of commands.
 
     Attributes:
         files: the file of each command that has one.
-        alone_s: how long dedicated runs took that are known, with all of start and end.
+        alone: the dedicated runs that are known.
         most_s: about how long a program lasts at most; stretches of longer ones are repeated less often.
     """
 
     files: Mapping[Command, Path] = field(default_factory=dict)
-    alone_s: Mapping[Command, float] = field(default_factory=dict)
+    alone: Mapping[Command, Alone] = field(default_factory=dict)
     most_s: float | None = None
     _made: dict[Command, ReplayedProgram] = field(default_factory=dict, compare=False, repr=False)
 
@@ -40,7 +61,8 @@ class RecordedPrograms:
         """The program of a known command; its file is read once.
 
         The part of a known dedicated run that is not recorded, before MPI_Init returns and after
-        MPI_Finalize, counts as computing at the begin.
+        MPI_Finalize, comes at the begin. Its processor time is what the rank that computes most has had
+        beyond the recorded time; for the rest of it all processes sleep.
 
         Raises:
             RecordingError: if the file cannot be read.
@@ -48,9 +70,17 @@ class RecordedPrograms:
         """
         if command not in self._made:
             held = recording.read(self.files[command])
-            start_up_s = max(0.0, self.alone_s.get(command, 0.0) - held.elapsed_ns / 1e9)
-            as_mpi = command.waits == "mpi"
-            self._made[command] = replayed(held, as_mpi=as_mpi, start_up_s=start_up_s, most_s=self.most_s)
+            elapsed_s = held.elapsed_ns / 1e9
+            taken_s, busy_s = self.alone.get(command, (elapsed_s, elapsed_s))
+            outside_s = max(0.0, taken_s - elapsed_s)
+            start_up_s = min(outside_s, max(0.0, busy_s - elapsed_s))
+            self._made[command] = replayed(
+                held,
+                as_mpi=command.waits == "mpi",
+                start_up_s=start_up_s,
+                asleep_s=outside_s - start_up_s,
+                most_s=self.most_s,
+            )
         return self._made[command]
 
 
@@ -88,23 +118,23 @@ def of(experiment: Experiment, records: Iterable[RunRecord], folder: Path) -> Re
     ``records`` are runs of the experiment in a store in ``folder``.
     """
     commands = _commands(experiment)
-    alone_s: dict[Command, dict[str, float]] = {command: {} for command in commands}
+    alone: dict[Command, dict[str, Alone]] = {command: {} for command in commands}
     for number, record in enumerate(records):
         (job, *others) = record.jobs
         ours = record.kind == DEDICATED and not others and job.finish_ns is not None
         command = rebuilt(job.program) if ours else None
-        if ours and isinstance(command, Command) and command in commands and job.finish_ns is not None:
+        if isinstance(command, Command) and command in commands:
             file = record.conditions.get("recording") or f"/nowhere/{number}"
-            alone_s[command][file] = (job.finish_ns - job.arrival_ns) / 1e9
-    files, times_s = {}, {}
-    for command, runs in alone_s.items():
+            alone[command][file] = Alone.of(record)
+    files, known = {}, {}
+    for command, runs in alone.items():
         if runs:
-            times_s[command] = statistics.median(runs.values())
-        kept = {name: taken_s for name, taken_s in runs.items() if (folder / name).is_file()}
+            known[command] = Alone(*map(statistics.median, zip(*runs.values(), strict=True)))
+        kept = {name: run for name, run in runs.items() if (folder / name).is_file()}
         if command.recording:
             if Path(command.recording).is_file():
                 files[command] = Path(command.recording)
         elif kept:
-            shortest = min(kept, key=lambda name: kept[name])
-            files[command], times_s[command] = folder / shortest, kept[shortest]
-    return RecordedPrograms(files, times_s)
+            shortest = min(kept, key=lambda name: kept[name].taken_s)
+            files[command], known[command] = folder / shortest, kept[shortest]
+    return RecordedPrograms(files, known)

@@ -42,12 +42,17 @@ Columns = Mapping[str, NDArray[Any]]
 
 
 def replayed(
-    recording: Recording, *, as_mpi: bool = False, start_up_s: float = 0.0, most_s: float | None = None
+    recording: Recording,
+    *,
+    as_mpi: bool = False,
+    start_up_s: float = 0.0,
+    asleep_s: float = 0.0,
+    most_s: float | None = None,
 ) -> ReplayedProgram:
     """The program of a recording.
 
-    Each stretch is carried out as often as it stands for operations. ``start_up_s`` is the time of the
-    program before and after what is recorded: all processes compute for so long first. With ``most_s``
+    Each stretch is carried out as often as it stands for operations. All processes first sleep for
+    ``asleep_s`` and compute for ``start_up_s``, as they do before and after what is recorded. With ``most_s``
     stretches are repeated less often, in proportion, so that the program takes about so long, but each of
     them once. ``as_mpi``: the processes spin as their MPI does, whatever the waiting rule.
 
@@ -74,7 +79,7 @@ def replayed(
         messages = np.zeros(len(channels.numbers), np.int64)
         messages[: len(counts)] = counts
         parts.append(RepeatedSteps(steps, messages, max(1, round(share * repeat))))
-    return ReplayedProgram(tuple(parts), channels.table(), as_mpi)
+    return ReplayedProgram(tuple(parts), channels.table(), as_mpi, round(asleep_s * 1e9))
 
 
 @dataclass(frozen=True)

@@ -120,14 +120,11 @@ class Process:
             yield from self.carry_out_tasks()
             return
         if self.job.given.replay:
+            yield from self.sleep(self.job.given.replay.asleep_ns)
             yield from carry_out_steps(self)
             return
         for _ in range(program.phase_count()):
-            if think_us:
-                self.alarm = self.simulation.now + round(think_us * 1e3)
-                self.processor.at(self.alarm, ALARM, self.processor.ring)
-                yield SLEEP
-                yield AWAKE
+            yield from self.sleep(round((think_us or 0) * 1e3))
             gap_ns = int(self.draws.gap_ns(1)[0])
             yield from self.work(int(self.draws.compute_ns(1)[0]))
             if self.job.locks:
@@ -143,6 +140,13 @@ class Process:
                 yield from self.ask("read", others[target])
             if program.closing_barrier:
                 yield from self.ask("closing", others[0], learns=not program.opening_barrier)
+
+    def sleep(self, ns):
+        if ns:
+            self.alarm = self.simulation.now + ns
+            self.processor.at(self.alarm, ALARM, self.processor.ring)
+            yield SLEEP
+            yield AWAKE
 
     def exclude(self, number):
         """It waits for the lock as for a read, but without a message; and computes while it has the lock."""

@@ -124,7 +124,7 @@ def proceed(state: State, p: int, q: int) -> None:
     elif process.activity == LOCKING:
         enter_section(state, p, q)
     elif process.activity >= THINKING:
-        awake(state, p, q)
+        start(state, p, q)
     elif job.replays:
         go_on(state, p, q)
     else:
@@ -132,12 +132,15 @@ def proceed(state: State, p: int, q: int) -> None:
 
 
 @step
-def awake(state: State, p: int, q: int) -> None:
-    """Process ``q`` has slept until its user wanted something, or its job could have more processors."""
-    if state.processes[q].activity == THINKING:
-        start_phase(state, p, q)
-    else:
+def start(state: State, p: int, q: int) -> None:
+    """Process ``q`` begins, or has slept until its user wanted something or its job could use it."""
+    job = state.jobs[state.processes[q].job]
+    if job.tasks:
         safe_point(state, p, q)
+    elif job.replays:
+        start_step(state, p, q)
+    else:
+        start_phase(state, p, q)
 
 
 @hot
@@ -263,15 +266,10 @@ def resume(state: State, p: int, q: int) -> None:
 @step
 def begin(state: State, p: int, q: int) -> None:
     """Process ``q`` runs for the first time."""
-    job = state.jobs[state.processes[q].job]
-    if job.think_ns > 0:
+    if state.jobs[state.processes[q].job].think_ns > 0:
         think(state, p, q)
-    elif job.tasks:
-        safe_point(state, p, q)
-    elif job.replays:
-        start_step(state, p, q)
     else:
-        start_phase(state, p, q)
+        start(state, p, q)
 
 
 @hot
@@ -372,7 +370,7 @@ def end_burst(state: State, p: int, q: int) -> None:
 
 @step
 def think(state: State, p: int, q: int) -> None:
-    """Sleep until the user of an interactive job wants the next burst."""
+    """Sleep until the user of an interactive job wants the next burst, or a recorded program has started."""
     process = state.processes[q]
     process.activity = THINKING
     process.alarm_ns = state.clock[0].now_ns + state.jobs[process.job].think_ns

@@ -52,11 +52,13 @@ class ReplayedProgram:
         parts: one after the other.
         channels: (channels, 3) sender and receiver, which are ranks, and whether the channel meets.
         as_mpi: whether its processes spin whatever the waiting rule of the run, as their MPI does.
+        asleep_ns: how long its processes sleep before the first step.
     """
 
     parts: tuple[RepeatedSteps, ...]
     channels: NDArray[np.int32]
     as_mpi: bool = False
+    asleep_ns: int = 0
 
     def __post_init__(self) -> None:
         if (longest := max(map(self.count, range(self.processes)))) > MOST_STEPS:

@@ -407,4 +407,5 @@ def arrival_ns(job: SimulatedJob) -> int:
 def _patience_ns(jobs: Sequence[SimulatedJob]) -> int:
     """A time in which something must happen to some process, unless all wait for each other."""
     longest_us = max(job.program.granularity_us + (job.think_us or 0) for job in jobs)
-    return PATIENCE_NS + round(PATIENCE_FACTOR * longest_us * 1e3)
+    asleep_ns = max(job.replay.asleep_ns if job.replay else 0 for job in jobs)
+    return PATIENCE_NS + asleep_ns + round(PATIENCE_FACTOR * longest_us * 1e3)
