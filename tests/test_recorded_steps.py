@@ -86,6 +86,14 @@ def test_the_sender_of_a_large_message_waits_and_the_receiver_says_when_it_is_re
     assert shown(program)[1] == [(1, (0, 1), None), (8, None, None)]
 
 
+def test_the_receiver_of_a_large_message_copies_it():
+    """The copy takes processor time after the wait, 1 ns for 4 bytes; the sender has none."""
+    large = {"peer": 1, "bytes": 1_000_000}
+    program = replayed(made([[("SEND", 5, large)], [("RECV", 1, {"peer": 0, "bytes": 1_000_000})]]))
+    assert shown(program)[1] == [(1, (0, 1), (0, 1, 0)), (250, None, None)]
+    assert program.busy_ns(0) < 10_000
+
+
 @pytest.mark.parametrize("ranks", [2, 3, 4])
 def test_all_hear_of_all_in_an_operation_of_all(ranks):
     program = replayed(made([3 * [("ALLREDUCE", 10)]] * ranks))

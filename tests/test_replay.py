@@ -24,11 +24,11 @@ def run(made, blocking="spin", count=1, **more):
     return simulate(jobs, MACHINE, policies.create("none", {}), blocking=blocking, **more)
 
 
-def test_a_message_takes_its_latency_and_the_time_of_its_bytes():
-    pair = [[step(10_000, 0, transfer_ns=3000)], [step(1000, -1, 0), step(500)]]
+def test_a_message_takes_its_latency():
+    pair = [[step(10_000, 0)], [step(1000, -1, 0), step(500)]]
     found = run(program(pair, [(0, 1, 0)]))
-    assert found.makespan_ns == 10_000 + 2000 + 3000 + 500
-    assert (found.jobs[0].reads.spun, found.jobs[0].reads.spun_ns) == (1, 14_000)
+    assert found.makespan_ns == 10_000 + 2000 + 500
+    assert (found.jobs[0].reads.spun, found.jobs[0].reads.spun_ns) == (1, 11_000)
 
 
 def test_a_message_that_has_arrived_is_taken_at_once():

@@ -138,11 +138,11 @@ def recorded(draw, most):
                     steps[p].append(step(draw(busy_ns) if distance == 1 else 1, to, of, **later))
         elif kind == "large":
             to = over(one, other, 1)
-            steps[one].append(step(draw(busy_ns), to, to, transfer_ns=50_000))
-            steps[other].append(step(draw(busy_ns), to, to, transfer_ns=50_000))
+            steps[one].append(step(draw(busy_ns), to, to))
+            steps[other].append(step(draw(busy_ns), to, to))
         else:
             to = over(one, other, 0)
-            steps[one].append(step(draw(busy_ns), to, transfer_ns=draw(st.sampled_from([0, 30_000]))))
+            steps[one].append(step(draw(busy_ns), to))
             steps[other].append(step(draw(busy_ns), -1, to))
     channels = sorted(table, key=lambda ends: table[ends])
     times = draw(st.integers(1, 5 if PLAIN else 20))

@@ -34,7 +34,7 @@ ACT = np.dtype(
         *(("number", np.int64), ("begun", np.int64)),  # of the message; operation that began to take it
         *(("collective", bool), ("continues", bool)),
         ("share", np.float64),  # of the operation's own time that passes before
-        ("transfer_ns", np.int64),  # of a message that meets, else 0
+        ("copy_ns", np.int64),  # to take a message that meets takes so much processor time; else 0
     ]
 )
 
@@ -146,14 +146,15 @@ def _messages(
         here = here[np.argsort(sends["operation"][here], kind="stable")]
         channel = channels.of(sender, receiver, LARGE if large else SMALL)
         numbers, at, there = np.arange(len(here)), sends[here], receives[here]
-        transfer_ns = at["bytes"] // BYTES_PER_NS * large
-        yield sender, _acts(at["operation"], 0, channel, takes=False, transfer_ns=transfer_ns)
+        copy_ns = at["bytes"] // BYTES_PER_NS * large
+        yield sender, _acts(at["operation"], 0, channel, takes=False)
         if large:
             waited = at["end"] >= 0
             yield sender, _acts(at["end"][waited], 1, channel, takes=True, number=numbers[waited])
-            yield receiver, _acts(there["operation"], 0, channel, takes=False, transfer_ns=transfer_ns)
+            yield receiver, _acts(there["operation"], 0, channel, takes=False)
         waited = there["end"] >= 0
-        yield receiver, _acts(there["end"][waited], 1, channel, takes=True, number=numbers[waited])
+        more = {"number": numbers[waited], "copy_ns": copy_ns[waited]}
+        yield receiver, _acts(there["end"][waited], 1, channel, takes=True, **more)
 
 
 MESSAGE = np.dtype(

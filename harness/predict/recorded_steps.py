@@ -4,8 +4,8 @@ All times come from the recording. A call that does not wait for others (it star
 small message) takes as long as it took, but at most the median of calls of its kind and size: in the
 others the program was disturbed. Of a call that may have waited the 10th percentile of its kind and size is
 its own time, and the simulated wait comes on top. Time in MPI counts as processor time. So what the bytes of
-a small message take is in the times of both calls; only a large one is under way for longer, and the calls
-that take it have no time of their own.
+a small message take is in the times of both calls. A large one has only the time of its copy: the receiver
+makes it when both have come.
 """
 
 from __future__ import annotations
@@ -128,6 +128,7 @@ def _steps(
     before_ns, after_ns = times.around(columns)
     met = acts["operation"][acts["takes"] & meets[acts["channel"]]]
     before_ns[met] = after_ns[met] = 0.0
+    np.add.at(after_ns, acts["operation"], acts["copy_ns"])
     compute_ns = columns["compute_ns"].astype(float)
     ends_ns = np.cumsum(compute_ns + before_ns + after_ns)
     at = acts["operation"]
@@ -142,8 +143,7 @@ def _steps(
     steps = np.zeros(count + 1, STEP)
     steps["outgoing"] = steps["incoming"] = -1
     gives, takes = ~acts["takes"], acts["takes"]
-    for name, column in (("outgoing", "channel"), ("transfer_ns", "transfer_ns")):
-        steps[name][place[gives]] = acts[column][gives]
+    steps["outgoing"][place[gives]] = acts["channel"][gives]
     for name, column in (("incoming", "channel"), ("number", "number")):
         steps[name][place[takes]] = acts[column][takes]
     for name in ("collective", "continues"):

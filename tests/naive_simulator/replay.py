@@ -6,20 +6,20 @@ from workloads import blocking
 
 
 class Channel:
-    """Messages from one process to another. Each takes the latency and its own time, and none overtakes."""
+    """Messages from one process to another. Each takes the latency, and none overtakes."""
 
     def __init__(self, sender, receiver, meets):
         self.ends, self.meets = (sender, receiver), meets
         self.came, self.arrivals, self.waiting = [0, 0], [], {}
 
-    def give(self, process, transfer_ns):
+    def give(self, process):
         simulation = process.simulation
         self.came[self.ends.index(process)] += 1
         if (min(self.came) if self.meets else self.came[0]) == len(self.arrivals):
             return
         hops = simulation.session.machine.hops(*(end.processor.number for end in self.ends))
         cost = simulation.cost
-        arrival = simulation.now + cost["latency"] + hops * cost["hop_latency"] + transfer_ns
+        arrival = simulation.now + cost["latency"] + hops * cost["hop_latency"]
         self.arrivals.append(max([arrival, *self.arrivals[-1:]]))
         for end in self.ends[::-1] if self.meets else self.ends[1:]:
             if self.waiting.get(end) == len(self.arrivals) - 1:
@@ -45,7 +45,7 @@ def carry_out_steps(process):
             for step in part.steps[process.rank]:
                 yield from process.compute(int(step["busy_ns"]))
                 if step["outgoing"] >= 0:
-                    channels[step["outgoing"]].give(process, int(step["transfer_ns"]))
+                    channels[step["outgoing"]].give(process)
                 if step["incoming"] >= 0:
                     number = before[step["incoming"]] + int(step["number"])
                     yield from take(process, channels[step["incoming"]], number, step)

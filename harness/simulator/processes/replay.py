@@ -2,9 +2,8 @@
 
 A step is processor time; then, if the step has one, a message to give; then one to take. Each channel has
 a sender and a receiver of one job, and its messages arrive in the order in which the sender gives them. A
-message is on its way for the machine's latency and the time that its bytes take. On a channel that *meets*,
-a message begins its way when both have come to it, and both can take it: a large message, whose sender
-waits, too.
+message is on its way for the machine's latency. On a channel that *meets*, a message begins its way when both
+have come to it, and both can take it: a large message, whose sender waits, too.
 
 A process that takes a message that has arrived goes on at once. Otherwise it waits by the rule of its job:
 for a collective operation as at a barrier, else as for a read. A step that *continues* belongs to the wait
@@ -67,7 +66,7 @@ def end_step(state: State, p: int, q: int) -> bool:
     """The processor time of a step is over: give, then take; False if the process has to wait."""
     now = step_of(state, q)
     if now.outgoing != NOBODY:
-        give(state, q, now.outgoing, now.transfer_ns)
+        give(state, q, now.outgoing)
     if now.incoming != NOBODY and not take(state, p, q):
         return False
     go_on(state, p, q)
@@ -85,7 +84,7 @@ def go_on(state: State, p: int, q: int) -> None:
 
 
 @step
-def give(state: State, q: int, number: int, transfer_ns: int) -> None:
+def give(state: State, q: int, number: int) -> None:
     """Process ``q`` gives the next message of channel ``number``; or comes to it, as one of two."""
     channel = state.channels[number]
     if channel.meets:
@@ -98,7 +97,7 @@ def give(state: State, q: int, number: int, transfer_ns: int) -> None:
     arrivals = state.arrivals[number]
     mask = len(arrivals) - 1
     way_ns = state.machine[0].latency_ns + distance_ns(state, channel.sender, channel.receiver)
-    arrival_ns = state.clock[0].now_ns + way_ns + transfer_ns
+    arrival_ns = state.clock[0].now_ns + way_ns
     if channel.sent > 0:
         arrival_ns = max(arrival_ns, arrivals[(channel.sent - 1) & mask])
     arrivals[channel.sent & mask] = arrival_ns

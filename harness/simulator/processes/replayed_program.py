@@ -14,7 +14,6 @@ STEP = np.dtype(
     [
         ("busy_ns", np.int64),  # processor time, at least 1
         ("number", np.int64),  # of the message to take, from 0 for each channel
-        ("transfer_ns", np.int32),  # what the bytes of the message to give add to its latency
         ("outgoing", np.int32),  # channel of the message to give; -1 for none
         ("incoming", np.int32),  # and of the one to take
         ("collective", np.int8),  # the wait belongs to a collective operation
