@@ -9,17 +9,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from runs import eventually, state, workload
 
 from coordinator.drive.driver import run_workload
-from coordinator.host.mechanisms import CLASS, SIGNAL, WRITE, Order
+from coordinator.host.mechanisms import CLASS, FAMILY, SIGNAL, WRITE, Order, known
 from coordinator.host.priority import levels, prompt
 from coordinator.host.processes import Process
 from coordinator.host.slot_helper import ROOM, SlotHelper, SlotNote
@@ -122,6 +124,43 @@ def test_processes_that_have_ended_need_no_orders_and_other_failures_are_told(ne
     helper.load([10**9], [{0: [Order(WRITE, -1, gone.pid, ord("1"))]}])
     with pytest.raises(OSError, match="Bad file descriptor"):
         helper.run(0, time.monotonic_ns(), never, FOREVER_NS)
+
+
+def test_a_family_gets_the_signal_down_to_the_last_descendant(never: int) -> None:
+    """Children of a shell and of a thread, and more of them than fit into one read."""
+    program = """
+import subprocess, sys, threading, time
+shell = "sleep 60 & sh -c 'sleep 60 & wait' & wait"
+threading.Thread(target=subprocess.run, args=(["sh", "-c", shell],)).start()
+others = [subprocess.Popen(["sleep", "60"]) for _ in range(40)]
+time.sleep(60)
+"""
+    child = subprocess.Popen([sys.executable, "-c", program], start_new_session=True)
+    helper = SlotHelper()
+    parent = Process(child.pid)
+    parent.family = True
+    mechanism = known()["signals"](None)  # type: ignore[call-arg]
+    try:
+        assert eventually(lambda: len(members(child.pid)) == 1 + 40 + 1 + 1 + 1 + 1)
+        for run, wanted in ((False, {"T"}), (True, {"S"})):
+            order = mechanism.order(parent, run)
+            assert order is not None and order.kind == FAMILY
+            helper.load([10**9], [{0: [order]}])
+            end_ns = time.monotonic_ns()
+            helper.run(0, end_ns, never, end_ns + MS)
+            assert eventually(lambda wanted=wanted: {state(pid) for pid in members(child.pid)} == wanted)
+    finally:
+        os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+
+
+def members(session: int) -> list[int]:
+    """The pids of the processes of a session."""
+    found = []
+    for pid in psutil.pids():
+        with suppress(OSError):
+            found += [pid] if os.getsid(pid) == session else []
+    return found
 
 
 def test_a_letter_goes_to_the_file_and_a_class_to_the_process(

@@ -20,8 +20,9 @@ from coordinator.host.processes import Process, descendants
 from coordinator.host.rundir import RunDirectory
 from workloads.validation import InputError, one_of
 
-SIGNAL, WRITE, CLASS = range(3)
-"""Kinds of orders: send a signal, write a letter to a file, set the scheduling class."""
+SIGNAL, WRITE, CLASS, FAMILY = range(4)
+"""Kinds of orders: send a signal, write a letter to a file, set the scheduling class, send a signal to the
+process and its descendants."""
 
 
 class Order(NamedTuple):
@@ -150,9 +151,9 @@ class Signals:
     free = run
 
     def order(self, process: Process, run: bool) -> Order | None:
-        """A signal; who belongs to a family must be looked up each time."""
+        """A signal, to the whole family if the process has one."""
         signum = signal.SIGCONT if run else signal.SIGSTOP
-        return None if process.family else Order(SIGNAL, process.fileno(), process.pid, signum)
+        return Order(FAMILY if process.family else SIGNAL, process.fileno(), process.pid, signum)
 
 
 @register("freezer")

@@ -9,7 +9,9 @@
    over, when there is no room for more notes, or when a thread has missed a whole slot; then all processors
    are in the same slot. They are threads of the agent, so they end and stop with it. */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <poll.h>
 #include <pthread.h>
@@ -17,6 +19,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
@@ -27,6 +30,9 @@
 #ifndef SYS_pidfd_send_signal
 #define SYS_pidfd_send_signal 424
 #endif
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open 434
+#endif
 
 #define LEAD_UP_NS 4000   /* how the lead grows after a late wake-up, ... */
 #define LEAD_DOWN_NS 1000 /* ... and shrinks after one in time */
@@ -34,8 +40,9 @@
 #define LEAD_SHARE 8 /* at most this part of a slot, so that its processes get the rest */
 #define SLACK_NS 1000 /* of timers, for agents without realtime priority */
 #define STACK_BYTES 262144
+#define DEEPEST 100 /* generations of descendants that get signals: there is room for so many on the stack */
 
-enum kind { SIGNAL, WRITE, CLASS }; /* as in mechanisms.py */
+enum kind { SIGNAL, WRITE, CLASS, FAMILY }; /* as in mechanisms.py */
 
 struct order {
     int32_t kind, descriptor, process, value;
@@ -98,12 +105,68 @@ static int has_ended(int descriptor) {
     return poll(&process, 1, 0) > 0;
 }
 
+static long send_signal(int descriptor, int signum) {
+    return syscall(SYS_pidfd_send_signal, descriptor, signum, NULL, 0);
+}
+
+static void signal_descendants(int32_t parent, int signum, int depth);
+
+static void signal_child(int32_t child, int signum, int depth) {
+    int descriptor = (int)syscall(SYS_pidfd_open, child, 0);
+    if (descriptor < 0)
+        return; /* it has ended */
+    send_signal(descriptor, signum);
+    close(descriptor);
+    signal_descendants(child, signum, depth + 1);
+}
+
+/* Send a signal to the children of all threads of a process, and to theirs, parents first. */
+static void signal_descendants(int32_t parent, int signum, int depth) {
+    char text[128];
+    snprintf(text, sizeof text, "/proc/%d/task", parent);
+    DIR *tasks = depth < DEEPEST ? opendir(text) : NULL;
+    if (tasks == NULL)
+        return;
+    for (struct dirent *task; (task = readdir(tasks));) {
+        snprintf(text, sizeof text, "%.16s/children", task->d_name);
+        int list = openat(dirfd(tasks), text, O_RDONLY | O_CLOEXEC);
+        int32_t child = 0;
+        for (ssize_t count; list >= 0 && (count = read(list, text, sizeof text)) > 0;)
+            for (ssize_t at = 0; at < count; at++) {
+                if (text[at] != ' ') {
+                    child = child * 10 + (text[at] - '0');
+                    continue;
+                }
+                signal_child(child, signum, depth);
+                child = 0;
+            }
+        if (list >= 0)
+            close(list);
+    }
+    closedir(tasks);
+}
+
+/* Send a signal to a process and its descendants; while these get it, the process itself is stopped. */
+static long signal_family(const struct order *order) {
+    long failed = 0;
+    if (order->value != SIGCONT)
+        failed = send_signal(order->descriptor, order->value);
+    if (!failed && !has_ended(order->descriptor))
+        signal_descendants(order->process, order->value, 0);
+    if (order->value == SIGCONT)
+        failed = send_signal(order->descriptor, order->value);
+    return failed;
+}
+
 /* Whoever has ended needs no orders. */
 static int carry_out(const struct order *order) {
     long failed = 0;
     switch (order->kind) {
     case SIGNAL:
-        failed = syscall(SYS_pidfd_send_signal, order->descriptor, order->value, NULL, 0);
+        failed = send_signal(order->descriptor, order->value);
+        break;
+    case FAMILY:
+        failed = signal_family(order);
         break;
     case WRITE: {
         char letter = (char)order->value;
