@@ -24,6 +24,7 @@ class Reason(Enum):
     TIMER = "timer"
     OWNER = "owner"
     PHASE = "phase"
+    OBSERVATION = "observation"
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,8 @@ class Job:
         partners: for each of ``processes`` those from which it reads, once for every read of a phase; empty
             if nothing is known.
         usable: how many processes it can use in its present phase, as it says; None if it has said nothing.
+        working_sets: the ranks that get messages from each other often, directly or through others of their
+            set, as observed so far; each set ascending, no rank in two.
     """
 
     number: int
@@ -120,6 +123,7 @@ class Job:
     estimate: ExecutionTime | None = None
     partners: tuple[tuple[int, ...], ...] = ()
     usable: int | None = None
+    working_sets: tuple[tuple[int, ...], ...] = ()
 
     @property
     def least(self) -> int:

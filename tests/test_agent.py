@@ -317,6 +317,21 @@ def test_an_agent_stops_and_continues_its_ranks_and_reports(host: Host) -> None:
 
 
 @pytest.mark.slow
+def test_another_driver_hears_the_last_that_a_rank_has_said_of_its_peers(host: Host) -> None:
+    host.rank(0, 2, PEERS="[[0], [0, 1], [1]]")
+    host.hear(protocol.Present)
+    host.say(protocol.Start(0, time.monotonic_ns(), ((2, 0),)))
+    host.hear(protocol.Finished)
+    told = [protocol.Traffic(0, 2, peers) for peers in ((0,), (0, 1), (1,))]
+    assert host.hear(protocol.Traffic) == told
+    host.say(protocol.Retell())
+    host.hear(protocol.Finished, 2)
+    assert host.hear(protocol.Traffic) == [*told, told[-1]]
+    host.say(protocol.Leave())
+    host.hear(protocol.Gone)
+
+
+@pytest.mark.slow
 def test_strangers_and_liars_are_refused(host: Host) -> None:
     assert host.rank(0, 0, LOCKSTEP_RUN="another").wait(10) == 1
     assert "not of this run" in host.hear(protocol.Trouble)[0].text

@@ -59,6 +59,7 @@ EVENTS: list[Event] = [
     log.Launched(0, 7),
     log.Ready(1, -3),
     log.Evolved(1, 2, 5),
+    log.Observed(1, 2, (0, 3), 5),
     log.Left(0, 4, "why", {0: {"rank": 0, "times": [1, None, 0.5]}, 1: {}}),
     log.Lost(1, (2, 3), "it is lost", 9, (0,), ()),
     log.Advanced(11),

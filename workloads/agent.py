@@ -10,7 +10,7 @@ import os
 import select
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -82,6 +82,10 @@ class AgentLine:
     def evolve(self, processes: int) -> None:
         """Tell the agent that the job can use so many processes from now on."""
         self.tell("parallelism", processes=processes)
+
+    def observe(self, peers: Sequence[int]) -> None:
+        """Tell the agent that this rank gets messages often from ``peers``, and from no other rank."""
+        self.tell("traffic", peers=peers)
 
     def clock(self) -> Callable[[], int]:
         """A function that returns the time of the run's clock in nanoseconds."""

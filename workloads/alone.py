@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,9 @@ class Alone:
         """None: nobody gives the job other cores."""
 
     def evolve(self, processes: int) -> None:
+        """Nothing: nobody wants to know."""
+
+    def observe(self, peers: Sequence[int]) -> None:
         """Nothing: nobody wants to know."""
 
     def clock(self) -> Callable[[], int]:

@@ -70,6 +70,8 @@ BOUNDS: Mapping[str, Bounds] = {
     "schedulers.quanta_ms": QUANTUM_MS,
     "schedulers.hold_ms": QUANTUM_MS,
     "schedulers.patience_us": Bounds(1, 1e6),
+    "schedulers.observe_ms": Bounds(1, 1e6),
+    "schedulers.messages_per_ms": Bounds(1e-6, 1e6),
     "schedulers.least_run_ms": Bounds(0.1, 1e6),
     "schedulers.service": PLACES,
     "schedulers.slots": PLACES,

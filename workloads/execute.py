@@ -11,6 +11,7 @@ from workloads.compute import Compute
 from workloads.locks import SectionLocks
 from workloads.locks.lock_program import LockProgram
 from workloads.messaging import Messenger
+from workloads.observer import Observer
 from workloads.program import Draws, Program
 from workloads.recorder import Recorder
 
@@ -29,6 +30,7 @@ class Execution:
         unit_ns: CPU time of one step through the working set.
         compute: makes the object that spends compute times, from the two numbers that Compute takes.
         checkpoint: of the program, if it makes any: it continues after the last one.
+        observer: of the rank's messages, which it hears of after each phase but the last; nobody if None.
     """
 
     def __init__(
@@ -40,6 +42,7 @@ class Execution:
         unit_ns: float = 0.0,
         compute: Callable[[int, float], Compute] = Compute,
         checkpoint: Checkpoint | None = None,
+        observer: Observer | None = None,
     ) -> None:
         self._program = program
         self._messenger = messenger
@@ -48,6 +51,7 @@ class Execution:
         self._compute = compute(program.working_set_bytes, unit_ns)
         self._targets: list[int] = program.reads()[messenger.rank].tolist()
         self._checkpoint = checkpoint
+        self._observer = observer
         self._phases = program.phase_count()
         if checkpoint is not None:
             self._draws.skip(checkpoint.done)
@@ -81,6 +85,8 @@ class Execution:
             for compute_ns, gap_ns in zip(*self._block, strict=True):
                 self._phase(compute_ns, gap_ns)
                 left -= 1
+                if self._observer is not None and left:
+                    self._observer.phase_over(self._messenger.received)
                 if over is not None and left and over():
                     return total - left
             if left:

@@ -85,7 +85,8 @@ class MalleableExecution:
         self._messenger.enter(range(len(cores)), rule(program))
         # Until the first change, compute times are the same as in a program that never changes.
         changed = (*key, len(self._sizes)) if self._sizes else key
-        execution = Execution(program, self._messenger, self._recorder, changed, step_ns)
+        observer = self._launched.observer
+        execution = Execution(program, self._messenger, self._recorder, changed, step_ns, observer=observer)
         return execution.advance(self._over())
 
     def _over(self) -> Callable[[], bool]:

@@ -209,6 +209,10 @@ class Messenger:
         """Whether this rank has taken a notice in."""
         return self._due[NOTICE] > 0
 
+    def received(self) -> list[int]:
+        """How many messages have come so far from each process that takes part."""
+        return [self._received[place] for place in self._places]
+
     def poll(self) -> None:
         """Handle all messages that have arrived, without waiting."""
         while self._receive.Test():

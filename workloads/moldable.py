@@ -23,6 +23,7 @@ from workloads.locks import SectionLocks
 from workloads.locks.lock_program import LOCKS, LockProgram
 from workloads.locks.remedies import NOTHING_DONE, Remedy
 from workloads.messaging import Messenger, one_node
+from workloads.observer import Observer
 from workloads.program import Program
 from workloads.recorder import Recorder
 from workloads.timeline import Timeline
@@ -47,6 +48,7 @@ class LaunchedProgram(NamedTuple):
         page: the file for the locks of the pattern LOCK, if its ranks have a directory in common.
         coscheduling: of this rank, if the policy coschedules dynamically.
         remedy: against the preemption of whoever is in a critical section.
+        observer: of this rank's messages, if the policy wants to know of them.
     """
 
     comm: Any
@@ -59,6 +61,7 @@ class LaunchedProgram(NamedTuple):
     page: Path | None = None
     coscheduling: Coscheduling | None = None
     remedy: Remedy = NOTHING_DONE
+    observer: Observer | None = None
 
 
 class MoldableExecution:
@@ -69,7 +72,7 @@ class MoldableExecution:
         comm, program = launched.comm, launched.program
         self._recorder = recorder = Recorder()
         compute = partial(TracedCompute, timeline) if timeline else Compute
-        self._options = launched.key, launched.step_ns, compute, launched.checkpoint
+        self._options = launched.key, launched.step_ns, compute, launched.checkpoint, launched.observer
         everybody = program.on(comm.size)
         make = partial(TracedMessenger, timeline=timeline) if timeline else Messenger
         self._make_locks = partial(TracedLocks, timeline) if timeline else SectionLocks

@@ -184,6 +184,21 @@ class Program:
         """Whom each process reads from: shape (processes, reads per phase)."""
         return patterns.reads(self.pattern, self.processes)
 
+    def messages_to(self, rank: int) -> NDArray[np.int64]:
+        """Messages that process ``rank`` gets from each process in a phase: shape (processes,).
+
+        They are requests and answers of reads, and a message each way with process 0 for each barrier.
+        """
+        got = np.zeros(self.processes, dtype=np.int64)
+        if self.pattern not in patterns.BULK_SYNCHRONOUS:
+            return got
+        got[: self.processes if rank == 0 else 1] = self.barriers_per_phase
+        if self.read == "message":
+            reads = self.reads()
+            got += np.bincount(reads[rank], minlength=self.processes) + (reads == rank).sum(axis=1)
+        got[rank] = 0
+        return got
+
     def phase_us(self, latency_us: float = NOMINAL_LATENCY_US) -> float:
         """Expected duration of one phase alone on the machine.
 

@@ -30,6 +30,7 @@ from workloads.locks.remedies import NOTHING_DONE, Remedy, remedy
 from workloads.malleable import MalleableExecution, Wish
 from workloads.messaging import ROOT, world
 from workloads.moldable import LaunchedProgram, MoldableExecution, Rule
+from workloads.observer import Observer
 from workloads.patterns import LOCK, TASKS
 from workloads.program import Program
 from workloads.tasks import TaskExecution
@@ -50,6 +51,7 @@ def prepare(
     coscheduling: Coscheduling | None = None,
     evolve: Callable[[int], None] = lambda processes: None,
     against: Remedy = NOTHING_DONE,
+    observer: Observer | None = None,
 ) -> MoldableExecution | MalleableExecution | TaskExecution:
     """Do everything that a rank can do before its program starts; returns the program, ready to run.
 
@@ -57,11 +59,12 @@ def prepare(
     An evolving program tells ``evolve`` how many processes it can use from now on.
     ``clock`` returns nanoseconds of a clock that all ranks share; ``checkpoint`` is of the program,
     if it makes any, and ``page`` a file for its locks; ``against`` is the remedy for preempted sections.
+    ``observer`` hears of the end of each phase, if given.
     """
     if program.working_set_bytes and not step_ns:
         # Ranks that share a processor at this moment measure too much, never too little.
         step_ns = comm.allreduce(unit_ns(program.working_set_bytes), MPI.MIN)
-    ours = clock, checkpoint, page, coscheduling, against
+    ours = clock, checkpoint, page, coscheduling, against, observer
     launched = LaunchedProgram(comm, program, rule, key, step_ns, *ours)
     if program.pattern == TASKS:
         return TaskExecution(launched, wish, evolve)
@@ -105,8 +108,9 @@ def main(spec: dict[str, Any]) -> None:
     if given := spec.get("coscheduling"):
         coscheduling = Coscheduling(_near(comm), Path(spec["socket"]).parent, spec["job"], **given)
     against = remedy(**spec["remedy"])
+    observer = Observer(agent.observe, **spec["observation"]) if spec.get("observation") else None
     known = spec["unit_ns"], timeline, agent.wish, agent.clock(), checkpoint, page, coscheduling
-    execution = prepare(comm, program, rule, (seed, repeat, job), *known, agent.evolve, against)
+    execution = prepare(comm, program, rule, (seed, repeat, job), *known, agent.evolve, against, observer)
     start = agent.begin()
     if start is not None:
         record = execution.run(start.ranks)

@@ -174,6 +174,20 @@ class Conductor:
             self._last_ns = now_ns
             self._decided(Reason.PHASE, job, plan)
 
+    def observe(self, job: int, rank: int, peers: Iterable[int], now_ns: int) -> None:
+        """Note that rank ``rank`` of the job, which runs, gets messages often from ``peers`` and no others.
+
+        Ranks that the job does not have are ignored.
+        """
+        ranks = range(self._jobs[job].processes)
+        if self._stages[job] is not Stage.BEGUN or rank not in ranks:
+            return
+        now_ns = max(now_ns, self._last_ns)
+        known = [peer for peer in peers if peer in ranks]
+        if (plan := self._session.observe(job, rank, known, now_ns)) is not None:
+            self._last_ns = now_ns
+            self._decided(Reason.OBSERVATION, job, plan)
+
     def leave(self, job: int, now_ns: int) -> None:
         """Note that the job has finished or failed, at any stage."""
         self._leave([job], now_ns)

@@ -12,6 +12,7 @@ from functools import cached_property
 
 from coordinator.decide.attained import Attained
 from coordinator.decide.cycle import Cycle
+from coordinator.decide.observations import Observations
 from coordinator.policies.registry import Policy
 from coordinator.view import Decision, Job, Machine, Reason, View
 
@@ -51,6 +52,7 @@ class Session:
         self._lost: frozenset[int] = frozenset()
         self._owner_load: dict[int, float] = {}
         self._attained = Attained()
+        self._observations = Observations()
         self.plan: Plan | None = None
 
     def processes(self, number: int) -> int | None:
@@ -78,6 +80,7 @@ class Session:
     def depart(self, number: int, now_ns: int) -> Plan:
         """Job ``number`` has finished or failed; returns the plan in force from now."""
         del self._here[number]
+        self._observations.forget(number)
         return self._decide(Reason.DEPARTURE, now_ns)
 
     def evolve(self, number: int, usable: int, now_ns: int) -> Plan | None:
@@ -89,6 +92,19 @@ class Session:
             return None
         self._here[number] = replace(self._here[number], usable=usable)
         return self._decide(Reason.PHASE, now_ns)
+
+    def observe(self, number: int, rank: int, peers: Iterable[int], now_ns: int) -> Plan | None:
+        """Rank ``rank`` of job ``number`` now gets messages often from ``peers``, and from no other rank.
+
+        Returns the plan in force from now; None if no working set changes, or the policy does not ask for it.
+        """
+        if not self.policy.observation:
+            return None
+        found = self._observations.hear(number, rank, peers)
+        if self._here[number].working_sets == found:
+            return None
+        self._here[number] = replace(self._here[number], working_sets=found)
+        return self._decide(Reason.OBSERVATION, now_ns)
 
     def slot_end(self, now_ns: int) -> Plan:
         """The table of the last decision is used up; returns the plan in force from now."""

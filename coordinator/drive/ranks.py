@@ -85,5 +85,6 @@ def parallel(workload: Workload, number: int, program: Program, count: int) -> d
         "unit_ns": workload.unit_ns,
         "timeline": workload.timeline,
         "coscheduling": dict(workload.policy.coscheduling),
+        "observation": dict(workload.policy.observation),
         "remedy": {"name": workload.remedy, "warning_us": workload.warning_us},
     }

@@ -188,7 +188,11 @@ class RunningJobs:
     def hear(
         self,
         node: int,
-        message: protocol.Present | protocol.Finished | protocol.Gone | protocol.Parallelism,
+        message: protocol.Present
+        | protocol.Finished
+        | protocol.Gone
+        | protocol.Parallelism
+        | protocol.Traffic,
     ) -> None:
         """Handle an agent's report about a rank; reports about ranks on other nodes are ignored."""
         job, rank = message.job, message.rank
@@ -208,6 +212,9 @@ class RunningJobs:
                     self._on_record(job, part, own, message.record)
             case protocol.Parallelism() if part.begun and not self.conductor.is_over(job):
                 self._happened(events.Evolved(job, message.processes, self._context.now_ns()))
+            case protocol.Traffic() if rank in part.ranks and not self.conductor.is_over(job):
+                own, now_ns = part.ranks.index(rank), self._context.now_ns()
+                self._happened(events.Observed(job, own, message.peers, now_ns))
             case protocol.Gone() if rank in part.ready:
                 if not self.conductor.is_over(job) and part.give_up_ns is None:
                     # Its launcher knows the reason, and gives it when it ends.

@@ -46,6 +46,9 @@ from workloads import run_clock
 from workloads.agent import ANYWHERE
 from workloads.native import NativeError
 
+OfRank = protocol.Present | protocol.Finished | protocol.Gone | protocol.Traffic
+"""Messages about a rank that another driver needs to hear, should this one be gone."""
+
 REPORT_SWITCHES = 256
 """Switches per report: reporting each would wake the driver in the middle of the slots."""
 
@@ -63,7 +66,7 @@ class Agent:
         self._loop = Loop()
         self._loop.watch(self._line)  # heard in every turn of the loop
         self._switches: list[Switching] = []
-        self._told: list[protocol.Present | protocol.Finished | protocol.Gone] = []
+        self._told: list[OfRank] = []
         self._dropped = 0
         self._claim: ProcessorClaim | None = None
         self._cores: tuple[int, ...] = ()
@@ -319,6 +322,8 @@ class Agent:
                 self._tell_of_rank(protocol.Present(peer.job, peer.rank))
             case protocol.RankParallelism(processes):
                 self._tell(protocol.Parallelism(peer.job, peer.rank, processes))
+            case protocol.RankTraffic(peers):
+                self._replace(protocol.Traffic(peer.job, peer.rank, peers))
             case protocol.RankRecord(record):
                 self._finished(peer, rank_record.in_run_time(record, self._clock))
 
@@ -336,7 +341,15 @@ class Agent:
         self._switcher.drop(peer.job, peer.rank)
         self._tell_of_rank(protocol.Gone(peer.job, peer.rank))
 
-    def _tell_of_rank(self, message: protocol.Present | protocol.Finished | protocol.Gone) -> None:
+    def _replace(self, message: protocol.Traffic) -> None:
+        """Send a message that takes the place of an earlier one of its kind about the rank."""
+        kind, job, rank = protocol.Traffic, message.job, message.rank
+        self._told = [
+            told for told in self._told if not isinstance(told, kind) or (told.job, told.rank) != (job, rank)
+        ]
+        self._tell_of_rank(message)
+
+    def _tell_of_rank(self, message: OfRank) -> None:
         """Send a message to the driver, and keep it for another driver, should this one be gone."""
         self._told.append(message)
         self._tell(message)

@@ -21,10 +21,7 @@ from coordinator.host.rundir import RunDirectory
 from coordinator.wire import protocol
 from coordinator.wire.line_format import LineError
 from coordinator.wire.line_socket import Channel
-from coordinator.wire.protocol import FROM_RANK, TO_RANK
-
-RANKS = 1 << 24
-"""Every job has fewer."""
+from coordinator.wire.protocol import FROM_RANK, RANKS, TO_RANK
 
 BACKLOG = 4096
 """Connected ranks that may wait for their admission."""
@@ -38,7 +35,7 @@ class Listener(Protocol):
         ...
 
     def said(self, peer: Peer, message: Any) -> None:
-        """An admitted rank is ready, becomes a program, says what its job can use, or sends its record."""
+        """An admitted rank is ready, becomes a program, says what it can use or whom it hears, or ends."""
         ...
 
     def gone(self, peer: Peer) -> None:
@@ -194,6 +191,8 @@ class Roster:
                 peer.time = ProcessorTime(peer.process.pid)
                 self._listener.said(peer, message)
             case protocol.RankParallelism() if known and peer.begun and not peer.recorded:
+                self._listener.said(peer, message)
+            case protocol.RankTraffic() if known and peer.begun and not peer.recorded:
                 self._listener.said(peer, message)
             case protocol.RankRecord() if known and peer.begun and not peer.recorded:
                 peer.recorded = True

@@ -57,6 +57,14 @@ class Policy(ABC):
         """The parameters of dynamic coscheduling by the processes themselves; empty if they do without."""
         return {}
 
+    @property
+    def observation(self) -> Mapping[str, float]:
+        """How processes observe their messages (``workloads.observer``); empty if the policy does without.
+
+        The policy is asked when observations change the working sets of a job.
+        """
+        return {}
+
     @abstractmethod
     def decide(self, view: View, why: Reason) -> Decision:
         """Who may run where, from now to the next decision."""

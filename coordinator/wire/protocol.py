@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from coordinator.wire.line_format import LineFormat
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from coordinator.decide.session import Plan  # with all policies
 
 VERSION = agent.VERSION
+
+RANKS = 1 << 24
+"""Every job has fewer."""
 
 FLAW = "flaw"
 """The only key of an invalid record; its value says why it is invalid."""
@@ -229,6 +233,15 @@ class Parallelism:
 
 
 @dataclass(frozen=True)
+class Traffic:
+    """A rank gets messages often from ``peers``, ranks of its job, and from no others."""
+
+    job: int
+    rank: int
+    peers: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class SwitchReport:
     """Changes of slot: (slot, due on the run's clock, lateness, skew), in nanoseconds."""
 
@@ -272,6 +285,18 @@ class RankParallelism:
     """From now on the job can use so many processes."""
 
     processes: int
+
+
+@dataclass(frozen=True)
+class RankTraffic:
+    """The rank now gets messages often from ``peers``, ranks of its job in order, and from no others."""
+
+    peers: tuple[int, ...]
+
+    def flaw(self) -> str:
+        """Why there are no such ranks; empty if there may be."""
+        rising = all(a < b for a, b in pairwise((-1, *self.peers, RANKS)))
+        return "" if rising else "ranks out of order"
 
 
 @dataclass(frozen=True)
@@ -336,6 +361,7 @@ TO_DRIVER = _messages(
     finished=Finished,
     gone=Gone,
     parallelism=Parallelism,
+    traffic=Traffic,
     switched=SwitchReport,
     trouble=Trouble,
 )
@@ -344,6 +370,7 @@ FROM_RANK = _messages(
     hello=Hello,
     ready=RankReady,
     parallelism=RankParallelism,
+    traffic=RankTraffic,
     becoming=RankBecoming,
     record=RankRecord,
 )

@@ -28,11 +28,13 @@ def planned_slots(record: RunRecord) -> dict[int, list[Span]]:
     """The job that had each processor by the plan; each of its spans is a slot, or a part of one.
 
     Empty if the local scheduler shares a processor between jobs, Slurm scheduled them, the run failed, or the
-    policy followed the parallelism of evolving programs, which is not on record.
+    policy followed the parallelism of evolving programs, or messages, which is not on record.
     The plan is the policy's; real switches were some microseconds later.
     """
     scheduler = scheduler_of(record.scheduler)
     if record.makespan_ns is None or scheduler.of_slurm or record.conditions.get("nodes"):
+        return {}
+    if scheduler.policy.observation:
         return {}
     if scheduler.policy.follows_phases and any("parallelism" in job.program for job in record.jobs):
         return {}

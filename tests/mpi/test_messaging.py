@@ -64,6 +64,26 @@ def test_all_ranks_go_by_the_same_estimate():
         assert COMM.size == 1 or messenger.estimate_ns > 0
 
 
+class Watch:
+    """An observer that keeps what it is shown after each phase but the last."""
+
+    def __init__(self):
+        self.seen = []
+
+    def phase_over(self, received):
+        self.seen.append(received())
+
+
+@pytest.mark.parametrize("pattern", ["BARRIER", "NEWS", "TRANSPOSE"])
+def test_an_observer_sees_the_messages_that_the_simulator_counts(pattern):
+    program = Program(pattern, processes=COMM.size, granularity_us=20, imbalance=1, phases=12)
+    with Job("immediate") as (messenger, recorder):
+        watch = Watch()
+        Execution(program, messenger, recorder, (1, 0, 0), observer=watch).run()
+        one = program.messages_to(COMM.rank)
+        assert watch.seen == [(one * phases).tolist() for phases in range(1, 12)]
+
+
 @pytest.mark.parametrize(
     ("name", "network"),
     [("spin", False), ("immediate", False), ("immediate", True), ("fixed", False), ("fixed", True)],

@@ -21,6 +21,7 @@ from naive_simulator.wants import (
 )
 
 from workloads import blocking
+from workloads.observer import Correspondents
 from workloads.program import Draws
 
 
@@ -98,6 +99,7 @@ class Process:
         self.lost_ns = self.cache = self.walk = None
         self.cold_ns, self.owed_ns, self.computes = 0, 0, False
         self.began, self.dispatched, self.cpu_ns, self.offset, self.lag = self.simulation.now, 0, 0, 0, 0
+        self.correspondents, self.look_at = None, 0
         self.draws = Draws(job.program, rank, (*self.simulation.key, job.given.number))
         polls = LATE if "handled when dispatched" in self.simulation.deviates else DEAF
         self.hears = polls if self.machine.handles_when_waiting else ALERT  # while it computes
@@ -123,7 +125,9 @@ class Process:
             yield from self.sleep(self.job.given.replay.asleep_ns)
             yield from carry_out_steps(self)
             return
-        for _ in range(program.phase_count()):
+        for phase in range(program.phase_count()):
+            if phase and self.simulation.observation:
+                self.observe(phase)
             yield from self.sleep(round((think_us or 0) * 1e3))
             gap_ns = int(self.draws.gap_ns(1)[0])
             yield from self.work(int(self.draws.compute_ns(1)[0]))
@@ -147,6 +151,22 @@ class Process:
             self.processor.at(self.alarm, ALARM, self.processor.ring)
             yield SLEEP
             yield AWAKE
+
+    def observe(self, phases):
+        """Feitelson and Rudolph 1995: it tells from whom it gets many messages, whenever that has changed."""
+        given, now, program = self.simulation.observation, self.simulation.now, self.job.program
+        if self.job.locks or now < self.look_at:
+            return
+        self.look_at = now + round(given["observe_ms"] * 1e6)
+        self.correspondents = self.correspondents or Correspondents(given["messages_per_ms"])
+        got = [0] * program.processes
+        for rank in range(program.processes):
+            barriers = program.barriers_per_phase if 0 in (rank, self.rank) else 0
+            reads = self.job.targets[self.rank].count(rank) + self.job.targets[rank].count(self.rank)
+            got[rank] = phases * (barriers + (reads if program.read == "message" else 0))
+        got[self.rank] = 0
+        if self.correspondents.look(got, self.virtual() - self.offset):
+            self.simulation.hear(self)
 
     def exclude(self, number):
         """It waits for the lock as for a read, but without a message; and computes while it has the lock."""

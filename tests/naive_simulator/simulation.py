@@ -61,6 +61,7 @@ class NaiveSimulation:
         given = policy.coscheduling
         self.patience = round(given["patience_us"] * 1e3) if given else 0
         self.least_run = round(given["least_run_ms"] * 1e6) if given else 0
+        self.observation = policy.observation
         self.lateness = [round(late * 1e3) for late in machine.lateness_us or [0.0]]
         self.rule = lambda program, as_mpi=False: blocking.waiting(
             "spin" if as_mpi else rule, imbalance_us=program.imbalance_us, **costs
@@ -149,6 +150,16 @@ class NaiveSimulation:
 
     def follow(self, number, usable):
         plan = self.session.evolve(number, usable, self.now)
+        if plan:
+            self.adopt(plan.decision)
+
+    def hear(self, process):
+        """The policy decides when the processor has seen to itself, and before anything else happens."""
+        said = process.job.given.number, process.rank, process.correspondents.ranks
+        self.at(self.now, PLANS, 0, partial(self.note, said))
+
+    def note(self, said):
+        plan = self.session.observe(*said, self.now)
         if plan:
             self.adopt(plan.decision)
 

@@ -62,6 +62,16 @@ class Evolved:
 
 
 @dataclass(frozen=True)
+class Observed:
+    """A rank of a job gets messages often from ``peers``, and from no other rank."""
+
+    job: int
+    rank: int
+    peers: tuple[int, ...]
+    at_ns: int
+
+
+@dataclass(frozen=True)
 class Left:
     """A job has finished or failed; ``records`` are the records of its ranks."""
 
@@ -97,7 +107,7 @@ class Switched:
     switches: tuple[Switch, ...]
 
 
-Event = Guarded | Launched | Ready | Evolved | Left | Lost | Advanced | Switched
+Event = Guarded | Launched | Ready | Evolved | Observed | Left | Lost | Advanced | Switched
 
 BEGINNING = LineFormat(by_name(Beginning), VERSION, kinds={Policy: known().values()})
 EVENT = LineFormat(by_name(*typing.get_args(Event)), VERSION)
@@ -110,6 +120,8 @@ def tell(conductor: Conductor, event: Event) -> None:
             conductor.ready(job, at_ns)
         case Evolved(job, processes, at_ns):
             conductor.evolve(job, processes, at_ns)
+        case Observed(job, rank, peers, at_ns):
+            conductor.observe(job, rank, peers, at_ns)
         case Left(job, at_ns):
             conductor.leave(job, at_ns)
         case Lost(_, processors, _, at_ns, failed):

@@ -62,8 +62,9 @@ alarm; SUSPENDED, for more processors. SECTION: it is in a critical section."""
 FREE, HANDLING, BROADCASTING, SENDING = range(4)
 """The work of a running process on messages, where that takes time."""
 
-GOING, UNTIL, REFILL, REFILL_ONE, DEPARTED, TABLE_END, TIMELINE_FULL, PAUSED, EVOLVED = range(9)
-"""Why the kernel returned. GOING: it did not. EVOLVED: a program can use another number of processes."""
+GOING, UNTIL, REFILL, REFILL_ONE, DEPARTED, TABLE_END, TIMELINE_FULL, PAUSED, EVOLVED, LOOKS = range(10)
+"""Why the kernel returned. GOING: it did not. EVOLVED: a program can use another number of processes.
+LOOKS: a process, at the end of a phase, looks from whom it gets messages often."""
 
 REQUEST_BIT, REPLY_BIT = range(2)
 """Message 2 w is from waiting process w (a read request or its arrival at a barrier), and
@@ -118,6 +119,7 @@ PROCESS = np.dtype(
         ("set_bytes", np.int64),  # the next three: caches.py
         ("cold_ns", np.int64),  # what loading its working set will take when it computes next
         ("warm_on", np.int32),  # the processor whose cache its working set was in last, or NOBODY
+        ("observe_at_ns", np.int64),  # when it looks next from whom it gets messages: observing.py
     ],
     align=True,
 )
@@ -253,6 +255,7 @@ MACHINE = np.dtype(
         ("lifts", np.int8),  # processes inherit the priority of those that spin for their locks
         ("patience_ns", np.int64),  # of dynamic coscheduling; 0 without
         ("least_run_ns", np.int64),
+        ("observe_ns", np.int64),  # from one look of a process at its messages to the next; 0 for none
         ("queue", np.int8),  # BOUND to STEALING
         ("cache_bytes", np.int64),  # of each processor; 0 for no caches
         ("reload_ns", np.int64),  # to load all of it

@@ -38,6 +38,7 @@ from harness.simulator.processes.model import (
     Records,
     State,
 )
+from harness.simulator.processes.observing import observe
 from harness.simulator.processes.processor import block, charge, compute, dispatch, leave, preempt
 from harness.simulator.processes.ready_queues import enqueue
 from harness.simulator.processes.replay import end_step, go_on, start_step
@@ -94,6 +95,8 @@ def finish_phase(state: State, p: int, q: int) -> None:
     process.phase += 1
     if process.phase < job.phases:
         start_phase(state, p, q)
+        if state.machine[0].observe_ns > 0:
+            observe(state, q)
         return
     leave(state, p, FINISHED)
     job.unfinished -= 1

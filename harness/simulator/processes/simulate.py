@@ -22,6 +22,7 @@ from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.processes.model import (
     DEPARTED,
     EVOLVED,
+    LOOKS,
     PAUSED,
     REFILL,
     REFILL_ONE,
@@ -29,6 +30,7 @@ from harness.simulator.processes.model import (
     TIMELINE_FULL,
     State,
 )
+from harness.simulator.processes.observers import Observers
 from harness.simulator.processes.outcome import Outcome, summarize
 from harness.simulator.processes.replayed_program import ReplayedProgram
 from harness.simulator.processes.state import (
@@ -192,6 +194,7 @@ class _ProcessLevelRun:
         self._random = random
         start_timers(self.state, machine, self._random)
         _coschedule(self.state, policy, machine)
+        self._observers = Observers(self.state, machine.local, policy.observation)
         self._session = Session(
             policy,
             machine.seen(),
@@ -210,7 +213,7 @@ class _ProcessLevelRun:
         coming = list(self.jobs)
         unfinished = len(coming)
         look_ns, seen = patience_ns, 0
-        wishes = {REFILL: self._draw, REFILL_ONE: self._draw_one, EVOLVED: self._evolve}
+        wishes = {REFILL: self._draw, REFILL_ONE: self._draw_one, EVOLVED: self._evolve, LOOKS: self._look}
         owner = next(self._owners, None)
         while unfinished:
             events_ns = (
@@ -289,13 +292,28 @@ class _ProcessLevelRun:
     def _evolve(self, index: int) -> None:
         """A phase of job ``index`` has begun that can use another number of processes."""
         job, record = self.jobs[index], self.state.jobs[index]
-        half = len(self.state.compute_ns) // 2
-        if record.taken - 1 + half >= record.drawn and record.drawn < record.phases:
-            self._draw(index)  # the kernel has said one thing only
+        self._draw_if_lacking(index, int(record.taken) - 1)
         now_ns = int(self.state.clock[0].now_ns)
         plan = self._session.evolve(job.number, job.program.usable(int(record.taken) - 1), now_ns)
         if plan is not None:
             self._follow(plan)
+
+    def _look(self, q: int) -> None:
+        """Process ``q`` has just begun a phase, and looks from whom it gets messages often."""
+        process = self.state.processes[q]
+        index, now_ns = int(process.job), int(self.state.clock[0].now_ns)
+        self._draw_if_lacking(index, int(process.phase))
+        job = self.jobs[index]
+        peers = self._observers.look(self.state, q, job.program)
+        plan = None if peers is None else self._session.observe(job.number, int(process.rank), peers, now_ns)
+        if plan is not None:
+            self._follow(plan)
+
+    def _draw_if_lacking(self, index: int, phase: int) -> None:
+        """Draw compute times if job ``index`` needs them at ``phase``: the kernel has said one thing only."""
+        job = self.state.jobs[index]
+        if phase + len(self.state.compute_ns) // 2 >= job.drawn and job.drawn < job.phases:
+            self._draw(index)
 
     def _place(self, index: int, placement: Sequence[int]) -> None:
         """Let job ``index`` begin on the processors ``placement``."""
