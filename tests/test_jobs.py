@@ -14,7 +14,7 @@ from workloads.validation import InputError
 pytestmark = pytest.mark.slow
 
 S = 1_000_000_000
-LOCAL = ("none", "implicit", "dynamic-coscheduling")
+LOCAL = ("none", "implicit", "dynamic-coscheduling", "working-sets")
 SHARING = (*LOCAL, "process-control", "processor-sets", "rr-job")
 SCHEDULING = [name for name in policies.known() if name not in SHARING]
 """Policies that neither leave a processor to the local scheduler nor run single processes of a job."""

@@ -8,9 +8,11 @@ that only writes down what it is asked to hold.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -29,6 +31,7 @@ from coordinator.wire.protocol import Table
 from harness.simulator.jobs import event_by_event
 from harness.simulator.jobs.model import rigid
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
+from harness.simulator.processes.model import SWITCHING
 from harness.simulator.processes.outcome import Outcome
 from harness.simulator.processes.simulate import arrival_ns, simulate
 from workloads.program import Program
@@ -41,6 +44,9 @@ OURS = sorted(set(policies.known()) - {"slurm-gang"})
 
 Decided = tuple[Reason, int, Decision]
 
+Said = tuple[int, str, tuple[Any, ...]]
+"""What a rank said: when, the method of ``Conductor`` that hears it, and its values."""
+
 
 @dataclass(frozen=True)
 class Recorded:
@@ -48,8 +54,8 @@ class Recorded:
 
     policy: Policy
     decided: list[Decided]
-    changes: list[tuple[int, int, int]] = field(default_factory=list)
-    """When which job could use how many processes from then on."""
+    changes: list[Said] = field(default_factory=list)
+    """What jobs said of how many processes they could use from then on."""
 
     @property
     def folds(self) -> bool:
@@ -64,6 +70,10 @@ class Recorded:
         return self.policy.relocates
 
     @property
+    def observation(self) -> Mapping[str, float]:
+        return self.policy.observation
+
+    @property
     def coscheduling(self) -> Mapping[str, float]:
         return self.policy.coscheduling
 
@@ -72,10 +82,10 @@ class Recorded:
 
     def decide(self, view: View, why: Reason) -> Decision:
         decision = self.policy.decide(view, why)
-        known = {number: usable for _, number, usable in self.changes}
+        known = dict(values for _, _, values in self.changes)
         for job in view.jobs if why is Reason.PHASE else ():
             if job.usable is not None and known.get(job.number) != job.usable:
-                self.changes.append((view.now_ns, job.number, job.usable))
+                self.changes.append((view.now_ns, "evolve", (job.number, job.usable)))
         self.decided.append((why, view.now_ns, decision))
         return decision
 
@@ -115,14 +125,12 @@ class Real:
         self._starting: list[int] = []
         self.told: list[tuple[int, int, tuple[int, ...]]] = []
 
-    def play(
-        self, departures: Sequence[tuple[int, int]], changes: Sequence[tuple[int, int, int]] = ()
-    ) -> None:
+    def play(self, departures: Sequence[tuple[int, int]], said: Sequence[Said] = ()) -> None:
         """Run to the end; ``departures`` are the times and jobs that leave, in order.
 
-        ``changes`` are times, jobs, and how many processes they can use from then on.
+        ``said`` is what ranks say meanwhile, in order.
         """
-        evolving = list(changes)
+        coming = list(said)
         self._conductor.prepare()
         leaving = list(departures)
         while not self._conductor.over:
@@ -130,11 +138,11 @@ class Real:
                 self._conductor.ready(self._starting.pop(0), self.holder.now_ns)
             due_ns = self._conductor.due_ns()
             dues = [due for due in (due_ns, self._switcher.due_ns()) if due is not None]
-            dues += [change[0] for change in evolving[:1]]
+            dues += [at_ns for at_ns, _, _ in coming[:1]]
             self.holder.now_ns = now_ns = min([*dues, *(at_ns for at_ns, _ in leaving[:1])])
-            if evolving and evolving[0][0] <= now_ns:
-                _, job, usable = evolving.pop(0)
-                self._conductor.evolve(job, usable, now_ns)
+            if coming and coming[0][0] <= now_ns:
+                _, what, values = coming.pop(0)
+                getattr(self._conductor, what)(*values, now_ns)
             elif leaving and leaving[0][0] <= now_ns:
                 self._conductor.leave(leaving.pop(0)[1], now_ns)
             else:
@@ -177,6 +185,19 @@ def simulated(
     return decided, outcome
 
 
+@contextmanager
+def heard(observed: list[Said]) -> Iterator[None]:
+    """Append what the session hears of observed messages."""
+    observe = Session.observe
+
+    def hear(session: Session, number: int, rank: int, peers: Sequence[int], now_ns: int) -> Plan | None:
+        observed.append((now_ns, "observe", (number, rank, peers)))
+        return observe(session, number, rank, peers, now_ns)
+
+    with mock.patch.object(Session, "observe", hear):
+        yield
+
+
 def nobody() -> Iterable[OwnerChange]:
     return ()
 
@@ -193,18 +214,20 @@ def check(
     """
     quantum = {"quantum_ms": 5} if "quantum_ms" in policies.parameters(name) else {}
     policy = policies.create(name, quantum | options)
-    decided, outcome = simulated(policy, jobs, owners())
+    observed: list[Said] = []
+    with heard(observed):
+        decided, outcome = simulated(policy, jobs, owners())
     seen = [Job(job.number, job.program.processes, arrival_ns(job)) for job in jobs]
     real = Real(policy, seen, owners())
-    real.play(sorted((job.finish_ns or 0, job.number) for job in outcome.jobs))
+    real.play(sorted((job.finish_ns or 0, job.number) for job in outcome.jobs), observed)
     assert real.decided == decided
     plans = [Plan(decision, at_ns - decision.elapsed_ns) for _, at_ns, decision in decided]
     order = sorted(jobs, key=lambda job: (job.arrival_s, job.number))
     ranks = [(job.number, rank) for job in order for rank in range(job.program.processes)]
     for processor in range(PROCESSORS):
         rows = outcome.timeline[outcome.timeline[:, 1] == processor]
-        for (from_ns, _, process, _), until_ns in zip(rows, rows[1:, 0], strict=False):
-            if process >= 0 and until_ns > from_ns:
+        for (from_ns, _, process, category), until_ns in zip(rows, rows[1:, 0], strict=False):
+            if process >= 0 and category != SWITCHING and until_ns > from_ns:  # nobody abandons a switch
                 at_ns = (from_ns + until_ns) // 2
                 plan = plans[bisect_right([at_ns for _, at_ns, _ in decided], at_ns) - 1]
                 slot = plan.decision.slots[plan.cycle.slot_at(at_ns)[0]]
@@ -234,6 +257,19 @@ def test_the_driver_decides_as_the_simulator_does(name: str, options: dict[str, 
     sizes, arrivals_ms, phases = (4, 2, 1, 4, 2, 2), (0, 0, 3.3, 7.1, 7.2, 31), (12, 30, 25, 9, 14, 5)
     jobs = [job(*numbers) for numbers in zip(range(6), sizes, arrivals_ms, phases, strict=True)]
     check(name, jobs, **options)
+
+
+def test_both_learn_which_processes_communicate() -> None:
+    """Jobs 0 and 3 communicate often; job 1 seldom, and job 2 has one process."""
+    fine = [
+        Program("NEWS", 4, granularity_us=200, phases=80),
+        Program("BARRIER", 3, granularity_us=300, phases=90),
+    ]
+    seldom = Program("BARRIER", 3, granularity_us=9000, imbalance=0.5, phases=4)
+    programs = [fine[0], seldom, Program("BARRIER", 1, granularity_us=500, phases=30), fine[1]]
+    jobs = [SimulatedJob(n, program, 0.0023 * n) for n, program in enumerate(programs)]
+    options = {"observe_ms": 1, "messages_per_ms": 0.5}
+    assert check("working-sets", jobs, **options) >= {Reason.OBSERVATION, Reason.ARRIVAL, Reason.DEPARTURE}
 
 
 COME_AND_GO = (
@@ -295,7 +331,7 @@ def test_both_divide_the_processors_again_when_a_program_says_that_it_can_use_ot
     machine = SimulatedMachine(processors=PROCESSORS, context_switch_us=1, latency_us=1, local="round-robin")
     outcome = simulate(jobs, machine, recorded)  # type: ignore[arg-type]
     assert outcome.failure == ""
-    assert {number for _, number, _ in recorded.changes} == {0, 1, 2}
+    assert {number for _, _, (number, _) in recorded.changes} == {0, 1, 2}
     real = Real(recorded.policy, [Job(n, 4, arrival_ns(of), malleable=True) for n, of in enumerate(jobs)])
     departures = sorted((ended.finish_ns or 0, ended.number) for ended in outcome.jobs)
     real.play(departures, recorded.changes)

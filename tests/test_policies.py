@@ -167,7 +167,7 @@ def histories(draw):
 def test_no_policy_ever_breaks_these_rules(history):
     name, processors, jobs, steps = history
     run = Session(policies.create(name, {}), Machine(processors), jobs)
-    shared = ("none", "implicit", "dynamic-coscheduling", "process-control", "processor-sets")
+    shared = ("none", "implicit", "dynamic-coscheduling", "process-control", "processor-sets", "working-sets")
     space_shared = name not in shared
     waiting, here, now_ns = [job.number for job in jobs], [], 0
     for wait_ms, choice in steps:

@@ -25,6 +25,7 @@ CASES = [
     ("square-root", {}),
     ("process-control", {}),
     ("processor-sets", {"hold_ms": 20}),
+    ("working-sets", {"quantum_ms": 20, "observe_ms": 20}),
     ("dyn-equi", {}),
 ]
 

@@ -17,6 +17,7 @@ from coordinator.policies import (  # noqa: F401 - each registers its policies
     sharing,
     slurm_gang,
     space,
+    working_sets,
     workstations,
 )
 from coordinator.policies.regions import cube_allocation, mesh_allocation  # noqa: F401 - as above

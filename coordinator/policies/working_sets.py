@@ -1,0 +1,141 @@
+"""Coscheduling of the processes that are seen to communicate, whatever else their jobs are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from coordinator.policies import packing
+from coordinator.policies.partitions import Placements
+from coordinator.policies.registry import Policy, register
+from coordinator.policies.sharing import folded
+from coordinator.view import Decision, Reason, Slot, View
+from workloads.bounds import within
+
+Member = tuple[int, int]
+"""A process: the number of its job, and its rank."""
+
+Groups = dict[Member, tuple[Member, ...]]
+"""What has turns, by its first process: a working set, or by OTHERS all processes in none."""
+
+OTHERS: Member = (-1, -1)
+
+
+@register("working-sets")
+@dataclass(frozen=True)
+class WorkingSets(Policy):
+    """Slots for processes that get messages from each other often; the local schedulers share out the rest.
+
+    A pair of processes communicates from the moment at which one of the two gets more than
+    ``messages_per_ms`` messages of the other per millisecond of its processor time, until neither gets
+    half of that. The connected sets of these pairs are the activity working sets.
+
+    Attributes:
+        quantum_ms: length of a slot.
+        observe_ms: least time from one look of a process at its messages to the next.
+        messages_per_ms: as above.
+    """
+
+    quantum_ms: float = 100.0
+    observe_ms: float = 50.0
+    messages_per_ms: float = 0.25
+    source: ClassVar[str] = "Feitelson and Rudolph 1995; the survey, Demand-Based Coscheduling"
+    needs_mechanism: ClassVar[bool] = True
+    folds: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        within("schedulers.quantum_ms", self.quantum_ms)
+        within("schedulers.observe_ms", self.observe_ms)
+        within("schedulers.messages_per_ms", self.messages_per_ms)
+
+    @property
+    def observation(self) -> Mapping[str, float]:
+        """As in the base class."""
+        return {"observe_ms": self.observe_ms, "messages_per_ms": self.messages_per_ms}
+
+    def decide(self, view: View, why: Reason) -> Decision:
+        """A slot for each working set on several processors, in turn, and one for all other processes.
+
+        Working sets without a processor in common share a slot. Other processes also run on processors
+        that a slot leaves idle. Their own slot has as many quanta as there are of them on one processor.
+        Without working sets there is one endless slot. The rotation goes on where it was interrupted. The
+        memory holds whose slots there are.
+        """
+        processors = view.machine.processors
+        placements = {job.number: folded(job.processes, processors) for job in view.jobs}
+        groups = _groups(view, placements)
+        order = _in_turn(groups, view)
+        rows = _rows(order, groups, placements, processors)
+        if len(rows) < 2:
+            return Decision(placements, (_slot(order, groups, placements, processors, None),), memory=rows)
+        goes_on = view.previous is not None and order[0] in view.previous.memory[view.slot]
+        elapsed_ns = view.elapsed_ns if goes_on else 0
+        if elapsed_ns >= self._length_ns(rows[0], groups, placements):
+            rows, elapsed_ns = (*rows[1:], rows[0]), 0
+        slots = tuple(
+            _slot(row, groups, placements, processors, self._length_ns(row, groups, placements))
+            for row in rows
+        )
+        return Decision(placements, slots, elapsed_ns=elapsed_ns, memory=rows)
+
+    def _length_ns(self, row: tuple[Member, ...], groups: Groups, placements: Placements) -> int:
+        quanta = 1
+        if OTHERS in row:
+            quanta = max(Counter(placements[job][rank] for job, rank in groups[OTHERS]).values())
+        return quanta * round(self.quantum_ms * 1e6)
+
+
+def _groups(view: View, placements: Placements) -> Groups:
+    """The working sets on several processors, and the other processes if there are any."""
+    groups: Groups = {}
+    for job in view.jobs:
+        place = placements[job.number]
+        for ranks in job.working_sets:
+            if len({place[rank] for rank in ranks}) > 1:
+                groups[job.number, ranks[0]] = tuple((job.number, rank) for rank in ranks)
+    together = {member for members in groups.values() for member in members}
+    everybody = ((job, rank) for job, place in placements.items() for rank in range(len(place)))
+    others = tuple(member for member in everybody if member not in together)
+    return {**groups, OTHERS: others} if others else groups
+
+
+def _in_turn(groups: Groups, view: View) -> tuple[Member, ...]:
+    """The groups in the order of their turns: whose slot is in force first, and new ones last."""
+    rows = view.previous.memory if view.previous else ()
+    known = [group for row in rows[view.slot :] + rows[: view.slot] for group in row if group in groups]
+    return (*known, *(group for group in groups if group not in known))
+
+
+def _rows(
+    order: tuple[Member, ...], groups: Groups, placements: Placements, processors: int
+) -> tuple[tuple[Member, ...], ...]:
+    """The groups that share each slot: each is in the first row in which its processors are free."""
+    seats = {}
+    for number, group in enumerate(order):
+        places = sorted({placements[job][rank] for job, rank in groups[group]})
+        seats[number] = tuple(number * processors + place for place in places)
+    joined = packing.unify(seats, processors)
+    rows: dict[int, tuple[Member, ...]] = {}
+    for number, group in enumerate(order):
+        row = joined[number][0] // processors
+        rows[row] = (*rows.get(row, ()), group)
+    return tuple(rows.values())
+
+
+def _slot(
+    row: tuple[Member, ...], groups: Groups, placements: Placements, processors: int, length_ns: int | None
+) -> Slot:
+    """The slot of these groups, in which other processes have the processors that they do not use."""
+    runs = {member for group in row for member in groups[group]}
+    used = {placements[job][rank] for job, rank in runs}
+    runs |= {(job, rank) for job, rank in groups.get(OTHERS, ()) if placements[job][rank] not in used}
+    there: list[set[int]] = [set() for _ in range(processors)]
+    for job, rank in runs:
+        there[placements[job][rank]].add(job)
+    divided = {
+        job for job, place in placements.items() if any((job, rank) not in runs for rank in range(len(place)))
+    }
+    only = tuple(sorted(member for member in runs if member[0] in divided))
+    return Slot(tuple(tuple(job for job in placements if job in jobs) for jobs in there), length_ns, only)
