@@ -13,7 +13,7 @@ from coordinator.workload import ParallelJob
 from harness import cli
 from harness.predict import recorded_programs
 from harness.predict.recorded_messages import EAGER_BYTES
-from harness.predict.recorded_programs import Alone, RecordedPrograms
+from harness.predict.recorded_programs import DedicatedTime, RecordedPrograms
 from harness.predict.recorded_steps import replayed
 from harness.predict.simulated_jobs import simulated_job
 from harness.simulator.processes.replayed_program import STEP
@@ -178,7 +178,7 @@ def test_what_a_dedicated_run_takes_beside_the_recording_is_slept_but_for_its_pr
     recording.write(made([3 * [("ALLREDUCE", 10)]] * 2), path)
     elapsed_s = recording.read(path).elapsed_ns / 1e9
     plain = RecordedPrograms({command: path}).replayed(command)
-    alone = Alone(elapsed_s + 0.5, elapsed_s + 0.2)
+    alone = DedicatedTime(elapsed_s + 0.5, elapsed_s + 0.2)
     started = RecordedPrograms({command: path}, {command: alone}).replayed(command)
     assert (plain.asleep_ns, started.asleep_ns) == (0, pytest.approx(0.3e9))
     assert started.busy_ns(0) - plain.busy_ns(0) == pytest.approx(0.2e9)

@@ -18,7 +18,7 @@ from workloads.other import Command
 from workloads.validation import InputError
 
 
-class Alone(NamedTuple):
+class DedicatedTime(NamedTuple):
     """Seconds of a dedicated run, with all of start and end.
 
     Attributes:
@@ -30,7 +30,7 @@ class Alone(NamedTuple):
     busy_s: float
 
     @classmethod
-    def of(cls, record: RunRecord) -> Alone:
+    def of(cls, record: RunRecord) -> DedicatedTime:
         """Those of a run of one job; a rank without a known processor time computes all the time."""
         (job,) = record.jobs
         taken_s = ((job.finish_ns or 0) - job.arrival_ns) / 1e9
@@ -49,7 +49,7 @@ class RecordedPrograms:
     """
 
     files: Mapping[Command, Path] = field(default_factory=dict)
-    alone: Mapping[Command, Alone] = field(default_factory=dict)
+    alone: Mapping[Command, DedicatedTime] = field(default_factory=dict)
     most_s: float | None = None
     _made: dict[Command, ReplayedProgram] = field(default_factory=dict, compare=False, repr=False)
 
@@ -118,18 +118,18 @@ def of(experiment: Experiment, records: Iterable[RunRecord], folder: Path) -> Re
     ``records`` are runs of the experiment in a store in ``folder``.
     """
     commands = _commands(experiment)
-    alone: dict[Command, dict[str, Alone]] = {command: {} for command in commands}
+    alone: dict[Command, dict[str, DedicatedTime]] = {command: {} for command in commands}
     for number, record in enumerate(records):
         (job, *others) = record.jobs
         ours = record.kind == DEDICATED and not others and job.finish_ns is not None
         command = rebuilt(job.program) if ours else None
         if isinstance(command, Command) and command in commands:
             file = record.conditions.get("recording") or f"/nowhere/{number}"
-            alone[command][file] = Alone.of(record)
+            alone[command][file] = DedicatedTime.of(record)
     files, known = {}, {}
     for command, runs in alone.items():
         if runs:
-            known[command] = Alone(*map(statistics.median, zip(*runs.values(), strict=True)))
+            known[command] = DedicatedTime(*map(statistics.median, zip(*runs.values(), strict=True)))
         kept = {name: run for name, run in runs.items() if (folder / name).is_file()}
         if command.recording:
             if Path(command.recording).is_file():
