@@ -138,6 +138,16 @@ def test_processes_that_spin_for_each_other_for_ever_are_found_out():
     assert run(program(phases=1000), timeout_s=0.01).failure == "not finished after 0.01 simulated seconds"
 
 
+def test_processes_that_only_load_their_working_sets_are_found_out():
+    """A turn is shorter than the time to load the set that the other process has displaced."""
+    walks = program(processes=1, granularity_us=20_000, working_set_bytes=100 << 10)
+    small = {"local": "eevdf", "slice_us": 300, "tick_us": 300, "cache_kb": 100}
+    quick = machine(processors=1, context_switch_us=1, reload_us=100, **small)
+    slow = machine(processors=1, context_switch_us=1, reload_us=9000, **small)
+    assert run(walks, walks, on=quick).failure == ""
+    assert run(walks, walks, on=slow).failure.startswith("stuck: no program has got on")
+
+
 @pytest.mark.parametrize("blocking", ["spin", "immediate", "fixed", "global-adaptive"])
 def test_all_time_is_accounted_for(blocking):
     shapes = [program(pattern=p, imbalance=1.5, phases=40) for p in ("BARRIER", "NEWS", "TRANSPOSE")]

@@ -51,9 +51,11 @@ from workloads.program import Draws, Program
 from workloads.validation import InputError, number, whole
 
 PATIENCE_NS = 100_000_000_000
-PATIENCE_FACTOR = 100.0
-"""A simulation is stuck if only clock ticks happen for PATIENCE_NS and this many compute phases:
-its processes spin for each other's replies and never give way."""
+PATIENCE_FACTOR = 100
+MOST_PATIENCE_NS = 10**18
+"""A simulation is stuck if no process ends a phase or handles a message for PATIENCE_NS and this many compute
+phases, or as many as there are processes: they spin for each other's replies and never give way, or load
+their working sets again and again."""
 
 LONGEST_DRAWN = 64
 """No drawn phase is this many times as long as the mean."""
@@ -250,9 +252,9 @@ class _ProcessLevelRun:
             elif now_ns >= limit_ns:
                 return f"not finished after {limit_ns / 1e9:g} simulated seconds"
             else:
-                happened = int(clock.messages + clock.timers - clock.ticks)
+                happened = int(clock.messages + self.state.processes.phase.sum())
                 if happened == seen and unfinished > len(coming):
-                    return f"stuck: nothing has happened for {patience_ns / 1e9:g} simulated seconds"
+                    return f"stuck: no program has got on for {patience_ns / 1e9:g} simulated seconds"
                 look_ns, seen = now_ns + patience_ns, happened
         return ""
 
@@ -423,7 +425,8 @@ def arrival_ns(job: SimulatedJob) -> int:
 
 
 def _patience_ns(jobs: Sequence[SimulatedJob]) -> int:
-    """A time in which something must happen to some process, unless all wait for each other."""
+    """A time in which some process must get on, unless all wait for each other."""
     longest_us = max(job.program.granularity_us + (job.think_us or 0) for job in jobs)
     asleep_ns = max(job.replay.asleep_ns if job.replay else 0 for job in jobs)
-    return PATIENCE_NS + asleep_ns + round(PATIENCE_FACTOR * longest_us * 1e3)
+    phases = max(PATIENCE_FACTOR, sum(job.program.processes for job in jobs))
+    return min(MOST_PATIENCE_NS, PATIENCE_NS + asleep_ns + round(phases * longest_us * 1e3))
