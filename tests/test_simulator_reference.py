@@ -39,7 +39,7 @@ def machines(draw):
         topology=topology,
         queue=queue,
         cache_kb=draw(st.sampled_from([0.0, 0.0, 100.0])),
-        reload_us=draw(st.sampled_from([0.0, 40.0, 3000.0])),
+        reload_us=draw(st.sampled_from([0.0, 40.0, 250.0])),  # shorter than a slice
         sides=(processors, 1) if topology == "torus" else (),
         hop_latency_us=0.0 if topology == "flat" else draw(st.sampled_from([0.0, 3.0, 40.0])),
         context_switch_us=draw(st.sampled_from([0.0, 5.0, 50.0, 200.0])),
