@@ -34,8 +34,9 @@ class DedicatedTime(NamedTuple):
         """Those of a run of one job; a rank without a known processor time computes all the time."""
         (job,) = record.jobs
         taken_s = ((job.finish_ns or 0) - job.arrival_ns) / 1e9
-        known = [rank["cpu_ns"] for rank in record.ranks]
-        return cls(taken_s, max(known) / 1e9 if known and None not in known else taken_s)
+        known = [rank.get("cpu_ns") for rank in record.ranks]
+        busy_ns = [cpu_ns for cpu_ns in known if cpu_ns is not None]
+        return cls(taken_s, max(busy_ns) / 1e9 if busy_ns and len(busy_ns) == len(known) else taken_s)
 
 
 @dataclass(frozen=True)
