@@ -138,6 +138,7 @@ def test_processes_that_spin_for_each_other_for_ever_are_found_out():
     assert run(program(phases=1000), timeout_s=0.01).failure == "not finished after 0.01 simulated seconds"
 
 
+@needs_compiler
 def test_processes_that_only_load_their_working_sets_are_found_out():
     """A turn is shorter than the time to load the set that the other process has displaced."""
     walks = program(processes=1, granularity_us=20_000, working_set_bytes=100 << 10)
