@@ -1,7 +1,7 @@
 """The two queues of future events, and their total order.
 
 A ring holds the messages under way. Usually all take the same time, and the first sent arrives first;
-where hops or bytes take time, a message passes those in the ring that it overtakes. Every other event is a
+where hops take time, or a program is recorded, one passes those that it overtakes. Every other event is a
 timer of a processor. A tournament over the processors' earliest timers finds the next one. A change of a
 timer costs five comparisons without a branch, and rarely changes the winner of a later round.
 
