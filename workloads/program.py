@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -271,10 +272,25 @@ class Draws:
     def __init__(self, program: Program, rank: int, key: Sequence[int]) -> None:
         seed, *rest = key
         self._program = program
-        self._compute, self._gap, self._place = (
-            np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(*rest, rank, kind))))
-            for kind in range(3)
-        )
+        self._seed, self._key = seed, (*rest, rank)
+
+    # Programs rarely need all three, and each takes as long to make as many numbers.
+
+    @cached_property
+    def _compute(self) -> np.random.Generator:
+        return self._generator(0)
+
+    @cached_property
+    def _gap(self) -> np.random.Generator:
+        return self._generator(1)
+
+    @cached_property
+    def _place(self) -> np.random.Generator:
+        return self._generator(2)
+
+    def _generator(self, kind: int) -> np.random.Generator:
+        sequence = np.random.SeedSequence(self._seed, spawn_key=(*self._key, kind))
+        return np.random.Generator(np.random.PCG64(sequence))
 
     def skip(self, phases: int) -> None:
         """Pass over the times of so many phases."""
