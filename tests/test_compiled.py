@@ -10,6 +10,10 @@ from numpy.typing import NDArray
 
 from harness.simulator.by_reference import by_reference
 from harness.simulator.compiled import entry, hot, step
+from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
+from harness.simulator.processes.model import CACHE_LINE_BYTES
+from harness.simulator.processes.state import allocate
+from workloads.program import Program
 
 
 class Pair(NamedTuple):
@@ -58,3 +62,10 @@ def test_a_step_is_compiled_once_and_called() -> None:
     (listing,) = dispatcher.inspect_llvm().values()
     assert "alwaysinline" not in listing
     assert "alwaysinline" in next(iter(count_all.inspect_llvm().values()))  # type: ignore[attr-defined]
+
+
+def test_records_of_processes_and_processors_begin_at_cache_lines() -> None:
+    jobs = [SimulatedJob(0, Program("BARRIER", 3, granularity_us=100, phases=10))]
+    state = allocate(SimulatedMachine(processors=3), jobs, timeline=False)
+    for records in (state.processes, state.processors):
+        assert [records[place:].ctypes.data % CACHE_LINE_BYTES for place in range(3)] == [0, 0, 0]

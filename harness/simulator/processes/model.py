@@ -71,7 +71,21 @@ REQUEST_BIT, REPLY_BIT = range(2)
 2 w + 1 is the reply (the response, the completion). A process waits for one thing at a time, so
 it never has two messages under way, and w identifies the message."""
 
-PROCESS = np.dtype(
+CACHE_LINE_BYTES = 64
+
+
+def whole_lines(fields: list[tuple[str, type]]) -> np.dtype[np.void]:
+    """A type of records that fill whole cache lines: what is in one line of a record is so in each."""
+    packed = np.dtype(fields, align=True)
+    places: Any = packed.fields
+    whole: Any = {"names": packed.names, "aligned": True}
+    whole["formats"], whole["offsets"] = zip(*(places[name] for name in packed.names or ()), strict=True)
+    whole["itemsize"] = -(-packed.itemsize // CACHE_LINE_BYTES) * CACHE_LINE_BYTES
+    made: np.dtype[np.void] = np.dtype(whole)
+    return made
+
+
+PROCESS = whole_lines(
     [
         # The first 64 bytes, a cache line, are all that messages and reads touch.
         ("state", np.int8),
@@ -121,10 +135,9 @@ PROCESS = np.dtype(
         ("warm_on", np.int32),  # the processor whose cache its working set was in last, or NOBODY
         ("observe_at_ns", np.int64),  # when it looks next from whom it gets messages: observing.py
     ],
-    align=True,
 )
 
-PROCESSOR = np.dtype(
+PROCESSOR = whole_lines(
     [
         # The first 64 bytes, a cache line, are all that most events touch.
         ("activity_ns", np.int64),  # when the switch or the current process's activity ends
@@ -153,7 +166,6 @@ PROCESSOR = np.dtype(
         ("ticks_to_balance", np.int32),  # the next two: balancing.py
         ("failures", np.int32),
     ],
-    align=True,
 )
 
 JOB = np.dtype(

@@ -139,7 +139,7 @@ def block(state: State, p: int) -> None:
     dispatch(state, p)
 
 
-@step
+@hot
 def tick(state: State, p: int) -> None:
     """The clock tick of processor ``p``, and its starvation update if due.
 
@@ -153,7 +153,14 @@ def tick(state: State, p: int) -> None:
         turn_over(state, p)
     if scheduler.update_is_due(state, p):
         update(state, p)
-    if state.machine[0].fair and state.machine[0].queue != BOUND and balancing.balance(state, p):
+    if state.machine[0].fair and state.machine[0].queue != BOUND:
+        balance(state, p)
+
+
+@step
+def balance(state: State, p: int) -> None:
+    """Processor ``p`` may take a process from another one's queue."""
+    if balancing.balance(state, p):
         reconsider(state, p)
 
 

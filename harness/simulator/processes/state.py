@@ -16,6 +16,7 @@ from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.processes.model import (
     AFFINITY,
     BOUND,
+    CACHE_LINE_BYTES,
     CENTRAL,
     CHANNEL,
     CLOCK,
@@ -44,7 +45,6 @@ TICKS_PER_UPDATE = 100
 """Clock ticks from one starvation update of SVR4 to the next (Dusseau et al. 1996, section 3.3)."""
 
 TIMELINE_ROWS = 1 << 16
-CACHE_LINE_BYTES = 64
 MOST_DRAWN = 512
 """Phases whose compute times are kept at hand."""
 

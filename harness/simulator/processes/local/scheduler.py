@@ -79,7 +79,7 @@ def stop(state: State, p: int, process: Records, to_state: int) -> None:
             eevdf.settle(state, p)
 
 
-@step
+@hot
 def turn_ends(state: State, p: int, process: Records) -> bool:
     """Whether the clock tick ends the turn of the running process.
 
@@ -90,7 +90,7 @@ def turn_ends(state: State, p: int, process: Records) -> bool:
     return not process.kernel and svr4.tick(state, process)
 
 
-@step
+@hot
 def update_is_due(state: State, p: int) -> bool:
     """Whether this clock tick brings processor ``p``'s starvation update; fair schedulers have none."""
     if state.machine[0].fair:

@@ -59,7 +59,7 @@ def enter(state: State, process: Records) -> None:
     process.seconds_waiting = 0
 
 
-@step
+@hot
 def tick(state: State, process: Records) -> bool:
     """Charge a clock tick; True if the quantum is used up, so that others have their turn."""
     process.ticks_left -= 1
