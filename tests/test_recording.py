@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from test_preload import compiled, launcher, run, wrapper  # noqa: F401 # a fixture
 
+from harness.predict.recorded_steps import replayed
 from harness.store import recording
 from harness.store.recording import KIND, OPERATION, SLOTS, WINDOW, RankRecording, Recording, RecordingError
 from workloads import native
@@ -19,7 +20,10 @@ NOBODY, ANYONE = recording.NOBODY, recording.ANYONE
 
 
 def expected(rank: int) -> list[tuple[str, int, int, int, int]]:
-    """Kind, bytes, peer, tag class and communicator of each operation of tests/native/operations.c."""
+    """Kind, bytes, peer, tag class and communicator of each operation of tests/native/operations.c.
+
+    A WAIT of one byte is one for which it polls.
+    """
     other, world = 1 - rank, 0
     first = {
         0: [("SEND", 100, 1, 7), ("RECV", 1600, 1, 8)],
@@ -36,8 +40,13 @@ def expected(rank: int) -> list[tuple[str, int, int, int, int]]:
         *(2 * started),
         *((kind, bytes_, peer, tag) for peer in (other, NOBODY) for kind, bytes_, tag in exchange),
         *(("ISEND", 5, other, 3), ("WAIT", 0, other, 3), ("RECV", 5, other, 3)),
-        *(("IRECV", 6, other, 4), ("SEND", 6, other, 4), ("WAIT", 0, other, 4)),
-        *(("ISEND", 12, other, 5), ("PROBE", 0, other, 5), ("RECV", 12, other, 5), ("WAIT", 0, other, 5)),
+        *(("IRECV", 6, other, 4), ("SEND", 6, other, 4), ("WAIT", 1, other, 4)),
+        *(
+            ("ISEND", 12, other, 5),
+            ("PROBE", 0, other, 5),
+            ("RECV", 12, other, 5),
+            ("WAIT", 1, other, 5),
+        ),
     ]
     copy, half = 2, 3
     collectives = [
@@ -93,6 +102,17 @@ def test_known_operations_and_bytes_come_out_exactly(compiled, tmp_path, mpi, ru
         # A millisecond of computing lies between the receive and the send that it names.
         (place,) = np.flatnonzero((columns["kind"] == KIND["SEND"]) & (columns["bytes"] == 6))
         assert 1e6 <= columns["compute_ns"][place] < 1.2e6
+
+
+@pytest.mark.slow
+def test_it_is_known_for_what_a_program_polls(compiled, tmp_path):  # noqa: F811
+    argv = [*launcher("here"), "-n", "2", compiled("here", "poll.c"), "20", "0"]
+    _, (found,) = recorded(argv, tmp_path / "files")
+    columns = [recording.operations(rank.rows) for rank in found.ranks]
+    assert [np.count_nonzero(recording.polled(each)) for each in columns] == [20, 20]
+    steps = replayed(found).parts[0].steps
+    assert [each["polls"].sum() for each in steps] == [20, 20]
+    assert all(each["incoming"][each["polls"] > 0].min() >= 0 for each in steps)
 
 
 @pytest.mark.slow

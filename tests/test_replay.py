@@ -59,6 +59,12 @@ def test_a_wait_spins_and_blocks_by_the_rule_unless_the_program_waits_as_its_mpi
     assert run(program(pair, channels, as_mpi=True), "immediate").jobs[0].barriers.blocked == 0
 
 
+def test_who_polls_for_a_message_spins_whatever_the_rule():
+    for polls in (0, 1):
+        made = program([[step(1_000_000, 0)], [step(1, -1, 0, polls=polls)]], [(0, 1, 0)])
+        assert run(made, "immediate").jobs[0].reads.spun == polls
+
+
 def test_programs_that_sleep_first_do_so_at_the_same_time():
     """Each has 1 ms of work after 3 ms of sleep, which takes no processor."""
     alone = program([[step(1_000_000)]], [], asleep_ns=3_000_000)

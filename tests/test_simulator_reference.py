@@ -143,7 +143,7 @@ def recorded(draw, most):
         else:
             to = over(one, other, 0)
             steps[one].append(step(draw(busy_ns), to))
-            steps[other].append(step(draw(busy_ns), -1, to))
+            steps[other].append(step(draw(busy_ns), -1, to, polls=draw(st.sampled_from([0, 0, 1]))))
     channels = sorted(table, key=lambda ends: table[ends])
     times = draw(st.integers(1, 5 if PLAIN else 20))
     asleep_ns = draw(st.sampled_from([0, 0, 3_000_000]))

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.store.recording import KIND, Recording, Rows, operations
+from harness.store.recording import KIND, Recording, Rows, operations, polled
 from harness.store.stretches import Stretch, steady, stretches
 from workloads.native.recorded import KINDS
 
@@ -179,14 +179,14 @@ def _counts(columns: Mapping[str, NDArray[Any]], phases: int) -> dict[str, float
 
 def _kinds(columns: Mapping[str, NDArray[Any]]) -> list[dict[str, Any]]:
     """The kinds of the kept operations: how many, how many bytes, time in them; that of most time first."""
-    found = []
+    found, polls = [], polled(columns)
     for kind in np.unique(columns["kind"]):
         of_kind = columns["kind"] == kind
         found.append(
             {
                 "kind": KINDS[kind] if kind < len(KINDS) else str(kind),
                 "operations": int(np.count_nonzero(of_kind)),
-                "bytes": int(columns["bytes"][of_kind].sum()),
+                "bytes": int(columns["bytes"][of_kind & ~polls].sum()),
                 "within_s": float(columns["within_ns"][of_kind].sum(dtype=float) / 1e9),
             }
         )

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from harness.predict.recorded_messages import FIRST, LAST, Channels, acts_of
 from harness.simulator.processes.replayed_program import STEP, RepeatedSteps, ReplayedProgram
-from harness.store.recording import KIND, Recording, operations
+from harness.store.recording import KIND, Recording, operations, polled
 from harness.store.stretches import stretches
 from workloads.native.recorded import KINDS
 from workloads.validation import InputError
@@ -146,11 +146,21 @@ def _steps(
     steps["outgoing"][place[gives]] = acts["channel"][gives]
     for name, column in (("incoming", "channel"), ("number", "number")):
         steps[name][place[takes]] = acts[column][takes]
-    for name in ("collective", "continues"):
-        steps[name][place[takes]] = acts[name][takes]
+    polls = _polls(columns)[at[takes]]
+    steps["polls"][place[takes]] = polls
+    steps["collective"][place[takes]] = acts["collective"][takes] & ~polls  # nobody learns from polling
+    steps["continues"][place[takes]] = acts["continues"][takes]
     moments_ns = np.append(clock_ns[~with_give], max(total_ns, clock_ns[-1] if count else 0.0))
     steps["busy_ns"] = np.maximum(1, np.diff(np.rint(moments_ns), prepend=0.0)).astype(np.int64)
     return steps
+
+
+def _polls(columns: Columns) -> NDArray[np.bool_]:
+    """Of which operations the program polls for the end: also a receive of what a poll has just found."""
+    polls, kind, peer = polled(columns), columns["kind"], columns["peer"]
+    found = polls & (kind == KIND["PROBE"])
+    polls[1:] |= found[:-1] & (kind[1:] == KIND["RECV"]) & (peer[1:] == peer[:-1])
+    return polls
 
 
 def _computing(seconds: float, processes: int, channels: int) -> RepeatedSteps:

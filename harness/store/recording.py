@@ -62,6 +62,7 @@ HEAD = np.dtype(
 """How the file of a rank begins."""
 
 KIND = {name: number for number, name in enumerate(KINDS)}
+POLLABLE = (KIND["WAIT"], KIND["PROBE"])
 MORE = KIND["MORE"]
 NOBODY, ANYONE, OTHERS = -1, -2, 65535
 UNKNOWN = "a file of another kind, or not complete"
@@ -144,6 +145,12 @@ def operations(rows: Rows) -> dict[str, NDArray[Any]]:
     sizes = rows["bytes"].astype(np.int64)
     sizes[1:] += np.where(there[:-1], 0, sizes[:-1] << 32)
     return {name: rows[name][there] for name in OPERATION.names or ()} | {"bytes": sizes[there]}
+
+
+def polled(columns: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_]:
+    """Which of the ``operations`` a program polled for: the call that ended the wait does not wait itself."""
+    found: NDArray[np.bool_] = np.isin(columns["kind"], POLLABLE) & (columns["bytes"] > 0)
+    return found
 
 
 def gather(folder: Path, command: Sequence[str]) -> list[Recording]:

@@ -62,7 +62,7 @@ def take(process, channel, number, step):
     if not step["continues"]:
         process.began = process.simulation.now
         process.estimate = process.job.estimate if shares else process.estimate
-        process.until = process.began + process.limit()
+        process.until = process.began + (blocking.FOREVER_NS if step["polls"] else process.limit())
     if channel.take(process, number):
         process.take_answer()
     else:

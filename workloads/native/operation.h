@@ -18,7 +18,7 @@
 struct operation {
     float compute_ns; /* processor time of the thread since the operation before it */
     float within_ns;  /* wall-clock time in MPI, with the polls in vain before it */
-    uint32_t bytes;
+    uint32_t bytes;   /* of what waits for something: whether the program polled for it */
     int32_t peer;     /* rank in MPI_COMM_WORLD of the other end, or the root */
     uint32_t request; /* the request that it starts, or waits for; 0: none, or not known */
     uint16_t comm;    /* number of the communicator */
@@ -63,8 +63,8 @@ void op_exchanged(int64_t sent, int dest, int sent_tag, int64_t room, int source
 /* The own rank in a communicator. */
 int op_rank(MPI_Comm comm);
 
-/* What was `request` before the call is complete. */
-void op_waited(MPI_Request request, const MPI_Status *status);
+/* What was `request` before the call is complete; `polled`: a call that does not wait found it so. */
+void op_waited(MPI_Request request, const MPI_Status *status, int polled);
 
 /* Whether the status of this request says who sent: it receives from anybody. */
 int op_from_anyone(MPI_Request request);
@@ -73,7 +73,7 @@ int op_from_anyone(MPI_Request request);
 void op_forget(MPI_Request request);
 
 /* Messages that were probed for and taken out of their queue. */
-void op_probed(MPI_Comm comm, const MPI_Status *status, MPI_Message *message);
+void op_probed(MPI_Comm comm, const MPI_Status *status, MPI_Message *message, int polled);
 void op_received(MPI_Message message, int64_t bytes, MPI_Request *request);
 
 /* The ranks of a communicator, by number. */

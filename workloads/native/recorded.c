@@ -1,5 +1,6 @@
 /* Recorded calls that wait for requests and messages, or poll. A poll in vain is no operation: its time goes to the
-   next one. What the program ignores of a status, we look at in our own. */
+   next one. A poll that finds something is noted as such: whoever polls does not sleep. What the program ignores of a
+   status, we look at in our own. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +18,7 @@ int recorded_Wait(MPI_Request *request, MPI_Status *status)
     error = UNDER_Wait(request, status);
     if (outer) {
         op_returned();
-        op_waited(before, error ? NULL : status);
+        op_waited(before, error ? NULL : status, 0);
         op_end();
     }
     return error;
@@ -34,7 +35,7 @@ int recorded_Test(MPI_Request *request, int *flag, MPI_Status *status)
     if (outer) {
         op_returned();
         if (error || *flag)
-            op_waited(before, error ? NULL : status);
+            op_waited(before, error ? NULL : status, 1);
         op_end();
     }
     return error;
@@ -67,7 +68,7 @@ static void look(struct before *before, int count, const MPI_Request requests[],
 }
 
 /* Note what has completed: the requests at these places, or the first `done` of all. */
-static void completed(struct before *before, int done, const int *places, int error)
+static void completed(struct before *before, int done, const int *places, int error, int polled)
 {
     if (before->outer) {
         op_returned();
@@ -75,7 +76,7 @@ static void completed(struct before *before, int done, const int *places, int er
             int known = !error && before->statuses != MPI_STATUSES_IGNORE;
 
             op_waited(before->requests[places ? places[number] : number],
-                      known ? &before->statuses[number] : NULL);
+                      known ? &before->statuses[number] : NULL, polled);
         }
         op_end();
     }
@@ -91,7 +92,7 @@ int recorded_Waitall(int count, MPI_Request requests[], MPI_Status statuses[])
 
     look(&before, count, requests, statuses, 1);
     error = UNDER_Waitall(count, requests, before.statuses);
-    completed(&before, count, NULL, error);
+    completed(&before, count, NULL, error, 0);
     return error;
 }
 
@@ -102,7 +103,7 @@ int recorded_Testall(int count, MPI_Request requests[], int *flag, MPI_Status st
 
     look(&before, count, requests, statuses, 1);
     error = UNDER_Testall(count, requests, flag, before.statuses);
-    completed(&before, error || *flag ? count : 0, NULL, error);
+    completed(&before, error || *flag ? count : 0, NULL, error, 1);
     return error;
 }
 
@@ -114,7 +115,7 @@ int recorded_Waitany(int count, MPI_Request requests[], int *index, MPI_Status *
 
     look(&before, count, requests, OWN(status, own), 0);
     error = UNDER_Waitany(count, requests, index, before.statuses);
-    completed(&before, !error && *index != MPI_UNDEFINED, index, error);
+    completed(&before, !error && *index != MPI_UNDEFINED, index, error, 0);
     return error;
 }
 
@@ -126,7 +127,7 @@ int recorded_Testany(int count, MPI_Request requests[], int *index, int *flag, M
 
     look(&before, count, requests, OWN(status, own), 0);
     error = UNDER_Testany(count, requests, index, flag, before.statuses);
-    completed(&before, !error && *flag && *index != MPI_UNDEFINED, index, error);
+    completed(&before, !error && *flag && *index != MPI_UNDEFINED, index, error, 1);
     return error;
 }
 
@@ -137,7 +138,7 @@ int recorded_Waitsome(int count, MPI_Request requests[], int *outcount, int indi
 
     look(&before, count, requests, statuses, 1);
     error = UNDER_Waitsome(count, requests, outcount, indices, before.statuses);
-    completed(&before, !error && *outcount != MPI_UNDEFINED ? *outcount : 0, indices, error);
+    completed(&before, !error && *outcount != MPI_UNDEFINED ? *outcount : 0, indices, error, 0);
     return error;
 }
 
@@ -148,15 +149,15 @@ int recorded_Testsome(int count, MPI_Request requests[], int *outcount, int indi
 
     look(&before, count, requests, statuses, 1);
     error = UNDER_Testsome(count, requests, outcount, indices, before.statuses);
-    completed(&before, !error && *outcount != MPI_UNDEFINED ? *outcount : 0, indices, error);
+    completed(&before, !error && *outcount != MPI_UNDEFINED ? *outcount : 0, indices, error, 1);
     return error;
 }
 
-static void probed(int error, int flag, MPI_Comm comm, const MPI_Status *status, MPI_Message *message)
+static void probed(int error, int flag, MPI_Comm comm, const MPI_Status *status, MPI_Message *message, int polled)
 {
     op_returned();
     if (!error && flag)
-        op_probed(comm, status, message);
+        op_probed(comm, status, message, polled);
     op_end();
 }
 
@@ -168,7 +169,7 @@ int recorded_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status)
     status = OWN(status, own);
     error = UNDER_Probe(source, tag, comm, status);
     if (outer)
-        probed(error, 1, comm, status, NULL);
+        probed(error, 1, comm, status, NULL, 0);
     return error;
 }
 
@@ -180,7 +181,7 @@ int recorded_Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *s
     status = OWN(status, own);
     error = UNDER_Iprobe(source, tag, comm, flag, status);
     if (outer)
-        probed(error, error ? 0 : *flag, comm, status, NULL);
+        probed(error, error ? 0 : *flag, comm, status, NULL, 1);
     return error;
 }
 
@@ -192,7 +193,7 @@ int recorded_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MP
     status = OWN(status, own);
     error = UNDER_Mprobe(source, tag, comm, message, status);
     if (outer)
-        probed(error, 1, comm, status, message);
+        probed(error, 1, comm, status, message, 0);
     return error;
 }
 
@@ -204,7 +205,7 @@ int recorded_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message 
     status = OWN(status, own);
     error = UNDER_Improbe(source, tag, comm, flag, message, status);
     if (outer)
-        probed(error, error ? 0 : *flag, comm, status, message);
+        probed(error, error ? 0 : *flag, comm, status, message, 1);
     return error;
 }
 

@@ -232,7 +232,7 @@ void op_started(MPI_Request request)
     op_add(found->kind, found->bytes, found->peer, found->number, (unsigned)found->members->number, found->tag);
 }
 
-void op_waited(MPI_Request request, const MPI_Status *status)
+void op_waited(MPI_Request request, const MPI_Status *status, int polled)
 {
     struct pending *found;
 
@@ -240,16 +240,16 @@ void op_waited(MPI_Request request, const MPI_Status *status)
         return;
     found = find(key_of(request));
     if (found == NULL) {
-        op_add(KIND_WAIT, 0, NOBODY, 0, OTHERS, 0);
+        op_add(KIND_WAIT, polled, NOBODY, 0, OTHERS, 0);
         return;
     }
     if (found->prepared && found->number == 0) /* it was not started */
         return;
     if (found->peer == ANYONE && status != NULL)
-        op_add(KIND_WAIT, 0, op_peer(found->members, status->MPI_SOURCE), found->number,
+        op_add(KIND_WAIT, polled, op_peer(found->members, status->MPI_SOURCE), found->number,
                (unsigned)found->members->number, status->MPI_TAG);
     else
-        op_add(KIND_WAIT, 0, found->peer, found->number, (unsigned)found->members->number, found->tag);
+        op_add(KIND_WAIT, polled, found->peer, found->number, (unsigned)found->members->number, found->tag);
     if (found->prepared)
         found->number = 0;
     else
@@ -276,12 +276,12 @@ void op_forget(MPI_Request request)
         drop(found);
 }
 
-void op_probed(MPI_Comm comm, const MPI_Status *status, MPI_Message *message)
+void op_probed(MPI_Comm comm, const MPI_Status *status, MPI_Message *message, int polled)
 {
     const struct members *members = members_of(comm);
     int peer = op_peer(members, status->MPI_SOURCE);
 
-    op_add(KIND_PROBE, 0, peer, 0, (unsigned)members->number, status->MPI_TAG);
+    op_add(KIND_PROBE, polled, peer, 0, (unsigned)members->number, status->MPI_TAG);
     if (message != NULL)
         hold((struct pending){.handle = key_of_message(*message), .members = members, .peer = peer,
                               .tag = status->MPI_TAG});

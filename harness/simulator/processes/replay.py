@@ -7,9 +7,9 @@ have come to it, and both can take it: a large message, whose sender waits, too.
 
 A process that takes a message that has arrived goes on at once. Otherwise it waits by the rule of its job:
 for a collective operation as at a barrier, else as for a read. A step that *continues* belongs to the wait
-of the step before it: its spin limit counts from there. No message of a channel is an event of its own: only
-the arrival of a message that a process waits for is one. So messages cost no processor time beyond that of
-the steps.
+of the step before it: its spin limit counts from there. A step that *polls* spins, whatever the rule: only
+the program knows that it waits. No message of a channel is an event of its own: only the arrival of a message
+that a process waits for is one. So messages cost no processor time beyond that of the steps.
 
 By the global-adaptive rule rank 0 learns, at the end of each of its waits in collective operations, the
 longest wait of any rank since it last learned; all ranks use its estimate (``workloads/native/wait.c``).
@@ -24,6 +24,7 @@ from harness.simulator.processes.model import (
     CLOSING,
     COMMUNICATING,
     COMPUTE,
+    NEVER_NS,
     NOBODY,
     READING,
     REFILL_ONE,
@@ -131,7 +132,7 @@ def take(state: State, p: int, q: int) -> bool:
         if job.rule == GLOBAL_ADAPTIVE:
             process.estimate_ns = job.estimate_ns
         process.wait_began_ns = now_ns
-        process.remaining_ns = spin_limit(job, process)
+        process.remaining_ns = NEVER_NS if now.polls else spin_limit(job, process)
         process.spin_end_ns = now_ns + process.remaining_ns
     process.remaining_ns = process.spin_end_ns - now_ns
     if channel.sent > now.number:
