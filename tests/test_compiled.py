@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from harness.simulator.by_reference import by_reference
 from harness.simulator.compiled import entry, hot, step
+from harness.simulator.jobs import easy
+from harness.simulator.jobs.model import rigid
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.processes.model import CACHE_LINE_BYTES
 from harness.simulator.processes.state import allocate
@@ -69,3 +71,12 @@ def test_records_of_processes_and_processors_begin_at_cache_lines() -> None:
     state = allocate(SimulatedMachine(processors=3), jobs, timeline=False)
     for records in (state.processes, state.processors):
         assert [records[place:].ctypes.data % CACHE_LINE_BYTES for place in range(3)] == [0, 0, 0]
+
+
+@needs_compiler
+def test_later_processes_load_a_kernel_that_passes_a_function() -> None:
+    one = np.ones(1, dtype=np.int64)
+    easy.simulate(rigid(0 * one, one, one), 1)
+    kernel: Any = easy._run
+    (compiled,) = kernel.overloads.values()
+    assert not compiled.library.has_dynamic_globals, "numba keeps no such code in its cache"

@@ -326,8 +326,18 @@ def test_easy_is_what_replaying_the_future_gives(queue):
         [end for end, _ in running],
         [size for _, size in running],
         starts,
+        backfill.reservation,
     )
     assert starts[:count] == naive_easy(free, running, waiting)
+
+
+def test_a_reservation_counts_all_processors_that_end_at_its_time():
+    def reservation(ends_ns, held):
+        return backfill.reservation(0, 1, range(2), 0, 1, [4, 3], [20, 10], len(held), ends_ns, held)
+
+    assert reservation([3, 9], [2, 1]) == (3, 0)
+    assert reservation([3, 3], [2, 1]) == (3, 1)
+    assert reservation([25], [2]) == (20, 2), "the job that starts now gives back four"
 
 
 @given(st.integers(0, 4), st.lists(st.tuples(st.booleans(), st.integers(0, 4)), max_size=40))

@@ -1,10 +1,11 @@
-"""The inner step of EASY backfilling: a leaf function over arrays that the simulator compiles, too.
+"""The inner steps of EASY backfilling: leaf functions over arrays that the simulator compiles, too.
 
-It is one long function because a compiled leaf cannot call a plain function.
+A compiled leaf cannot call a plain function, so ``easy`` takes ``reservation`` as an argument.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 
@@ -20,14 +21,14 @@ def easy(
     ends_ns: Any,
     held: Any,
     starts: Any,
+    reserve: Callable[..., tuple[int, int]],
 ) -> int:
     """Choose the waiting jobs that start now; return their number, their places in the queue in ``starts``.
 
-    Jobs start in order while they fit. The first job that does not fit gets a reservation at the
-    earliest time at which, by the estimates, enough processors are free. A later job
-    that fits now starts if it ends before that time, or needs only processors that the
-    reservation leaves over. ``ends_ns`` are the estimated ends of the ``running`` jobs in
-    ascending order, ``held`` their numbers of processors; an end in the past counts as now.
+    Jobs start in order while they fit. The first job that does not fit gets a reservation. A later
+    job that fits now starts if, by the estimates, it ends by the time of the reservation, or if it needs
+    only processors that the reservation leaves over. ``reserve`` is ``reservation``, plain or compiled;
+    see there for ``running``, ``ends_ns`` and ``held``.
     Source: Lifka 1995, "The ANL/IBM SP scheduling system"; Mu'alem and Feitelson 2001.
     """
     count = 0
@@ -35,41 +36,10 @@ def easy(
         free -= sizes[queue[first + count]]
         starts[count] = count
         count += 1
-    head = count
-    if head >= waiting or free == 0:
+    if count >= waiting or free == 0:
         return count
-    needed = sizes[queue[first + head]]
-    # Jobs that start now are not in ends_ns: inserting them costs more than
-    # searching these few for the smallest end each time.
-    shadow_ns = now_ns
-    spare = free
-    passed = 0
-    last_ns = -1
-    last = -1
-    while True:
-        soonest_ns = -1
-        soonest = -1
-        for i in range(head):
-            end_ns = now_ns + estimates_ns[queue[first + i]]
-            later = end_ns > last_ns or (end_ns == last_ns and i > last)
-            if later and (soonest < 0 or end_ns < soonest_ns):
-                soonest = i
-                soonest_ns = end_ns
-        ours = passed < running and (soonest < 0 or ends_ns[passed] <= soonest_ns)
-        end_ns = max(now_ns, ends_ns[passed]) if ours else soonest_ns
-        # Processors of other jobs that end at the time of the reservation are left over, too.
-        if (not ours and soonest < 0) or (spare >= needed and end_ns > shadow_ns):
-            break
-        shadow_ns = end_ns
-        if ours:
-            spare += held[passed]
-            passed += 1
-        else:
-            spare += sizes[queue[first + soonest]]
-            last_ns = soonest_ns
-            last = soonest
-    spare -= needed
-    place = head + 1
+    shadow_ns, spare = reserve(now_ns, free, queue, first, count, sizes, estimates_ns, running, ends_ns, held)
+    place = count + 1
     while place < waiting and free > 0:
         job = queue[first + place]
         size = sizes[job]
@@ -83,3 +53,55 @@ def easy(
                 count += 1
         place += 1
     return count
+
+
+def reservation(
+    now_ns: int,
+    free: int,
+    queue: Any,
+    first: int,
+    started: int,
+    sizes: Any,
+    estimates_ns: Any,
+    running: int,
+    ends_ns: Any,
+    held: Any,
+) -> tuple[int, int]:
+    """The shadow time and the number of extra processors of the first waiting job that does not fit.
+
+    It is the job behind the ``started`` ones, which start now and leave ``free`` processors. The shadow time
+    is the earliest time at which, by the estimates, enough processors are free for it. Extra processors are
+    those that are free then and that it does not need. ``ends_ns`` are the estimated ends of the ``running``
+    jobs in ascending order, ``held`` their numbers of processors; an end in the past counts as now.
+    Source: Mu'alem and Feitelson 2001.
+    """
+    needed = sizes[queue[first + started]]
+    # Jobs that start now are not in ends_ns: inserting them costs more than
+    # searching these few for the smallest end each time.
+    shadow_ns = now_ns
+    spare = free
+    passed = 0
+    last_ns = -1
+    last = -1
+    while True:
+        soonest_ns = -1
+        soonest = -1
+        for i in range(started):
+            end_ns = now_ns + estimates_ns[queue[first + i]]
+            later = end_ns > last_ns or (end_ns == last_ns and i > last)
+            if later and (soonest < 0 or end_ns < soonest_ns):
+                soonest = i
+                soonest_ns = end_ns
+        ours = passed < running and (soonest < 0 or ends_ns[passed] <= soonest_ns)
+        end_ns = max(now_ns, ends_ns[passed]) if ours else soonest_ns
+        # Processors of other jobs that end at the shadow time are left over, too.
+        if (not ours and soonest < 0) or (spare >= needed and end_ns > shadow_ns):
+            return shadow_ns, spare - needed
+        shadow_ns = end_ns
+        if ours:
+            spare += held[passed]
+            passed += 1
+        else:
+            spare += sizes[queue[first + soonest]]
+            last_ns = soonest_ns
+            last = soonest

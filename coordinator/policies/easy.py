@@ -45,6 +45,7 @@ class Easy(Policy):
             [ends_ns[number] for number in running],
             [len(placements[number]) for number in running],
             starts,
+            backfill.reservation,
         )
         for index in starts[:count]:
             job = jobs[index]

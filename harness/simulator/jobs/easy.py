@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from coordinator.policies import backfill
-from harness.simulator.compiled import entry, step
+from harness.simulator.compiled import entry, hot, step
 from harness.simulator.jobs.heap import pop, push
 from harness.simulator.jobs.model import Integers, JobLevelOutcome, Jobs, Times
 
-_easy = step(backfill.easy)
+# Only hot functions may take functions: else numba would compile their callers anew in every process.
+_easy = hot(backfill.easy)
+_reservation = hot(backfill.reservation)
 
 
 def simulate(jobs: Jobs, processors: int) -> JobLevelOutcome:
@@ -106,7 +108,18 @@ def _run(
             last += 1
             arrived += 1
         count = _easy(
-            now_ns, free, queue, first, last - first, sizes, estimates_ns, running, expected_ns, held, starts
+            now_ns,
+            free,
+            queue,
+            first,
+            last - first,
+            sizes,
+            estimates_ns,
+            running,
+            expected_ns,
+            held,
+            starts,
+            _reservation,
         )
         for i in range(count):
             job = queue[first + starts[i]]
