@@ -40,6 +40,15 @@ class Demands(NamedTuple):
     weights: Integers
 
 
+class Scratch(NamedTuple):
+    """The queue of waiting jobs, the processors granted to its first jobs, and the heap of ends."""
+
+    queue: Integers
+    grants: Integers
+    ends_ns: Integers
+    ending: Integers
+
+
 def simulate(
     jobs: Jobs,
     processors: int,
@@ -72,8 +81,7 @@ def simulate(
         Rule(processors, rule, order, limit, n if watched is None else watched, watched is not None),
         limited,
         Demands(jobs.demand_s, jobs.work_s * jobs.factor, jobs.beta_s * jobs.factor, weights),
-        np.zeros(n + 1, dtype=np.int64),
-        np.zeros((3, processors + 1), dtype=np.int64),
+        Scratch(np.zeros(n + 1, dtype=np.int64), *np.zeros((3, processors + 1), dtype=np.int64)),
         times,
         size,
     )
@@ -105,25 +113,65 @@ def _queue(queue: Integers, first: int, last: int, job: int, demand_s: Floats, o
     return first
 
 
-@entry
-def _run(
+@hot
+def _allocate(
     rule: Rule,
     jobs: Columns,
     known: Demands,
-    queue: Integers,
-    scratch: Integers,
+    scratch: Scratch,
+    first: int,
+    waiting: int,
+    total: int,
+    free: int,
+) -> int:
+    """Divide ``free`` processors among the waiting jobs by the rule; returns how many of them start."""
+    started = _grant(
+        rule.rule,
+        rule.limit,
+        rule.processors,
+        total,
+        free,
+        scratch.queue,
+        first,
+        waiting,
+        jobs.least,
+        jobs.most,
+        known.weights,
+        scratch.grants,
+    )
+    if rule.order == 2 and started > 1:
+        _differ(
+            started, scratch.queue, first, jobs.least, jobs.most, known.work_s, known.beta_s, scratch.grants
+        )
+    return started
+
+
+@hot
+def _start(
+    jobs: Columns,
+    scratch: Scratch,
     times: Times,
     size: Integers,
-) -> bool:
-    """The event loop; ``times`` and ``size`` are modified in place. Returns whether it saturated.
+    first: int,
+    started: int,
+    running: int,
+    now_ns: int,
+) -> int:
+    """Start the first waiting jobs with the processors granted to them; returns how many these are."""
+    given = 0
+    for i in range(started):
+        job = scratch.queue[first + i]
+        size[job] = scratch.grants[i]
+        times.start_ns[job] = now_ns
+        push(scratch.ends_ns, scratch.ending, running + i, now_ns + time_ns(jobs, job, size[job]), job)
+        given += size[job]
+    return given
 
-    It is longer than a screen, since steps that take these tuples would cost a fifth of the speed.
-    """
-    grants = scratch[0]
-    ends_ns = scratch[1]
-    ending = scratch[2]
-    submit_ns = jobs.submit_ns
-    n = len(submit_ns)
+
+@entry
+def _run(rule: Rule, jobs: Columns, known: Demands, scratch: Scratch, times: Times, size: Integers) -> bool:
+    """The event loop; ``times`` and ``size`` are modified in place. Returns whether it saturated."""
+    n = len(jobs.submit_ns)
     free = rule.processors
     total = 0
     running = 0
@@ -132,10 +180,10 @@ def _run(
     arrived = 0
     unfinished = rule.watched
     while unfinished > 0:
-        if running > 0 and (arrived == n or ends_ns[0] <= submit_ns[arrived]):
-            now_ns = ends_ns[0]
-            job = ending[0]
-            pop(ends_ns, ending, running)
+        if running > 0 and (arrived == n or scratch.ends_ns[0] <= jobs.submit_ns[arrived]):
+            now_ns = scratch.ends_ns[0]
+            job = scratch.ending[0]
+            pop(scratch.ends_ns, scratch.ending, running)
             running -= 1
             free += size[job]
             total -= known.weights[job]
@@ -144,37 +192,16 @@ def _run(
         elif arrived < n:
             if rule.until_last and arrived == n - 1:
                 return True
-            now_ns = submit_ns[arrived]
+            now_ns = jobs.submit_ns[arrived]
             before = first
-            first = _queue(queue, first, last, arrived, known.demand_s, rule.order > 0)
+            first = _queue(scratch.queue, first, last, arrived, known.demand_s, rule.order > 0)
             last += first == before
             total += known.weights[arrived]
             arrived += 1
         else:
             break
-        started = _grant(
-            rule.rule,
-            rule.limit,
-            rule.processors,
-            total,
-            free,
-            queue,
-            first,
-            last - first,
-            jobs.least,
-            jobs.most,
-            known.weights,
-            grants,
-        )
-        if rule.order == 2 and started > 1:
-            _differ(started, queue, first, jobs.least, jobs.most, known.work_s, known.beta_s, grants)
-        for i in range(started):
-            job = queue[first + i]
-            given = grants[i]
-            times.start_ns[job] = now_ns
-            size[job] = given
-            free -= given
-            push(ends_ns, ending, running, now_ns + time_ns(jobs, job, given), job)
-            running += 1
+        started = _allocate(rule, jobs, known, scratch, first, last - first, total, free)
+        free -= _start(jobs, scratch, times, size, first, started, running, now_ns)
+        running += started
         first += started
     return False
