@@ -1,10 +1,9 @@
-"""Remedies for processes that lose their processors in critical sections, beside the do-not-preempt bit."""
+"""Remedies for processes that lose their processors in critical sections; the bit: test_do_not_preempt.py."""
 
 import os
 import signal
 import time
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -12,19 +11,17 @@ from runs import eventually, workload
 from test_agent import Holder, gang
 from test_locks import ended, together
 
-from coordinator import policies
 from coordinator.drive.driver import run_workload
 from coordinator.host.mechanisms import Realtime
 from coordinator.node.activations import LOOKS, Activations
 from coordinator.node.section_pages import SectionPages
 from coordinator.node.switcher import Switcher
-from coordinator.workload import ParallelJob
 from harness.analyse.rows import SectionRate
 from harness.report.section_chart import throughput
 from harness.spec.naming import scheduler_name
 from harness.spec.scheduler import OF_SECTIONS, scheduler_of
 from workloads.locks import ASLEEP, INSIDE, LINE_BYTES, OUTSIDE, QUEUED, SectionLocks, page_file
-from workloads.locks.lock_program import LOCKS, LockProgram
+from workloads.locks.lock_program import LOCKS
 from workloads.locks.remedies import remedy
 from workloads.validation import InputError
 
@@ -206,11 +203,18 @@ def test_who_runs_on_in_the_next_slot_is_not_warned():
     assert last[1, 0] is None, "what comes after the table is not known yet"
 
 
+BIT = {"remedy": "none", "do_not_preempt": 3}
+
+
 @pytest.mark.parametrize(
     ("table", "message"),
     [
         ({"policy": "none"}, "'none' stops no process"),
+        ({"policy": "none", **BIT}, "'none' stops no process"),
         ({"policy": "gang", "mechanism": "realtime"}, "does not stop the processes"),
+        ({"policy": "gang", "mechanism": "realtime", **BIT}, "does not stop the processes"),
+        ({"policy": "gang", "do_not_preempt": 11}, "whole number of at least 0 and at most 10"),
+        ({"policy": "gang", "put_off_us": 0}, "of at least 1 and at most 1000"),
         ({"policy": "gang", "do_not_preempt": 1}, "has the do-not-preempt bit; leave one of the two out"),
         ({"policy": "gang", "warning_us": 0}, "of at least 1 and at most 100000"),
         ({"policy": "gang", "remedy": "warnig"}, "did you mean 'warning'"),
@@ -332,8 +336,7 @@ def test_the_picture_has_the_throughput_of_each_remedy_against_the_share_of_time
     ("policy", "how"), [("gang", "warning"), ("gang", "activations"), ("none", "conscious")]
 )
 def test_real_ranks_finish_under_each_remedy(policy, how):
-    program = LockProgram(processes=2, granularity_us=47, section_us=20, phases=2000)
-    jobs = tuple(ParallelJob(number, program) for number in range(2))
-    made = policies.create(policy, {"quantum_ms": 5, "synchronised": False} if policy == "gang" else {})
-    result = run_workload(replace(workload(), jobs=jobs, policy=made, remedy=how))
+    options = {"quantum_ms": 5, "synchronised": False} if policy == "gang" else {}
+    sections = {"granularity_us": 47, "section_us": 20}
+    result = run_workload(workload(policy, options=options, remedy=how, **sections))
     assert [job.failure for job in result.jobs] == ["", ""]
