@@ -26,8 +26,13 @@ def render(
 ) -> Iterator[RenderableType]:
     """The advice, the predictions for each candidate, and the granularities where the advice changes.
 
-    ``rows`` has a row for each candidate, the best first. ``doubts`` concern the calibration, which has this
-    ``age``; both are empty without one. ``errors`` are those of simulated commands so far, if any are known.
+    Args:
+        rows: one for each candidate, the best first.
+        ranges: of the granularity; empty for a recorded program.
+        processors: the number for which the candidates were simulated.
+        doubts: about the calibration of this host; empty without one.
+        age: of the calibration, in words; empty without one: then the constants are nominal.
+        errors: of earlier simulations of commands against their measurements; None if nobody measured any.
     """
     best, jobs = rows[0], len(rows[0].jobs)
     what = f"{jobs} job{'s' if jobs > 1 else ''} of {best.workload}"

@@ -133,8 +133,9 @@ BREAKDOWNS = (
     "The thick bar is measured, the pale one below it simulated."
 )
 SECTIONS = (
-    "Critical sections per second over those of the same jobs alone, one after the other, against the share "
-    "of time that a process spends in them if it never waits. The band is within 10 % of the jobs alone."
+    "Upwards: critical sections per second, as a multiple of the rate of the same jobs alone, one after the "
+    "other. To the right: the share of its time that a process spends in critical sections if it never "
+    "waits. The band marks rates within 10 % of the jobs alone."
 )
 MAPS = "Workload slowdown, measured and beside it simulated: the median over all other keys of the sweep."
 USAGE = (
@@ -171,7 +172,7 @@ CALIBRATED = {
 
 
 def html(content: Content) -> str:
-    """The page."""
+    """The report as the text of an HTML page that needs no other file."""
     rows = content.results.rows
     return rendered(
         "page.html.j2",

@@ -14,7 +14,7 @@ from harness.report.grid import WIDE, schedulers
 from harness.report.style import JOBS, LIGHT
 
 NEAR = 0.1
-"""The band is so far above and below the throughput of the jobs alone."""
+"""The band reaches so far above and below the throughput of the jobs alone."""
 
 
 def share(row: Row) -> float:
@@ -24,9 +24,11 @@ def share(row: Row) -> float:
 
 
 def throughput(rows: Sequence[Row], width: int) -> Figure | None:
-    """Sections per second over those of the jobs alone; filled: measured, hollow: simulated.
+    """A chart of throughput over ``share``; None if no row has critical sections.
 
-    None without critical sections.
+    Throughput is the rate of sections, divided by the rate of the same jobs alone, one after the other.
+    Measured lines are solid with filled marks, simulated ones dashed with hollow marks.
+    ``width`` is in pixels.
     """
     known = [row for row in rows if any(_relative(row, side) for side in SIDES)]
     if not known:

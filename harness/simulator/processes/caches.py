@@ -16,7 +16,10 @@ from harness.simulator.processes.model import COMPUTE, State
 
 @step
 def load_set(state: State, p: int, q: int) -> None:
-    """Process ``q`` gets processor ``p``: it will pay for what is missing of its set."""
+    """Process ``q`` gets processor ``p``: note the time that it needs to load the missing part of its set.
+
+    A process that computes needs this time at once, others when they compute next (``pay``).
+    """
     process = state.processes[q]
     machine = state.machine[0]
     state.processors[p].turns += 1
@@ -47,7 +50,7 @@ def missing_bytes(state: State, p: int, q: int) -> int:
 
 @step
 def pay(state: State, q: int) -> None:
-    """Process ``q`` begins to compute: it takes longer by what it has to load."""
+    """Process ``q`` begins to compute: add the time that it needs to load its working set."""
     process = state.processes[q]
     process.remaining_ns += process.cold_ns
     process.cold_ns = 0

@@ -66,7 +66,7 @@ def fetch(state: State, p: int) -> None:
 
 @step
 def at_turn_end(state: State, p: int) -> None:
-    """The turn of ``p``'s process ends, which has not queued up yet."""
+    """With affinity queues, take one out of the system's queue before ``p``'s process queues up again."""
     if state.machine[0].queue == AFFINITY:
         claim(state, p)
 
@@ -99,7 +99,7 @@ def first_in_line(state: State, waiting: int) -> int:
 
 @step
 def count(state: State, p: int, last_state: int) -> int:
-    """The processes on ``p`` that may run and are READY, or in a state from that to ``last_state``."""
+    """How many processes on ``p`` may run and are in a state from READY to ``last_state``."""
     found = 0
     for k in range(state.processors[p].residents):
         process = state.processes[state.residents[p, k]]
@@ -148,7 +148,7 @@ def steal(state: State, p: int, other: int) -> bool:
 
 @step
 def choose_processor(state: State, q: int) -> None:
-    """Process ``q`` is about to wake: it goes to a processor that idles, if its own does not."""
+    """Move process ``q``, which is about to wake, to an idle processor if its own is busy."""
     process = state.processes[q]
     if process.delayed or state.processors[process.processor].current == NOBODY:
         return
@@ -162,8 +162,8 @@ def choose_processor(state: State, q: int) -> None:
 def move(state: State, q: int, new: int) -> None:
     """Put process ``q``, which does not run, on processor ``new``.
 
-    Its accounts stay with the old one: ``moved`` gives that what it has used so far, and takes it from the
-    new one, where its accounts count in the end.
+    In the end all that a process has used counts for its last processor. So ``moved`` adds what ``q`` has
+    used so far to the old processor, and subtracts it from the new one.
     """
     process = state.processes[q]
     old = process.processor

@@ -149,7 +149,10 @@ def sleep(state: State, p: int, process: Records) -> None:
 
 @step
 def change_queues(state: State, q: int, p: int) -> None:
-    """Ready process ``q`` is about to join processor ``p``, with its lag and what is left to its deadline."""
+    """Convert the virtual times of ready process ``q`` before it moves to processor ``p``.
+
+    It keeps its distance from the average run time of its queue, within bounds, and from its deadline.
+    """
     process = state.processes[q]
     charge_running(state, process.processor)
     charge_running(state, p)
