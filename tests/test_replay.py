@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from step_lists import program, step
 
@@ -75,3 +77,20 @@ def test_programs_that_sleep_first_do_so_at_the_same_time():
 def test_processes_that_wait_for_what_nobody_sends_are_stuck():
     found = run(program([[step(1000)], [step(1000, -1, 0, number=5)]], [(0, 1, 0)]), timeout_s=1.0)
     assert "not finished" in found.failure
+
+
+def test_the_receiver_of_a_large_message_that_has_asked_for_it_has_to_run_to_hear_of_it():
+    """It asks first and spins, in turns of 10 ms with another process; its sender comes after 25 ms."""
+    pair = replaying(0, program([[step(25_000_000, 0, 0)], [step(1000, 0, 0)]], [(0, 1, 1)]))
+    other = replaying(1, program([[step(1)], [step(100_000_000)]], []))
+    machine = replace(MACHINE, local="round-robin", quantum_ms=10.0)
+
+    def ends_ns(*jobs):
+        for repeat in range(8):
+            found = simulate(jobs, machine, policies.create("none", {}), repeat=repeat)
+            yield found.jobs[0].processes[0].finish_ns
+
+    assert set(ends_ns(pair)) == {25_000_000 + 2 * 2000}
+    beside = sorted(ends_ns(pair, other))
+    assert beside[0] == 25_000_001 + 2 * 2000
+    assert 26_000_000 < beside[-1] <= 35_000_000 + 2 * 2000

@@ -99,7 +99,7 @@ class Process:
         self.lost_ns = self.cache = self.walk = None
         self.cold_ns, self.owed_ns, self.computes = 0, 0, False
         self.began, self.dispatched, self.cpu_ns, self.offset, self.lag = self.simulation.now, 0, 0, 0, 0
-        self.correspondents, self.look_at = None, 0
+        self.correspondents, self.look_at, self.offers = None, 0, False
         self.draws = Draws(job.program, rank, (*self.simulation.key, job.given.number))
         polls = LATE if "handled when dispatched" in self.simulation.deviates else DEAF
         self.hears = polls if self.machine.handles_when_waiting else ALERT  # while it computes
@@ -385,6 +385,8 @@ class Process:
                 self.simulation.send(sender, self, "answer")
             elif what == "answer":
                 self.take_answer()
+            elif isinstance(what, Channel):
+                what.accept()
             elif self.job.arrival(sender):
                 yield from self.complete()
 

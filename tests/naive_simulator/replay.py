@@ -13,10 +13,25 @@ class Channel:
         self.came, self.arrivals, self.waiting = [0, 0], [], {}
 
     def give(self, process):
-        simulation = process.simulation
+        sender, receiver = self.ends
         self.came[self.ends.index(process)] += 1
-        if (min(self.came) if self.meets else self.came[0]) == len(self.arrivals):
-            return
+        if not self.meets or (process is receiver and self.came[0] > len(self.arrivals)):
+            self.depart()
+        elif process is sender and self.came[1] > len(self.arrivals):
+            if sender.offers:
+                self.depart()
+            else:
+                sender.offers = True
+                sender.simulation.send(receiver, sender, self)
+
+    def accept(self):
+        """The receiver runs, waits in MPI, and hears that the sender has come."""
+        self.ends[0].offers = False
+        if min(self.came) > len(self.arrivals):
+            self.depart()
+
+    def depart(self):
+        simulation = self.ends[0].simulation
         hops = simulation.session.machine.hops(*(end.processor.number for end in self.ends))
         cost = simulation.cost
         arrival = simulation.now + cost["latency"] + hops * cost["hop_latency"]
@@ -44,6 +59,7 @@ def carry_out_steps(process):
         for _ in range(part.times):
             for step in part.steps[process.rank]:
                 yield from process.compute(int(step["busy_ns"]))
+                yield from process.handle_messages()
                 if step["outgoing"] >= 0:
                     channels[step["outgoing"]].give(process)
                 if step["incoming"] >= 0:

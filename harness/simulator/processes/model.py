@@ -126,6 +126,7 @@ PROCESS = whole_lines(
         ("drawn", np.int32),  # phases whose compute times are at hand, or steps: of jobs with locks or steps
         ("next_waiter", np.int32),  # who waits for the same lock behind it
         ("channel", np.int32),  # whose next message it waits for: replay.py
+        ("offering", np.int32),  # channel of the large message whose receiver it asks, or NOBODY
         ("visits", np.int8),  # it runs on in the place of another process of its job: visits.py
         ("has_left", np.int8),  # it has left its section during a visit
         ("lifted", np.int8),  # somebody spins for the lock that it has: glances.py

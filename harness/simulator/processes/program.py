@@ -335,7 +335,10 @@ def end_piece(state: State, p: int, q: int) -> None:
     """A task is over, or the processor time of a recorded step."""
     if state.jobs[state.processes[q].job].tasks:
         safe_point(state, p, q)
-    elif not end_step(state, p, q):
+        return
+    if state.processes[q].inbox_first != NOBODY:
+        handle_inbox(state, p, q)
+    if not end_step(state, p, q):
         spin(state, p, state.processes[q])
 
 
@@ -392,7 +395,9 @@ def receive(state: State, message: int) -> None:
     q = message >> 1
     if not message & 1:
         q = sender.target
-        if sender.activity == READING and state.jobs[sender.job].served_by_network:
+        if sender.offering != NOBODY:
+            q = state.channels[sender.offering].receiver
+        elif sender.activity == READING and state.jobs[sender.job].served_by_network:
             state.clock[0].messages += 1
             send(state, message | 1)
             return

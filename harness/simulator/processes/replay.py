@@ -3,7 +3,9 @@
 A step is processor time; then, if the step has one, a message to give; then one to take. Each channel has
 a sender and a receiver of one job, and its messages arrive in the order in which the sender gives them. A
 message is on its way for the machine's latency. On a channel that *meets*, a message begins its way when both
-have come to it, and both can take it: a large message, whose sender waits, too.
+have come to it, and both can take it: a large message, whose sender waits, too. A receiver that has come
+first has to hear that the sender has come: it does when it runs and is in MPI. Of several messages that a
+sender offers at a time it hears of one.
 
 A process that takes a message that has arrived goes on at once. Otherwise it waits by the rule of its job:
 for a collective operation as at a barrier, else as for a read. A step that *continues* belongs to the wait
@@ -88,17 +90,45 @@ def go_on(state: State, p: int, q: int) -> None:
 def give(state: State, q: int, number: int) -> None:
     """Process ``q`` gives the next message of channel ``number``; or comes to it, as one of two."""
     channel = state.channels[number]
-    if channel.meets:
-        if q == channel.sender:
-            channel.offered += 1
-        else:
-            channel.posted += 1
-        if min(channel.offered, channel.posted) == channel.sent:
-            return
+    if not channel.meets:
+        depart(state, number)
+    elif q != channel.sender:
+        channel.posted += 1
+        if channel.offered > channel.sent:
+            depart(state, number)
+    else:
+        channel.offered += 1
+        if channel.posted > channel.sent and state.processes[q].offering != NOBODY:
+            depart(state, number)
+        elif channel.posted > channel.sent:
+            state.processes[q].offering = number
+            insert(state, q << 1, state.clock[0].now_ns + way_ns(state, number))
+
+
+@step
+def way_ns(state: State, number: int) -> int:
+    """How long a message of channel ``number`` is on its way."""
+    channel = state.channels[number]
+    return int(state.machine[0].latency_ns + distance_ns(state, channel.sender, channel.receiver))
+
+
+@step
+def accept(state: State, sender: Records) -> None:
+    """The receiver of a large message hears that its sender has come: the message begins its way."""
+    number = sender.offering
+    sender.offering = NOBODY
+    channel = state.channels[number]
+    if min(channel.offered, channel.posted) > channel.sent:
+        depart(state, number)
+
+
+@step
+def depart(state: State, number: int) -> None:
+    """The next message of channel ``number`` begins its way."""
+    channel = state.channels[number]
     arrivals = state.arrivals[number]
     mask = len(arrivals) - 1
-    way_ns = state.machine[0].latency_ns + distance_ns(state, channel.sender, channel.receiver)
-    arrival_ns = state.clock[0].now_ns + way_ns
+    arrival_ns = state.clock[0].now_ns + way_ns(state, number)
     if channel.sent > 0:
         arrival_ns = max(arrival_ns, arrivals[(channel.sent - 1) & mask])
     arrivals[channel.sent & mask] = arrival_ns

@@ -216,7 +216,7 @@ def enter_job(
     processes.rank = np.arange(count)
     processes.processor = [placement[rank % len(placement)] for rank in range(count)]
     state.homes[record.first : record.first + count] = processes.processor
-    processes.inbox_first = processes.channel = NOBODY
+    processes.inbox_first = processes.channel = processes.offering = NOBODY
     processes.set_bytes = program.working_set_bytes
     processes.warm_on = NOBODY
     processes.estimate_ns = processes.previous_wait_ns = blocking.UNKNOWN_NS
