@@ -126,7 +126,7 @@ class NaiveSimulation:
 
     def send(self, receiver, sender, what):
         """Section 3.2: a message takes the latency from processor to processor, and more with every hop."""
-        arrive = partial(receiver.processor.deliver, receiver, (sender, what))
+        arrive = partial(deliver, receiver, (sender, what))
         if what == "read" and sender.job.network_reads:
             self.messages += 1
             arrive = partial(self.send, sender, receiver, "answer")
@@ -136,7 +136,7 @@ class NaiveSimulation:
 
     def answer(self, process, time):
         """What it waits for comes at this time."""
-        self.at(time, MESSAGES, self.pushed, partial(process.processor.deliver, process, (None, "answer")))
+        self.at(time, MESSAGES, self.pushed, partial(deliver, process, (None, "answer")))
 
     def depart(self, job):
         """The policy decides when the processor has seen to itself, and before anything else happens."""
@@ -238,3 +238,8 @@ class NaiveSimulation:
             self.lateness_random = (1103515245 * self.lateness_random + 12345) % 2**31
             late_ns = self.lateness[(self.lateness_random >> 8) % len(self.lateness)]
             self.begin_slot(slot, end, late_ns)
+
+
+def deliver(process, message):
+    """A message comes to the processor on which its receiver is by then."""
+    process.processor.deliver(process, message)
