@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from fake_runs import TOOLS
 from test_observe import recorded
+from test_preload import compiled, launcher  # noqa: F401 # a fixture
 
 from coordinator.workload import ParallelJob
 from harness import cli
@@ -109,3 +110,28 @@ def test_advice_rests_on_the_last_calibration(tmp_path, monkeypatch, capsys):
     assert json.loads(capsys.readouterr().out) == first
     assert cli.main(words[:-1]) == 0
     assert re.search("Use implicit|Not conclusive; implicit", capsys.readouterr().out)  # as busy as it was
+
+
+@pytest.mark.slow
+def test_a_command_is_recorded_and_advised_on_at_once(compiled, tmp_path, monkeypatch, capsys):  # noqa: F811
+    monkeypatch.setattr("harness.commands.advise.real_tools", lambda: TOOLS)
+    program = [*launcher("here"), "-n", "2", compiled("here", "operations.c"), "loop", "200", "300"]
+    words = ["advise", "--anyway", "--jobs", "2", "--results", str(tmp_path), "--json", "--command", *program]
+    assert cli.main(words) == 0
+    found = json.loads(capsys.readouterr().out)
+    (path,) = (tmp_path / recording.FOLDER).iterdir()
+    assert (found["program"]["argv"], found["program"]["recording"]) == (program, str(path))
+    assert found["jobs"] == 2 and len(found["rows"]) == len(advise.CANDIDATES)
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["--command"], "--command = '': is empty"),
+        (["--recording", "a.npz", "--command", "true"], "--recording = 'a.npz': a command is given, too"),
+    ],
+)
+def test_a_command_to_advise_on_is_refused_with_a_reason(tmp_path, capsys, words, complaint):
+    assert cli.main(["advise", "--results", str(tmp_path / "none"), *words]) == 2
+    assert complaint in capsys.readouterr().err
+    assert not any(tmp_path.iterdir())

@@ -7,9 +7,12 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
+from coordinator.host.launch import LaunchError
 from harness.analyse import advise, calibration_caveats, results_document
 from harness.analyse.agreement import Errors
 from harness.commands import SCHEMA, Answer, stored
+from harness.commands.exec import mpicc_argument
+from harness.commands.observe import observe
 from harness.commands.run import real_tools, results_argument
 from harness.commands.shared import Counted, announce_compiler, anyway_argument
 from harness.measure.calibrate import constants
@@ -32,6 +35,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--like", type=Path, metavar="RESULTS", help="take the jobs of the last experiment in this store")
     add("--recording", type=Path, metavar="FILE", help="jobs of this program, recorded by lockstep observe")
+    help_text = "record this MPI program alone first, for jobs of it (all words after this one are its)"
+    add("--command", nargs=argparse.REMAINDER, metavar="COMMAND", help=help_text)
+    mpicc_argument(parser)
     add("--pattern", default="BARRIER", help=f"one of {', '.join(BULK_SYNCHRONOUS)} (default: %(default)s)")
     add("--granularity-us", type=float, default=1000.0, metavar="G", help="mean compute time of a phase")
     add("--imbalance", type=float, default=0.25, metavar="V/G", help="width of its range as a share of G")
@@ -46,12 +52,15 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
 
     Raises:
         InputError: for a program that does not fit the machine, a store that cannot be read, or a
-            calibration that was made under load.
-        RecordingError: for a recording that cannot be read.
-        LaunchError: if the calibration fails.
+            calibration that was made under load; for a command of which nothing can be recorded.
+        NativeError: if the library that records it cannot be made.
+        RecordingError: for a recording that cannot be read or written.
+        LaunchError: if the calibration or the command fails.
     """
     within("--jobs", options.jobs)
     processors = len(usable_processors())
+    if options.command is not None:
+        options.recording = _observed(options, watcher)
     wanted, program = _wanted(options, processors, watcher)
     calibrated = _calibration(options.results, watcher, anyway=options.anyway)
     age = duration(calibration_caveats.age_s(calibrated)) if calibrated else ""
@@ -92,6 +101,23 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         "errors": dataclasses.asdict(known) if known else None,
     }
     return Answer(document, advice.render(asked, ranges, processors, doubts, age, known))
+
+
+def _observed(options: argparse.Namespace, watcher: Watcher) -> Path:
+    """The recording of the program of --command, made now."""
+    command = options.command[options.command[:1] == ["--"] :]
+    if not command:
+        raise InputError("--command", "", "is empty", "write at the end: --command mpiexec -n 2 ./app")
+    for name, value in (("--recording", options.recording), ("--like", options.like)):
+        if value:
+            raise InputError(name, str(value), "a command is given, too", "give one of them")
+    seen = observe(options, command, None, watcher)
+    if seen.failure:
+        raise LaunchError(seen.failure)
+    for doubt in seen.doubts:
+        watcher.warn(doubt)
+    watcher.note(f"recorded in {seen.path}")
+    return seen.path
 
 
 def _wanted(

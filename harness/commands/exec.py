@@ -51,11 +51,13 @@ def rule_arguments(parser: argparse.ArgumentParser) -> None:
     add("--spin-switches", type=float, default=2, metavar="N", help="spin of the fixed rule")
     add("--switch-us", type=float, default=10.0, metavar="US", help="cost of a context switch")
     add("--latency-us", type=float, default=2.0, metavar="US", help="one-way message latency")
-    add(
-        "--mpicc",
-        metavar="WRAPPER",
-        help="the compiler wrapper of the programs' MPI (default: the launcher's)",
-    )
+    mpicc_argument(parser)
+
+
+def mpicc_argument(parser: argparse.ArgumentParser) -> None:
+    """Add --mpicc, for every command that needs ``library``."""
+    help_text = "the compiler wrapper of the programs' MPI (default: the launcher's)"
+    parser.add_argument("--mpicc", metavar="WRAPPER", help=help_text)
 
 
 def command_of(options: argparse.Namespace, name: str) -> list[str]:

@@ -7,6 +7,7 @@ import shlex
 import shutil
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from coordinator.drive.preflight import AS_MPI
 from coordinator.host.launch import LaunchError
 from harness.analyse import caveats, program_profile
 from harness.commands import SCHEMA, Answer
-from harness.commands.exec import command_of, library
+from harness.commands.exec import command_of, library, mpicc_argument
 from harness.commands.run import results_argument
 from harness.commands.shared import anyway_argument
 from harness.measure import turn
@@ -44,11 +45,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="the recording (default: a new file below --results)",
     )
     results_argument(parser)
-    add(
-        "--mpicc",
-        metavar="WRAPPER",
-        help="the compiler wrapper of the programs' MPI (default: the launcher's)",
-    )
+    mpicc_argument(parser)
     anyway_argument(parser)
     add("program", nargs=argparse.REMAINDER, metavar="-- COMMAND ...", help="what to record")
 
@@ -63,18 +60,46 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         LaunchError: if the command fails before anything of it is recorded.
     """
     command = command_of(options, "observe")
-    path = options.output or options.results / recording.FOLDER / _name(command)
+    seen = observe(options, command, options.output, watcher)
+    document = {"schema": SCHEMA, "command": command, "recording": str(seen.path), **seen.profile}
+    document["doubts"] = seen.doubts
+    return Answer(document, observation.render(document), status=1 if seen.failure else 0, verbatim=True)
+
+
+@dataclass(frozen=True)
+class Observed:
+    """A program that was recorded alone.
+
+    Attributes:
+        path: the file of the recording.
+        profile: what the program is in the model's terms.
+        doubts: what the recording lacks.
+        failure: why the command failed; empty if it did not.
+    """
+
+    path: Path
+    profile: dict[str, Any]
+    doubts: list[str]
+    failure: str
+
+
+def observe(
+    options: argparse.Namespace, command: Sequence[str], output: Path | None, watcher: Watcher
+) -> Observed:
+    """Run ``command`` alone and record it, in a new file below --results if there is no ``output``.
+
+    Raises:
+        As ``execute``.
+    """
+    path = output or options.results / recording.FOLDER / _name(command)
     made = library(options, command, watcher)
     with turn.reserved(usable_processors(), watcher, options.anyway):
         before = Moment.now(usable_processors())
         found, failure = _recorded(command, made, path.absolute().parent)
         disturbed = caveats.of_waits(before, Moment.now(usable_processors()), complete=not failure)
-    one = found[0]
-    recording.write(one, path)
-    said = [*_doubts(found, failure), *disturbed]
-    document = {"schema": SCHEMA, "command": command, "recording": str(path), **program_profile.profile(one)}
-    document["doubts"] = [*said, *_of_profile(document)]
-    return Answer(document, observation.render(document), status=1 if failure else 0, verbatim=True)
+    recording.write(found[0], path)
+    profile = program_profile.profile(found[0])
+    return Observed(path, profile, [*_doubts(found, failure), *disturbed, *_of_profile(profile)], failure)
 
 
 def _name(command: Sequence[str]) -> str:

@@ -1,0 +1,314 @@
+"""The compiled kernel agrees with a reference that was written from the model: what, when, and how often."""
+
+from itertools import pairwise, zip_longest
+
+import pytest
+from compiled_only import PLAIN
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from naive_simulator.simulation import DEVIATIONS, NaiveSimulation
+from step_lists import program as of_steps
+from step_lists import step
+
+from coordinator import policies
+from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine, replaying
+from harness.simulator.processes.model import IDLE, NOBODY
+from harness.simulator.processes.simulate import simulate
+from workloads.blocking import ESTIMATES, RULES
+from workloads.locks.lock_program import LOCKS, LockProgram
+from workloads.locks.remedies import remedy
+from workloads.machine import QUEUES
+from workloads.program import Program
+
+TABLE = [[2, 0, 1, 1, 2], [1, 0, 2, 0, 2], [3, 1, 2, 0, 1]]
+
+
+QUEUES_OF = {"svr4": ["bound"], "eevdf": ["bound", "stealing"]}
+
+
+@st.composite
+def machines(draw):
+    cost = st.sampled_from([0.0, 0.0, 0.0, 0.5, 3.0])
+    local = draw(st.sampled_from(["svr4", "round-robin", "rr", "fifo", "eevdf", "eevdf"]))
+    processors = draw(st.integers(1, 5))
+    queue = draw(st.sampled_from(["bound", *QUEUES_OF.get(local, QUEUES)]))
+    roams = queue in ("central", "affinity")  # who spins there may take very long until the others come
+    topology = draw(st.sampled_from(["flat", "flat", "flat", "tree", "torus"]))
+    return SimulatedMachine(
+        processors=processors,
+        topology=topology,
+        queue=queue,
+        cache_kb=draw(st.sampled_from([0.0, 0.0, 100.0])),
+        reload_us=draw(st.sampled_from([0.0, 40.0, 250.0])),  # shorter than a slice
+        sides=(processors, 1) if topology == "torus" else (),
+        hop_latency_us=0.0 if topology == "flat" else draw(st.sampled_from([0.0, 3.0, 40.0])),
+        context_switch_us=draw(st.sampled_from([0.0, 5.0, 50.0, 200.0])),
+        latency_us=draw(st.sampled_from([0.0, 1.0, 10.0, 100.0])),
+        wakeup_us=draw(st.sampled_from([0.0, 20.0])),
+        idle_wakeup_us=draw(st.sampled_from([None, 50.0])),
+        rule_switch_us=draw(st.sampled_from([None, 30.0])),
+        rule_latency_us=draw(st.sampled_from([None, 2.0])),
+        local=local,
+        dispatch_table=draw(st.sampled_from([None, TABLE])) if local == "svr4" else None,
+        quantum_ms=draw(st.sampled_from([None, 10.0])) if local == "round-robin" else None,
+        reads_served_by=draw(st.sampled_from(["process", "process", "network"])),
+        timers=draw(st.sampled_from(["independent", "synchronised"])),
+        send_us=draw(cost),
+        receive_us=draw(cost),
+        serve_us=draw(cost),
+        poll_us=draw(cost),
+        messages_to_self=draw(st.booleans()),
+        handles_when_waiting=draw(st.booleans()),
+        spin_clock=draw(st.sampled_from(["processor", "wall"])),
+        tick_us=1000.0 if roams else draw(st.sampled_from([None, 1000.0])),
+        slice_us=draw(st.sampled_from([None, 300.0])),
+        slot_cost_us=draw(st.sampled_from([(), (300.0, 50.0)])),
+        lateness_us=draw(st.sampled_from([(), (100.0, 300.0, 700.0)])),
+        detour_gap_us=draw(st.sampled_from([0.0, 0.0, 5000.0, 5000.0 if roams else 500.0])),
+        detour_length_us=draw(st.sampled_from([5.0, 200.0])),
+    )
+
+
+@st.composite
+def jobs(draw, most):
+    made = []
+    for number in range(draw(st.integers(1, 4))):
+        if draw(st.sampled_from([False, False, True])):
+            arrival_s = draw(st.sampled_from([0.0, 0.0, 0.003, 0.02]))
+            made.append(replaying(number, draw(recorded(most)), arrival_s))
+            continue
+        thinks = draw(st.sampled_from([False, False, False, True]))
+        pattern = draw(st.sampled_from(["BARRIER", "NEWS", "TRANSPOSE", "LOCK", "TASKS"]))
+        program = Program(
+            pattern="BARRIER" if thinks or pattern == "LOCK" else pattern,
+            processes=1 if thinks else draw(st.integers(1, most)),
+            granularity_us=draw(st.sampled_from([20.0, 100.0, 1000.0, 15000.0])),
+            imbalance=draw(st.sampled_from([0.0, 0.25, 1.5, 2.0])),
+            imbalance_kind=draw(st.sampled_from(["uniform", "exponential"])),
+            read_gap_us=draw(st.sampled_from([0.0, 8.0])),
+            read_imbalance=draw(st.sampled_from([0.0, 1.0])),
+            opening_barrier=pattern in ("BARRIER", "LOCK", "TASKS") or thinks or draw(st.booleans()),
+            read=draw(st.sampled_from(["message", "rma"])),
+            working_set_bytes=draw(st.sampled_from([0, 50_000, 70_000, 200_000])),
+            phases=draw(st.integers(1, 20 if PLAIN else 70)),
+        )
+        if pattern == "LOCK" and not thinks:
+            program = LockProgram(
+                processes=program.processes,
+                granularity_us=program.granularity_us,
+                imbalance=program.imbalance,
+                imbalance_kind=program.imbalance_kind,
+                working_set_bytes=program.working_set_bytes,
+                phases=program.phases,
+                section_us=draw(st.sampled_from([5.0, 50.0, 2000.0])),
+                locks=draw(st.integers(1, 3)),
+                lock=draw(st.sampled_from(list(LOCKS))),
+            )
+        made.append(
+            SimulatedJob(
+                number,
+                program,
+                arrival_s=draw(st.sampled_from([0.0, 0.0, 0.003, 0.02])),
+                moldable=draw(st.booleans()),
+                think_us=draw(st.sampled_from([0.0, 5000.0])) if thinks else None,
+            )
+        )
+    return made
+
+
+@st.composite
+def recorded(draw, most):
+    """A program of exchanges, in one order for all of its processes: none blocks another."""
+    count, channels, table = draw(st.integers(1, most)), [], {}
+    steps = [[] for _ in range(count)]
+    busy_ns = st.sampled_from([1, 700, 20_000, 100_000, 1_000_000, 15_000_000])
+
+    def over(sender, receiver, meets):
+        return table.setdefault((sender, receiver, meets), len(table))
+
+    for kind in draw(st.lists(st.sampled_from(["alone", "small", "large", "all"]), min_size=1, max_size=12)):
+        one, other = draw(st.integers(0, count - 1)), draw(st.integers(0, count - 1))
+        if kind == "alone" or one == other or count == 1:
+            steps[one].append(step(draw(busy_ns)))
+        elif kind == "all":  # each round a message to somebody further away
+            for distance in range(1, count):
+                for p in range(count):
+                    to, of = over(p, (p + distance) % count, 0), over((p - distance) % count, p, 0)
+                    later = {"collective": 1, "continues": distance > 1}
+                    steps[p].append(step(draw(busy_ns) if distance == 1 else 1, to, of, **later))
+        elif kind == "large":
+            to = over(one, other, 1)
+            steps[one].append(step(draw(busy_ns), to, to))
+            steps[other].append(step(draw(busy_ns), to, to))
+        else:
+            to = over(one, other, 0)
+            steps[one].append(step(draw(busy_ns), to))
+            steps[other].append(step(draw(busy_ns), -1, to, polls=draw(st.sampled_from([0, 0, 1]))))
+    channels = sorted(table, key=lambda ends: table[ends])
+    times = draw(st.integers(1, 5 if PLAIN else 20))
+    asleep_ns = draw(st.sampled_from([0, 0, 3_000_000]))
+    as_mpi = draw(st.sampled_from([False, False, True]))
+    return of_steps(steps, channels, times, as_mpi=as_mpi, asleep_ns=asleep_ns)
+
+
+SCHEDULERS = st.sampled_from(
+    [
+        ("none", {}),
+        ("implicit", {}),
+        ("gang", {"quantum_ms": 1}),
+        ("gang", {"quantum_ms": 20}),
+        ("partitioned", {}),
+        ("batch", {}),
+        ("two-queue", {}),  # its tables end and are not repeated
+        ("dqt", {}),
+        ("rr-job", {"quantum_ms": 3}),
+        ("process-control", {}),
+        ("dyn-equi", {}),
+    ]
+)
+
+
+OBSERVING = st.sampled_from(
+    [
+        ("working-sets", {"quantum_ms": 7, "observe_ms": 1, "messages_per_ms": 0.5}),
+        ("working-sets", {"quantum_ms": 20, "observe_ms": 2, "messages_per_ms": 3}),
+    ]
+)
+"""Not with fifo, under which processes that share a slot can spin for ever while slots change."""
+
+
+COSCHEDULING = st.sampled_from(
+    [
+        ("dynamic-coscheduling", {"patience_us": 30, "least_run_ms": 0.2}),
+        ("dynamic-coscheduling", {"patience_us": 300, "least_run_ms": 5}),
+    ]
+)
+
+
+LOOKS = st.builds(
+    lambda name: {"remedy": remedy(name, 0)}, st.sampled_from(["conscious", "inheritance", "activations"])
+)
+HELP = st.one_of(
+    st.just({}),
+    st.fixed_dictionaries({"put_offs": st.integers(1, 3), "put_off_us": st.sampled_from([5.0, 50.0])}),
+    st.builds(lambda us: {"remedy": remedy("warning", us)}, st.sampled_from([60.0, 400.0, 5000.0])),
+)
+"""Remedies for processes that lose their processors in critical sections; LOOKS need bound ones."""
+
+
+@pytest.mark.slow
+@settings(max_examples=1500, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_the_kernel_equals_the_reference(data):
+    machine = data.draw(machines())
+    may_look = machine.local not in ("eevdf", "fifo") and machine.queue == "bound"
+    schedulers = SCHEDULERS if machine.local == "fifo" else SCHEDULERS | OBSERVING
+    name, options = data.draw(schedulers | COSCHEDULING if may_look else schedulers)
+    policy = policies.create(name, options)
+    workload = data.draw(jobs(machine.processors * (1 + policy.folds)))
+    how = {"seed": data.draw(st.integers(0, 99)), "stream": data.draw(st.integers(0, 1))}
+    how["imbalance_estimate"] = data.draw(st.sampled_from(list(ESTIMATES)))
+    rule = data.draw(st.sampled_from(list(RULES)))
+    how |= data.draw(HELP | LOOKS if machine.queue == "bound" else HELP)
+    outcome = simulate(workload, machine, policy, blocking=rule, timeline=True, **how)
+    if outcome.failure:
+        assert machine.local == "fifo"  # the only one under which processes can spin for ever
+        return
+    compare(outcome, NaiveSimulation(workload, machine, policy, rule, **how).run())
+
+
+def compare(outcome, naive):
+    """Both say the same: of every processor at every time, and of every job."""
+    assert outcome.failure == ""
+    rows = outcome.timeline.tolist()
+    for p, processor in enumerate(naive.processors):
+        ours = spells([(time, *what) for time, number, *what in rows if number == p])
+        for spell, expected in zip_longest(ours, spells(processor.history)):
+            assert spell == expected, f"processor {p}"
+    assert (outcome.messages, outcome.timers) == (naive.messages, naive.timers)
+    assert outcome.switches.tolist() == [processor.switches for processor in naive.processors]
+    assert outcome.end_ns == naive.now
+    for ours in outcome.jobs:
+        theirs = naive.jobs[ours.number]
+        assert ours.finish_ns == theirs.finish_ns
+        assert ours.cpu_ns == tuple(process.cpu_ns for process in theirs.processes)
+        assert ours.bursts_ns == tuple(theirs.bursts_ns if theirs.given.think_us else ())
+        check(ours.reads, theirs, "read")
+        check(ours.opening_barriers, theirs, "opening")
+        check(ours.barriers, theirs, "opening", "closing", "lock")
+
+
+def check(waits, job, *kinds):
+    expected = [
+        [sum(numbers) for numbers in zip(*(job.waits[kind, slept] for kind in kinds), strict=True)]
+        for slept in (False, True)
+    ]
+    assert [[waits.spun, waits.spun_ns], [waits.blocked, waits.blocked_ns]] == expected
+
+
+def spells(rows):
+    """Since when a processor was at what, for which process; ``rows`` may repeat it, or change their mind."""
+    lasting = [
+        row for row, later in pairwise([(0, NOBODY, IDLE), *rows, None]) if not later or later[0] > row[0]
+    ]
+    return [row for before, row in pairwise([(None, None), *lasting]) if row[1:] != before[1:]]
+
+
+def lone(granularity_us, phases, **job):
+    """A job of one process."""
+    number = job.pop("number")
+    return SimulatedJob(number, Program(processes=1, granularity_us=granularity_us, phases=phases), **job)
+
+
+HOST = {
+    "context_switch_us": 0.0,
+    "latency_us": 0.0,
+    "local": "eevdf",
+    "timers": "synchronised",
+    "messages_to_self": False,
+    "handles_when_waiting": True,
+}
+DEVIATING = {
+    # machine.py: with handles_when_waiting a process handles messages only while it waits. In the
+    # kernel it does so also whenever it gets the processor in the midst of computing.
+    "handled when dispatched": (
+        2,
+        [
+            lone(100_000.0, 1, number=0, arrival_s=0.003),
+            SimulatedJob(
+                1,
+                Program("TRANSPOSE", 2, granularity_us=1e5, imbalance=1.0, opening_barrier=False, phases=1),
+                arrival_s=0.001,
+            ),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DEVIATING)
+def test_the_kernel_deviates_from_what_is_written(name):
+    """Whoever mends the kernel takes ``name`` from the reference's DEVIATIONS and from here."""
+    processors, workload = DEVIATING[name]
+    machine = SimulatedMachine(processors=processors, **HOST)
+    policy = policies.create("none", {})
+    outcome = simulate(workload, machine, policy, blocking="spin", timeline=True)
+    compare(outcome, NaiveSimulation(workload, machine, policy).run())
+    strict = NaiveSimulation(workload, machine, policy, deviates=DEVIATIONS - {name}).run()
+    with pytest.raises(AssertionError):
+        compare(outcome, strict)
+
+
+def test_a_wake_up_does_not_forget_that_a_slice_has_ended():
+    """The thinker wakes while the first job is past its slice: the second one competes with it at once."""
+    workload = [
+        lone(3000.0, 4, number=0),
+        lone(20_000.0, 4, number=1, arrival_s=0.003),
+        lone(500.0, 4, number=2, arrival_s=0.003, think_us=3000.0),
+    ]
+    machine, policy = SimulatedMachine(processors=1, **HOST), policies.create("none", {})
+    outcome = simulate(workload, machine, policy, timeline=True)
+    compare(outcome, NaiveSimulation(workload, machine, policy).run())
+
+
+def test_every_deviation_is_shown():
+    assert set(DEVIATING) == DEVIATIONS
