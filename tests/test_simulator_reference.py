@@ -217,6 +217,21 @@ def test_the_kernel_equals_the_reference(data):
     compare(outcome, NaiveSimulation(workload, machine, policy, rule, **how).run())
 
 
+def test_a_spin_for_a_lock_counts_processor_time_under_dynamic_coscheduling_too():
+    """On processor 0 an interactive job interrupts it."""
+    machine = SimulatedMachine(
+        processors=3, context_switch_us=0, latency_us=10, rule_switch_us=30, local="rr", tick_us=1000
+    )
+    lock = LockProgram(
+        processes=2, granularity_us=100, imbalance=0, phases=13, section_us=2000, lock="ticket"
+    )
+    interactive = Program(processes=1, granularity_us=20, imbalance=0, phases=30)
+    workload = [SimulatedJob(0, lock), SimulatedJob(1, interactive, 0.003, think_us=1000.0)]
+    policy = policies.create("dynamic-coscheduling", {"patience_us": 30, "least_run_ms": 0.2})
+    outcome = simulate(workload, machine, policy, blocking="fixed", timeline=True)
+    compare(outcome, NaiveSimulation(workload, machine, policy, "fixed").run())
+
+
 def compare(outcome, naive):
     """Both say the same: of every processor at every time, and of every job."""
     assert outcome.failure == ""

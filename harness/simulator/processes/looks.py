@@ -1,7 +1,8 @@
 """Dynamic coscheduling of simulated processes, by the rule of ``workloads.coscheduling``.
 
 A process that spins for an answer looks after its peers whenever ``patience_ns`` has passed since its wait
-began. A look takes no time. The spin limit counts wall-clock time here, whatever ``spin_clock`` says.
+began. A look takes no time. The spin limit of such a wait counts wall-clock time, whatever ``spin_clock``
+says.
 """
 
 from __future__ import annotations

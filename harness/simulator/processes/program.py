@@ -261,7 +261,8 @@ def resume(state: State, p: int, q: int) -> None:
         compute(state, p, process)
     else:
         charge(state, p, COMMUNICATING if process.activity == READING else SYNCHRONIZING)
-        if state.machine[0].wall_clock_spin or state.machine[0].patience_ns > 0:
+        looks = state.machine[0].patience_ns > 0 and process.activity <= CLOSING
+        if state.machine[0].wall_clock_spin or looks:
             process.remaining_ns = process.spin_end_ns - state.clock[0].now_ns
         spin(state, p, process)
 
