@@ -109,6 +109,19 @@ def test_all_hear_of_all_in_an_operation_of_all(ranks):
     assert [len(steps) for steps in program.parts[0].steps] == [3 * rounds + 1] * ranks
 
 
+def test_blocking_operations_of_all_gather_at_a_root_which_releases_all_if_the_mpi_does_so():
+    plain = made([[("BARRIER", 10)]] * 4)
+    rooted = replace(plain, ranks=tuple(replace(rank, rooted=True) for rank in plain.ranks))
+    acts = [[step[1:] for step in steps[:-1]] for steps in shown(replayed(rooted))]
+    assert acts[0] == [(None, (1, 0, 0)), (None, (2, 0, 0)), ((0, 2), None), ((0, 1), None)]
+    assert acts[1] == [((1, 0), (0, 1, 0))]
+    assert acts[2] == [(None, (3, 2, 0)), ((2, 0), (0, 2, 0)), ((2, 3), None)]
+    others = [replayed(plain), replayed(rooted, blocking_calls=False)]
+    apart = replace(rooted, ranks=(*rooted.ranks[:3], replace(rooted.ranks[3], host="another")))
+    for program in (*others, replayed(apart)):
+        assert [len(steps) for steps in program.parts[0].steps] == [3] * 4
+
+
 def test_messages_go_from_a_root_along_a_tree_and_to_it_on_the_way_back():
     down = shown(replayed(made([[("BCAST", 10, {"peer": 1})]] * 4)))
     assert [step[1:] for step in down[1]] == [((1, 3), None), ((1, 2), None), (None, None)]
@@ -169,7 +182,7 @@ def test_a_command_is_simulated_by_the_file_that_it_names(tmp_path):
     known = recorded_programs.of(wanted, (), Path())
     (job,) = wanted.cells[0].jobs()
     found = simulated_job(job, known)
-    assert found.replay is known.replayed(job.program)
+    assert found.replay is known.replayed(job.program, spins=True)
     assert found.replay.as_mpi and found.program.processes == 2
 
 

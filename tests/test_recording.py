@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from test_preload import compiled, launcher, run, wrapper  # noqa: F401 # a fixture
 
+from coordinator.host.launchers import launcher_at
 from harness.predict.recorded_steps import replayed
 from harness.store import recording
 from harness.store.recording import KIND, OPERATION, SLOTS, WINDOW, RankRecording, Recording, RecordingError
@@ -89,6 +90,7 @@ def test_known_operations_and_bytes_come_out_exactly(compiled, tmp_path, mpi, ru
     done, (found,) = recorded(argv, tmp_path / "files", mpi, rule=rule)
     assert (done.returncode, done.stdout) == (0, "sum 1\n"), done.stderr
     assert [rank.complete for rank in found.ranks] == [True, True]
+    assert {rank.rooted for rank in found.ranks} == {launcher_at(argv[0]).kind == "mpich"}
     for rank in found.ranks:
         assert shown(rank) == [*expected(rank.rank), ("COMPUTE", 0, NOBODY, 0, 65535)]
         assert rank.windows["operations"].sum() == len(rank.rows)

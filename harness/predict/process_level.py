@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from coordinator.owners import changes
 from coordinator.topology import Topology
 from coordinator.view import ExecutionTime
+from coordinator.workload import ParallelJob
 from harness.measure.calibrate import Constants, HostConstants
 from harness.measure.plan import Task, label, plan
 from harness.predict.pool import Pool, Progress, compute
@@ -26,7 +27,7 @@ from harness.predict.recorded_programs import NONE, RecordedPrograms
 from harness.predict.simulated_jobs import guess_s, simulated_job
 from harness.predict.time_left import Guess
 from harness.simulator.processes.local import one_priority
-from harness.simulator.processes.machine import SimulatedMachine
+from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.processes.model import SWITCHING
 from harness.simulator.processes.outcome import JobOutcome, Outcome, WaitCounts
 from harness.simulator.processes.simulate import simulate
@@ -186,14 +187,17 @@ class Simulated:
         try:
             self.host(task).machine(task.scheduler)
             for job in task.jobs:
-                simulated_job(job, self.recorded)
+                self._job(job, task)
         except InputError as error:
             return error
         return None
 
+    def _job(self, job: ParallelJob, task: Task) -> SimulatedJob:
+        return simulated_job(job, self.recorded, spins=task.scheduler.blocking == "spin")
+
     def guess_s(self, task: Task) -> float:
         """A guess from the events of the programs alone."""
-        made = [simulated_job(job, self.recorded) for job in task.jobs]
+        made = [self._job(job, task) for job in task.jobs]
         return guess_s(job.replay or job.program for job in made)
 
     def run(self, task: Task) -> RunRecord:
@@ -203,7 +207,7 @@ class Simulated:
         known = host.estimates
         jobs = [dataclasses.replace(job, estimate=known.get(job.number)) for job in task.jobs]
         outcome = simulate(
-            [simulated_job(job, self.recorded) for job in jobs],
+            [self._job(job, task) for job in jobs],
             host.machine(scheduler),
             scheduler.policy,
             blocking=scheduler.blocking,

@@ -2,9 +2,9 @@
 
 Receives belong to sends by sender, tag and order, and by order alone where a receive takes any tag. A message
 of EAGER_BYTES or more meets: its sender waits until it has been received. A collective operation in which
-all wait for all takes ceil(log2 P) rounds (dissemination); in one with a root, messages go along a binomial
-tree; a nonblocking one gives all its messages when it begins. What has no counterpart is left out, and so
-are ranks that were not recorded.
+all wait for all takes ceil(log2 P) rounds (dissemination), or gathers along a binomial tree at the first
+rank, which releases all. In one with a root, messages go along such a tree. A nonblocking one gives all its
+messages when it begins. What has no counterpart is left out, and so are ranks that were not recorded.
 """
 
 from __future__ import annotations
@@ -47,6 +47,9 @@ FIRST, LAST = KIND["BARRIER"], KIND["COMMUNICATOR"]
 """The blocking collective operations; the nonblocking ones follow in the same order."""
 
 FROM_ROOT = [KIND[name] for name in ("BCAST", "SCATTER", "SCATTERV")]
+BY_ROOT = [KIND[name] for name in ("BARRIER", "ALLREDUCE")]
+"""Gathered at a root, which then releases all, by MPIs that do so."""
+
 TO_ROOT = [KIND[name] for name in ("REDUCE", "GATHER", "GATHERV")]
 
 Numbers = NDArray[np.int64]
@@ -86,11 +89,14 @@ def acts_of(
     world: Sequence[int],
     communicators: Sequence[Mapping[int, tuple[int, ...]]],
     channels: Channels,
+    *,
+    rooted: bool = False,
 ) -> tuple[list[NDArray[Any]], Numbers]:
     """The acts of each rank in order, and the messages of each channel.
 
     ``ranks`` are the operations of a stretch (``recording.operations``), ``world`` the ranks' numbers in
-    MPI_COMM_WORLD, and ``communicators`` theirs (``RankRecording``).
+    MPI_COMM_WORLD, and ``communicators`` theirs (``RankRecording``). ``rooted``: BARRIER and ALLREDUCE gather
+    at a root, which releases all.
     """
     own = {number: place for place, number in enumerate(world)}
     ends = [waits_of(columns) for columns in ranks]
@@ -98,7 +104,8 @@ def acts_of(
     for rank, acts in _messages(ranks, ends, own, channels):
         made[rank].append(acts)
     for rank, columns in enumerate(ranks):
-        made[rank] += _collectives(columns, ends[rank], rank, communicators[rank], own, channels)
+        members = communicators[rank]
+        made[rank] += _collectives(columns, ends[rank], rank, members, own, channels, rooted=rooted)
     whole = [np.concatenate([*parts, np.zeros(0, ACT)]) for parts in made]
     counts = np.zeros(len(channels.numbers), np.int64)
     for (sender, _, _), channel in channels.numbers.items():
@@ -229,6 +236,8 @@ def _collectives(
     communicators: Mapping[int, tuple[int, ...]],
     own: Mapping[int, int],
     channels: Channels,
+    *,
+    rooted: bool,
 ) -> Iterator[NDArray[Any]]:
     """Acts of a rank in collective operations."""
     at = np.flatnonzero(columns["kind"] >= FIRST)
@@ -236,7 +245,7 @@ def _collectives(
         known = [own[number] for number in communicators.get(int(comm), ()) if number in own]
         if rank not in known or len(known) < 2:
             continue
-        group = _Group(rank, known, channels)
+        group = _Group(rank, known, channels, rooted)
         here = at[columns["comm"][at] == comm]
         kinds, roots = columns["kind"][here], _places(columns["peer"][here], own)
         for kind, root in {*zip(kinds.tolist(), roots.tolist(), strict=True)}:
@@ -263,6 +272,7 @@ class _Group:
     rank: int
     members: Sequence[int]
     channels: Channels
+    rooted: bool
 
     def others(self, kind: int, root: int) -> tuple[list[int], list[int]]:
         """From whom and to whom messages go if all that are needed go directly."""
@@ -281,6 +291,10 @@ class _Group:
         elif root in self.members and kind in TO_ROOT:
             parent, children = self._tree(root)
             yield from self._through(at, [*(("from", child) for child in children[::-1]), ("to", parent)])
+        elif self.rooted and kind in BY_ROOT:
+            parent, children = self._tree(self.members[0])
+            gather = [*(("from", child) for child in children[::-1]), ("to", parent)]
+            yield from self._through(at, [*gather, ("from", parent), *(("to", child) for child in children)])
         else:
             here, count = self.members.index(self.rank), len(self.members)
             rounds = [1 << k for k in range((count - 1).bit_length())]

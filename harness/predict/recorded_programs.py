@@ -52,14 +52,16 @@ class RecordedPrograms:
     files: Mapping[Command, Path] = field(default_factory=dict)
     alone: Mapping[Command, DedicatedTime] = field(default_factory=dict)
     most_s: float | None = None
-    _made: dict[Command, ReplayedProgram] = field(default_factory=dict, compare=False, repr=False)
+    _made: dict[tuple[Command, bool], ReplayedProgram] = field(
+        default_factory=dict, compare=False, repr=False
+    )
 
     def known(self, program: object) -> bool:
         """Whether there is a recording of ``program``."""
         return isinstance(program, Command) and program in self.files
 
-    def replayed(self, command: Command) -> ReplayedProgram:
-        """The program of a known command; its file is read once.
+    def replayed(self, command: Command, *, spins: bool = True) -> ReplayedProgram:
+        """The program of a known command, which ``spins`` by the waiting rule of the run or does not.
 
         The part of a known dedicated run that is not recorded, before MPI_Init returns and after
         MPI_Finalize, comes at the begin. Its processor time is what the rank that computes most has had
@@ -69,20 +71,23 @@ class RecordedPrograms:
             RecordingError: if the file cannot be read.
             InputError: if there is nothing in it to replay.
         """
-        if command not in self._made:
+        as_mpi = command.waits == "mpi"
+        spins = spins or as_mpi
+        if (command, spins) not in self._made:
             held = recording.read(self.files[command])
             elapsed_s = held.elapsed_ns / 1e9
             taken_s, busy_s = self.alone.get(command, (elapsed_s, elapsed_s))
             outside_s = max(0.0, taken_s - elapsed_s)
             start_up_s = min(outside_s, max(0.0, busy_s - elapsed_s))
-            self._made[command] = replayed(
+            self._made[command, spins] = replayed(
                 held,
-                as_mpi=command.waits == "mpi",
+                as_mpi=as_mpi,
+                blocking_calls=spins,
                 start_up_s=start_up_s,
                 asleep_s=outside_s - start_up_s,
                 most_s=self.most_s,
             )
-        return self._made[command]
+        return self._made[command, spins]
 
 
 NONE = RecordedPrograms()

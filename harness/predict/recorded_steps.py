@@ -45,6 +45,7 @@ def replayed(
     recording: Recording,
     *,
     as_mpi: bool = False,
+    blocking_calls: bool = True,
     start_up_s: float = 0.0,
     asleep_s: float = 0.0,
     most_s: float | None = None,
@@ -55,6 +56,8 @@ def replayed(
     ``asleep_s`` and compute for ``start_up_s``, as they do before and after what is recorded. With ``most_s``
     stretches are repeated less often, in proportion, so that the program takes about so long, but each of
     them once. ``as_mpi``: the processes spin as their MPI does, whatever the waiting rule.
+    ``blocking_calls``: its collective operations go as in the MPI's blocking calls, as they do while it
+    spins. Two-phase waits make nonblocking calls, in which no rank waits for a root.
 
     Raises:
         InputError: if there is nothing to replay, or too much.
@@ -68,7 +71,8 @@ def replayed(
     communicators = [rank.communicators for rank in recording.ranks]
     columns = [[operations(rows) for rows in one.rows] for one in found]
     times = _OwnTimes.of([each for ranks in columns for each in ranks])
-    acts = [acts_of(ranks, world, communicators, channels) for ranks in columns]
+    rooted = blocking_calls and all(rank.rooted for rank in recording.ranks) and _on_one_host(recording)
+    acts = [acts_of(ranks, world, communicators, channels, rooted=rooted) for ranks in columns]
     repeats = [one.operations / sum(map(len, one.rows)) for one in found]
     whole_s = sum(times * one.kept_s for times, one in zip(repeats, found, strict=True))
     share = 1.0 if most_s is None else min(1.0, most_s / whole_s)
@@ -80,6 +84,10 @@ def replayed(
         messages[: len(counts)] = counts
         parts.append(RepeatedSteps(steps, messages, max(1, round(share * repeat))))
     return ReplayedProgram(tuple(parts), channels.table(), as_mpi, round(asleep_s * 1e9))
+
+
+def _on_one_host(recording: Recording) -> bool:
+    return len({rank.host for rank in recording.ranks}) == 1
 
 
 @dataclass(frozen=True)

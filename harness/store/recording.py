@@ -29,7 +29,7 @@ FOLDER = "recordings"
 MAGIC = b"LOCKSTEP"
 HEAD_BYTES = 4096
 SLOTS = 16
-FULL, FINALIZED = 1, 2
+FULL, FINALIZED, ROOTED = 1, 2, 4
 """Flags of a rank's file."""
 
 OPERATION = np.dtype(
@@ -92,6 +92,7 @@ class RankRecording:
         windows: of ``WINDOW``.
         rows: of ``OPERATION``; those that the windows keep, one window after the other.
         communicators: their numbers, each with the ranks of MPI_COMM_WORLD that a rank can send to.
+        rooted: whether its MPI's BARRIER and ALLREDUCE on one host gather at a root, which releases all.
     """
 
     rank: int
@@ -105,6 +106,7 @@ class RankRecording:
     windows: Rows
     rows: Rows
     communicators: Mapping[int, tuple[int, ...]]
+    rooted: bool = False
 
     @property
     def elapsed_ns(self) -> int:
@@ -206,6 +208,7 @@ def _rank(path: Path) -> tuple[bytes, int, RankRecording]:
             *(int(head["threads"]), int(head["slot_ns"]), windows.copy()),
             np.concatenate(rows) if rows else np.empty(0, OPERATION),
             _communicators(path, words),
+            bool(head["flags"] & ROOTED),
         ),
     )
 
@@ -300,7 +303,7 @@ def write(recording: Recording, path: Path) -> None:
         raise RecordingError(f"{path}: the recording cannot be written: {error.strerror}") from error
 
 
-PLAIN = ("rank", "host", "start_ns", "finish_ns", "complete", "full", "threads", "slot_ns")
+PLAIN = ("rank", "host", "start_ns", "finish_ns", "complete", "full", "threads", "slot_ns", "rooted")
 
 
 def read(path: Path) -> Recording:
@@ -323,7 +326,7 @@ def read(path: Path) -> Recording:
                 raise RecordingError(f"{path}: {UNKNOWN}")
             ranks.append(
                 RankRecording(
-                    **{name: one[name] for name in PLAIN},
+                    **{name: one[name] for name in PLAIN if name in one or name != "rooted"},
                     windows=windows[window : ends[1]],
                     rows=rows[row : ends[0]],
                     communicators={number: tuple(rest) for number, *rest in one["communicators"]},

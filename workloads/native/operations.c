@@ -30,7 +30,14 @@
 #define MEMBERS_BYTES 1000000 /* for the ranks of communicators */
 #define STEP_BYTES 262144 /* by which room is reserved */
 #define SHORT_NS 2000 /* of a shorter time all is processor time: to look costs as much */
-enum { FULL = 1, FINALIZED = 2 }; /* flags */
+enum { FULL = 1, FINALIZED = 2, ROOTED = 4 }; /* flags */
+
+/* On one node MPICH gathers at a root who has come to a collective operation, and the root releases all. */
+#if defined MPICH_NUMVERSION && MPICH_NUMVERSION >= 40000000
+#define KIND_OF_MPI ROOTED
+#else
+#define KIND_OF_MPI 0
+#endif
 
 struct slot {
     int64_t begin_ns, kept_end_ns, operations, kept;
@@ -184,6 +191,7 @@ static int make(const char *folder, int rank, int ranks)
     head->rank = rank;
     head->ranks = ranks;
     head->process = getpid();
+    head->flags = KIND_OF_MPI;
     head->most_kept = (int32_t)most_kept;
     return 1;
 }
