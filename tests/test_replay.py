@@ -94,3 +94,14 @@ def test_the_receiver_of_a_large_message_that_has_asked_for_it_has_to_run_to_hea
     beside = sorted(ends_ns(pair, other))
     assert beside[0] == 25_000_001 + 2 * 2000
     assert 26_000_000 < beside[-1] <= 35_000_000 + 2 * 2000
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_who_computes_hears_of_a_large_message_when_it_is_in_mpi_again(others):
+    """It asks for the message, then computes for 50 ms, alone or in turns."""
+    receiver = [step(1000, 0), step(50_000_000), step(1, -1, 0)]
+    jobs = [replaying(0, program([[step(25_000_000, 0, 0)], receiver], [(0, 1, 1)]))]
+    jobs += others * [replaying(1, program([[step(1)], [step(100_000_000)]], []))]
+    machine = replace(MACHINE, local="round-robin", quantum_ms=10.0)
+    found = simulate(jobs, machine, policies.create("none", {}))
+    assert found.jobs[0].processes[0].finish_ns > 50_001_000

@@ -116,6 +116,9 @@ def jobs(draw, most):
     return made
 
 
+KINDS = ["alone", "small", "large", "nonblocking", "all"]
+
+
 @st.composite
 def recorded(draw, most):
     """A program of exchanges, in one order for all of its processes: none blocks another."""
@@ -126,7 +129,7 @@ def recorded(draw, most):
     def over(sender, receiver, meets):
         return table.setdefault((sender, receiver, meets), len(table))
 
-    for kind in draw(st.lists(st.sampled_from(["alone", "small", "large", "all"]), min_size=1, max_size=12)):
+    for kind in draw(st.lists(st.sampled_from(KINDS), min_size=1, max_size=12)):
         one, other = draw(st.integers(0, count - 1)), draw(st.integers(0, count - 1))
         if kind == "alone" or one == other or count == 1:
             steps[one].append(step(draw(busy_ns)))
@@ -140,6 +143,11 @@ def recorded(draw, most):
             to = over(one, other, 1)
             steps[one].append(step(draw(busy_ns), to, to))
             steps[other].append(step(draw(busy_ns), to, to))
+        elif kind == "nonblocking":  # both come to a message each way, and wait for both later
+            ways = [over(one, other, 1), over(other, one, 1)]
+            for p in (one, other):
+                steps[p] += [step(draw(busy_ns), to) for to in ways] + [step(draw(busy_ns))]
+                steps[p] += [step(1, -1, to, continues=place) for place, to in enumerate(ways)]
         else:
             to = over(one, other, 0)
             steps[one].append(step(draw(busy_ns), to))

@@ -5,7 +5,7 @@ is left of a Time when a message came or a switch took place, else None.
 """
 
 from naive_simulator.locks import Lock
-from naive_simulator.replay import Channel, carry_out_steps
+from naive_simulator.replay import Channel, carry_out_steps, hear
 from naive_simulator.wants import (
     ALARM,
     ALERT,
@@ -99,7 +99,7 @@ class Process:
         self.lost_ns = self.cache = self.walk = None
         self.cold_ns, self.owed_ns, self.computes = 0, 0, False
         self.began, self.dispatched, self.cpu_ns, self.offset, self.lag = self.simulation.now, 0, 0, 0, 0
-        self.correspondents, self.look_at, self.offers = None, 0, False
+        self.correspondents, self.look_at, self.word = None, 0, None
         self.draws = Draws(job.program, rank, (*self.simulation.key, job.given.number))
         polls = LATE if "handled when dispatched" in self.simulation.deviates else DEAF
         self.hears = polls if self.machine.handles_when_waiting else ALERT  # while it computes
@@ -385,10 +385,10 @@ class Process:
                 self.simulation.send(sender, self, "answer")
             elif what == "answer":
                 self.take_answer()
-            elif isinstance(what, Channel):
-                what.accept()
             elif self.job.arrival(sender):
                 yield from self.complete()
+        if self.word == "here" and self.wait:
+            hear(self)
 
     def complete(self):
         """The root tells everybody in turn, "using P pair-wise messages" (footnote 1)."""

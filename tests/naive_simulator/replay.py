@@ -1,5 +1,7 @@
 """Programs that were recorded: processes carry out steps, and messages go through channels."""
 
+from functools import partial
+
 from naive_simulator.wants import COMMUNICATING, SYNCHRONIZING
 
 from workloads import blocking
@@ -17,25 +19,17 @@ class Channel:
         self.came[self.ends.index(process)] += 1
         if not self.meets or (process is receiver and self.came[0] > len(self.arrivals)):
             self.depart()
-        elif process is sender and self.came[1] > len(self.arrivals):
-            if sender.offers:
-                self.depart()
-            else:
-                sender.offers = True
-                sender.simulation.send(receiver, sender, self)
+        elif process is sender and self.came[1] > len(self.arrivals) and not receiver.word:
+            receiver.word = "coming"
+            sender.simulation.later(self.way_from_now(), partial(get_word, receiver))
 
-    def accept(self):
-        """The receiver runs, waits in MPI, and hears that the sender has come."""
-        self.ends[0].offers = False
-        if min(self.came) > len(self.arrivals):
-            self.depart()
-
-    def depart(self):
+    def way_from_now(self):
         simulation = self.ends[0].simulation
         hops = simulation.session.machine.hops(*(end.processor.number for end in self.ends))
-        cost = simulation.cost
-        arrival = simulation.now + cost["latency"] + hops * cost["hop_latency"]
-        self.arrivals.append(max([arrival, *self.arrivals[-1:]]))
+        return simulation.now + simulation.cost["latency"] + hops * simulation.cost["hop_latency"]
+
+    def depart(self):
+        self.arrivals.append(max([self.way_from_now(), *self.arrivals[-1:]]))
         for end in self.ends[::-1] if self.meets else self.ends[1:]:
             if self.waiting.get(end) == len(self.arrivals) - 1:
                 del self.waiting[end]
@@ -52,6 +46,22 @@ class Channel:
         return False
 
 
+def get_word(process):
+    """Its peer offers it a large message. Who sleeps wakes to hear it; who computes hears it later."""
+    process.word = "here"
+    if process.state == "gone" or (process.state == "running" and process.wait):
+        hear(process)
+    elif process.state == "asleep":
+        process.processor.wake(process)
+
+
+def hear(process):
+    process.word = None
+    for channel in process.job.channels:
+        while channel.meets and channel.ends[1] is process and min(channel.came) > len(channel.arrivals):
+            channel.depart()
+
+
 def carry_out_steps(process):
     """What was recorded: it computes, gives a message, and takes one, for which it may have to wait."""
     channels, before = process.job.channels, [0] * len(process.job.channels)
@@ -59,7 +69,8 @@ def carry_out_steps(process):
         for _ in range(part.times):
             for step in part.steps[process.rank]:
                 yield from process.compute(int(step["busy_ns"]))
-                yield from process.handle_messages()
+                if process.word == "here":
+                    hear(process)
                 if step["outgoing"] >= 0:
                     channels[step["outgoing"]].give(process)
                 if step["incoming"] >= 0:

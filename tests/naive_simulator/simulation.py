@@ -136,7 +136,10 @@ class NaiveSimulation:
 
     def answer(self, process, time):
         """What it waits for comes at this time."""
-        self.at(time, MESSAGES, self.pushed, partial(deliver, process, (None, "answer")))
+        self.later(time, partial(deliver, process, (None, "answer")))
+
+    def later(self, time, arrive):
+        self.at(time, MESSAGES, self.pushed, arrive)
 
     def depart(self, job):
         """The policy decides when the processor has seen to itself, and before anything else happens."""

@@ -157,7 +157,7 @@ def _start(
     running: int,
     now_ns: int,
 ) -> int:
-    """Start the first waiting jobs with the processors granted to them; returns how many these are."""
+    """Start the first waiting jobs with the processors granted to them; returns how many these get."""
     given = 0
     for i in range(started):
         job = scratch.queue[first + i]

@@ -21,7 +21,6 @@ from harness.simulator.processes.model import (
     State,
 )
 from harness.simulator.processes.processor import charge
-from harness.simulator.processes.replay import accept
 
 
 @hot
@@ -69,9 +68,7 @@ def handle(state: State, q: int, message: int) -> None:
         take_reply(state, q)
         return
     sender = state.processes[message >> 1]
-    if state.jobs[sender.job].replays:
-        accept(state, sender)
-    elif sender.activity == READING:
+    if sender.activity == READING:
         send(state, message | 1)
     elif take_arrival(state, sender):
         complete_barrier(state, q)

@@ -69,13 +69,14 @@ LOOKS: a process, at the end of a phase, looks from whom it gets messages often.
 REQUEST_BIT, REPLY_BIT = range(2)
 """Message 2 w is from waiting process w (a read request or its arrival at a barrier), and
 2 w + 1 is the reply (the response, the completion). A process waits for one thing at a time, so
-it never has two messages under way, and w identifies the message."""
+it never has two messages under way, and w identifies the message. If w runs a recorded program, 2 w is
+word of large messages that it is offered (``replay``), and may be under way beside a reply."""
 
 CACHE_LINE_BYTES = 64
 
 
 def whole_lines(fields: list[tuple[str, type]]) -> np.dtype[np.void]:
-    """A type of records that fill whole cache lines: what is in one line of a record is so in each."""
+    """A type of records that fill whole cache lines: fields share a line in every record or in none."""
     packed = np.dtype(fields, align=True)
     places: Any = packed.fields
     whole: Any = {"names": packed.names, "aligned": True}
@@ -126,11 +127,11 @@ PROCESS = whole_lines(
         ("drawn", np.int32),  # phases whose compute times are at hand, or steps: of jobs with locks or steps
         ("next_waiter", np.int32),  # who waits for the same lock behind it
         ("channel", np.int32),  # whose next message it waits for: replay.py
-        ("offering", np.int32),  # channel of the large message whose receiver it asks, or NOBODY
         ("visits", np.int8),  # it runs on in the place of another process of its job: visits.py
         ("has_left", np.int8),  # it has left its section during a visit
         ("lifted", np.int8),  # somebody spins for the lock that it has: glances.py
         ("held_off", np.int8),  # it has not asked for its lock, as its slot ends: warned.py
+        ("offers", np.int8),  # what it knows of large messages that it is offered: replay.py
         ("set_bytes", np.int64),  # the next three: caches.py
         ("cold_ns", np.int64),  # what loading its working set will take when it computes next
         ("warm_on", np.int32),  # the processor whose cache its working set was in last, or NOBODY
@@ -209,6 +210,7 @@ JOB = np.dtype(
         ("served_ns", np.int64),  # when a message last gave it a processor: looks.py
         ("replays", np.int8),  # whether its processes carry out steps: replay.py
         ("channels_at", np.int32),  # where its channels begin
+        ("channels", np.int32),
     ],
     align=True,
 )

@@ -41,7 +41,7 @@ from harness.simulator.processes.model import (
 from harness.simulator.processes.observing import observe
 from harness.simulator.processes.processor import block, charge, compute, dispatch, leave, preempt
 from harness.simulator.processes.ready_queues import enqueue
-from harness.simulator.processes.replay import end_step, go_on, start_step
+from harness.simulator.processes.replay import HERE, end_step, go_on, hear, hear_word, start_step
 from harness.simulator.processes.sections import (
     ask_for_times,
     come_down,
@@ -244,6 +244,8 @@ def resume(state: State, p: int, q: int) -> None:
     process = state.processes[q]
     if process.activity == LOCKING and not process.replied:
         take_if_free(state, q)
+    if process.offers == HERE and process.activity >= READING:
+        hear(state, q)
     if process.kernel:
         if not process.replied:
             block(state, p)
@@ -336,10 +338,7 @@ def end_piece(state: State, p: int, q: int) -> None:
     """A task is over, or the processor time of a recorded step."""
     if state.jobs[state.processes[q].job].tasks:
         safe_point(state, p, q)
-        return
-    if state.processes[q].inbox_first != NOBODY:
-        handle_inbox(state, p, q)
-    if not end_step(state, p, q):
+    elif not end_step(state, p, q):
         spin(state, p, state.processes[q])
 
 
@@ -395,10 +394,11 @@ def receive(state: State, message: int) -> None:
     sender = state.processes[message >> 1]
     q = message >> 1
     if not message & 1:
+        if state.jobs[sender.job].replays:
+            hear_word(state, q)
+            return
         q = sender.target
-        if sender.offering != NOBODY:
-            q = state.channels[sender.offering].receiver
-        elif sender.activity == READING and state.jobs[sender.job].served_by_network:
+        if sender.activity == READING and state.jobs[sender.job].served_by_network:
             state.clock[0].messages += 1
             send(state, message | 1)
             return

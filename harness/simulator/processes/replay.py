@@ -4,14 +4,15 @@ A step is processor time; then, if the step has one, a message to give; then one
 a sender and a receiver of one job, and its messages arrive in the order in which the sender gives them. A
 message is on its way for the machine's latency. On a channel that *meets*, a message begins its way when both
 have come to it, and both can take it: a large message, whose sender waits, too. A receiver that has come
-first has to hear that the sender has come: it does when it runs and is in MPI. Of several messages that a
-sender offers at a time it hears of one.
+first gets word that the sender has come, too, and the message goes when the receiver hears it: it has to run
+and be in MPI.
 
 A process that takes a message that has arrived goes on at once. Otherwise it waits by the rule of its job:
 for a collective operation as at a barrier, else as for a read. A step that *continues* belongs to the wait
 of the step before it: its spin limit counts from there. A step that *polls* spins, whatever the rule: only
-the program knows that it waits. No message of a channel is an event of its own: only the arrival of a message
-that a process waits for is one. So messages cost no processor time beyond that of the steps.
+the program knows that it waits. Only two things are events: the arrival of a message for which a process
+waits, and that of word to the receiver of a large one. Messages cost no processor time beyond that of the
+steps.
 
 By the global-adaptive rule rank 0 learns, at the end of each of its waits in collective operations, the
 longest wait of any rank since it last learned; all ranks use its estimate (``workloads/native/wait.c``).
@@ -20,16 +21,20 @@ longest wait of any rank since it last learned; all ranks use its estimate (``wo
 from __future__ import annotations
 
 from harness.simulator.compiled import hot, step
+from harness.simulator.processes.alarms import wake
 from harness.simulator.processes.events import distance_ns, insert
 from harness.simulator.processes.messages import learn, spin_limit, take_reply
 from harness.simulator.processes.model import (
+    BLOCKED,
     CLOSING,
     COMMUNICATING,
     COMPUTE,
+    FINISHED,
     NEVER_NS,
     NOBODY,
     READING,
     REFILL_ONE,
+    RUNNING,
     SYNCHRONIZING,
     Records,
     State,
@@ -37,6 +42,9 @@ from harness.simulator.processes.model import (
 from harness.simulator.processes.processor import charge, compute
 from harness.simulator.processes.task_queue import finish
 from workloads.blocking import GLOBAL_ADAPTIVE, UNKNOWN_NS
+
+NO_WORD, COMING, HERE = range(3)
+"""Word for a process that it is offered large messages for which it has asked."""
 
 
 @hot
@@ -68,6 +76,8 @@ def start_step(state: State, p: int, q: int) -> None:
 def end_step(state: State, p: int, q: int) -> bool:
     """The processor time of a step is over: give, then take; False if the process has to wait."""
     now = step_of(state, q)
+    if state.processes[q].offers == HERE:
+        hear(state, q)
     if now.outgoing != NOBODY:
         give(state, q, now.outgoing)
     if now.incoming != NOBODY and not take(state, p, q):
@@ -98,11 +108,10 @@ def give(state: State, q: int, number: int) -> None:
             depart(state, number)
     else:
         channel.offered += 1
-        if channel.posted > channel.sent and state.processes[q].offering != NOBODY:
-            depart(state, number)
-        elif channel.posted > channel.sent:
-            state.processes[q].offering = number
-            insert(state, q << 1, state.clock[0].now_ns + way_ns(state, number))
+        receiver = state.processes[channel.receiver]
+        if channel.posted > channel.sent and receiver.offers == NO_WORD:
+            receiver.offers = COMING
+            insert(state, channel.receiver << 1, state.clock[0].now_ns + way_ns(state, number))
 
 
 @step
@@ -113,13 +122,28 @@ def way_ns(state: State, number: int) -> int:
 
 
 @step
-def accept(state: State, sender: Records) -> None:
-    """The receiver of a large message hears that its sender has come: the message begins its way."""
-    number = sender.offering
-    sender.offering = NOBODY
-    channel = state.channels[number]
-    if min(channel.offered, channel.posted) > channel.sent:
-        depart(state, number)
+def hear_word(state: State, q: int) -> None:
+    """Word of a large message has come: process ``q`` hears it now if it runs and waits in MPI, else then."""
+    process = state.processes[q]
+    process.offers = HERE
+    waits = process.state == RUNNING and process.activity >= READING
+    if waits or process.state == FINISHED:
+        hear(state, q)
+    elif process.state == BLOCKED:
+        wake(state, q)
+
+
+@step
+def hear(state: State, q: int) -> None:
+    """The large messages that process ``q`` is offered, and for which it has asked, begin their ways."""
+    process = state.processes[q]
+    process.offers = NO_WORD
+    job = state.jobs[process.job]
+    for number in range(job.channels_at, job.channels_at + job.channels):
+        channel = state.channels[number]
+        if channel.meets and channel.receiver == q:
+            while min(channel.offered, channel.posted) > channel.sent:
+                depart(state, number)
 
 
 @step

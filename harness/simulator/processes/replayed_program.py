@@ -18,7 +18,7 @@ STEP = np.dtype(
         ("incoming", np.int32),  # and of the one to take
         ("collective", np.int8),  # the wait belongs to a collective operation
         ("continues", np.int8),  # and to that of the step before
-        ("polls", np.int8),  # it does not: the program polls, whatever the waiting rule
+        ("polls", np.int8),  # the program polls for it, so it spins under every waiting rule
         ("ends", np.int8),  # not a step: the end of the program
     ],
     align=True,

@@ -67,6 +67,7 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
     rows = min(MOST_DRAWN, max(2, _power_of_two(max(job.program.phase_count() for job in jobs))))
     profiles = [profile(job.program) for job in jobs]
     channels = [0 if job.replay is None else len(job.replay.channels) for job in jobs]
+    under_way = (2 if any(channels) else 1) * processes
     columns = 1
     if any(job.replay for job in jobs):
         columns = max(MOST_DRAWN, _power_of_two(STEPS_AT_HAND // processes))
@@ -80,7 +81,7 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
         homes=np.zeros(processes, dtype=np.int32),
         residents=np.zeros((machine.processors, residents), dtype=np.int32),
         timers=np.full(2 * leaves, NEVER_NS, dtype=np.int64),
-        messages=np.full(_power_of_two(processes + 2), NEVER_NS, dtype=np.int64),
+        messages=np.full(_power_of_two(under_way + 2), NEVER_NS, dtype=np.int64),
         hops=_hops(machine),
         bursts_ns=np.zeros(sum(bursts), dtype=np.int64),
         targets=np.zeros(sum(sizes), dtype=np.int32),
@@ -117,6 +118,7 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
     state.jobs.profile_at = _begins(map(len, profiles))
     state.jobs.profile_tasks = [sum(tasks for tasks, _ in of) for of in profiles]
     state.jobs.channels_at = _begins(channels)
+    state.jobs.channels = channels
     state.locks.owner = state.locks.first = state.locks.last = NOBODY
     return state
 
@@ -216,7 +218,7 @@ def enter_job(
     processes.rank = np.arange(count)
     processes.processor = [placement[rank % len(placement)] for rank in range(count)]
     state.homes[record.first : record.first + count] = processes.processor
-    processes.inbox_first = processes.channel = processes.offering = NOBODY
+    processes.inbox_first = processes.channel = NOBODY
     processes.set_bytes = program.working_set_bytes
     processes.warm_on = NOBODY
     processes.estimate_ns = processes.previous_wait_ns = blocking.UNKNOWN_NS
