@@ -127,7 +127,7 @@ def test_a_command_is_recorded_and_advised_on_at_once(compiled, tmp_path, monkey
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["--command"], "--command = '': is empty"),
+        (["--command"], "lockstep advise --command -- mpiexec"),
         (["--recording", "a.npz", "--command", "true"], "--recording = 'a.npz': a command is given, too"),
     ],
 )

@@ -11,7 +11,7 @@ from coordinator.host.launch import LaunchError
 from harness.analyse import advise, calibration_caveats, results_document
 from harness.analyse.agreement import Errors
 from harness.commands import SCHEMA, Answer, stored
-from harness.commands.exec import mpicc_argument
+from harness.commands.exec import command_of, mpicc_argument
 from harness.commands.observe import observe
 from harness.commands.run import real_tools, results_argument
 from harness.commands.shared import Counted, announce_compiler, anyway_argument
@@ -36,7 +36,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--like", type=Path, metavar="RESULTS", help="take the jobs of the last experiment in this store")
     add("--recording", type=Path, metavar="FILE", help="jobs of this program, recorded by lockstep observe")
     help_text = "record this MPI program alone first, for jobs of it (all words after this one are its)"
-    add("--command", nargs=argparse.REMAINDER, metavar="COMMAND", help=help_text)
+    add("--command", dest="program", nargs=argparse.REMAINDER, metavar="COMMAND", help=help_text)
     mpicc_argument(parser)
     add("--pattern", default="BARRIER", help=f"one of {', '.join(BULK_SYNCHRONOUS)} (default: %(default)s)")
     add("--granularity-us", type=float, default=1000.0, metavar="G", help="mean compute time of a phase")
@@ -59,20 +59,16 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     """
     within("--jobs", options.jobs)
     processors = len(usable_processors())
-    if options.command is not None:
-        options.recording = _observed(options, watcher)
-    wanted, program = _wanted(options, processors, watcher)
+    command = _command(options)
+    known = None if command else _wanted(options, processors, watcher)
     calibrated = _calibration(options.results, watcher, anyway=options.anyway)
     age = duration(calibration_caveats.age_s(calibrated)) if calibrated else ""
-    if not options.anyway and (taken := calibration_caveats.load(calibrated)):
-        rule = (
-            f"its last calibration, {age} old, was made under load: others took {taken:.0%} of the processors"
-        )
-        remedy = (
-            f"repeat it on an idle host (lockstep calibrate --results {options.results}), or add --anyway"
-        )
-        raise InputError("--results", str(options.results), rule, remedy)
-    doubts = calibration_caveats.of_use(calibrated, conditions.of_session(usable_processors(), ""))
+    if not options.anyway:
+        _refuse_load(calibrated, age, options.results)
+    doubts = list(calibration_caveats.of_use(calibrated, conditions.of_session(usable_processors(), "")))
+    if command:
+        doubts += _observed(options, command, watcher)
+    wanted, program = known or _wanted(options, processors, watcher)
     found = constants(calibrated)
     announce_compiler(watcher)
     rows = advise.predict(wanted, found, Counted(watcher, "simulating"))
@@ -83,7 +79,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     else:
         asked = rows
     asked.sort(key=advise.slowdown)
-    known = _errors(options)
+    errors = _errors(options)
     document: dict[str, Any] = {
         "schema": SCHEMA,
         "program": dataclasses.asdict(program),
@@ -98,26 +94,39 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
             if row.simulated
         ],
         "ranges": [dataclasses.asdict(one) for one in ranges],
-        "errors": dataclasses.asdict(known) if known else None,
+        "errors": dataclasses.asdict(errors) if errors else None,
     }
-    return Answer(document, advice.render(asked, ranges, processors, doubts, age, known))
+    return Answer(document, advice.render(asked, ranges, processors, doubts, age, errors))
 
 
-def _observed(options: argparse.Namespace, watcher: Watcher) -> Path:
-    """The recording of the program of --command, made now."""
-    command = options.command[options.command[:1] == ["--"] :]
-    if not command:
-        raise InputError("--command", "", "is empty", "write at the end: --command mpiexec -n 2 ./app")
+def _refuse_load(calibrated: list[Calibration], age: str, results: Path) -> None:
+    """Raise InputError for a calibration that was made under load."""
+    if taken := calibration_caveats.load(calibrated):
+        rule = (
+            f"its last calibration, {age} old, was made under load: others took {taken:.0%} of the processors"
+        )
+        remedy = f"repeat it on an idle host (lockstep calibrate --results {results}), or add --anyway"
+        raise InputError("--results", str(results), rule, remedy)
+
+
+def _command(options: argparse.Namespace) -> list[str] | None:
+    """The words of --command; None without it."""
+    if options.program is None:
+        return None
     for name, value in (("--recording", options.recording), ("--like", options.like)):
         if value:
             raise InputError(name, str(value), "a command is given, too", "give one of them")
+    return command_of(options, "advise --command")
+
+
+def _observed(options: argparse.Namespace, command: list[str], watcher: Watcher) -> list[str]:
+    """Record the command to advise on; returns why the recording may not stand for it."""
     seen = observe(options, command, None, watcher)
+    watcher.note(f"recorded in {seen.path}")
     if seen.failure:
         raise LaunchError(seen.failure)
-    for doubt in seen.doubts:
-        watcher.warn(doubt)
-    watcher.note(f"recorded in {seen.path}")
-    return seen.path
+    options.recording = seen.path
+    return seen.doubts
 
 
 def _wanted(

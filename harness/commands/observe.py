@@ -73,7 +73,7 @@ class Observed:
     Attributes:
         path: the file of the recording.
         profile: what the program is in the model's terms.
-        doubts: what the recording lacks.
+        doubts: why the recording may not stand for the program.
         failure: why the command failed; empty if it did not.
     """
 
@@ -89,7 +89,7 @@ def observe(
     """Run ``command`` alone and record it, in a new file below --results if there is no ``output``.
 
     Raises:
-        As ``execute``.
+        InputError, NativeError, RecordingError, LaunchError: as for ``execute``.
     """
     path = output or options.results / recording.FOLDER / _name(command)
     made = library(options, command, watcher)

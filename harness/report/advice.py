@@ -30,7 +30,7 @@ def render(
         rows: one for each candidate, the best first.
         ranges: of the granularity; empty for a recorded program.
         processors: the number for which the candidates were simulated.
-        doubts: about the calibration of this host; empty without one.
+        doubts: about the calibration of this host, and about the recording.
         age: of the calibration, in words; empty without one: then the constants are nominal.
         errors: of earlier simulations of commands against their measurements; None if nobody measured any.
     """
