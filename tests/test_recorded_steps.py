@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,9 @@ from test_observe import recorded
 
 from coordinator.workload import ParallelJob
 from harness import cli
+from harness.measure.plan import plan
 from harness.predict import recorded_programs
+from harness.predict.process_level import Host, Simulated
 from harness.predict.recorded_messages import EAGER_BYTES
 from harness.predict.recorded_programs import DedicatedTime, RecordedPrograms
 from harness.predict.recorded_steps import replayed
@@ -182,8 +185,24 @@ def test_a_command_is_simulated_by_the_file_that_it_names(tmp_path):
     known = recorded_programs.of(wanted, (), Path())
     (job,) = wanted.cells[0].jobs()
     found = simulated_job(job, known)
-    assert found.replay is known.replayed(job.program, spins=True)
+    assert found.replay is known.replayed(job.program)
     assert found.replay.as_mpi and found.program.processes == 2
+
+
+def test_the_waiting_rule_says_whether_collective_operations_are_blocking_calls(tmp_path):
+    path, plain = tmp_path / "some.npz", made([3 * [("ALLREDUCE", 10)]] * 2)
+    for rooted in (True, False):
+        ranks = tuple(replace(rank, rooted=rooted) for rank in plain.ranks)
+        recording.write(replace(plain, ranks=ranks), path)
+        assert [rank.rooted for rank in recording.read(path).ranks] == [rooted] * 2
+        text = EXPERIMENT.format(file=path).replace("[[sched", 'waits = "two-phase"\n[[sched', 1)
+        text += '[[schedulers]]\npolicy = "implicit"\nblocking = "immediate"\n'
+        (tmp_path / "a.toml").write_text(text)
+        wanted = load(str(tmp_path / "a.toml"))
+        known = recorded_programs.of(wanted, (), Path())
+        back_end = Simulated(partial(Host.of_calibration, None), recorded=known)
+        guesses = {task.scheduler.blocking: back_end.guess_s(task) for task in plan(wanted, wanted.cells)}
+        assert (guesses["spin"] > guesses["immediate"]) == rooted  # a root has a step more
 
 
 def test_what_a_dedicated_run_takes_beside_the_recording_is_slept_but_for_its_processor_time(tmp_path):

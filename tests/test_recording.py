@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 
@@ -104,6 +105,18 @@ def test_known_operations_and_bytes_come_out_exactly(compiled, tmp_path, mpi, ru
         # A millisecond of computing lies between the receive and the send that it names.
         (place,) = np.flatnonzero((columns["kind"] == KIND["SEND"]) & (columns["bytes"] == 6))
         assert 1e6 <= columns["compute_ns"][place] < 1.2e6
+
+
+def test_a_recording_that_does_not_say_whether_operations_have_a_root_has_none(tmp_path):
+    recording.write(made(), tmp_path / "new.npz")
+    with np.load(tmp_path / "new.npz") as held:
+        columns = dict(held)
+    about = json.loads(bytes(columns["about"]))
+    for rank in about["ranks"]:
+        del rank["rooted"]
+    columns["about"] = np.frombuffer(json.dumps(about).encode(), "u1")
+    np.savez(tmp_path / "old.npz", **columns)
+    assert [rank.rooted for rank in recording.read(tmp_path / "old.npz").ranks] == [False, False]
 
 
 @pytest.mark.slow

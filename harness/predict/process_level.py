@@ -193,7 +193,8 @@ class Simulated:
         return None
 
     def _job(self, job: ParallelJob, task: Task) -> SimulatedJob:
-        return simulated_job(job, self.recorded, spins=task.scheduler.blocking == "spin")
+        spins = task.scheduler.blocking == "spin"
+        return simulated_job(job, self.recorded, blocking_calls=spins)
 
     def guess_s(self, task: Task) -> float:
         """A guess from the events of the programs alone."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.predict.recorded_steps import replayed
+from harness.predict.recorded_steps import has_root, replayed
 from harness.simulator.processes.replayed_program import ReplayedProgram
 from harness.spec.experiment import Experiment
 from harness.spec.jobs import rebuilt
@@ -60,8 +60,11 @@ class RecordedPrograms:
         """Whether there is a recording of ``program``."""
         return isinstance(program, Command) and program in self.files
 
-    def replayed(self, command: Command, *, spins: bool = True) -> ReplayedProgram:
-        """The program of a known command, which ``spins`` by the waiting rule of the run or does not.
+    def replayed(self, command: Command, *, blocking_calls: bool = True) -> ReplayedProgram:
+        """The program of a known command.
+
+        ``blocking_calls``: whether its collective operations are its MPI's blocking calls, as they are if the
+        waiting rule of the run is spin, or its ranks wait as their MPI does.
 
         The part of a known dedicated run that is not recorded, before MPI_Init returns and after
         MPI_Finalize, comes at the begin. Its processor time is what the rank that computes most has had
@@ -71,23 +74,25 @@ class RecordedPrograms:
             RecordingError: if the file cannot be read.
             InputError: if there is nothing in it to replay.
         """
-        as_mpi = command.waits == "mpi"
-        spins = spins or as_mpi
-        if (command, spins) not in self._made:
+        blocking_calls = blocking_calls or command.waits == "mpi"
+        if (command, blocking_calls) not in self._made:
             held = recording.read(self.files[command])
             elapsed_s = held.elapsed_ns / 1e9
             taken_s, busy_s = self.alone.get(command, (elapsed_s, elapsed_s))
             outside_s = max(0.0, taken_s - elapsed_s)
             start_up_s = min(outside_s, max(0.0, busy_s - elapsed_s))
-            self._made[command, spins] = replayed(
+            made = replayed(
                 held,
-                as_mpi=as_mpi,
-                blocking_calls=spins,
+                as_mpi=command.waits == "mpi",
+                blocking_calls=blocking_calls,
                 start_up_s=start_up_s,
                 asleep_s=outside_s - start_up_s,
                 most_s=self.most_s,
             )
-        return self._made[command, spins]
+            # Without a root both kinds of calls are one program.
+            for same in {blocking_calls} if has_root(held) else {True, False}:
+                self._made[command, same] = made
+        return self._made[command, blocking_calls]
 
 
 NONE = RecordedPrograms()

@@ -56,8 +56,8 @@ def replayed(
     ``asleep_s`` and compute for ``start_up_s``, as they do before and after what is recorded. With ``most_s``
     stretches are repeated less often, in proportion, so that the program takes about so long, but each of
     them once. ``as_mpi``: the processes spin as their MPI does, whatever the waiting rule.
-    ``blocking_calls``: its collective operations go as in the MPI's blocking calls, as they do while it
-    spins. Two-phase waits make nonblocking calls, in which no rank waits for a root.
+    ``blocking_calls``: whether its collective operations are the MPI's blocking calls. They are if the
+    waiting rule is spin. Two-phase waits make nonblocking calls, in which no rank waits for a root.
 
     Raises:
         InputError: if there is nothing to replay, or too much.
@@ -71,7 +71,7 @@ def replayed(
     communicators = [rank.communicators for rank in recording.ranks]
     columns = [[operations(rows) for rows in one.rows] for one in found]
     times = _OwnTimes.of([each for ranks in columns for each in ranks])
-    rooted = blocking_calls and all(rank.rooted for rank in recording.ranks) and _on_one_host(recording)
+    rooted = blocking_calls and has_root(recording)
     acts = [acts_of(ranks, world, communicators, channels, rooted=rooted) for ranks in columns]
     repeats = [one.operations / sum(map(len, one.rows)) for one in found]
     whole_s = sum(times * one.kept_s for times, one in zip(repeats, found, strict=True))
@@ -86,8 +86,9 @@ def replayed(
     return ReplayedProgram(tuple(parts), channels.table(), as_mpi, round(asleep_s * 1e9))
 
 
-def _on_one_host(recording: Recording) -> bool:
-    return len({rank.host for rank in recording.ranks}) == 1
+def has_root(recording: Recording) -> bool:
+    """Whether operations of all ranks gather at a root in the MPI's blocking calls."""
+    return all(rank.rooted for rank in recording.ranks) and len({rank.host for rank in recording.ranks}) == 1
 
 
 @dataclass(frozen=True)
@@ -164,7 +165,10 @@ def _steps(
 
 
 def _polls(columns: Columns) -> NDArray[np.bool_]:
-    """Of which operations the program polls for the end: also a receive of what a poll has just found."""
+    """Of which operations the program polls for the end.
+
+    Also a blocking receive of what a poll has just found; a nonblocking one waits by the rule.
+    """
     polls, kind, peer = polled(columns), columns["kind"], columns["peer"]
     found = polls & (kind == KIND["PROBE"])
     polls[1:] |= found[:-1] & (kind[1:] == KIND["RECV"]) & (peer[1:] == peer[:-1])

@@ -34,10 +34,12 @@ def _events(program: Program | ReplayedProgram) -> int:
     return program.processes * program.phase_count() * each
 
 
-def simulated_job(job: ParallelJob, recorded: RecordedPrograms = NONE, *, spins: bool = True) -> SimulatedJob:
-    """The job on a simulated machine, where it ``spins`` by the waiting rule or does not.
+def simulated_job(
+    job: ParallelJob, recorded: RecordedPrograms = NONE, *, blocking_calls: bool = True
+) -> SimulatedJob:
+    """The job on a simulated machine: a policy may mould a synthetic program, but nothing else.
 
-    A policy may mould a synthetic program, but nothing else.
+    ``blocking_calls``: see :meth:`RecordedPrograms.replayed`.
 
     Raises:
         InputError: for a job that is not :func:`harness.spec.jobs.simulable` and not recorded.
@@ -45,7 +47,12 @@ def simulated_job(job: ParallelJob, recorded: RecordedPrograms = NONE, *, spins:
     """
     match job.program:
         case Command() as command if recorded.known(command):
-            return replaying(job.number, recorded.replayed(command, spins=spins), job.arrival_s, job.estimate)
+            return replaying(
+                job.number,
+                recorded.replayed(command, blocking_calls=blocking_calls),
+                job.arrival_s,
+                job.estimate,
+            )
         case SequentialWork(work_s):
             alone = Program(processes=1, granularity_us=work_s * 1e6, phases=1)
             return SimulatedJob(job.number, alone, job.arrival_s, think_us=0.0, estimate=job.estimate)

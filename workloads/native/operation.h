@@ -18,7 +18,7 @@
 struct operation {
     float compute_ns; /* processor time of the thread since the operation before it */
     float within_ns;  /* wall-clock time in MPI, with the polls in vain before it */
-    uint32_t bytes;   /* of what waits for something: whether the program polled for it */
+    uint32_t bytes;   /* of the message or operation; of a WAIT or PROBE: 1 if the program polled for it */
     int32_t peer;     /* rank in MPI_COMM_WORLD of the other end, or the root */
     uint32_t request; /* the request that it starts, or waits for; 0: none, or not known */
     uint16_t comm;    /* number of the communicator */
