@@ -1,0 +1,81 @@
+"""How much chance there is in the runs of a policy, measured and simulated.
+
+    python -P tests/benchmarks/chance.py --results DIR [--policy none] [--times 3]
+
+DIR has one measured experiment, of several repeats. Each measured run is simulated ``--times`` times, with
+other random numbers each time. Makespans are compared: of any two measured or simulated runs of one cell;
+and the medians over the repeats of a cell, of any two series of simulations. The last line is an error that
+no simulator can fall below with so many repeats.
+"""
+
+import argparse
+import itertools
+import statistics
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from harness.measure.plan import plan, recorded
+from harness.predict.process_level import Host, Simulated
+from harness.store.database import Store
+from harness.store.rebuild import experiment_of
+
+
+def runs_of(results, policy, times):
+    """For each cell its measured makespans, and those of each series of simulations."""
+    with Store(results, existing=True) as store:
+        ((digest, _),) = store.experiments()
+        records = store.runs(digest)
+    experiment = experiment_of(records)
+    known = recorded(records)
+    cells = {}
+    for task in plan(experiment, experiment.cells):
+        record = known.get(task.key)
+        if record is None or task.scheduler.name != policy:
+            continue
+        measured, series = cells.setdefault(
+            (task.cell.index, task.scheduler), ([], [[] for _ in range(times)])
+        )
+        measured.append(record.makespan_ns)
+        host = Simulated(partial(same, Host.of_run(record)))
+        for number, found in enumerate(series):
+            other = replace(task.counterpart, repeat=task.repeat + number * experiment.repeats)
+            found.append(host.run(other).makespan_ns)
+    return list(cells.values())
+
+
+def same(host, _):
+    """The host for any task."""
+    return host
+
+
+def difference(values):
+    """By how much any two values differ, as shares of the smaller one."""
+    return [max(pair) / min(pair) - 1 for pair in itertools.combinations(values, 2)]
+
+
+def main():
+    """Print the differences."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--results", type=Path, required=True, metavar="DIR")
+    parser.add_argument("--policy", default="none")
+    parser.add_argument("--times", type=int, default=3)
+    options = parser.parse_args()
+    cells = runs_of(options.results, options.policy, options.times)
+    measured = [one for runs, _ in cells for one in difference(runs)]
+    simulated = [one for _, series in cells for one in difference(itertools.chain(*series))]
+    medians = [one for _, series in cells for one in difference(map(statistics.median, series))]
+    print(f"{options.policy}, {len(cells)} cells: difference in the median, and at the 90th percentile")
+    for name, found in (
+        ("two measured runs of a cell", measured),
+        ("two simulated runs of a cell", simulated),
+        ("medians of two series of simulations", medians),
+    ):
+        found.sort()
+        print(f"{name:38} {statistics.median(found):6.1%} {found[int(0.9 * len(found))]:6.1%}")
+
+
+if __name__ == "__main__":
+    main()
