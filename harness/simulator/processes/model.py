@@ -96,6 +96,7 @@ PROCESS = whole_lines(
         ("replied", np.int8),  # the present wait is over
         ("kernel", np.int8),  # has kernel priority for the time being
         ("allowed", np.int8),  # the slot in force lets it run
+        ("offers", np.int8),  # what it knows of large messages that it is offered: replay.py
         ("job", np.int32),
         ("rank", np.int32),
         ("processor", np.int32),
@@ -131,7 +132,6 @@ PROCESS = whole_lines(
         ("has_left", np.int8),  # it has left its section during a visit
         ("lifted", np.int8),  # somebody spins for the lock that it has: glances.py
         ("held_off", np.int8),  # it has not asked for its lock, as its slot ends: warned.py
-        ("offers", np.int8),  # what it knows of large messages that it is offered: replay.py
         ("set_bytes", np.int64),  # the next three: caches.py
         ("cold_ns", np.int64),  # what loading its working set will take when it computes next
         ("warm_on", np.int32),  # the processor whose cache its working set was in last, or NOBODY

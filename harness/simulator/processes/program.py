@@ -41,7 +41,7 @@ from harness.simulator.processes.model import (
 from harness.simulator.processes.observing import observe
 from harness.simulator.processes.processor import block, charge, compute, dispatch, leave, preempt
 from harness.simulator.processes.ready_queues import enqueue
-from harness.simulator.processes.replay import HERE, end_step, go_on, hear, hear_word, start_step
+from harness.simulator.processes.replay import HERE, NO_WORD, end_step, go_on, hear, hear_word, start_step
 from harness.simulator.processes.sections import (
     ask_for_times,
     come_down,
@@ -394,7 +394,7 @@ def receive(state: State, message: int) -> None:
     sender = state.processes[message >> 1]
     q = message >> 1
     if not message & 1:
-        if state.jobs[sender.job].replays:
+        if sender.offers != NO_WORD:
             hear_word(state, q)
             return
         q = sender.target
