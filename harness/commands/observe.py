@@ -67,7 +67,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
 
 
 @dataclass(frozen=True)
-class Observed:
+class ObservedProgram:
     """A program that was recorded alone.
 
     Attributes:
@@ -85,7 +85,7 @@ class Observed:
 
 def observe(
     options: argparse.Namespace, command: Sequence[str], output: Path | None, watcher: Watcher
-) -> Observed:
+) -> ObservedProgram:
     """Run ``command`` alone and record it, in a new file below --results if there is no ``output``.
 
     Raises:
@@ -99,7 +99,8 @@ def observe(
         disturbed = caveats.of_waits(before, Moment.now(usable_processors()), complete=not failure)
     recording.write(found[0], path)
     profile = program_profile.profile(found[0])
-    return Observed(path, profile, [*_doubts(found, failure), *disturbed, *_of_profile(profile)], failure)
+    doubts = [*_doubts(found, failure), *disturbed, *_of_profile(profile)]
+    return ObservedProgram(path, profile, doubts, failure)
 
 
 def _name(command: Sequence[str]) -> str:
