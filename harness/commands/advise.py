@@ -51,8 +51,8 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     """Simulate the candidates with this host's last calibration; calibrate first if there is none.
 
     Raises:
-        InputError: for a program that does not fit the machine, a store that cannot be read, or a
-            calibration that was made under load; for a command of which nothing can be recorded.
+        InputError: for a program that does not fit the machine, a store that cannot be read, a
+            calibration that was made under load, or a command that leaves no recording.
         NativeError: if the library that records it cannot be made.
         RecordingError: for a recording that cannot be read or written.
         LaunchError: if the calibration or the command fails.

@@ -22,7 +22,7 @@ from harness.store.rebuild import experiment_of
 
 
 def runs_of(results, policy, times):
-    """For each cell its measured makespans, and those of each series of simulations."""
+    """Two lists for each cell: its measured makespans, and the simulated ones series by series."""
     with Store(results, existing=True) as store:
         ((digest, _),) = store.experiments()
         records = store.runs(digest)

@@ -10,9 +10,8 @@ and be in MPI.
 A process that takes a message that has arrived goes on at once. Otherwise it waits by the rule of its job:
 for a collective operation as at a barrier, else as for a read. A step that *continues* belongs to the wait
 of the step before it: its spin limit counts from there. A step that *polls* spins, whatever the rule: only
-the program knows that it waits. Only two things are events: the arrival of a message for which a process
-waits, and that of word to the receiver of a large one. Messages cost no processor time beyond that of the
-steps.
+the program knows that it waits. Only two things are events: a process gets a message for which it waits, and
+a receiver gets word of a large message. Messages cost no processor time beyond that of the steps.
 
 By the global-adaptive rule rank 0 learns, at the end of each of its waits in collective operations, the
 longest wait of any rank since it last learned; all ranks use its estimate (``workloads/native/wait.c``).
