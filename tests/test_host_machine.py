@@ -77,6 +77,22 @@ def test_slots_end_as_late_as_measured_and_do_not_drift():
     assert set(changes_ns(outcome) % (10 * MS)) == {100_000, 300_000}
 
 
+def test_turns_change_as_late_after_the_tick_as_measured_and_do_not_drift():
+    outcome = run(computing(2), local="eevdf", tick_lateness_us=[30.0, 70.0])
+    assert set(changes_ns(outcome)[1:] % (4 * MS)) == {30_000, 70_000}
+    assert np.median(turns_ns(outcome)) == pytest.approx(4 * MS, abs=40_000)
+
+
+def test_ticks_that_come_late_at_random_part_processors():
+    """Two processors whose ticks are late by different times change turns apart."""
+    jobs = [SimulatedJob(number, Program(granularity_us=1000, imbalance=0, phases=50)) for number in range(2)]
+    outcome = run(jobs, processors=2, local="eevdf", tick_lateness_us=[20.0, 90.0], messages_to_self=False)
+    changes = [outcome.timeline[outcome.timeline[:, 1] == p][:, 0] for p in range(2)]
+    late = [set(times[times > 4 * MS] % (4 * MS)) & {20_000, 90_000} for times in changes]
+    assert late == [{20_000, 90_000}, {20_000, 90_000}]
+    assert set(changes[0]) != set(changes[1])
+
+
 def test_a_process_woken_on_an_idle_processor_pays_for_that():
     jobs = [SimulatedJob(0, Program(granularity_us=1000, imbalance=1.5, phases=200))]
     costs = {"processors": 2, "local": "eevdf", "wakeup_us": 20.0, "messages_to_self": False}
@@ -90,7 +106,14 @@ def test_a_process_woken_on_an_idle_processor_pays_for_that():
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("tick_us", 0), ("slice_us", -1), ("slot_cost_us", [-1.0]), ("lateness_us", [1.0, -2.0])],
+    [
+        ("tick_us", 0),
+        ("slice_us", -1),
+        ("slot_cost_us", [-1.0]),
+        ("lateness_us", [1.0, -2.0]),
+        ("tick_lateness_us", [-1.0]),
+        ("tick_lateness_us", [1.0, 10_000.0]),
+    ],
 )
 def test_impossible_hosts_are_refused(key, value):
     with pytest.raises(InputError, match=key):
@@ -127,7 +150,15 @@ def test_the_classes_of_the_kernel_have_their_schedulers():
     assert machine_like(CONSTANTS, 2, scheduler_of({"policy": "none"})).local == "eevdf"
 
 
+def test_a_tick_that_the_hypervisor_delays_for_long_counts_half_a_tick():
+    machine = machine_like(
+        CONSTANTS | {"tick_lateness_us": [20.0, 5000.0]}, 2, scheduler_of({"policy": "none"})
+    )
+    assert machine.tick_lateness_us == [20.0, 500.0]
+
+
 def test_what_an_older_record_lacks_costs_nothing():
     machine = machine_like({"switch_us": 20.0, "latency_us": 3.0}, 2, scheduler_of({"policy": "none"}))
     assert (machine.context_switch_us, machine.wakeup_us, machine.latency_us) == (20.0, 0.0, 3.0)
     assert (machine.detour_gap_us, machine.slot_cost_us, machine.tick_us) == (0.0, (), None)
+    assert not machine.tick_lateness_us

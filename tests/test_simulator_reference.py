@@ -61,6 +61,7 @@ def machines(draw):
         handles_when_waiting=draw(st.booleans()),
         spin_clock=draw(st.sampled_from(["processor", "wall"])),
         tick_us=1000.0 if roams else draw(st.sampled_from([None, 1000.0])),
+        tick_lateness_us=draw(st.sampled_from([(), (), (15.0, 40.0, 90.0)])),
         slice_us=draw(st.sampled_from([None, 300.0])),
         slot_cost_us=draw(st.sampled_from([(), (300.0, 50.0)])),
         lateness_us=draw(st.sampled_from([(), (100.0, 300.0, 700.0)])),

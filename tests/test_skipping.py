@@ -59,6 +59,7 @@ machines = st.builds(
     handles_when_waiting=st.sampled_from([False, False, False, True]),
     receive_us=st.sampled_from([0.0, 0.0, 0.0, 3.0]),
     lateness_us=st.sampled_from([(), (100.0, 300.0, 700.0)]),
+    tick_lateness_us=st.sampled_from([(), (), (15.0, 90.0)]),
     detour_gap_us=st.sampled_from([0.0, 0.0, 5000.0]),
     detour_length_us=st.just(200.0),
 )

@@ -56,7 +56,7 @@ def machine_like(constants: Mapping[str, Any], processors: int, scheduler: Sched
 
     Its processes behave like ranks: they send no messages to themselves, look for messages only
     while they wait, and spin by the wall clock. The kernel's clock ticks at the same time on all
-    processors.
+    processors, and turns change when its interrupt ends.
     """
     host = HostConstants.of_record(constants)
     parts_us = host.send_us + host.receive_us + (host.serve_us + host.poll_us) / 2
@@ -83,6 +83,10 @@ def machine_like(constants: Mapping[str, Any], processors: int, scheduler: Sched
         timers="synchronised",
         spin_clock="wall",
         tick_us=host.tick_us or None,
+        # What takes longer than half a tick is no tick of this machine's, but its hypervisor's.
+        tick_lateness_us=[
+            min(late_us, host.tick_us / 2) for late_us in constants.get("tick_lateness_us", ())
+        ],
         slice_us=host.slice_us or None,
         slot_cost_us=constants.get("slot_cost_us", ()),
         lateness_us=constants.get("lateness_us", ()),

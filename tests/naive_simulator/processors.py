@@ -170,7 +170,9 @@ class Processor:
         process.processor.reconsider()
 
     def tick(self):
-        self.at(self.simulation.now + self.simulation.machine.tick_ns, TICK, self.tick)
+        self.due += self.simulation.machine.tick_ns
+        late = self.simulation.tick_lateness
+        self.at(self.due + (late[self.draw() // 256 % len(late)] if any(late) else 0), TICK, self.tick)
         process = self.process
         if process and process.state == "running" and self.local.turn_ends(process):
             self.simulation.queues.turn_ends(self)
@@ -227,5 +229,8 @@ class Processor:
             self.end = self.at(self.simulation.now + left + length_ns, END, action)
 
     def exponential(self, of):
+        return int(-math.log((self.draw() + 1) / 2**31) * self.simulation.cost[of])
+
+    def draw(self):
         self.random = (1103515245 * self.random + 12345) % 2**31
-        return int(-math.log((self.random + 1) / 2**31) * self.simulation.cost[of])
+        return self.random

@@ -63,6 +63,7 @@ class NaiveSimulation:
         self.least_run = round(given["least_run_ms"] * 1e6) if given else 0
         self.observation = policy.observation
         self.lateness = [round(late * 1e3) for late in machine.lateness_us or [0.0]]
+        self.tick_lateness = [round(late * 1e3) for late in machine.tick_lateness_us]
         self.rule = lambda program, as_mpi=False: blocking.waiting(
             "spin" if as_mpi else rule, imbalance_us=program.imbalance_us, **costs
         )
@@ -105,7 +106,8 @@ class NaiveSimulation:
             processor.slot_cost_ns = round(costs[min(p, len(costs) - 1)] * 1e3)
             processor.random = ticks[p]
             processor.ticks_to_update = updates[p] if independent else 100
-            processor.at(ticks[p] if independent else machine.tick_ns, TICK, processor.tick)
+            processor.due = ticks[p] if independent else machine.tick_ns
+            processor.at(processor.due, TICK, processor.tick)
             processor.at(int(detours[p]) + 1, ALARM, processor.detour)
 
     def at(self, time, priority, sequence, action):

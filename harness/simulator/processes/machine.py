@@ -50,6 +50,8 @@ class SimulatedMachine:
         handles_when_waiting: whether a running process handles messages only while it
             waits, as a program does that polls; else also while it computes.
         tick_us: the clock tick; by default the local scheduler's own.
+        tick_lateness_us: how late a clock tick takes a processor from its process, all values equally
+            likely; empty for never late. They are shorter than a tick.
         slice_us: the slice of ``eevdf``; by default Linux's for two processors.
         slot_cost_us: time that the first, the second, ... processor loses by a slot switch;
             further processors lose the last value; empty for nothing.
@@ -85,6 +87,7 @@ class SimulatedMachine:
     messages_to_self: bool = True
     handles_when_waiting: bool = False
     tick_us: float | None = None
+    tick_lateness_us: Sequence[float] = ()
     slice_us: float | None = None
     slot_cost_us: Sequence[float] = ()
     lateness_us: Sequence[float] = ()
@@ -109,9 +112,13 @@ class SimulatedMachine:
         for key in ("tick_us", "slice_us"):
             if getattr(self, key) is not None:
                 number(key, getattr(self, key), above=0)
-        for key in ("slot_cost_us", "lateness_us"):
+        for key in ("slot_cost_us", "lateness_us", "tick_lateness_us"):
             for index, value in enumerate(getattr(self, key)):
                 number(f"{key}[{index}]", value, least=0)
+        for index, value in enumerate(self.tick_lateness_us):
+            if value * 1e3 >= self.tick_ns:
+                rule = f"must be shorter than the clock tick of {self.tick_ns / 1e3:g} us"
+                raise InputError(f"tick_lateness_us[{index}]", value, rule, "give shorter times")
         flag("messages_to_self", self.messages_to_self)
         flag("handles_when_waiting", self.handles_when_waiting)
         one_of("spin_clock", self.spin_clock, SPIN_CLOCKS)

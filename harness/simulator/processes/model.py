@@ -21,9 +21,11 @@ numpy's default generator, seeded with SeedSequence(seed, spawn_key=(repeat, 2**
 Other random numbers come from linear congruential sequences: (1103515245 x + 12345) mod 2**31
 follows x. Each processor has a sequence, which begins with the phase of its tick. A detour draws its
 length from it, then the gap to the next detour: -ln((x + 1) / 2**31) times the mean, cut to a whole
-number. One more sequence begins with the phase of processor 0's tick. Every slot of a decision but the
-first draws from it how late it ends: lateness_ns[(x >> 8) mod n] of n values, but no earlier than it
-begins. The first slot ends lateness_ns[0] late.
+number. Where ticks can be late, each tick first draws how late the next one of its processor is:
+tick_late_ns[(x >> 8) mod n] of n values. The first tick is in time. One more sequence begins with the
+phase of processor 0's tick. Every slot of a decision but the first draws from it how late it ends:
+lateness_ns[(x >> 8) mod n] of n values, but no earlier than it begins. The first slot ends
+lateness_ns[0] late.
 """
 
 from __future__ import annotations
@@ -167,6 +169,7 @@ PROCESSOR = whole_lines(
         ("turns", np.int64),  # that it has given: caches.py
         ("ticks_to_balance", np.int32),  # the next two: balancing.py
         ("failures", np.int32),
+        ("late_ns", np.int64),  # how late its next tick is
     ],
 )
 
@@ -253,6 +256,7 @@ MACHINE = np.dtype(
         ("wall_clock_spin", np.int8),
         ("tick_period_ns", np.int64),
         ("ticks_per_update", np.int32),
+        ("ticks_late", np.int8),  # whether ticks can be late
         ("boosts_woken", np.int8),
         ("network_serves_reads", np.int8),
         ("fair", np.int8),  # local scheduler eevdf
@@ -342,6 +346,7 @@ class State(NamedTuple):
         moved: (P, 8) what processes have used of each processor that they have left, less what
             they had used elsewhere before they came.
         lateness_ns: how late slots end, all values equally likely.
+        tick_late_ns: how late ticks are, the same.
         slots: (slots, N) who may run in each slot; ``slot_ns`` their lengths.
         table: the local scheduler's dispatch table, one row per priority.
         timeline: rows of (time, processor, process, category) where recording is on.
@@ -373,6 +378,7 @@ class State(NamedTuple):
     turns: NDArray[np.int64]
     moved: NDArray[np.int64]
     lateness_ns: NDArray[np.int64]
+    tick_late_ns: NDArray[np.int64]
     slots: NDArray[np.int8]
     slot_ns: NDArray[np.int64]
     table: NDArray[np.int32]

@@ -147,6 +147,8 @@ def tick(state: State, p: int) -> None:
     """
     processor = state.processors[p]
     processor.tick_ns += state.machine[0].tick_period_ns
+    if state.machine[0].ticks_late:
+        draw_tick(state, p)
     set_timer(state, p)
     q = processor.current
     if q != NOBODY and not processor.switching and scheduler.turn_ends(state, p, state.processes[q]):
@@ -155,6 +157,16 @@ def tick(state: State, p: int) -> None:
         update(state, p)
     if state.machine[0].fair and state.machine[0].queue != BOUND:
         balance(state, p)
+
+
+@step
+def draw_tick(state: State, p: int) -> None:
+    """Draw how late the next clock tick of processor ``p`` is: its interrupt takes time before it acts."""
+    processor = state.processors[p]
+    processor.random = (processor.random * 1103515245 + 12345) & 0x7FFFFFFF
+    late_ns = state.tick_late_ns[(processor.random >> 8) % len(state.tick_late_ns)]
+    processor.tick_ns += late_ns - processor.late_ns
+    processor.late_ns = late_ns
 
 
 @step

@@ -97,7 +97,8 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
         accounts=np.zeros((processes + 1, LEFT + 1), dtype=np.int64),
         turns=np.zeros((machine.processors, processes) if caches else (1, 1), dtype=np.int64),
         moved=np.zeros((machine.processors, LEFT + 1), dtype=np.int64),
-        lateness_ns=np.array([round(late_us * 1e3) for late_us in machine.lateness_us or (0.0,)]),
+        lateness_ns=_whole_ns(machine.lateness_us),
+        tick_late_ns=_whole_ns(machine.tick_lateness_us),
         slots=np.zeros((1, processes), dtype=np.int8),
         slot_ns=np.zeros(1, dtype=np.int64),
         table=np.array(machine.table(), dtype=np.int32),
@@ -322,6 +323,7 @@ def _machine_record(machine: SimulatedMachine, timeline: bool, *, caches: bool) 
     record.wall_clock_spin = machine.spin_clock == "wall"
     record.tick_period_ns = machine.tick_ns
     record.ticks_per_update = TICKS_PER_UPDATE
+    record.ticks_late = any(machine.tick_lateness_us)
     record.fair = machine.local == "eevdf"
     record.network_serves_reads = machine.reads_served_by == "network"
     record.boosts_woken = local.KNOWN[machine.local].boosts_woken
@@ -331,9 +333,13 @@ def _machine_record(machine: SimulatedMachine, timeline: bool, *, caches: bool) 
     like_paper = machine.messages_to_self and not machine.handles_when_waiting and not record.message_costs
     record.overtakes = record.hop_latency_ns > 0
     constant = record.latency_ns > 0 and not record.overtakes
-    plain = record.queue == BOUND and record.cache_bytes == 0
+    plain = record.queue == BOUND and record.cache_bytes == 0 and not record.ticks_late
     record.skips = like_paper and constant and plain and not record.fair and not timeline
     return records
+
+
+def _whole_ns(times_us: Sequence[float]) -> NDArray[np.int64]:
+    return np.array([round(time_us * 1e3) for time_us in times_us or (0.0,)])
 
 
 def _hops(machine: SimulatedMachine) -> NDArray[np.int16]:
