@@ -1,8 +1,9 @@
-"""Detours: when the operating system takes a processor from a process that only computes.
+"""What the operating system takes from a process that only computes: detours and clock ticks.
 
 The process watches the clock. If the clock jumps and the kernel has counted an involuntary switch,
-another program ran. Jumps without a switch are interrupts, such as clock ticks, and time that a
-hypervisor takes; they slow all processes down alike.
+another program ran: a detour. Jumps without a switch are interrupts, and time that a hypervisor takes;
+they slow all processes down alike. The clock tick is such an interrupt: a change of turns at a tick
+happens only at its end.
 
 Source: Beckman, Iskra, Yoshii, Coghlan, "The Influence of Operating Systems on the Performance
 of Collective Operations at Extreme Scale", 2006 (the selfish detour benchmark).
@@ -11,14 +12,32 @@ of Collective Operations at Extreme Scale", 2006 (the selfish detour benchmark).
 from __future__ import annotations
 
 import resource
+import time
+from collections import Counter
+from collections.abc import Sequence
 from time import perf_counter_ns
+from typing import NamedTuple
+
+CLOCK_MONOTONIC_COARSE = 6
+"""It advances with the clock tick. The time module does not name it."""
 
 JUMP_NS = 5_000
 """After a jump by more, the process may not have run in between; no switch takes less."""
 
+NEAR_NS = 20_000
+"""Clock ticks come at the same phase of their period, within less."""
 
-def watch(duration_ns: int) -> list[int]:
-    """Lengths in nanoseconds of the detours of this thread's processor in the next ``duration_ns``.
+
+class Jump(NamedTuple):
+    """A jump of the clock: when it began, how long it is, and whether another program ran."""
+
+    began_ns: int
+    length_ns: int
+    switched: bool
+
+
+def watch(duration_ns: int) -> list[Jump]:
+    """The jumps of the clock on this thread's processor in the next ``duration_ns``.
 
     The caller sets the processor affinity.
     """
@@ -30,12 +49,31 @@ def watch(duration_ns: int) -> list[int]:
         now = perf_counter_ns()
         if now - last > JUMP_NS:
             switched = _involuntary_switches()
-            if switched > switches:
-                found.append(now - last)
-                switches = switched
+            found.append(Jump(last, now - last, switched > switches))
+            switches = switched
             now = perf_counter_ns()
         last = now
     return found
+
+
+def tick_ns() -> int:
+    """The period of this host's clock tick."""
+    return round(time.clock_getres(CLOCK_MONOTONIC_COARSE) * 1e9)
+
+
+def ticks_ns(jumps: Sequence[Jump], duration_ns: int, period_ns: int) -> list[int]:
+    """Lengths of the clock ticks among ``jumps``, which a process saw in ``duration_ns``.
+
+    They begin every ``period_ns``, at the phase at which most jumps begin. The list is empty if less than
+    half of the expected ticks are there: they are too short to be seen, or the processor has none.
+    """
+    silent = [jump for jump in jumps if not jump.switched]
+    bins = Counter(jump.began_ns % period_ns // NEAR_NS for jump in silent)
+    count = -(-period_ns // NEAR_NS)
+    first = max(range(count), key=lambda one: bins[one] + bins[(one + 1) % count])
+    phase = {first, (first + 1) % count}
+    found = [jump.length_ns for jump in silent if jump.began_ns % period_ns // NEAR_NS in phase]
+    return found if 2 * len(found) >= duration_ns / period_ns else []
 
 
 def _involuntary_switches() -> int:

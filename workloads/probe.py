@@ -14,6 +14,7 @@ document with lists of samples in nanoseconds:
 - ``serve_ns``: to answer a read, beyond receiving it and sending the answer;
 - ``poll_ns``: to look for a message when none is there;
 - ``detour_ns``: lengths of the detours of processors that only compute (``workloads.detours``);
+- ``tick_lateness_ns``: lengths of the interrupts of the clock tick, at whose ends turns change;
 - ``detour_gap_ns``: mean time from one detour to the next, one sample a processor; at least
   the time watched;
 - ``unit_ns``: a step through the working set (one sample, 0 without ``--working-set-bytes``);
@@ -154,16 +155,19 @@ class Probe:
         return {"send_ns": sent, "receive_ns": received, "serve_ns": serves, "poll_ns": polls}
 
     def detours_ns(self, places: tuple[int, int]) -> Samples:
-        """The detours of ``places``, watched at the same time, while the rival sleeps."""
+        """The detours and clock ticks of ``places``, watched at the same time, while the rival sleeps."""
         os.sched_setaffinity(0, {places[self._pair.rank]})
         if self._reads:
             self._world.send(WATCH_NS / 1e9, RIVAL)
             self._world.recv(source=RIVAL)
         self._pair.barrier()
-        found = self._pair.allgather(detours.watch(WATCH_NS))
+        seen = detours.watch(WATCH_NS)
+        lengths = [jump.length_ns for jump in seen if jump.switched]
+        found = self._pair.allgather((lengths, detours.ticks_ns(seen, WATCH_NS, detours.tick_ns())))
         return {
-            "detour_ns": [float(length_ns) for one in found for length_ns in one] or [0.0],
-            "detour_gap_ns": [WATCH_NS / max(1, len(one)) for one in found],
+            "detour_ns": [float(length_ns) for lengths, _ in found for length_ns in lengths] or [0.0],
+            "detour_gap_ns": [WATCH_NS / max(1, len(lengths)) for lengths, _ in found],
+            "tick_lateness_ns": [float(late_ns) for _, ticks in found for late_ns in ticks] or [0.0],
         }
 
     def reloads_ns(self, places: tuple[int, int], working_set_bytes: int, step_ns: float) -> Samples:
@@ -258,7 +262,17 @@ def measure(probe: Probe, a: int, b: int) -> Samples:
     handed = probe.round_trips_ns((a, a), server=BLOCKING, reader=BLOCKING)
     if a == b:
         handoff_ns = [time_ns / 2 for time_ns in handed]
-        others = ("latency", "wakeup", "send", "receive", "serve", "poll", "detour", "detour_gap")
+        others = (
+            "latency",
+            "wakeup",
+            "send",
+            "receive",
+            "serve",
+            "poll",
+            "detour",
+            "detour_gap",
+            "tick_lateness",
+        )
         return {"switch_ns": handoff_ns, "handoff_ns": handoff_ns} | {f"{name}_ns": [0.0] for name in others}
     spun = probe.round_trips_ns((a, b), server=SPINNING, reader=SPINNING)
     woken, switched = (

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import statistics
-import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -20,12 +19,10 @@ from coordinator.host.priority import own_slice_ns
 from harness.measure import calibrate_slots
 from harness.measure.own_cache import own_cache_kb
 from harness.store.records import Calibration, quantile
+from workloads import detours
 
 PROBE_RANKS = 3
 PROBE_TIMEOUT_S = 120.0
-
-CLOCK_MONOTONIC_COARSE = 6
-"""It advances with the clock tick. The time module does not name it."""
 
 RR_INTERVAL = Path("/proc/sys/kernel/sched_rr_timeslice_ms")
 
@@ -101,11 +98,13 @@ class Constants(HostConstants):
         slot_cost_us: time that each processor loses by a slot switch, the largest first, by
             mechanism.
         lateness_us: of slot switches, at LATENESS_SHARES, by mechanism.
+        tick_lateness_us: of changes of turns after the clock tick, at LATENESS_SHARES; empty if unknown.
         step_ns: time of a step through a working set, by its size in bytes.
     """
 
     slot_cost_us: Mapping[str, list[float]] = field(default_factory=dict)
     lateness_us: Mapping[str, list[float]] = field(default_factory=dict)
+    tick_lateness_us: Sequence[float] = ()
     step_ns: Mapping[int, float] = field(default_factory=dict)
 
     def unit_ns(self, working_sets: Collection[int]) -> float:
@@ -115,9 +114,12 @@ class Constants(HostConstants):
 
     def of_run(self, mechanism: str) -> dict[str, Any]:
         """The constants that a run under ``mechanism`` uses, as they are recorded (docs/formats.md)."""
-        numbers = {name: value for name, value in vars(self).items() if isinstance(value, int | float)}
+        numbers: dict[str, Any] = {
+            name: value for name, value in vars(self).items() if isinstance(value, int | float)
+        }
         slots = {"slot_cost_us": self.slot_cost_us, "lateness_us": self.lateness_us}
-        return numbers | {name: table[mechanism] for name, table in slots.items() if mechanism in table}
+        numbers |= {name: table[mechanism] for name, table in slots.items() if mechanism in table}
+        return numbers | {"tick_lateness_us": list(self.tick_lateness_us)}
 
 
 def mpi_probe(launcher: Launcher) -> Probe:
@@ -172,7 +174,7 @@ def slots(
 
 def kernel(processor: int) -> Iterator[Measurement]:
     """Times of the kernel's local schedulers, and the size of ``processor``'s own cache: one sample each."""
-    yield Measurement("tick_ns", [time.clock_getres(CLOCK_MONOTONIC_COARSE) * 1e9])
+    yield Measurement("tick_ns", [float(detours.tick_ns())])
     if os.sched_getscheduler(0) == os.SCHED_OTHER and (slice_ns := own_slice_ns()):
         yield Measurement("slice_ns", [float(slice_ns)])
     if RR_INTERVAL.exists():
@@ -211,12 +213,19 @@ def constants(calibrations: Iterable[Calibration]) -> Constants:
             if quantity == "slot_cost_ns"
         },
         lateness_us={
-            mechanism: [quantile(sorted(found), share) / 1e3 for share in LATENESS_SHARES]
+            mechanism: _shares_us(found)
             for (quantity, mechanism), found in by_mechanism
             if quantity == "lateness_ns"
         },
+        tick_lateness_us=_shares_us(samples["tick_lateness_ns"]),
         step_ns=steps,
     )
+
+
+def _shares_us(samples_ns: list[float]) -> list[float]:
+    """The values at LATENESS_SHARES; empty without samples."""
+    ascending = sorted(samples_ns)
+    return [quantile(ascending, share) / 1e3 for share in LATENESS_SHARES if ascending]
 
 
 def _us(middle: Callable[[list[float]], float], samples_ns: list[float]) -> float:
