@@ -160,7 +160,12 @@ class ImitatedSimulator:
             {**rank, "host": "simulator"} | (timeline(rank["job"], rank["rank"]) if self._timeline else {})
             for rank in measured.ranks
         )
-        changes = {"kind": task.kind, "session": self._session, "launcher": "simulator"}
+        changes = {
+            "kind": task.kind,
+            "repeat": task.repeat,
+            "session": self._session,
+            "launcher": "simulator",
+        }
         return dataclasses.replace(measured, id=None, switches=(), jobs=jobs, ranks=ranks, **changes)
 
 

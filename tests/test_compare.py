@@ -1,5 +1,6 @@
 """Verdicts on measured against simulated slowdowns."""
 
+import dataclasses
 import math
 
 import pytest
@@ -7,7 +8,7 @@ from fake_runs import TOOLS, ImitatedSimulator, Quiet, measure
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.analyse import summary, verdicts
+from harness.analyse import scatter, summary, verdicts
 from harness.analyse.planned_slots import planned_slots
 from harness.analyse.rows import JobRow, Row, Summary
 from harness.analyse.statistics import estimate
@@ -57,6 +58,35 @@ def test_it_says_how_many_repeats_are_missing():
     two = verdicts.verdict(row([0.4, 2.0], [1.0]), [], 0.15)
     assert (two.verdict, two.interval, two.more_repeats) == ("not significant", None, 1)
     assert two.reason == "an interval takes 3 repeats, not 2: at least 1 more"
+
+
+class Scattering(ImitatedSimulator):
+    """Its runs without a policy scatter from repeat to repeat, all others do not."""
+
+    def run(self, task):
+        record = super().run(task)
+        longer = 1 + task.repeat % 3 / 5 if task.scheduler.name == "none" and len(task.jobs) > 1 else 1
+        jobs = [dataclasses.replace(job, finish_ns=round(longer * job.finish_ns)) for job in record.jobs]
+        return dataclasses.replace(record, jobs=tuple(jobs))
+
+
+def test_rows_that_scatter_are_simulated_more_often(tmp_path, monkeypatch):
+    """The three measured repeats stand; an interrupted comparison goes on where it was."""
+    monkeypatch.setattr(missing, "back_end", Scattering)
+    experiment = load("three-jobs", settings=["repeats=3"])
+    with Store(tmp_path) as opened:
+        measured = measure(experiment, Site.here((0, 1), TOOLS, opened), Constants(4.0, 3.0, 2.0))
+        heard = []
+        tools = {"heard": heard.append, "further": scatter.scattered}
+        made = missing.complete(experiment, measured, "s", opened, Quiet(), **tools)
+        assert missing.complete(experiment, [*measured, *made], "s", opened, Quiet(), **tools) == []
+        again = missing.complete(experiment, [*measured, *made[:-5]], "s", opened, Quiet(), **tools)
+    assert len(heard) == len(measured)
+    assert len(again) == 5
+    for row in summary.rows(experiment, [*measured, *made]):
+        assert row.measured.workload_slowdown.n == 3
+        scatters = scheduler_name(row.scheduler) == "none"
+        assert row.simulated.workload_slowdown.n == (scatter.SCATTERED_REPEATS if scatters else 3)
 
 
 def test_an_error_at_the_tolerance_needs_more_repeats_than_there_can_be():

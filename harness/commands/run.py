@@ -17,6 +17,7 @@ from coordinator.host.launchers import find_launcher
 from coordinator.workload import Node, Result, Workload
 from harness.analyse import results_document, summary
 from harness.analyse.precision import RowPrecision
+from harness.analyse.scatter import scattered
 from harness.commands import Answer, Interrupted
 from harness.commands.shared import (
     announce_compiler,
@@ -298,7 +299,14 @@ def _simulate(
     watcher.note("simulating the measured runs")
     announce_compiler(watcher)
     return missing.complete(
-        wanted, records, here.session, here.store, watcher, timeline=timeline, heard=heard
+        wanted,
+        records,
+        here.session,
+        here.store,
+        watcher,
+        timeline=timeline,
+        heard=heard,
+        further=scattered,
     )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.analyse.planned_slots import PLANNED, planned_slots
+from harness.analyse.scatter import scattered
 from harness.analyse.timelines import Lanes, Message, Span, messages, occupancy, spans
 from harness.measure.session import Watcher, session_name
 from harness.predict import missing
@@ -82,7 +83,9 @@ def _simulated(
         return []
     watcher.note("simulating the measured runs")
     timeline = bool(store.with_timelines(measured[-1].digest))
-    return missing.complete(experiment, records, session_name(), store, watcher, timeline=timeline)
+    return missing.complete(
+        experiment, records, session_name(), store, watcher, timeline=timeline, further=scattered
+    )
 
 
 def lanes(results: Path, found: Found) -> list[Lanes]:

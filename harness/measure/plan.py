@@ -126,11 +126,12 @@ def plan(experiment: Experiment, cells: Sequence[Cell] | None = None) -> list[Ta
         task
         for repeat in range(experiment.repeats)
         for cell in (experiment.measured_cells if cells is None else cells)
-        for task in _shuffled(experiment, cell, repeat)
+        for task in repeat_of(experiment, cell, repeat)
     ]
 
 
-def _shuffled(experiment: Experiment, cell: Cell, repeat: int) -> list[Task]:
+def repeat_of(experiment: Experiment, cell: Cell, repeat: int) -> list[Task]:
+    """The runs of one repeat of a cell, in an order that only these three decide."""
     everything = cell.jobs()
     first = {job.program: job for job in reversed(everything)}
     alone = [ParallelJob(job.number, job.program) for job in reversed(first.values())]

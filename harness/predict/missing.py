@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from harness.measure import plan
 from harness.measure.plan import BackEnd, Key, Task
@@ -14,6 +14,9 @@ from harness.spec import jobs
 from harness.spec.experiment import Experiment
 from harness.store.database import Store
 from harness.store.records import COUNTERPARTS, RunRecord
+
+Lacking = list[tuple[Task, RunRecord]]
+"""Simulations to make, each with a measured run to imitate."""
 
 
 def back_end(
@@ -35,7 +38,7 @@ def imitates(simulated: RunRecord, measured: RunRecord) -> bool:
 
 def missing(
     experiment: Experiment, records: Sequence[RunRecord], recorded: RecordedPrograms = NONE
-) -> list[tuple[Task, RunRecord]]:
+) -> Lacking:
     """The simulations that measured runs lack, each with the last measured record.
 
     It leaves out cells with a job that the simulator does not know (a command without a recording),
@@ -66,22 +69,29 @@ def complete(
     *,
     timeline: bool = False,
     heard: Callable[[RunRecord], None] = lambda record: None,
+    further: Callable[[Experiment, Sequence[RunRecord]], Lacking] = lambda experiment, records: [],
 ) -> list[RunRecord]:
     """Simulate what ``records`` lack; returns the new records, which are stored.
 
-    ``heard`` receives each as soon as it is stored.
+    ``heard`` receives each as soon as it is stored. When nothing lacks any more, ``further`` receives all
+    records, and gives what to simulate besides; ``heard`` does not receive this.
 
     Raises:
         StoreError: if one cannot be stored.
     """
     recorded = recorded_programs.of(experiment, records, store.path.parent)
-    lacking = missing(experiment, records, recorded)
-    if not lacking:
-        return []
-    measured = {task.key: record for task, record in lacking}
-    simulated = back_end(measured, session, recorded, timeline=timeline)
-    made = []
-    for record in run([task for task, _ in lacking], simulated, store, watcher, what="simulations"):
-        made.append(record)
-        heard(record)
+    made: list[RunRecord] = []
+
+    def simulated(lacking: Lacking) -> Iterator[RunRecord]:
+        measured = {task.key: record for task, record in lacking}
+        imitation = back_end(measured, session, recorded, timeline=timeline)
+        for record in run([task for task, _ in lacking], imitation, store, watcher, what="simulations"):
+            made.append(record)
+            yield record
+
+    if lacking := missing(experiment, records, recorded):
+        for record in simulated(lacking):
+            heard(record)
+    if more := further(experiment, [*records, *made]):
+        list(simulated(more))
     return made
