@@ -21,7 +21,7 @@ numpy's default generator, seeded with SeedSequence(seed, spawn_key=(repeat, 2**
 Other random numbers come from linear congruential sequences: (1103515245 x + 12345) mod 2**31
 follows x. Each processor has a sequence, which begins with the phase of its tick. A detour draws its
 length from it, then the gap to the next detour: -ln((x + 1) / 2**31) times the mean, cut to a whole
-number. Where ticks can be late, each tick first draws how late the next one of its processor is:
+number. Where ticks can be late, each tick draws how late the next one of its processor is:
 tick_late_ns[(x >> 8) mod n] of n values. The first tick is in time. One more sequence begins with the
 phase of processor 0's tick. Every slot of a decision but the first draws from it how late it ends:
 lateness_ns[(x >> 8) mod n] of n values, but no earlier than it begins. The first slot ends
@@ -257,6 +257,7 @@ MACHINE = np.dtype(
         ("tick_period_ns", np.int64),
         ("ticks_per_update", np.int32),
         ("ticks_late", np.int8),  # whether ticks can be late
+        ("ticks_do_more", np.int8),  # than to end turns and bring updates: processor.py
         ("boosts_woken", np.int8),
         ("network_serves_reads", np.int8),
         ("fair", np.int8),  # local scheduler eevdf

@@ -147,32 +147,28 @@ def tick(state: State, p: int) -> None:
     """
     processor = state.processors[p]
     processor.tick_ns += state.machine[0].tick_period_ns
-    if state.machine[0].ticks_late:
-        draw_tick(state, p)
     set_timer(state, p)
     q = processor.current
     if q != NOBODY and not processor.switching and scheduler.turn_ends(state, p, state.processes[q]):
         turn_over(state, p)
     if scheduler.update_is_due(state, p):
         update(state, p)
-    if state.machine[0].fair and state.machine[0].queue != BOUND:
-        balance(state, p)
+    if state.machine[0].ticks_do_more:
+        go_on_at_tick(state, p)
 
 
 @step
-def draw_tick(state: State, p: int) -> None:
-    """Draw how late the next clock tick of processor ``p`` is: its interrupt takes time before it acts."""
+def go_on_at_tick(state: State, p: int) -> None:
+    """What few machines do at a tick: draw how late the next one is, take a process from another queue."""
     processor = state.processors[p]
-    processor.random = (processor.random * 1103515245 + 12345) & 0x7FFFFFFF
-    late_ns = state.tick_late_ns[(processor.random >> 8) % len(state.tick_late_ns)]
-    processor.tick_ns += late_ns - processor.late_ns
-    processor.late_ns = late_ns
-
-
-@step
-def balance(state: State, p: int) -> None:
-    """Processor ``p`` may take a process from another one's queue."""
-    if balancing.balance(state, p):
+    machine = state.machine[0]
+    if machine.ticks_late:
+        processor.random = (processor.random * 1103515245 + 12345) & 0x7FFFFFFF
+        late_ns = state.tick_late_ns[(processor.random >> 8) % len(state.tick_late_ns)]
+        processor.tick_ns += late_ns - processor.late_ns
+        processor.late_ns = late_ns
+        set_timer(state, p)
+    if machine.fair and machine.queue != BOUND and balancing.balance(state, p):
         reconsider(state, p)
 
 

@@ -323,11 +323,12 @@ def _machine_record(machine: SimulatedMachine, timeline: bool, *, caches: bool) 
     record.wall_clock_spin = machine.spin_clock == "wall"
     record.tick_period_ns = machine.tick_ns
     record.ticks_per_update = TICKS_PER_UPDATE
-    record.ticks_late = any(machine.tick_lateness_us)
+    record.ticks_late = _whole_ns(machine.tick_lateness_us).any()
     record.fair = machine.local == "eevdf"
     record.network_serves_reads = machine.reads_served_by == "network"
     record.boosts_woken = local.KNOWN[machine.local].boosts_woken
     record.queue = QUEUES.index(machine.queue)
+    record.ticks_do_more = record.ticks_late or (record.fair and record.queue != BOUND)
     record.cache_bytes = round(machine.cache_kb * 1024) if caches else 0
     record.message_costs = record.send_ns + record.receive_ns + record.serve_ns + record.poll_ns > 0
     like_paper = machine.messages_to_self and not machine.handles_when_waiting and not record.message_costs
