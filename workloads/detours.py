@@ -64,8 +64,8 @@ def tick_ns() -> int:
 def ticks_ns(jumps: Sequence[Jump], duration_ns: int, period_ns: int) -> list[int]:
     """Lengths of the clock ticks among ``jumps``, which a process saw in ``duration_ns``.
 
-    They begin every ``period_ns``, at the phase at which most jumps begin. The list is empty if less than
-    half of the expected ticks are there: they are too short to be seen, or the processor has none.
+    They begin every ``period_ns``, at the phase at which most jumps begin. Those that are too short to be
+    seen count 0. The list is empty if half of all are: the processor may have none.
     """
     silent = [jump for jump in jumps if not jump.switched]
     bins = Counter(jump.began_ns % period_ns // NEAR_NS for jump in silent)
@@ -73,7 +73,8 @@ def ticks_ns(jumps: Sequence[Jump], duration_ns: int, period_ns: int) -> list[in
     first = max(range(count), key=lambda one: bins[one] + bins[(one + 1) % count])
     phase = {first, (first + 1) % count}
     found = [jump.length_ns for jump in silent if jump.began_ns % period_ns // NEAR_NS in phase]
-    return found if 2 * len(found) >= duration_ns / period_ns else []
+    unseen = duration_ns // period_ns - len(found)
+    return found + [0] * unseen if unseen <= len(found) else []
 
 
 def _involuntary_switches() -> int:

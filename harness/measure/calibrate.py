@@ -98,7 +98,8 @@ class Constants(HostConstants):
         slot_cost_us: time that each processor loses by a slot switch, the largest first, by
             mechanism.
         lateness_us: of slot switches, at LATENESS_SHARES, by mechanism.
-        tick_lateness_us: of changes of turns after the clock tick, at LATENESS_SHARES; empty if unknown.
+        tick_lateness_us: of changes of turns after the clock tick, at LATENESS_SHARES; 0 where no tick is
+            seen, empty without a calibration.
         step_ns: time of a step through a working set, by its size in bytes.
     """
 

@@ -27,6 +27,7 @@ MEANING = {
     "lateness": "lateness of slot switches",
     "skew": "time between the first and the last processor in a slot switch",
     "tick": "the kernel's clock tick",
+    "tick_lateness": "how late turns change after the clock tick",
     "slice": "the slice of the default scheduling class",
     "rr_interval": "the turn of SCHED_RR",
     "reload": "additional time of a walk through the working set after another process's walk",
