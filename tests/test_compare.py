@@ -81,18 +81,48 @@ def test_rows_that_scatter_are_simulated_more_often(tmp_path, monkeypatch):
         made = missing.complete(experiment, measured, "s", opened, Quiet(), **tools)
         assert missing.complete(experiment, [*measured, *made], "s", opened, Quiet(), **tools) == []
         again = missing.complete(experiment, [*measured, *made[:-5]], "s", opened, Quiet(), **tools)
-    assert len(heard) == len(measured)
-    assert len(again) == 5
+        rebuilt = experiment_of(opened.runs(experiment.digest))
+    assert (rebuilt.repeats, len(heard), len(again)) == (3, len(measured), 5)
     for row in summary.rows(experiment, [*measured, *made]):
         assert row.measured.workload_slowdown.n == 3
         scatters = scheduler_name(row.scheduler) == "none"
-        assert row.simulated.workload_slowdown.n == (scatter.SCATTERED_REPEATS if scatters else 3)
+        assert row.simulated.workload_slowdown.n == 3 + (scatter.FURTHER_REPEATS if scatters else 0)
+    others = [dataclasses.replace(one, constants={"switch_us": 99.0}) for one in measured]
+    assert (
+        scatter.scattered(experiment, [*others, *made]) != []
+    )  # the further ones are of another calibration
+    renewed = [dataclasses.replace(one, constants={"switch_us": 99.0}) for one in heard]
+    for row in summary.rows(experiment, [*others, *made, *renewed]):
+        assert row.simulated.workload_slowdown.n == 3
+
+
+def test_further_simulations_end_when_they_take_too_long(tmp_path, monkeypatch):
+    monkeypatch.setattr(missing, "back_end", Scattering)
+    experiment = load("three-jobs", settings=["repeats=3"])
+    with Store(tmp_path) as opened:
+        measured = measure(experiment, Site.here((0, 1), TOOLS, opened), Constants(4.0, 3.0, 2.0))
+        made = missing.complete(experiment, measured, "s", opened, Quiet())
+    for wall_s, repeats in ((0.1, scatter.FURTHER_REPEATS), (6.0, 10), (70.0, 0)):
+        slow = [dataclasses.replace(one, wall_s=100.0 if one.repeat == 0 else wall_s) for one in made]
+        tasks = [task for task, _ in scatter.scattered(experiment, [*measured, *slow])]
+        assert len({task.repeat for task in tasks}) == repeats
 
 
 def test_an_error_at_the_tolerance_needs_more_repeats_than_there_can_be():
     found = verdicts.verdict(row([0.9, 1.0, 1 / 0.9], [1.15]), [], 0.15)
     assert found.more_repeats is None
     assert "more than 1000" in found.reason
+
+
+def test_more_repeats_narrow_only_the_measured_side_of_a_row_with_further_simulations():
+    few, many, sure = [1.0, 1.1, 1.2], [1.0, 1.1, 1.2] * 8, [1.1] * 24
+    found = [verdicts.verdict(row([0.9, 1.0, 1.1], them), [], 0.15) for them in (few, many, sure)]
+    assert {one.verdict for one in found} == {"not significant"}
+    widths = [high - low for low, high in (one.interval for one in found)]
+    assert widths == sorted(widths, reverse=True)
+    assert found[2].more_repeats < found[1].more_repeats
+    wide = [0.2, 1.1, 6.0] * 8
+    assert verdicts.verdict(row([0.9, 1.0, 1.1], wide), [], 0.15).more_repeats is None
 
 
 @settings(deadline=None)

@@ -2,52 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from harness.analyse.statistics import FEWEST
 from harness.analyse.summary import simulated_slowdown
 from harness.measure import plan
-from harness.measure.plan import Key, Task
 from harness.predict.missing import Lacking
-from harness.spec.experiment import Experiment
-from harness.store.records import DEDICATED, RunRecord
+from harness.spec.experiment import Cell, Experiment
+from harness.spec.scheduler import Scheduler
+from harness.store.records import DEDICATED, FURTHER, RunRecord
 
 PRECISION = 0.1
 """A row whose 95 % interval is wider than this share of its median scatters."""
 
-SCATTERED_REPEATS = 24
-"""Simulations of a row that scatters. They cost little, and leave less to chance than three."""
+FURTHER_REPEATS = 21
+"""Further simulations of a row that scatters. They cost little, and leave less to chance than three."""
 
 PATIENCE_S = 60.0
-"""How long the simulations of one run that scatters may take one after the other."""
+"""How long the further simulations of one run may take, one after the other."""
 
 
 def scattered(experiment: Experiment, records: Sequence[RunRecord]) -> Lacking:
     """Further simulations of the rows that scatter, each with a measured run to imitate.
 
-    If the interval of a row's simulated slowdown is wider than PRECISION after as many repeats as the
-    experiment has, the row is simulated SCATTERED_REPEATS times, or as often as PATIENCE_S allows.
+    A row scatters if the interval of its simulated slowdown is wider than PRECISION. It gets
+    FURTHER_REPEATS more simulations, or as many as PATIENCE_S allows, with the dedicated ones for them. They
+    imitate the measured repeats in turn, but have random numbers of their own.
     """
     done = plan.recorded(records)
-    found = []
+    found: Lacking = []
     for cell in experiment.measured_cells:
-        usual = [one for one in records if one.cell == cell.index and one.repeat < experiment.repeats]
-        slowdowns = [(one, simulated_slowdown(cell, one.table, usual)) for one in experiment.schedulers]
-        wide = [one for one, known in slowdowns if known.n >= FEWEST and known.width > PRECISION]
-        for repeat in range(SCATTERED_REPEATS if wide else 0):
-            for task in plan.repeat_of(experiment, cell, repeat):
-                measured, simulated = _another(task, done), _another(task.counterpart, done)
-                concerned = task.kind == DEDICATED or task.scheduler in wide
-                if not (concerned and measured and simulated) or task.counterpart.key in done:
-                    continue
-                if (repeat + 1) * simulated.wall_s <= PATIENCE_S:
-                    found.append((task.counterpart, measured))
-    return found
+        usual = [one for one in records if one.cell == cell.index and one.repeat < FURTHER]
+        wide = [scheduler for scheduler in experiment.schedulers if _scatters(cell, scheduler, usual)]
+        for task in plan.repeat_of(experiment, cell, 0) if wide else ():
+            if task.kind != DEDICATED and task.scheduler not in wide:
+                continue
+            repeats = [replace(task, repeat=repeat) for repeat in range(experiment.repeats)]
+            measured = [done[one.key] for one in repeats if one.key in done]
+            took_s = [
+                done[one.key].wall_s for one in (each.counterpart for each in repeats) if one.key in done
+            ]
+            constants = [one.constants for one in measured]
+            for number in range(FURTHER_REPEATS if measured and took_s else 0):
+                more = replace(task.counterpart, repeat=FURTHER + number)
+                known = more.key in done and done[more.key].constants in constants
+                # The first simulation of all may have waited for the compiler.
+                if not known and (number + 1) * min(took_s) <= PATIENCE_S:
+                    found.append((more, measured[number % len(measured)]))
+    return sorted(found, key=lambda each: (each[0].cell.index, each[0].repeat))
 
 
-def _another(task: Task, done: Mapping[Key, RunRecord]) -> RunRecord | None:
-    """One of the usual repeats of ``task``; they take turns. None if there are none."""
-    keys = [replace(task, repeat=repeat).key for repeat in range(task.experiment.repeats)]
-    known = [done[key] for key in keys if key in done]
-    return known[task.repeat % len(known)] if known else None
+def _scatters(cell: Cell, scheduler: Scheduler, usual: Sequence[RunRecord]) -> bool:
+    known = simulated_slowdown(cell, scheduler.table, usual)
+    return known.n >= FEWEST and known.width > PRECISION

@@ -29,6 +29,7 @@ from harness.spec.experiment import Cell, Experiment
 from harness.spec.jobs import described
 from harness.store.records import (
     DEDICATED,
+    FURTHER,
     POLICY,
     SIMULATED,
     SIMULATED_DEDICATED,
@@ -137,12 +138,18 @@ def _side(
     tau_s: float,
 ) -> Summary | None:
     """The summary of the runs of two kinds, dedicated and under a policy; None without the latter."""
-    ours = [record for record in records if record.kind == kinds[1] and record.scheduler == table]
+    ours = _current([record for record in records if record.kind == kinds[1] and record.scheduler == table])
     if not ours:
         return None
     alone = [record for record in records if record.kind == kinds[0]]
     failures = sum(1 for record in ours if record.makespan_ns is None)
     return _summary(_repeats(jobs, alone, ours), tau_s, failures)
+
+
+def _current(ours: Sequence[RunRecord]) -> list[RunRecord]:
+    """Those that count: a further simulation if it has the constants of one that imitates a run."""
+    constants = {one.repeat: one.constants for one in ours if one.repeat < FURTHER}.values()
+    return [one for one in ours if one.repeat < FURTHER or one.constants in constants]
 
 
 def _repeats(

@@ -79,12 +79,25 @@ def _judged(measured: Estimate, simulated: Estimate, tolerance: float) -> Verdic
     if centre + half < low or high < centre - half:
         return Verdict(OUTSIDE, interval=interval)
     room = min(abs(centre - low), abs(centre - high))
-    more = more_values(measured.n, half, room, MOST_REPEATS)
+    more = _more_repeats(measured, simulated, room)
     if more is None:
         reason = f"the error is too near the tolerance for a verdict: more than {MOST_REPEATS} more repeats"
     else:
         reason = f"about {more} more repeat{'s' if more > 1 else ''} for a verdict"
     return Verdict(NOT_SIGNIFICANT, reason, interval, more)
+
+
+def _more_repeats(measured: Estimate, simulated: Estimate, room: float) -> int | None:
+    """Repeats until the interval of the error is half as wide as ``room``; None if there are too many.
+
+    A measured repeat brings a simulated one, unless the row has further simulations.
+    """
+    ours, theirs = _half(measured.ci95), _half(simulated.ci95)
+    if simulated.n <= measured.n:
+        return more_values(measured.n, math.hypot(ours, theirs), room, MOST_REPEATS)
+    if theirs >= room:
+        return None
+    return more_values(measured.n, ours, math.sqrt(room**2 - theirs**2), MOST_REPEATS)
 
 
 def _half(ci95: Sequence[float] | None) -> float:

@@ -10,7 +10,7 @@ from harness.commands import SCHEMA, Answer
 from harness.measure.session import Watcher
 from harness.report import listing
 from harness.store.database import load
-from harness.store.records import DEDICATED, MEASURED_KINDS, SIMULATED, SIMULATED_DEDICATED
+from harness.store.records import DEDICATED, FURTHER, MEASURED_KINDS, SIMULATED, SIMULATED_DEDICATED
 
 if TYPE_CHECKING:
     import pandas
@@ -56,7 +56,7 @@ def _described(digest: str, runs: pandas.DataFrame) -> dict[str, Any]:
         "failed": int(runs["makespan_ns"].isna().sum()),
         "schedulers": len({str(table) for table in policies["scheduler"]}),
         "cells": int(runs["cell"].nunique()),
-        "repeats": int(runs["repeat"].max()) + 1,
+        "repeats": int(runs["repeat"][runs["repeat"] < FURTHER].max()) + 1,
         **_period(runs),
     }
 

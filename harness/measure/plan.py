@@ -21,7 +21,15 @@ from harness.spec.experiment import SPINNING, Cell, Experiment
 from harness.spec.naming import scheduler_name
 from harness.spec.scheduler import Scheduler
 from harness.store import records
-from harness.store.records import COUNTERPARTS, DEDICATED, POLICY, SIMULATED, SIMULATED_DEDICATED, RunRecord
+from harness.store.records import (
+    COUNTERPARTS,
+    DEDICATED,
+    FURTHER,
+    POLICY,
+    SIMULATED,
+    SIMULATED_DEDICATED,
+    RunRecord,
+)
 from workloads.validation import InputError
 
 Key = tuple[int, int, str, str, int]
@@ -55,7 +63,7 @@ class Task:
     def label(self) -> str:
         """The run in words: scheduler, point of the sweep, repeat."""
         run = label(self.kind, self.scheduler.table, self.cell.settings)
-        return f"{run}, repeat {self.repeat + 1}"
+        return f"{run}, again" if self.repeat >= FURTHER else f"{run}, repeat {self.repeat + 1}"
 
     @property
     def owners(self) -> tuple[Owner, ...]:

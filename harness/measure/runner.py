@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 
 from harness.measure.plan import BackEnd, Task
 from harness.measure.session import Progress, Watcher
-from harness.spec.experiment import Experiment
 from harness.store.database import Store
 from harness.store.records import RunRecord
 
@@ -44,7 +43,7 @@ def run(
     for number, task in enumerate(tasks):
         if not needed(task):
             continue
-        watcher.progress(pace.progress(number, f"{task.label} of {_most(task.experiment)}", begins=True))
+        watcher.progress(pace.progress(number, f"{task.label}{_of_most(task)}", begins=True))
         record = back_end.run(task)
         store.add_run(record)
         pace.took(task, record.wall_s)
@@ -66,10 +65,12 @@ def run(
     watcher.progress(pace.progress(len(tasks), f"{what} done"))
 
 
-def _most(experiment: Experiment) -> str:
-    """How many repeats there will be."""
-    least, most = experiment.least_repeats, experiment.repeats
-    return str(most) if least == most else f"at most {most}"
+def _of_most(task: Task) -> str:
+    """Of how many repeats it is one."""
+    least, most = task.experiment.least_repeats, task.experiment.repeats
+    if task.repeat >= most:
+        return ""
+    return f" of {most}" if least == most else f" of at most {most}"
 
 
 class _Pace:

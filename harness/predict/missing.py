@@ -51,13 +51,18 @@ def missing(
     for task in plan.plan(experiment):
         roams = not task.scheduler.bind and len(experiment.nodes) > 1
         unknown = task.scheduler.of_slurm or task.relocates or roams
-        programs = [job.program for job in task.cell.jobs()]
-        if unknown or not all(jobs.simulable(one) or recorded.known(one) for one in programs):
+        if unknown or not _replayable(task, recorded):
             continue
         measured, simulated = done.get(task.key), done.get(task.counterpart.key)
         if measured and (simulated is None or simulated.constants != measured.constants):
             lacking.append((task.counterpart, measured))
     return lacking
+
+
+def _replayable(task: Task, recorded: RecordedPrograms) -> bool:
+    """Whether the simulator knows all programs of the cell of ``task``."""
+    programs = [job.program for job in task.cell.jobs()]
+    return all(jobs.simulable(one) or recorded.known(one) for one in programs)
 
 
 def complete(
@@ -82,7 +87,7 @@ def complete(
     recorded = recorded_programs.of(experiment, records, store.path.parent)
     made: list[RunRecord] = []
 
-    def simulated(lacking: Lacking) -> Iterator[RunRecord]:
+    def simulated(lacking: Lacking, *, timeline: bool) -> Iterator[RunRecord]:
         measured = {task.key: record for task, record in lacking}
         imitation = back_end(measured, session, recorded, timeline=timeline)
         for record in run([task for task, _ in lacking], imitation, store, watcher, what="simulations"):
@@ -90,8 +95,9 @@ def complete(
             yield record
 
     if lacking := missing(experiment, records, recorded):
-        for record in simulated(lacking):
+        for record in simulated(lacking, timeline=timeline):
             heard(record)
-    if more := further(experiment, [*records, *made]):
-        list(simulated(more))
+    more = further(experiment, [*records, *made])
+    if more := [(task, record) for task, record in more if _replayable(task, recorded)]:
+        list(simulated(more, timeline=False))
     return made

@@ -9,7 +9,7 @@ from typing import Any
 from harness.spec.experiment import SPINNING, TWO_PHASE, Cell, Experiment
 from harness.spec.jobs import JobGroup, rebuilt
 from harness.spec.scheduler import scheduler_of
-from harness.store.records import POLICY, SIMULATED, RunRecord, alone_two_phase
+from harness.store.records import FURTHER, POLICY, SIMULATED, RunRecord, alone_two_phase
 from workloads.blocking import RULES
 from workloads.validation import InputError
 
@@ -36,7 +36,7 @@ def experiment_of(records: Sequence[RunRecord]) -> Experiment:
     return Experiment(
         name=last.experiment,
         processors=max(len(record.processors) for record in ours),
-        repeats=1 + max(record.repeat for record in ours),
+        repeats=1 + max(record.repeat for record in ours if record.repeat < FURTHER),
         seed=last.seed,
         schedulers=tuple(scheduler_of(table) for table in sorted(tables.values(), key=_rank)),
         cells=tuple(_cell(cells[index]) for index in sorted(cells)),

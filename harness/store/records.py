@@ -23,6 +23,10 @@ COUNTERPARTS = {DEDICATED: SIMULATED_DEDICATED, POLICY: SIMULATED}
 """The kind of the simulated counterpart of a measured run."""
 
 
+FURTHER = 1_000_000
+"""Simulated repeats from this number on have no measured repeat (``harness.analyse.scatter``)."""
+
+
 @dataclass(frozen=True)
 class JobRecord:
     """One job of a run. Times are nanoseconds since the run's start, None if not reached.
