@@ -5,7 +5,7 @@ import json
 import sqlite3
 
 import pytest
-from fake_runs import TOOLS, imitate, measure, probe
+from fake_runs import TOOLS, Quiet, imitate, measure, probe
 from runs import needs_two
 
 from harness import cli
@@ -169,6 +169,15 @@ def test_rows_tell_slowdowns_and_response_times_and_nothing_that_is_unknown(tmp_
         assert measured.breakdown is None
         assert measured.responses == Responses(n=10, mean_ms=6.0, p99_ms=pytest.approx(8.0))
         assert row.jobs[-1].program == described(COMMAND)
+
+
+def test_further_simulations_leave_out_commands_whose_recordings_are_gone(tmp_path):
+    experiment, made = everything(tmp_path)
+    wanted = [(task.counterpart, made[0]) for task in plan(experiment)]
+    with Store(tmp_path / "moved") as opened:
+        found = missing.complete(experiment, made, "s", opened, Quiet(), further=lambda *_: wanted)
+    assert wanted
+    assert found == []
 
 
 def test_what_the_simulator_does_not_know_is_not_comparable_with_the_reason(tmp_path):
