@@ -42,7 +42,7 @@ def records(experiment: Experiment) -> list[RunRecord]:
     measured = {task.key: back_end.run(task) for task in tasks}
     simulator = fake_runs.ImitatedSimulator(measured, site.session, timeline=False)
     simulated = [
-        simulator.run(SimpleNamespace(key=task.key, kind=task.counterpart.kind))
+        simulator.run(SimpleNamespace(key=task.key, kind=task.counterpart.kind, repeat=task.repeat))
         for task in tasks
         if all(simulable(job.program) for job in task.jobs)
     ]

@@ -105,7 +105,7 @@ class Constants(HostConstants):
 
     slot_cost_us: Mapping[str, list[float]] = field(default_factory=dict)
     lateness_us: Mapping[str, list[float]] = field(default_factory=dict)
-    tick_lateness_us: Sequence[float] = ()
+    tick_lateness_us: list[float] = field(default_factory=list)
     step_ns: Mapping[int, float] = field(default_factory=dict)
 
     def unit_ns(self, working_sets: Collection[int]) -> float:
@@ -120,7 +120,7 @@ class Constants(HostConstants):
         }
         slots = {"slot_cost_us": self.slot_cost_us, "lateness_us": self.lateness_us}
         numbers |= {name: table[mechanism] for name, table in slots.items() if mechanism in table}
-        return numbers | {"tick_lateness_us": list(self.tick_lateness_us)}
+        return numbers | {"tick_lateness_us": self.tick_lateness_us}
 
 
 def mpi_probe(launcher: Launcher) -> Probe:
