@@ -125,7 +125,10 @@ def test_one_sided_reads_need_no_service():
 @BELLS
 @pytest.mark.parametrize("late", [0, 1])
 def test_a_blocked_rank_uses_no_processor(late, network):
-    """Over a block of 0.7 s, in which it looks for itself once, its CPU time grows by less than 2 ms."""
+    """Over a block of 0.7 s, in which it looks for itself once, its CPU time grows by less than 1 % of that.
+
+    Interrupts and a hypervisor count as CPU time, too: some milliseconds on a shared host.
+    """
     late %= COMM.size
     with Job("immediate", network=network) as (messenger, recorder):
         messenger.barrier(learning=False)
@@ -136,7 +139,7 @@ def test_a_blocked_rank_uses_no_processor(late, network):
         spent_ms = (time.thread_time_ns() - cpu_ns) / 1e6
         switches = resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw - before.ru_nvcsw
         if COMM.rank != late:
-            assert spent_ms < 2.0
+            assert spent_ms < 7
             assert switches >= 1
             assert recorder.barriers.blocked >= 1
         assert messenger.rechecks == 0
