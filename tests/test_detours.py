@@ -11,7 +11,7 @@ TICK_NS = 4_000_000
 
 
 def jumps(phase_ns, length_ns, share=1.0):
-    """A second of ticks at a phase, ``share`` of which can be seen, among twice as many other interrupts."""
+    """Jumps of a second: 250 ticks at a phase, ``share`` of them seen, 500 other interrupts, 25 detours."""
     chance = random.Random(1)
     ticks = [Jump(t + phase_ns + chance.randrange(-300, 300), length_ns, False) for t in range(0, S, TICK_NS)]
     others = [Jump(chance.randrange(S), 9_000, False) for _ in range(500)]

@@ -4,8 +4,8 @@
 
 DIR has one measured experiment, of several repeats. Each measured run is simulated ``--times`` times, with
 other random numbers each time. Makespans are compared: of any two measured or simulated runs of one cell;
-and the medians over the repeats of a cell, of any two series of simulations. The last line is an error that
-no simulator can fall below with so many repeats.
+and the medians over the repeats of a cell, of any two series of simulations. The last line is the error that
+chance alone makes if each measured run has one simulation; rows that scatter have further ones.
 """
 
 import argparse

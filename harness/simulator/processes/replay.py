@@ -3,15 +3,14 @@
 A step is processor time; then, if the step has one, a message to give; then one to take. Each channel has
 a sender and a receiver of one job, and its messages arrive in the order in which the sender gives them. A
 message is on its way for the machine's latency. On a channel that *meets*, a message begins its way when both
-have come to it, and both can take it: a large message, whose sender waits, too. A receiver that has come
-first gets word that the sender has come, too, and the message goes when the receiver hears it: it has to run
-and be in MPI.
+have come to it, and both can take it: a large message, whose sender waits, too. If the receiver comes first,
+the message goes when the receiver notices that the sender has come: the receiver has to run and be in MPI.
 
 A process that takes a message that has arrived goes on at once. Otherwise it waits by the rule of its job:
 for a collective operation as at a barrier, else as for a read. A step that *continues* belongs to the wait
 of the step before it: its spin limit counts from there. A step that *polls* spins, whatever the rule: only
 the program knows that it waits. Only two things are events: a process gets a message for which it waits, and
-a receiver gets word of a large message. Messages cost no processor time beyond that of the steps.
+a receiver can notice the sender of a large message. Messages cost no processor time beyond that of the steps.
 
 By the global-adaptive rule rank 0 learns, at the end of each of its waits in collective operations, the
 longest wait of any rank since it last learned; all ranks use its estimate (``workloads/native/wait.c``).
