@@ -37,7 +37,8 @@ def records(experiment: Experiment) -> list[RunRecord]:
     store: Any = SimpleNamespace(path=Path("nowhere"), runs=lambda *_, **__: [])
     known = conditions.of_session(processors, fake_runs.TOOLS.launcher)
     site = Site("20260101T000000-fa4ed0", processors, fake_runs.TOOLS, store, known)
-    back_end = Measured(site, constants([]), lambda text: None)
+    nominal = constants([])
+    back_end = Measured(site, lambda task: nominal, lambda text: None)
     tasks = plan(experiment)
     measured = {task.key: back_end.run(task) for task in tasks}
     simulator = fake_runs.ImitatedSimulator(measured, site.session, timeline=False)

@@ -35,20 +35,25 @@ def scattered(experiment: Experiment, records: Sequence[RunRecord]) -> Lacking:
     for cell in experiment.measured_cells:
         usual = [one for one in records if one.cell == cell.index and one.repeat < FURTHER]
         wide = [scheduler for scheduler in experiment.schedulers if _scatters(cell, scheduler, usual)]
-        for task in plan.repeat_of(experiment, cell, 0) if wide else ():
-            if task.kind != DEDICATED and task.scheduler not in wide:
-                continue
-            repeats = [replace(task, repeat=repeat) for repeat in range(experiment.repeats)]
-            measured = [done[one.key] for one in repeats if one.key in done]
-            took_s = [
-                done[one.key].wall_s for one in (each.counterpart for each in repeats) if one.key in done
-            ]
+        tasks = plan.repeat_of(experiment, cell, 0) if wide else []
+        tasks = [task for task in tasks if task.kind == DEDICATED or task.scheduler in wide]
+        # The machine drifts: dedicated runs and those that are compared with them imitate the same repeat.
+        whole = [
+            repeat
+            for repeat in range(experiment.repeats)
+            if all(replace(task, repeat=repeat).key in done for task in tasks)
+        ]
+        for task in tasks:
+            repeats = [replace(task, repeat=repeat) for repeat in whole]
+            measured = [done[one.key] for one in repeats]
+            simulated = [done[one.counterpart.key] for one in repeats if one.counterpart.key in done]
             constants = [one.constants for one in measured]
-            for number in range(FURTHER_REPEATS if measured and took_s else 0):
+            for number in range(FURTHER_REPEATS if measured and simulated else 0):
                 more = replace(task.counterpart, repeat=FURTHER + number)
                 known = more.key in done and done[more.key].constants in constants
                 # The first simulation of all may have waited for the compiler.
-                if not known and (number + 1) * min(took_s) <= PATIENCE_S:
+                took_s = min(one.wall_s for one in simulated)
+                if not known and (number + 1) * took_s <= PATIENCE_S:
                     found.append((more, measured[number % len(measured)]))
     return sorted(found, key=lambda each: (each[0].cell.index, each[0].repeat))
 

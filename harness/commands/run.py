@@ -27,9 +27,10 @@ from harness.commands.shared import (
     thresholds_of,
     verdict_arguments,
 )
-from harness.measure import host_check, measured, plan, runner, session, turn
+from harness.measure import host_check, measured, plan, runner, turn
 from harness.measure.calibrate import mpi_probe, mpi_probe_between
 from harness.measure.plan import Key, Task
+from harness.measure.recalibration import Recalibrated
 from harness.measure.session import Site, Tools, Watcher
 from harness.predict import missing, recorded_programs
 from harness.report import text
@@ -253,7 +254,7 @@ def _measure(
         watcher.standing(standing)
     working_sets = jobs.working_sets(job for task in tasks.values() for job in task.jobs)
     try:
-        constants = session.constants(here.calibrate(working_sets, _mechanisms(wanted), watcher))
+        constants = Recalibrated(here, working_sets, _mechanisms(wanted), watcher)
         back_end = measured.Measured(here, constants, watcher.note, timeline)
         to_do = list(tasks.values())
         for record in runner.run(to_do, back_end, here.store, watcher, precision.needs, precision.expects):

@@ -57,7 +57,7 @@ class Measured:
 
     Attributes:
         site: where.
-        constants: for the waiting rules.
+        constants: returns those for the waiting rules of a task.
         note: receives the present step of a run.
         timeline: whether the ranks record their activities over time.
         by_slurm: whether the tools leave the scheduling to Slurm.
@@ -65,7 +65,7 @@ class Measured:
     """
 
     site: Site
-    constants: Constants
+    constants: Callable[[Task], Constants]
     note: Callable[[str], None]
     timeline: bool = False
     by_slurm: bool = False
@@ -87,11 +87,12 @@ class Measured:
 
     def run(self, task: Task) -> RunRecord:
         """Start the jobs of ``task`` and wait for their ends."""
+        constants = self.constants(task)
         purpose = Purpose(
             self.site.store.path.resolve(),
             task.experiment.digest,
             task.key,
-            self.constants,
+            constants,
             conditions.Moment.now(self.site.processors),
             time.monotonic(),
         )
@@ -118,8 +119,8 @@ class Measured:
             blocking=scheduler.blocking,
             spin_switches=scheduler.spin_switches,
             imbalance_estimate=scheduler.imbalance_estimate,
-            switch_us=self.constants.switch_us,
-            latency_us=self.constants.latency_us,
+            switch_us=purpose.constants.switch_us,
+            latency_us=purpose.constants.latency_us,
             local=scheduler.local,
             mechanism=scheduler.mechanism,
             bind=scheduler.bind,
@@ -129,7 +130,7 @@ class Measured:
             warning_us=scheduler.warning_us,
             seed=experiment.seed,
             repeat=task.repeat,
-            unit_ns=self.constants.unit_ns(jobs.working_sets(task.jobs)),
+            unit_ns=purpose.constants.unit_ns(jobs.working_sets(task.jobs)),
             timeout_s=60 + 20 * self.guess_s(task),
             timeline=self.timeline,
             lease_s=experiment.lease_s,

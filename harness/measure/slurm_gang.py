@@ -131,7 +131,7 @@ def measure(
         )
         done = recorded(records) if resume else {}
         constants = session.constants(store.last_calibration())
-        back_end = Measured(here, constants, watcher.note, by_slurm=True)
+        back_end = Measured(here, lambda task: constants, watcher.note, by_slurm=True)
         tasks = [task for task in plan(wanted) if not back_end.refusal(task) and task.key not in done]
         return list(run(tasks, back_end, store, watcher))
 

@@ -228,9 +228,10 @@ class Store:
                 self._insert("schedules", dataclasses.asdict(schedule))
 
     def last_calibration(self) -> list[Calibration]:
-        """The machine constants of the session that calibrated last; empty if none did."""
+        """The machine constants of the session that calibrated last: its last ones; empty if none did."""
         last = "session = (SELECT session FROM calibrations ORDER BY id DESC LIMIT 1)"
-        return self._records(Calibration, "calibrations", last)
+        found = self._records(Calibration, "calibrations", last)
+        return list({(one.quantity, one.working_set_bytes): one for one in found}.values())
 
     def schedules(self) -> list[ScheduleRecord]:
         """The rows of schedulers at the job level, oldest first."""
