@@ -6,6 +6,7 @@ import pytest
 from coordinator import policies
 from harness.predict.process_level import machine_like
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
+from harness.simulator.processes.model import SWITCHING
 from harness.simulator.processes.simulate import simulate
 from harness.spec.scheduler import scheduler_of
 from workloads.program import Program
@@ -77,6 +78,35 @@ def test_slots_end_as_late_as_measured_and_do_not_drift():
     assert set(changes_ns(outcome) % (10 * MS)) == {100_000, 300_000}
 
 
+def test_switches_cost_more_or_less_as_measured_but_never_less_than_nothing():
+    """Of two endless processes that take turns of a tick each, every switch costs one of three values."""
+    outcome = run(computing(2), local="eevdf", context_switch_us=50.0, switch_scatter_us=[-80.0, 0.0, 40.0])
+    began_ns, _, _, activity = outcome.timeline.T
+    switches_ns = [
+        int(after - before)
+        for before, after, kind in zip(began_ns[:-1], began_ns[1:], activity[:-1], strict=True)
+        if kind == SWITCHING
+    ]
+    assert len(switches_ns) > 20
+    assert set(switches_ns) == {0, 50_000, 90_000}
+
+
+def test_jobs_that_block_at_the_same_time_meet_again_where_switches_differ():
+    """Where all cost the same, two jobs that have lost step block together again and again."""
+    program = Program(granularity_us=100, imbalance=0, phases=1000)
+    jobs = [SimulatedJob(number, program) for number in range(3)]
+    host = {"local": "eevdf", "timers": "synchronised", "handles_when_waiting": True, "spin_clock": "wall"}
+    costs = {"context_switch_us": 15.0, "wakeup_us": 10.0, "latency_us": 1.0, "rule_switch_us": 25.0}
+
+    def makespans_ns(scatter):
+        on = SimulatedMachine(2, **host, **costs, messages_to_self=False, switch_scatter_us=scatter)
+        waits = {"blocking": "fixed", "spin_switches": 8}
+        implicit = policies.create("implicit", {})
+        return sum(simulate(jobs, on, implicit, **waits, seed=seed).makespan_ns for seed in range(4))
+
+    assert makespans_ns([-10.0, -5.0, 0.0, 5.0, 10.0]) < 0.85 * makespans_ns([])
+
+
 def test_turns_change_as_late_after_the_tick_as_measured_and_do_not_drift():
     outcome = run(computing(2), local="eevdf", tick_lateness_us=[30.0, 70.0])
     assert set(changes_ns(outcome)[1:] % (4 * MS)) == {30_000, 70_000}
@@ -113,6 +143,7 @@ def test_a_process_woken_on_an_idle_processor_pays_for_that():
         ("lateness_us", [1.0, -2.0]),
         ("tick_lateness_us", [-1.0]),
         ("tick_lateness_us", [1.0, 10_000.0]),
+        ("switch_scatter_us", [0.0, float("nan")]),
     ],
 )
 def test_impossible_hosts_are_refused(key, value):

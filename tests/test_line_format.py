@@ -79,7 +79,13 @@ def test_an_event_comes_back(event: Event) -> None:
 
 def test_what_a_run_is_for_comes_back() -> None:
     constants = calibrate.Constants(
-        1.0, 2.0, 3.0, slot_cost_us={"signals": [1.0, 2.0]}, tick_lateness_us=[15.0], step_ns={1 << 20: 3.5}
+        1.0,
+        2.0,
+        3.0,
+        slot_cost_us={"signals": [1.0, 2.0]},
+        tick_lateness_us=[15.0],
+        handoff_scatter_us=[-1.0, 1.0],
+        step_ns={1 << 20: 3.5},
     )
     before = conditions.Moment(0.5, 1.0, 2.0, 3.0, None)
     purpose = measured.Purpose(

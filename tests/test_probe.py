@@ -34,6 +34,9 @@ def test_a_switch_costs_more_than_a_message():
     found = {name: statistics.median(samples) for name, samples in json.loads(done.stdout).items()}
     assert 0 < found["latency_ns"] < found["switch_ns"]
     assert found["handoff_ns"] > 0
+    each = json.loads(done.stdout)["handoffs_ns"]
+    assert len(each) == 20 * len(json.loads(done.stdout)["handoff_ns"])
+    assert 0 < min(each) < statistics.median(each) < max(each)
     assert found["wakeup_ns"] > 0
     assert found["unit_ns"] > 0
     assert abs(found["reload_ns"]) < 1e6  # 100 kB may well stay in the cache

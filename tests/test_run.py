@@ -200,6 +200,7 @@ def test_calibration_gives_medians_and_keeps_samples(place):
     assert (constants.switch_us, constants.handoff_us, constants.latency_us) == (5.0, 3.0, 2.0)
     assert constants.detour_length_us == pytest.approx((10 + 10 + 100) / 3)
     assert constants.detour_gap_us == 25_000
+    assert constants.handoff_scatter_us == pytest.approx([0.2 * share - 0.9 for share in range(10)])
     told = {calibration.quantity for calibration in found}
     assert {"switch_ns", "detour_ns", "slot_cost_ns signals", "lateness_ns signals", "tick_ns"} <= told
 

@@ -43,6 +43,7 @@ def machines(draw):
         sides=(processors, 1) if topology == "torus" else (),
         hop_latency_us=0.0 if topology == "flat" else draw(st.sampled_from([0.0, 3.0, 40.0])),
         context_switch_us=draw(st.sampled_from([0.0, 5.0, 50.0, 200.0])),
+        switch_scatter_us=draw(st.sampled_from([(), (), (-8.0, 0.0, 25.0)])),
         latency_us=draw(st.sampled_from([0.0, 1.0, 10.0, 100.0])),
         wakeup_us=draw(st.sampled_from([0.0, 20.0])),
         idle_wakeup_us=draw(st.sampled_from([None, 50.0])),

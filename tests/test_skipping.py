@@ -50,6 +50,7 @@ machines = st.builds(
     SimulatedMachine,
     processors=st.just(4),
     context_switch_us=st.sampled_from([0.0, 50.0, 200.0]),
+    switch_scatter_us=st.sampled_from([(), (-8.0, 25.0)]),
     latency_us=st.sampled_from([0.0, 1.0, 10.0, 100.0]),
     local=st.sampled_from(["svr4", "svr4", "svr4", "round-robin", "fifo", "eevdf"]),
     timers=st.sampled_from(["independent", "synchronised"]),

@@ -9,6 +9,7 @@ document with lists of samples in nanoseconds:
   against this context-switch cost;
 - ``handoff_ns``: time to block and let the other process of the same processor run until its
   answer, beyond the messages: a switch without a wake-up across processors;
+- ``handoffs_ns``: the same one by one, half a read with two of them: how much switches differ;
 - ``wakeup_ns``: extra time of a read whose target is blocked on an idle processor;
 - ``send_ns``, ``receive_ns``: processor time to send a message, and to take one in;
 - ``serve_ns``: to answer a read, beyond receiving it and sending the answer;
@@ -37,6 +38,7 @@ import os
 import statistics
 import sys
 import time
+from functools import partial
 from time import perf_counter_ns
 from typing import Any
 
@@ -53,7 +55,7 @@ SPINNING = Waiting(FIXED, 0, 0, FOREVER_NS, 0)
 BLOCKING = Waiting(FIXED, 0, 0, 0, 0)
 
 BATCH = 20
-"""Calls per sample; a sample is their mean."""
+"""Calls per sample, which is their mean."""
 
 FALL_ASLEEP_NS = 50_000
 """Pause before each read that is to find its server asleep."""
@@ -66,6 +68,9 @@ WALK_NS = 1_000_000
 
 LOOK_S = 0.005
 """How often a rival without work looks for some."""
+
+ACROSS = ["latency", "wakeup", "send", "receive", "serve", "poll", "detour", "detour_gap", "tick_lateness"]
+"""Quantities that take two processors."""
 
 Samples = dict[str, list[float]]
 
@@ -113,7 +118,7 @@ class Probe:
         reader: Waiting,
         pause_ns: int = 0,
         rival: bool = False,
-    ) -> list[float]:
+    ) -> list[int]:
         """Round-trip times of reads with server and reader on ``places``, in nanoseconds.
 
         The reader computes for ``pause_ns`` before each read, which the times exclude. A rival may
@@ -212,17 +217,14 @@ class Probe:
         found = {"reload_ns": [time_ns - usual_ns for time_ns in turns[1:]]}
         return found | {"move_ns": [time_ns - usual_ns for time_ns in moves]}
 
-    def _read(self, messenger: Messenger, pause_ns: int) -> list[float]:
+    def _read(self, messenger: Messenger, pause_ns: int) -> list[int]:
         pause = Compute()
         found = []
-        for _ in range(self._samples):
-            taken_ns = 0
-            for _ in range(BATCH):
-                pause(pause_ns)
-                begin = perf_counter_ns()
-                messenger.read(SERVER)
-                taken_ns += perf_counter_ns() - begin
-            found.append(taken_ns / BATCH)
+        for _ in range(self._samples * BATCH):
+            pause(pause_ns)
+            begin = perf_counter_ns()
+            messenger.read(SERVER)
+            found.append(perf_counter_ns() - begin)
         return found
 
 
@@ -259,31 +261,21 @@ def _batches(times_ns: list[int]) -> list[float]:
 
 def measure(probe: Probe, a: int, b: int) -> Samples:
     """All constants of processors ``a`` and ``b``, without ``unit_ns`` and ``reload_ns``."""
-    handed = probe.round_trips_ns((a, a), server=BLOCKING, reader=BLOCKING)
+    each = probe.round_trips_ns((a, a), server=BLOCKING, reader=BLOCKING)
+    handed, each_ns = _batches(each), [time_ns / 2 for time_ns in each]
     if a == b:
         handoff_ns = [time_ns / 2 for time_ns in handed]
-        others = (
-            "latency",
-            "wakeup",
-            "send",
-            "receive",
-            "serve",
-            "poll",
-            "detour",
-            "detour_gap",
-            "tick_lateness",
-        )
-        return {"switch_ns": handoff_ns, "handoff_ns": handoff_ns} | {f"{name}_ns": [0.0] for name in others}
-    spun = probe.round_trips_ns((a, b), server=SPINNING, reader=SPINNING)
-    woken, switched = (
-        probe.round_trips_ns((a, b), server=BLOCKING, reader=SPINNING, pause_ns=FALL_ASLEEP_NS, rival=rival)
-        for rival in (False, True)
-    )
+        none_ns = {f"{quantity}_ns": [0.0] for quantity in ACROSS}
+        return {"switch_ns": handoff_ns, "handoff_ns": handoff_ns, "handoffs_ns": each_ns} | none_ns
+    spun = _batches(probe.round_trips_ns((a, b), server=SPINNING, reader=SPINNING))
+    reads = partial(probe.round_trips_ns, (a, b), server=BLOCKING, reader=SPINNING, pause_ns=FALL_ASLEEP_NS)
+    woken, switched = (_batches(reads(rival=rival)) for rival in (False, True))
     base_ns = statistics.median(spun or [0.0])
     return {
         "latency_ns": [time_ns / 2 for time_ns in spun],
         "switch_ns": [time_ns - base_ns for time_ns in switched],
         "handoff_ns": [(time_ns - base_ns) / 2 for time_ns in handed],
+        "handoffs_ns": [time_ns - base_ns / 2 for time_ns in each_ns],
         "wakeup_ns": [time_ns - base_ns for time_ns in woken],
         **probe.overheads_ns((a, b)),
         **probe.detours_ns((a, b)),
@@ -293,8 +285,10 @@ def measure(probe: Probe, a: int, b: int) -> Samples:
 def measure_between(probe: Probe) -> Samples:
     """The constants of messages between two hosts."""
     own = min(os.sched_getaffinity(0))
-    spun = probe.round_trips_ns((own, own), server=SPINNING, reader=SPINNING)
-    woken = probe.round_trips_ns((own, own), server=BLOCKING, reader=SPINNING, pause_ns=FALL_ASLEEP_NS)
+    spun = _batches(probe.round_trips_ns((own, own), server=SPINNING, reader=SPINNING))
+    woken = _batches(
+        probe.round_trips_ns((own, own), server=BLOCKING, reader=SPINNING, pause_ns=FALL_ASLEEP_NS)
+    )
     base_ns = statistics.median(spun or [0.0])
     return {
         "latency_ns": [time_ns / 2 for time_ns in spun],

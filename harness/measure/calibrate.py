@@ -100,12 +100,15 @@ class Constants(HostConstants):
         lateness_us: of slot switches, at LATENESS_SHARES, by mechanism.
         tick_lateness_us: of changes of turns after the clock tick, at LATENESS_SHARES; 0 where no tick is
             seen, empty without a calibration.
+        handoff_scatter_us: by how much a hand-off takes more or less than they do in the mean, at
+            LATENESS_SHARES; empty without a calibration.
         step_ns: time of a step through a working set, by its size in bytes.
     """
 
     slot_cost_us: Mapping[str, list[float]] = field(default_factory=dict)
     lateness_us: Mapping[str, list[float]] = field(default_factory=dict)
     tick_lateness_us: list[float] = field(default_factory=list)
+    handoff_scatter_us: list[float] = field(default_factory=list)
     step_ns: Mapping[int, float] = field(default_factory=dict)
 
     def unit_ns(self, working_sets: Collection[int]) -> float:
@@ -120,7 +123,8 @@ class Constants(HostConstants):
         }
         slots = {"slot_cost_us": self.slot_cost_us, "lateness_us": self.lateness_us}
         numbers |= {name: table[mechanism] for name, table in slots.items() if mechanism in table}
-        return numbers | {"tick_lateness_us": self.tick_lateness_us}
+        distributions = ("tick_lateness_us", "handoff_scatter_us")
+        return numbers | {name: getattr(self, name) for name in distributions}
 
 
 def mpi_probe(launcher: Launcher) -> Probe:
@@ -205,6 +209,7 @@ def constants(calibrations: Iterable[Calibration]) -> Constants:
     numbers["reload_us"] = _us(
         statistics.median, [ns * max(1.0, numbers["cache_kb"] * 1024 / size) for size, ns in moves]
     )
+    handoffs_us = _shares_us(samples["handoffs_ns"])
     by_mechanism = [(quantity.split(), found) for quantity, found in samples.items() if " " in quantity]
     return Constants(
         **numbers,
@@ -219,6 +224,7 @@ def constants(calibrations: Iterable[Calibration]) -> Constants:
             if quantity == "lateness_ns"
         },
         tick_lateness_us=_shares_us(samples["tick_lateness_ns"]),
+        handoff_scatter_us=[one_us - statistics.fmean(handoffs_us) for one_us in handoffs_us],
         step_ns=steps,
     )
 

@@ -66,6 +66,7 @@ def machine_like(constants: Mapping[str, Any], processors: int, scheduler: Sched
     return SimulatedMachine(
         processors=processors,
         context_switch_us=host.handoff_us,
+        switch_scatter_us=constants.get("handoff_scatter_us", ()),
         wakeup_us=max(0.0, host.switch_us - host.handoff_us),
         idle_wakeup_us=max(0.0, (host.wakeup_us or host.switch_us) - host.handoff_us),
         # The calibrated latency lasts from the call that sends to the call that returns the message.

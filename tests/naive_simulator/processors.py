@@ -64,7 +64,9 @@ class Processor:
         if self.process:
             self.process.state = "coming"
             self.switches += 1
-            cost_ns = cost["context_switch"] + extra_ns + (cost[wakeup] if self.process.woken else 0)
+            costs = self.simulation.switches
+            cost_ns = costs[self.draw() // 256 % len(costs)] if costs else cost["context_switch"]
+            cost_ns += extra_ns + (cost[wakeup] if self.process.woken else 0)
             self.end = self.at(self.simulation.now + cost_ns, END, self.switched)
 
     def switched(self):
@@ -170,9 +172,6 @@ class Processor:
         process.processor.reconsider()
 
     def tick(self):
-        self.due += self.simulation.machine.tick_ns
-        late = self.simulation.tick_lateness
-        self.at(self.due + (late[self.draw() // 256 % len(late)] if any(late) else 0), TICK, self.tick)
         process = self.process
         if process and process.state == "running" and self.local.turn_ends(process):
             self.simulation.queues.turn_ends(self)
@@ -184,6 +183,9 @@ class Processor:
             else:
                 self.dispatch()
         self.local.tick(self)
+        self.due += self.simulation.machine.tick_ns
+        late = self.simulation.tick_lateness
+        self.at(self.due + (late[self.draw() // 256 % len(late)] if any(late) else 0), TICK, self.tick)
         if self.simulation.queues.ticks(self):
             self.reconsider()
 

@@ -63,6 +63,8 @@ class NaiveSimulation:
         self.least_run = round(given["least_run_ms"] * 1e6) if given else 0
         self.observation = policy.observation
         self.lateness = [round(late * 1e3) for late in machine.lateness_us or [0.0]]
+        scatter = [round(more * 1e3) for more in machine.switch_scatter_us]
+        self.switches = [max(0, self.cost["context_switch"] + more) for more in scatter if any(scatter)]
         self.tick_lateness = [round(late * 1e3) for late in machine.tick_lateness_us]
         self.rule = lambda program, as_mpi=False: blocking.waiting(
             "spin" if as_mpi else rule, imbalance_us=program.imbalance_us, **costs

@@ -23,7 +23,7 @@ from harness.simulator.processes.model import (
     UNTIL,
     State,
 )
-from harness.simulator.processes.processor import reconsider, tick
+from harness.simulator.processes.processor import drawn, reconsider, tick
 from harness.simulator.processes.program import end_activity, receive, take_over
 from harness.simulator.processes.put_offs import put_off
 from harness.simulator.processes.sections import end_visit, lift_warnings
@@ -117,9 +117,7 @@ def end_slot(state: State) -> None:
 def draw_lateness(state: State) -> None:
     """Draw how late the slot in force ends; at least as late as it has begun already."""
     clock = state.clock[0]
-    clock.random = (clock.random * 1103515245 + 12345) & 0x7FFFFFFF
-    late_ns = state.lateness_ns[(clock.random >> 8) % len(state.lateness_ns)]
-    clock.late_ns = max(late_ns, clock.now_ns - clock.slot_end_ns)
+    clock.late_ns = max(drawn(clock, state.lateness_ns), clock.now_ns - clock.slot_end_ns)
 
 
 @step

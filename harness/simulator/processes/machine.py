@@ -26,7 +26,9 @@ class SimulatedMachine:
 
     Attributes:
         processors: how many.
-        context_switch_us: cost of every dispatch.
+        context_switch_us: cost of a dispatch.
+        switch_scatter_us: by how much a dispatch costs more or less than that, all values equally likely,
+            but never less than nothing; empty if all cost the same.
         wakeup_us: additional cost of dispatching a process that a message has just woken.
         idle_wakeup_us: the same on a processor that was idle; by default ``wakeup_us``.
         latency_us: one-way time of a message; none is lost, each is one packet.
@@ -70,6 +72,7 @@ class SimulatedMachine:
 
     processors: int = 32
     context_switch_us: float = 200.0
+    switch_scatter_us: Sequence[float] = ()
     wakeup_us: float = 0.0
     idle_wakeup_us: float | None = None
     latency_us: float = 10.0
@@ -115,6 +118,8 @@ class SimulatedMachine:
         for key in ("slot_cost_us", "lateness_us", "tick_lateness_us"):
             for index, value in enumerate(getattr(self, key)):
                 number(f"{key}[{index}]", value, least=0)
+        for index, value in enumerate(self.switch_scatter_us):
+            number(f"switch_scatter_us[{index}]", value)
         for index, value in enumerate(self.tick_lateness_us):
             if value * 1e3 >= self.tick_ns:
                 rule = f"must be shorter than the clock tick of {self.tick_ns / 1e3:g} us"

@@ -21,11 +21,11 @@ numpy's default generator, seeded with SeedSequence(seed, spawn_key=(repeat, 2**
 Other random numbers come from linear congruential sequences: (1103515245 x + 12345) mod 2**31
 follows x. Each processor has a sequence, which begins with the phase of its tick. A detour draws its
 length from it, then the gap to the next detour: -ln((x + 1) / 2**31) times the mean, cut to a whole
-number. Where ticks can be late, each tick draws how late the next one of its processor is:
-tick_late_ns[(x >> 8) mod n] of n values. The first tick is in time. One more sequence begins with the
-phase of processor 0's tick. Every slot of a decision but the first draws from it how late it ends:
-lateness_ns[(x >> 8) mod n] of n values, but no earlier than it begins. The first slot ends
-lateness_ns[0] late.
+number. Where ticks can be late, each tick draws at last how late the next one of its processor is:
+tick_late_ns[(x >> 8) mod n] of n values. The first tick is in time. Where switches differ, each dispatch
+draws its cost in the same way from switch_costs_ns. One more sequence begins with the phase of processor 0's
+tick. Every slot of a decision but the first draws from it how late it ends: lateness_ns[(x >> 8) mod n] of
+n values, but no earlier than it begins. The first slot ends lateness_ns[0] late.
 """
 
 from __future__ import annotations
@@ -242,6 +242,7 @@ LOCK = np.dtype(
 MACHINE = np.dtype(
     [
         ("switch_ns", np.int64),
+        ("switches_differ", np.int8),  # whether each draws its cost
         ("wakeup_ns", np.int64),
         ("idle_wakeup_ns", np.int64),
         ("latency_ns", np.int64),
@@ -348,6 +349,7 @@ class State(NamedTuple):
             they had used elsewhere before they came.
         lateness_ns: how late slots end, all values equally likely.
         tick_late_ns: how late ticks are, the same.
+        switch_costs_ns: of dispatches, the same.
         slots: (slots, N) who may run in each slot; ``slot_ns`` their lengths.
         table: the local scheduler's dispatch table, one row per priority.
         timeline: rows of (time, processor, process, category) where recording is on.
@@ -380,6 +382,7 @@ class State(NamedTuple):
     moved: NDArray[np.int64]
     lateness_ns: NDArray[np.int64]
     tick_late_ns: NDArray[np.int64]
+    switch_costs_ns: NDArray[np.int64]
     slots: NDArray[np.int8]
     slot_ns: NDArray[np.int64]
     table: NDArray[np.int32]

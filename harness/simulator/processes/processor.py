@@ -7,6 +7,9 @@ ready during it costs a second one.
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
 from harness.simulator.compiled import hot, step
 from harness.simulator.processes.events import set_activity, set_timer
 from harness.simulator.processes.local import balancing, scheduler, svr4
@@ -56,6 +59,13 @@ def charge(state: State, p: int, category: int) -> None:
         clock.recorded += 1
 
 
+@hot
+def drawn(source: Records, values: NDArray[np.int64]) -> int:
+    """One of ``values``, by the next random number of a processor or of the clock."""
+    source.random = (source.random * 1103515245 + 12345) & 0x7FFFFFFF
+    return int(values[(source.random >> 8) % len(values)])
+
+
 @step
 def dispatch(state: State, p: int) -> None:
     """Begin to switch free processor ``p`` to the best ready process, or let it idle."""
@@ -73,7 +83,7 @@ def dispatch(state: State, p: int) -> None:
         return
     state.processes[q].state = TAKING_OVER
     machine = state.machine[0]
-    cost_ns = machine.switch_ns
+    cost_ns = drawn(processor, state.switch_costs_ns) if machine.switches_differ else machine.switch_ns
     if state.processes[q].kernel:
         cost_ns += machine.idle_wakeup_ns if processor.category == IDLE else machine.wakeup_ns
     if state.clock[0].changing:
@@ -163,8 +173,7 @@ def go_on_at_tick(state: State, p: int) -> None:
     processor = state.processors[p]
     machine = state.machine[0]
     if machine.ticks_late:
-        processor.random = (processor.random * 1103515245 + 12345) & 0x7FFFFFFF
-        late_ns = state.tick_late_ns[(processor.random >> 8) % len(state.tick_late_ns)]
+        late_ns = drawn(processor, state.tick_late_ns)
         processor.tick_ns += late_ns - processor.late_ns
         processor.late_ns = late_ns
         set_timer(state, p)

@@ -99,6 +99,9 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
         moved=np.zeros((machine.processors, LEFT + 1), dtype=np.int64),
         lateness_ns=_whole_ns(machine.lateness_us),
         tick_late_ns=_whole_ns(machine.tick_lateness_us),
+        switch_costs_ns=np.maximum(
+            0, round(machine.context_switch_us * 1e3) + _whole_ns(machine.switch_scatter_us)
+        ),
         slots=np.zeros((1, processes), dtype=np.int8),
         slot_ns=np.zeros(1, dtype=np.int64),
         table=np.array(machine.table(), dtype=np.int32),
@@ -324,6 +327,7 @@ def _machine_record(machine: SimulatedMachine, timeline: bool, *, caches: bool) 
     record.tick_period_ns = machine.tick_ns
     record.ticks_per_update = TICKS_PER_UPDATE
     record.ticks_late = _whole_ns(machine.tick_lateness_us).any()
+    record.switches_differ = _whole_ns(machine.switch_scatter_us).any()
     record.fair = machine.local == "eevdf"
     record.network_serves_reads = machine.reads_served_by == "network"
     record.boosts_woken = local.KNOWN[machine.local].boosts_woken
