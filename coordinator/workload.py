@@ -182,7 +182,8 @@ class Result:
 
     ``ranks`` holds a record of each rank that finished (``workloads.recorder``), with start and
     finish in nanoseconds since the start of the run. ``failure`` is empty if every
-    job finished. ``warnings`` are faults that did not end the run.
+    job finished. ``warnings`` are faults that did not end the run. ``origin_ns`` is when it began, by the
+    clock of the driver's host (time.monotonic_ns()); None if that is not known.
     """
 
     jobs: tuple[JobResult, ...]
@@ -194,3 +195,4 @@ class Result:
     failure: str = ""
     nodes: tuple[NodeResult, ...] = ()
     warnings: tuple[str, ...] = ()
+    origin_ns: int | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -40,9 +41,10 @@ policy = "none"
 MOST_KEPT = 64
 
 
-def leave(folder: Path) -> None:
-    """The file of a rank that has done nothing."""
+def leave(folder: Path, host: bytes = b"") -> None:
+    """The file of a rank that has done nothing, and has ended at 9 ns."""
     head = np.zeros(1, HEAD)
+    head["host"] = host
     for name, value in {"magic": MAGIC, "world": b"w", "version": VERSION, "ranks": 1, "slots": 1}.items():
         head[name] = value
     head["most_kept"], head["finish_ns"] = MOST_KEPT, 9
@@ -50,7 +52,7 @@ def leave(folder: Path) -> None:
     (folder / "rank-0-1.operations").write_bytes(head.tobytes().ljust(HEAD_BYTES, b"\0") + rows)
 
 
-def measured(tmp_path, leaves):
+def measured(tmp_path, leaves, origin_ns=None):
     """The records of the experiment, and the jobs that were to be recorded."""
     file, asked = tmp_path / "a.toml", []
     file.write_text(EXPERIMENT)
@@ -60,7 +62,7 @@ def measured(tmp_path, leaves):
             if job.recording:
                 asked.append(job)
                 leaves(Path(job.recording))
-        return imitate(given)
+        return replace(imitate(given), origin_ns=origin_ns)
 
     with Store(tmp_path / "results") as store:
         site = Site.here((0, 1), Tools(TOOLS.launcher, TOOLS.probe, run), store)
@@ -75,6 +77,16 @@ def test_the_dedicated_runs_of_a_command_that_asks_for_it_are_recorded(tmp_path)
     assert named == [f"recordings/{path.name}"] and path.name.startswith("sh-")
     assert recording.read(path).command == ("sh",)
     assert [record.kind for record in made if "recording" in record.conditions] == [DEDICATED]
+
+
+@pytest.mark.parametrize(
+    ("host", "origin_ns", "until_ns"),
+    [(socket.gethostname(), 4, 5), (socket.gethostname(), None, None), ("elsewhere", 4, None)],
+)
+def test_the_end_of_a_recording_is_known_on_the_drivers_host(tmp_path, host, origin_ns, until_ns):
+    made, _ = measured(tmp_path, lambda folder: leave(folder, host.encode()), origin_ns)
+    (recorded,) = [record for record in made if "recording" in record.conditions]
+    assert recorded.conditions.get("recorded_until_ns") == until_ns
 
 
 def damage(folder: Path) -> None:
@@ -96,6 +108,11 @@ def test_record_is_true_or_false():
         Command(("true",), record="yes")
 
 
+def _span_ns(found):
+    """The begin and the end of a recording."""
+    return min(rank.start_ns for rank in found.ranks), max(rank.finish_ns for rank in found.ranks)
+
+
 PROGRAM = """
 from mpi4py import MPI
 for step in range(50): MPI.COMM_WORLD.Barrier()
@@ -113,5 +130,7 @@ def test_real_ranks_that_wait_either_way_leave_a_recording(tmp_path, waits):
     (found,) = recording.gather(tmp_path, ["app"])
     assert [rank.rows["kind"].tolist().count(recording.KIND["BARRIER"]) for rank in found.ranks] == [50, 50]
     assert [rank.complete for rank in found.ranks] == [True, True]
+    began_ns, ended_ns = (times_ns - result.origin_ns for times_ns in _span_ns(found))
+    assert 0 < began_ns < ended_ns <= result.jobs[0].finish_ns
     plain = run_workload(Workload((replace(job, recording=""),), batch, processors, timeout_s=60))
     assert plain.failure == "" and len(list(tmp_path.iterdir())) == 2

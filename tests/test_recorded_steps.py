@@ -210,10 +210,13 @@ def test_what_a_dedicated_run_takes_beside_the_recording_is_slept_but_for_its_pr
     recording.write(made([3 * [("ALLREDUCE", 10)]] * 2), path)
     elapsed_s = recording.read(path).elapsed_ns / 1e9
     plain = RecordedPrograms({command: path}).replayed(command)
-    alone = DedicatedTime(elapsed_s + 0.5, elapsed_s + 0.2)
-    started = RecordedPrograms({command: path}, {command: alone}).replayed(command)
-    assert (plain.asleep_ns, started.asleep_ns) == (0, pytest.approx(0.3e9))
-    assert started.busy_ns(0) - plain.busy_ns(0) == pytest.approx(0.2e9)
+    for after_s, *expected_s in ((0.0, 0.3, 0.0), (0.1, 0.2, 0.1), (0.7, 0.0, 0.3)):
+        alone = DedicatedTime(elapsed_s + 0.5, elapsed_s + 0.2, after_s)
+        started = RecordedPrograms({command: path}, {command: alone}).replayed(command)
+        first, last = (started.parts[end].steps[0][0] for end in (0, -1))
+        asleep_s = [one["sleeps"] * one["busy_ns"] / 1e9 for one in (first, last)]
+        assert asleep_s == pytest.approx(expected_s)
+        assert started.busy_ns(0) - plain.busy_ns(0) == pytest.approx(0.2e9)
 
 
 def test_a_file_that_cannot_be_replayed_is_refused_before_anything_runs(tmp_path, capsys):

@@ -69,9 +69,27 @@ def test_who_polls_for_a_message_spins_whatever_the_rule():
 
 def test_programs_that_sleep_first_do_so_at_the_same_time():
     """Each has 1 ms of work after 3 ms of sleep, which takes no processor."""
-    alone = program([[step(1_000_000)]], [], asleep_ns=3_000_000)
+    alone = program([[step(3_000_000, sleeps=1), step(1_000_000)]], [])
     assert run(alone).makespan_ns == 4_000_000
     assert run(alone, count=2).makespan_ns == 5_000_000
+
+
+def test_programs_that_sleep_last_hold_their_slots():
+    """One has 15 ms of work, in two slots of 10 ms, and sleeps from 25 to 55 ms, in a slot of the other."""
+    short = program([[step(15_000_000), step(30_000_000, sleeps=1)]], [])
+    long = program([[step(40_000_000)]], [])
+    gang, machine = policies.create("gang", {"quantum_ms": 10}), replace(MACHINE, processors=1)
+    found = simulate([replaying(0, short), replaying(1, long)], machine, gang)
+    assert [job.finish_ns for job in found.jobs] == [60_000_000, 70_000_000]
+
+
+def test_a_large_message_goes_while_its_receiver_sleeps():
+    """It has asked for the message first, and sleeps for 9 ms; its sender comes after 1 ms."""
+    sender = [step(1_000_000, 0, 0)]
+    receiver = [step(1000, 0), step(9_000_000, sleeps=1), step(1, -1, 0)]
+    found = run(program([sender, receiver], [(0, 1, 1)]))
+    ends_ns = [process.finish_ns for process in found.jobs[0].processes]
+    assert ends_ns[0] < 1_100_000 and ends_ns[1] == pytest.approx(9_001_000, abs=100)
 
 
 def test_processes_that_wait_for_what_nobody_sends_are_stuck():

@@ -134,7 +134,7 @@ def recorded(draw, most):
     for kind in draw(st.lists(st.sampled_from(KINDS), min_size=1, max_size=12)):
         one, other = draw(st.integers(0, count - 1)), draw(st.integers(0, count - 1))
         if kind == "alone" or one == other or count == 1:
-            steps[one].append(step(draw(busy_ns)))
+            steps[one].append(step(draw(busy_ns), sleeps=draw(st.sampled_from([0, 0, 1]))))
         elif kind == "all":  # each round a message to somebody further away
             for distance in range(1, count):
                 for p in range(count):
@@ -146,9 +146,10 @@ def recorded(draw, most):
             steps[one].append(step(draw(busy_ns), to, to))
             steps[other].append(step(draw(busy_ns), to, to))
         elif kind == "nonblocking":  # both come to a message each way, and wait for both later
-            ways = [over(one, other, 1), over(other, one, 1)]
+            ways, between = [over(one, other, 1), over(other, one, 1)], st.sampled_from([0, 0, 1])
             for p in (one, other):
-                steps[p] += [step(draw(busy_ns), to) for to in ways] + [step(draw(busy_ns))]
+                steps[p] += [step(draw(busy_ns), to) for to in ways]
+                steps[p] += [step(draw(busy_ns), sleeps=draw(between))]
                 steps[p] += [step(1, -1, to, continues=place) for place, to in enumerate(ways)]
         else:
             to = over(one, other, 0)
@@ -156,9 +157,8 @@ def recorded(draw, most):
             steps[other].append(step(draw(busy_ns), -1, to, polls=draw(st.sampled_from([0, 0, 1]))))
     channels = sorted(table, key=lambda ends: table[ends])
     times = draw(st.integers(1, 5 if PLAIN else 20))
-    asleep_ns = draw(st.sampled_from([0, 0, 3_000_000]))
     as_mpi = draw(st.sampled_from([False, False, True]))
-    return of_steps(steps, channels, times, as_mpi=as_mpi, asleep_ns=asleep_ns)
+    return of_steps(steps, channels, times, as_mpi=as_mpi)
 
 
 SCHEDULERS = st.sampled_from(

@@ -145,6 +145,7 @@ def outcome(
         failure=failure or "\n".join(failed),
         nodes=nodes,
         warnings=warnings,
+        origin_ns=origin_ns or None,
     )
 
 

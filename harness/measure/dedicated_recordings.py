@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import shutil
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import mkdtemp
+from typing import Any
 
 from coordinator.host.caretaker import Caretaker
 from coordinator.workload import ParallelJob, Result
 from harness.measure.plan import Task
 from harness.measure.session import Site
 from harness.store import recording
-from harness.store.recording import FOLDER, RecordingError
+from harness.store.recording import FOLDER, Recording, RecordingError
 from harness.store.records import DEDICATED
 from workloads.other import Command
 from workloads.validation import InputError
@@ -29,18 +31,26 @@ class Kept:
         files: the directory in which its ranks leave their files.
         place: the file that the recording gets.
         path: that file once it is there, below the directory for records; else empty.
+        until_ns: end of the recording, since the start of the run; None if that is not known.
     """
 
     command: Command | None = None
     files: Path = Path()
     place: Path = Path()
     path: str = ""
+    until_ns: int | None = None
 
     def jobs(self, jobs: tuple[ParallelJob, ...]) -> tuple[ParallelJob, ...]:
         """The jobs of the run, which is to be recorded."""
         if self.command is None:
             return jobs
         return tuple(replace(job, recording=str(self.files)) for job in jobs)
+
+    @property
+    def conditions(self) -> dict[str, Any]:
+        """What the record of the run says of its recording."""
+        until = {} if self.until_ns is None else {"recorded_until_ns": self.until_ns}
+        return {"recording": self.path} | until if self.path else {}
 
     def keep(self, result: Result) -> Result:
         """Keep what ranks have left; returns the result of the run, with a warning if that is nothing."""
@@ -51,6 +61,7 @@ class Kept:
             if found:
                 recording.write(found[0], self.place)
                 self.path = f"{FOLDER}/{self.place.name}"
+                self.until_ns = _until_ns(found[0], result)
                 return result
             warning = (
                 f"{self.command.argv[0]} left no recording: it uses another MPI than its launcher's, or none"
@@ -58,6 +69,13 @@ class Kept:
         except RecordingError as error:
             warning = str(error)
         return replace(result, warnings=(*result.warnings, warning))
+
+
+def _until_ns(found: Recording, result: Result) -> int | None:
+    """When a recording ends, since the start of its run; None for ranks whose clocks are not the driver's."""
+    if result.origin_ns is None or {rank.host for rank in found.ranks} != {socket.gethostname()}:
+        return None
+    return max(rank.finish_ns for rank in found.ranks) - result.origin_ns
 
 
 @contextmanager

@@ -101,7 +101,7 @@ class Measured:
             workload = replace(workload, jobs=kept.jobs(workload.jobs))
             result = self.site.tools.run_workload(workload, self.note)
             result = kept.keep(result)
-        return _record(task, self.site, workload, purpose, result, kept.path)
+        return _record(task, self.site, workload, purpose, result, kept.conditions)
 
     def _workload(self, task: Task, purpose: Purpose) -> Workload:
         site, scheduler, experiment = self.site, task.scheduler, task.experiment
@@ -158,7 +158,7 @@ def record_taken_over(experiment: Experiment, site: Site, workload: Workload, re
     purpose = purpose_of(workload)
     assert purpose is not None
     (task,) = (task for task in plan(experiment) if task.key == purpose.key)
-    record = _record(task, site, workload, purpose, result)
+    record = _record(task, site, workload, purpose, result, {})
     site.store.add_run(record)
     return record
 
@@ -172,9 +172,9 @@ def purpose_of(workload: Workload) -> Purpose | None:
 
 
 def _record(
-    task: Task, site: Site, workload: Workload, purpose: Purpose, result: Result, recording: str = ""
+    task: Task, site: Site, workload: Workload, purpose: Purpose, result: Result, more: dict[str, Any]
 ) -> RunRecord:
-    """The record of a run that has just ended; ``recording``: the file of its recording, if it has one."""
+    """The record of a run that has just ended, with ``more`` conditions."""
     wall_s = time.monotonic() - purpose.begin_s
     after = conditions.Moment.now(site.processors)
     return task.record(
@@ -188,7 +188,7 @@ def _record(
         failure=result.failure,
         conditions=conditions.of_run(site.conditions, purpose.before, after)
         | task.cell.topology.table()
-        | ({"recording": recording} if recording else {})
+        | more
         | _afterwards(result),
         jobs=records.job_records(workload, result),
         ranks=result.ranks,

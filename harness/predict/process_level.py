@@ -51,6 +51,10 @@ MECHANISM = "signals"
 """The default mechanism of a host."""
 
 
+OF_RUN = ("warnings", "recording", "recorded_until_ns")
+"""Conditions of one run, which its simulation does not share."""
+
+
 def machine_like(constants: Mapping[str, Any], processors: int, scheduler: Scheduler) -> SimulatedMachine:
     """A simulated machine with the calibrated ``constants`` of a host (``RunRecord.constants``).
 
@@ -121,8 +125,8 @@ class Host:
 
     @classmethod
     def of_run(cls, measured: RunRecord) -> Host:
-        """The host of ``measured``, without the warnings of that run."""
-        conditions = {key: value for key, value in measured.conditions.items() if key != "warnings"}
+        """The host of ``measured``, without what its conditions say of that run alone."""
+        conditions = {key: value for key, value in measured.conditions.items() if key not in OF_RUN}
         known = {job.job: ExecutionTime(**job.estimate) for job in measured.jobs if job.estimate}
         return cls(
             measured.processors,
@@ -157,6 +161,8 @@ class Host:
             if self.constants and given.get("local", "eevdf") == "eevdf":
                 given.pop("local", None)
                 likeness = machine_like(self.constants, len(self.processors), scheduler)
+                if "context_switch_us" in given:  # the scatter belongs to the calibrated switch
+                    given.setdefault("switch_scatter_us", ())
                 return dataclasses.replace(likeness, **given)
             costs = {"context_switch_us": "handoff_us", "latency_us": "latency_us"}
             known = {key: self.constants[name] for key, name in costs.items() if self.constants}

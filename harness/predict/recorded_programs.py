@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -24,10 +24,12 @@ class DedicatedTime(NamedTuple):
     Attributes:
         taken_s: from the job's arrival to its end.
         busy_s: the most processor time of a rank.
+        after_s: from the end of its recording to that of the job; None if that is not known.
     """
 
     taken_s: float
     busy_s: float
+    after_s: float | None = None
 
     @classmethod
     def of(cls, record: RunRecord) -> DedicatedTime:
@@ -36,7 +38,18 @@ class DedicatedTime(NamedTuple):
         taken_s = ((job.finish_ns or 0) - job.arrival_ns) / 1e9
         known = [rank.get("cpu_ns") for rank in record.ranks]
         busy_ns = [cpu_ns for cpu_ns in known if cpu_ns is not None]
-        return cls(taken_s, max(busy_ns) / 1e9 if busy_ns and len(busy_ns) == len(known) else taken_s)
+        busy_s = max(busy_ns) / 1e9 if busy_ns and len(busy_ns) == len(known) else taken_s
+        until_ns = record.conditions.get("recorded_until_ns")
+        after_ns = None if until_ns is None else max(0, (job.finish_ns or 0) - until_ns)
+        return cls(taken_s, busy_s, None if after_ns is None else after_ns / 1e9)
+
+    @classmethod
+    def median(cls, runs: Collection[DedicatedTime]) -> DedicatedTime:
+        """The median of each number over the runs that have it."""
+        taken_s, busy_s, every_s = zip(*runs, strict=True)
+        after_s = [one_s for one_s in every_s if one_s is not None]
+        known_s = statistics.median(after_s) if after_s else None
+        return cls(statistics.median(taken_s), statistics.median(busy_s), known_s)
 
 
 @dataclass(frozen=True)
@@ -66,9 +79,9 @@ class RecordedPrograms:
         ``blocking_calls``: whether its collective operations are its MPI's blocking calls, as they are if the
         waiting rule of the run is spin, or its ranks wait as their MPI does.
 
-        The part of a known dedicated run that is not recorded, before MPI_Init returns and after
-        MPI_Finalize, comes at the begin. Its processor time is what the rank that computes most has had
-        beyond the recorded time; for the rest of it all processes sleep.
+        A part of a known dedicated run is not recorded: until MPI_Init returns, and from the call of
+        MPI_Finalize on. Its processor time is what the rank that computes most has had beyond the recorded
+        time, and comes before; for the rest of it all processes sleep, before and after.
 
         Raises:
             RecordingError: if the file cannot be read.
@@ -78,15 +91,16 @@ class RecordedPrograms:
         if (command, blocking_calls) not in self._made:
             held = recording.read(self.files[command])
             elapsed_s = held.elapsed_ns / 1e9
-            taken_s, busy_s = self.alone.get(command, (elapsed_s, elapsed_s))
-            outside_s = max(0.0, taken_s - elapsed_s)
-            start_up_s = min(outside_s, max(0.0, busy_s - elapsed_s))
+            alone = self.alone.get(command, DedicatedTime(elapsed_s, elapsed_s))
+            outside_s = max(0.0, alone.taken_s - elapsed_s)
+            start_up_s = min(outside_s, max(0.0, alone.busy_s - elapsed_s))
+            after_s = min(alone.after_s or 0.0, outside_s - start_up_s)
             made = replayed(
                 held,
                 as_mpi=command.waits == "mpi",
                 blocking_calls=blocking_calls,
                 start_up_s=start_up_s,
-                asleep_s=outside_s - start_up_s,
+                asleep_s=(outside_s - start_up_s - after_s, after_s),
                 most_s=self.most_s,
             )
             # Without a root both kinds of calls are one program.
@@ -140,7 +154,7 @@ def of(experiment: Experiment, records: Iterable[RunRecord], folder: Path) -> Re
     files, known = {}, {}
     for command, runs in alone.items():
         if runs:
-            known[command] = DedicatedTime(*map(statistics.median, zip(*runs.values(), strict=True)))
+            known[command] = DedicatedTime.median(runs.values())
         kept = {name: run for name, run in runs.items() if (folder / name).is_file()}
         if command.recording:
             if Path(command.recording).is_file():

@@ -10,8 +10,9 @@ makes it when both have come.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -47,13 +48,13 @@ def replayed(
     as_mpi: bool = False,
     blocking_calls: bool = True,
     start_up_s: float = 0.0,
-    asleep_s: float = 0.0,
+    asleep_s: tuple[float, float] = (0.0, 0.0),
     most_s: float | None = None,
 ) -> ReplayedProgram:
     """The program of a recording.
 
-    Each stretch is carried out as often as it stands for operations. All processes first sleep for
-    ``asleep_s`` and compute for ``start_up_s``, as they do before and after what is recorded. With ``most_s``
+    Each stretch is carried out as often as it stands for operations. All processes sleep for
+    ``asleep_s``, before and after what is recorded, and compute before it for ``start_up_s``. With ``most_s``
     stretches are repeated less often, in proportion, so that the program takes about so long, but each of
     them once. ``as_mpi``: the processes spin as their MPI does, whatever the waiting rule.
     ``blocking_calls``: whether its collective operations are the MPI's blocking calls. They are if the
@@ -77,13 +78,16 @@ def replayed(
     whole_s = sum(times * one.kept_s for times, one in zip(repeats, found, strict=True))
     share = 1.0 if most_s is None else min(1.0, most_s / whole_s)
     meets = channels.table()[:, 2] > 0
-    parts = [] if start_up_s <= 0 else [_computing(start_up_s, len(world), len(channels.numbers))]
+    before_s, after_s = asleep_s
+    alike = partial(_alike, processes=len(world), channels=len(channels.numbers))
+    parts = [*alike(before_s, sleeps=True), *alike(start_up_s)]
     for repeat, ranks, (of_ranks, counts) in zip(repeats, columns, acts, strict=True):
         steps = tuple(_steps(times, meets, *each) for each in zip(ranks, of_ranks, strict=True))
         messages = np.zeros(len(channels.numbers), np.int64)
         messages[: len(counts)] = counts
         parts.append(RepeatedSteps(steps, messages, max(1, round(share * repeat))))
-    return ReplayedProgram(tuple(parts), channels.table(), as_mpi, round(asleep_s * 1e9))
+    parts += alike(after_s, sleeps=True)
+    return ReplayedProgram(tuple(parts), channels.table(), as_mpi)
 
 
 def has_root(recording: Recording) -> bool:
@@ -175,18 +179,9 @@ def _polls(columns: Columns) -> NDArray[np.bool_]:
     return polls
 
 
-def _computing(seconds: float, processes: int, channels: int) -> RepeatedSteps:
-    """All compute for so long."""
-    step = np.zeros(1, STEP)
-    step["busy_ns"], step["outgoing"], step["incoming"] = round(seconds * 1e9), -1, -1
-    return RepeatedSteps((step,) * processes, np.zeros(channels, np.int64))
-
-
-def total_s(program: ReplayedProgram) -> float:
-    """The processor time of the process that computes most."""
-    return max(map(program.busy_ns, range(program.processes))) / 1e9
-
-
-def steps_of(programs: Iterable[ReplayedProgram]) -> int:
-    """How many steps their processes carry out together."""
-    return sum(one.count(rank) for one in programs for rank in range(one.processes))
+def _alike(seconds: float, *, processes: int, channels: int, sleeps: bool = False) -> Iterator[RepeatedSteps]:
+    """A part in which all compute for so long, or sleep; none for no time."""
+    if (length_ns := round(seconds * 1e9)) > 0:
+        step = np.zeros(1, STEP)
+        step["busy_ns"], step["sleeps"], step["outgoing"], step["incoming"] = length_ns, sleeps, -1, -1
+        yield RepeatedSteps((step,) * processes, np.zeros(channels, np.int64))

@@ -99,7 +99,7 @@ class Process:
         self.lost_ns = self.cache = self.walk = None
         self.cold_ns, self.owed_ns, self.computes = 0, 0, False
         self.began, self.dispatched, self.cpu_ns, self.offset, self.lag = self.simulation.now, 0, 0, 0, 0
-        self.correspondents, self.look_at, self.word = None, 0, None
+        self.correspondents, self.look_at, self.word, self.naps = None, 0, None, False
         self.draws = Draws(job.program, rank, (*self.simulation.key, job.given.number))
         polls = LATE if "handled when dispatched" in self.simulation.deviates else DEAF
         self.hears = polls if self.machine.handles_when_waiting else ALERT  # while it computes
@@ -122,7 +122,6 @@ class Process:
             yield from self.carry_out_tasks()
             return
         if self.job.given.replay:
-            yield from self.sleep(self.job.given.replay.asleep_ns)
             yield from carry_out_steps(self)
             return
         for phase in range(program.phase_count()):
@@ -147,10 +146,11 @@ class Process:
 
     def sleep(self, ns):
         if ns:
-            self.alarm = self.simulation.now + ns
+            self.alarm, self.naps = self.simulation.now + ns, True
             self.processor.at(self.alarm, ALARM, self.processor.ring)
             yield SLEEP
             yield AWAKE
+            self.naps = False
 
     def observe(self, phases):
         """Feitelson and Rudolph 1995: it tells from whom it gets many messages, whenever that has changed."""

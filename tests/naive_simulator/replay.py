@@ -47,9 +47,9 @@ class Channel:
 
 
 def get_word(process):
-    """Its peer offers it a large message. Who sleeps wakes to hear it; who computes hears it later."""
+    """Its peer offers it a large message. Who waits wakes to hear it; who computes hears it later."""
     process.word = "here"
-    if process.state == "gone" or (process.state == "running" and process.wait):
+    if process.state == "gone" or process.naps or (process.state == "running" and process.wait):
         hear(process)
     elif process.state == "asleep":
         process.processor.wake(process)
@@ -68,7 +68,7 @@ def carry_out_steps(process):
     for part in process.job.given.replay.parts:
         for _ in range(part.times):
             for step in part.steps[process.rank]:
-                yield from process.compute(int(step["busy_ns"]))
+                yield from (process.sleep if step["sleeps"] else process.compute)(int(step["busy_ns"]))
                 if process.word == "here":
                     hear(process)
                 if step["outgoing"] >= 0:

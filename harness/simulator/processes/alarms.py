@@ -1,13 +1,13 @@
-"""Wake-ups of a process: by a message, or by the end of its time to think."""
+"""Sleep of a process for a time, and its wake-ups: by a message, or by the end of that time."""
 
 from __future__ import annotations
 
 from harness.simulator.compiled import hot, step
 from harness.simulator.processes.events import set_alarm
 from harness.simulator.processes.local import scheduler
-from harness.simulator.processes.model import BOUND, NOBODY, State
+from harness.simulator.processes.model import BOUND, NOBODY, THINKING, State
 from harness.simulator.processes.noise import detour
-from harness.simulator.processes.processor import reconsider
+from harness.simulator.processes.processor import block, reconsider
 from harness.simulator.processes.put_offs import look_again
 from harness.simulator.processes.ready_queues import choose_processor, enqueue
 
@@ -22,6 +22,17 @@ def wake(state: State, q: int) -> None:
     scheduler.wake(state, process)
     enqueue(state, q, False)
     reconsider(state, process.processor)
+
+
+@step
+def sleep(state: State, p: int, length_ns: int) -> None:
+    """The running process sleeps for so long."""
+    processor = state.processors[p]
+    process = state.processes[processor.current]
+    process.activity = THINKING
+    process.alarm_ns = state.clock[0].now_ns + length_ns
+    processor.alarm_ns = min(processor.alarm_ns, process.alarm_ns)
+    block(state, p)
 
 
 @step

@@ -7,7 +7,7 @@ which sets ``replied``; ``proceed`` then goes on with the program.
 from __future__ import annotations
 
 from harness.simulator.compiled import hot, step
-from harness.simulator.processes.alarms import wake
+from harness.simulator.processes.alarms import sleep, wake
 from harness.simulator.processes.caches import load_set, pay
 from harness.simulator.processes.events import send, set_activity, spin_until_look
 from harness.simulator.processes.glances import glance, may_glance
@@ -126,10 +126,10 @@ def proceed(state: State, p: int, q: int) -> None:
         start_gap(state, p, process)
     elif process.activity == LOCKING:
         enter_section(state, p, q)
-    elif process.activity >= THINKING:
-        start(state, p, q)
     elif job.replays:
         go_on(state, p, q)
+    elif process.activity >= THINKING:
+        start(state, p, q)
     else:
         finish_phase(state, p, q)
 
@@ -376,13 +376,8 @@ def end_burst(state: State, p: int, q: int) -> None:
 
 @step
 def think(state: State, p: int, q: int) -> None:
-    """Sleep until the user of an interactive job wants the next burst, or a recorded program has started."""
-    process = state.processes[q]
-    process.activity = THINKING
-    process.alarm_ns = state.clock[0].now_ns + state.jobs[process.job].think_ns
-    processor = state.processors[p]
-    processor.alarm_ns = min(processor.alarm_ns, process.alarm_ns)
-    block(state, p)
+    """Sleep until the user of an interactive job wants the next burst."""
+    sleep(state, p, state.jobs[state.processes[q].job].think_ns)
 
 
 @hot

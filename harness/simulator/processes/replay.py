@@ -1,10 +1,11 @@
 """Recorded programs: processes that carry out steps one after the other instead of the phases of a pattern.
 
-A step is processor time; then, if the step has one, a message to give; then one to take. Each channel has
-a sender and a receiver of one job, and its messages arrive in the order in which the sender gives them. A
-message is on its way for the machine's latency. On a channel that *meets*, a message begins its way when both
-have come to it, and both can take it: a large message, whose sender waits, too. If the receiver comes first,
-the message goes when the receiver notices that the sender has come: the receiver has to run and be in MPI.
+A step is processor time; then, if the step has one, a message to give; then one to take. A step that *sleeps*
+is time without a processor instead, in MPI's own begin and end. Each channel has a sender and a receiver of
+one job, and its messages arrive in the order in which the sender gives them. A message is on its way for the
+machine's latency. On a channel that *meets*, a message begins its way when both have come to it, and both can
+take it: a large message, whose sender waits, too. If the receiver comes first, the message goes when the
+receiver notices that the sender has come: the receiver has to run and be in MPI.
 
 A process that takes a message that has arrived goes on at once. Otherwise it waits by the rule of its job:
 for a collective operation as at a barrier, else as for a read. A step that *continues* belongs to the wait
@@ -19,7 +20,7 @@ longest wait of any rank since it last learned; all ranks use its estimate (``wo
 from __future__ import annotations
 
 from harness.simulator.compiled import hot, step
-from harness.simulator.processes.alarms import wake
+from harness.simulator.processes.alarms import sleep, wake
 from harness.simulator.processes.events import distance_ns, insert
 from harness.simulator.processes.messages import learn, spin_limit, take_reply
 from harness.simulator.processes.model import (
@@ -34,6 +35,7 @@ from harness.simulator.processes.model import (
     REFILL_ONE,
     RUNNING,
     SYNCHRONIZING,
+    THINKING,
     Records,
     State,
 )
@@ -64,6 +66,9 @@ def start_step(state: State, p: int, q: int) -> None:
     now = step_of(state, q)
     if now.ends:
         finish(state, p)
+        return
+    if now.sleeps:
+        sleep(state, p, now.busy_ns)
         return
     process.activity = COMPUTE
     process.remaining_ns = now.busy_ns
@@ -121,11 +126,14 @@ def way_ns(state: State, number: int) -> int:
 
 @step
 def hear_word(state: State, q: int) -> None:
-    """Word of a large message has come: process ``q`` hears it now if it runs and waits in MPI, else then."""
+    """Word of a large message has come: process ``q`` hears it now if it runs and waits in MPI, else then.
+
+    Who is blocked wakes up for it. A step that sleeps is MPI's own begin or end, in which messages go.
+    """
     process = state.processes[q]
     process.offers = HERE
     waits = process.state == RUNNING and process.activity >= READING
-    if waits or process.state == FINISHED:
+    if waits or process.state == FINISHED or process.activity == THINKING:
         hear(state, q)
     elif process.state == BLOCKED:
         wake(state, q)

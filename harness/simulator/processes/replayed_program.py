@@ -12,13 +12,14 @@ from workloads.validation import InputError
 
 STEP = np.dtype(
     [
-        ("busy_ns", np.int64),  # processor time, at least 1
+        ("busy_ns", np.int64),  # processor time, or of a step that sleeps its time; at least 1
         ("number", np.int64),  # of the message to take, from 0 for each channel
         ("outgoing", np.int32),  # channel of the message to give; -1 for none
         ("incoming", np.int32),  # and of the one to take
         ("collective", np.int8),  # the wait belongs to a collective operation
         ("continues", np.int8),  # and to that of the step before
         ("polls", np.int8),  # the program polls for it, so it spins under every waiting rule
+        ("sleeps", np.int8),  # it takes no processor, and has no messages
         ("ends", np.int8),  # not a step: the end of the program
     ],
     align=True,
@@ -52,13 +53,11 @@ class ReplayedProgram:
         parts: one after the other.
         channels: (channels, 3) sender and receiver, which are ranks, and whether the channel meets.
         as_mpi: whether its processes spin whatever the waiting rule of the run, as their MPI does.
-        asleep_ns: how long its processes sleep before the first step.
     """
 
     parts: tuple[RepeatedSteps, ...]
     channels: NDArray[np.int32]
     as_mpi: bool = False
-    asleep_ns: int = 0
 
     def __post_init__(self) -> None:
         if (longest := max(map(self.count, range(self.processes)))) > MOST_STEPS:
@@ -76,10 +75,11 @@ class ReplayedProgram:
 
     def busy_ns(self, rank: int) -> int:
         """The processor time of a process."""
-        return sum(part.times * int(part.steps[rank]["busy_ns"].sum()) for part in self.parts)
+        every = ((part.times, part.steps[rank]) for part in self.parts)
+        return sum(times * int(steps["busy_ns"][steps["sleeps"] == 0].sum()) for times, steps in every)
 
     def longest_ns(self) -> int:
-        """The longest processor time of a step."""
+        """The longest time of a step."""
         return max(int(steps["busy_ns"].max(initial=0)) for part in self.parts for steps in part.steps)
 
     def blocks(self, rank: int, count: int) -> Iterator[NDArray[np.void]]:

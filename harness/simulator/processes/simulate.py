@@ -427,6 +427,5 @@ def arrival_ns(job: SimulatedJob) -> int:
 def _patience_ns(jobs: Sequence[SimulatedJob]) -> int:
     """A time in which some process must get on, unless all wait for each other."""
     longest_us = max(job.program.granularity_us + (job.think_us or 0) for job in jobs)
-    asleep_ns = max(job.replay.asleep_ns if job.replay else 0 for job in jobs)
     phases = max(PATIENCE_FACTOR, sum(job.program.processes for job in jobs))
-    return min(MOST_PATIENCE_NS, PATIENCE_NS + asleep_ns + round(phases * longest_us * 1e3))
+    return min(MOST_PATIENCE_NS, PATIENCE_NS + round(phases * longest_us * 1e3))

@@ -203,7 +203,7 @@ def enter_job(
     by_network = program.read == "rma" or state.machine[0].network_serves_reads
     record.served_by_network = by_network and job.replay is None
     record.thinks = job.think_us is not None
-    record.think_ns = job.replay.asleep_ns if job.replay else round((job.think_us or 0) * 1e3)
+    record.think_ns = round((job.think_us or 0) * 1e3)
     record.phases = program.phase_count()
     if isinstance(program, LockProgram):
         record.locks = program.locks
