@@ -174,7 +174,7 @@ def probe(processors: Sequence[int], working_set_bytes: int) -> dict[str, list[f
     return {
         "switch_ns": [4e3, 5e3, 6e3],
         "handoff_ns": [3e3],
-        "handoffs_ns": [2e3, 3e3, 4e3],
+        "handoff_pair_ns": [2e3, 3e3, 4e3],
         "latency_ns": [2e3],
         "wakeup_ns": [3e4],
         "detour_ns": [1e4, 1e4, 1e5],

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections import defaultdict
 
 import pytest
 from fake_runs import TOOLS, ImitatedSimulator, Quiet, measure
@@ -21,6 +22,7 @@ from harness.spec.naming import scheduler_name
 from harness.store import conditions
 from harness.store.database import Store
 from harness.store.rebuild import experiment_of
+from harness.store.records import DEDICATED, FURTHER
 
 
 def row(measured, simulated):
@@ -88,12 +90,38 @@ def test_rows_that_scatter_are_simulated_more_often(tmp_path, monkeypatch):
         scatters = scheduler_name(row.scheduler) == "none"
         assert row.simulated.workload_slowdown.n == 3 + (scatter.FURTHER_REPEATS if scatters else 0)
     others = [dataclasses.replace(one, constants={"switch_us": 99.0}) for one in measured]
-    assert (
-        scatter.scattered(experiment, [*others, *made]) != []
-    )  # the further ones are of another calibration
+    # The further ones are of another calibration.
+    assert scatter.scattered(experiment, [*others, *made]) != []
     renewed = [dataclasses.replace(one, constants={"switch_us": 99.0}) for one in heard]
     for row in summary.rows(experiment, [*others, *made, *renewed]):
         assert row.simulated.workload_slowdown.n == 3
+
+
+def test_further_simulations_imitate_dedicated_runs_of_the_same_calibration(tmp_path, monkeypatch):
+    """Each repeat has a calibration of its own, and a row more repeats than the other."""
+    monkeypatch.setattr(missing, "back_end", Scattering)
+    experiment = load("three-jobs", settings=["repeats=4"])
+    with Store(tmp_path) as opened:
+        measured = [
+            dataclasses.replace(one, constants={"switch_us": float(one.repeat)})
+            for one in measure(experiment, Site.here((0, 1), TOOLS, opened), Constants(4.0, 3.0, 2.0))
+            if one.repeat < 3 or one.kind == DEDICATED
+        ]
+        made = missing.complete(experiment, measured, "s", opened, Quiet(), further=scatter.scattered)
+        assert scatter.scattered(experiment, [*measured, *made]) == []
+    used = defaultdict(list)
+    for record in made:
+        if record.repeat >= FURTHER:
+            used[record.repeat].append(record.constants["switch_us"])
+    assert len(used) == scatter.FURTHER_REPEATS
+    assert [sorted(set(values)) for _, values in sorted(used.items())] == [
+        [float(number % 3)] for number in range(scatter.FURTHER_REPEATS)
+    ]
+    moved = [
+        dataclasses.replace(one, constants={"switch_us": 9.0}) if one.repeat == 1 else one for one in measured
+    ]
+    again = {task.repeat - FURTHER for task, _ in scatter.scattered(experiment, [*moved, *made])}
+    assert again == set(range(1, scatter.FURTHER_REPEATS, 3))
 
 
 def test_further_simulations_end_when_they_take_too_long(tmp_path, monkeypatch):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from coordinator import policies
-from harness.predict.process_level import machine_like
+from harness.predict.process_level import Host, machine_like
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.processes.model import SWITCHING
 from harness.simulator.processes.simulate import simulate
@@ -179,6 +179,13 @@ def test_the_classes_of_the_kernel_have_their_schedulers():
     rr = machine_like(CONSTANTS, 2, scheduler_of({"policy": "none", "local": "rr"}))
     assert (rr.local, rr.table()[0][0]) == ("rr", 30)
     assert machine_like(CONSTANTS, 2, scheduler_of({"policy": "none"})).local == "eevdf"
+
+
+def test_a_given_context_switch_has_no_calibrated_scatter():
+    calibrated, scheduler = CONSTANTS | {"handoff_scatter_us": [-2.0, 2.0]}, scheduler_of({"policy": "none"})
+    assert Host(range(2), calibrated).machine(scheduler).switch_scatter_us == [-2.0, 2.0]
+    given = Host(range(2), calibrated, {"context_switch_us": 7.0}).machine(scheduler)
+    assert (given.context_switch_us, given.switch_scatter_us) == (7.0, ())
 
 
 def test_a_tick_that_the_hypervisor_delays_for_long_counts_half_a_tick():

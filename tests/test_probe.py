@@ -34,7 +34,7 @@ def test_a_switch_costs_more_than_a_message():
     found = {name: statistics.median(samples) for name, samples in json.loads(done.stdout).items()}
     assert 0 < found["latency_ns"] < found["switch_ns"]
     assert found["handoff_ns"] > 0
-    each = json.loads(done.stdout)["handoffs_ns"]
+    each = json.loads(done.stdout)["handoff_pair_ns"]
     assert len(each) == 20 * len(json.loads(done.stdout)["handoff_ns"])
     assert 0 < min(each) < statistics.median(each) < max(each)
     assert found["wakeup_ns"] > 0

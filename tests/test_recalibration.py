@@ -6,30 +6,35 @@ import pytest
 from fake_runs import TOOLS, Quiet, probe
 
 from coordinator.host.launch import LaunchError
-from harness.measure import runner
+from harness.analyse.calibration_caveats import of_calibration
+from harness.measure import runner, session
 from harness.measure.measured import Measured
 from harness.measure.plan import plan
 from harness.measure.recalibration import FRESH_S, Recalibrated
 from harness.measure.session import Site
-from harness.predict.process_level import Host
 from harness.spec.experiment import load
-from harness.store.database import Store
-from harness.store.records import POLICY
+from harness.store.database import Store, StoreError
 
 SWEPT = ["repeats=2", 'sweep={"program.granularity_us" = [500, 1000]}']
 
 
 class DriftingHost:
-    """Its clock, and a probe: each time a switch costs one microsecond more; may fail."""
+    """Its clock, and its probe: each time a switch and a step take more; may have no MPI, or no slots."""
 
     def __init__(self):
-        self.now_s, self.probed, self.fails = 0.0, 0, False
+        self.now_s, self.load, self.probed, self.fails, self.stops = 0.0, 0.0, 0, False, True
 
     def probe(self, processors, working_set_bytes):
         self.probed += 1
         if self.fails:
             raise LaunchError("no MPI today")
-        return probe(processors, working_set_bytes) | {"switch_ns": [1e3 * self.probed]}
+        times = {"switch_ns": [1e3 * self.probed], "unit_ns": [64.0 * self.probed]}
+        return probe(processors, working_set_bytes) | times
+
+    def run_workload(self, workload, progress=None):
+        result = TOOLS.run_workload(workload, progress)
+        slots = workload.policy.needs_mechanism and not self.stops
+        return dataclasses.replace(result, failure="no slots today") if slots else result
 
     def clock(self):
         return self.now_s
@@ -48,43 +53,93 @@ def watcher():
 @pytest.fixture
 def constants(host, watcher, tmp_path):
     with Store(tmp_path) as store:
-        site = Site.here((0, 1), dataclasses.replace(TOOLS, probe=host.probe), store)
-        yield Recalibrated(site, {0}, ["signals"], watcher, host.clock)
+        tools = dataclasses.replace(TOOLS, probe=host.probe, run_workload=host.run_workload)
+        site = Site.here((0, 1), tools, store)
+        yield Recalibrated(site, {4096}, ["signals"], lambda found: host.load, watcher, host.clock)
+
+
+@pytest.fixture
+def tasks():
+    return plan(load("three-jobs", settings=SWEPT))
 
 
 def test_constants_are_measured_again_when_they_are_old_but_never_among_runs_that_are_compared(
-    constants, host, watcher
+    constants, host, watcher, tasks
 ):
     """Here each run takes a third of the time for which a calibration holds."""
     groups = {}
-    with constants.site.store as store:
-        back_end = Measured(constants.site, constants, watcher.note)
-        for record in runner.run(plan(load("three-jobs", settings=SWEPT)), back_end, store, watcher):
-            groups.setdefault((record.cell, record.repeat), set()).add(record.constants["switch_us"])
-            host.now_s += FRESH_S / 3
-            if record.kind == POLICY:
-                assert Host.of_run(record).constants["switch_us"] == record.constants["switch_us"]
-        assert list(groups.values()) == [{1.0}, {2.0}, {3.0}, {4.0}]
-        last = {one.quantity: one.samples for one in store.last_calibration()}
-        assert last["switch_ns"] == [4e3]  # and not those of all four
+    store = constants.site.store
+    for record in runner.run(tasks, Measured(constants.site, constants, watcher.note), store, watcher):
+        groups.setdefault((record.cell, record.repeat), set()).add(record.constants["switch_us"])
+        host.now_s += FRESH_S / 3
+    assert list(groups.values()) == [{1.0}, {2.0}, {3.0}, {4.0}]
+    last = {one.quantity: one for one in store.last_calibration()}
+    assert last["switch_ns"].samples == [4e3]  # and not those of all four
+    busy = {one.quantity: one.conditions | {"load_before": 6.0} for one in last.values()}
+    found = [dataclasses.replace(one, conditions=busy[one.quantity]) for one in last.values()]
+    assert not any("load" in doubt for doubt in of_calibration(found))  # it is that of our own runs
 
 
-def test_constants_that_are_fresh_stand(constants, host):
-    for task in plan(load("three-jobs", settings=SWEPT)):
+def test_constants_that_are_fresh_stand(constants, host, tasks):
+    for task in tasks:
         assert constants(task).switch_us == 1.0
     assert host.probed == 1
 
 
-def test_a_first_calibration_that_fails_ends_the_series_and_a_later_one_does_not(constants, host, watcher):
-    tasks = plan(load("three-jobs", settings=SWEPT))
+def test_programs_do_the_same_work_after_a_new_calibration(constants, host, tasks):
+    before = constants(tasks[0])
+    host.now_s = FRESH_S
+    after = constants(tasks[-1])
+    assert (before.switch_us, after.switch_us) == (1.0, 2.0)
+    assert before.unit_ns({4096}) == after.unit_ns({4096}) == 64.0
+    found = session.constants(constants.site.store.last_calibration())
+    assert (found.switch_us, found.unit_ns({4096})) == (2.0, 64.0)
+
+
+def test_a_first_calibration_that_fails_ends_the_series(constants, host, tasks):
     host.fails = True
     with pytest.raises(LaunchError, match="no MPI today"):
         constants(tasks[0])
-    host.fails = False
+
+
+@pytest.mark.parametrize(
+    ("fault", "why"),
+    [("probe", "no MPI today"), ("slots", "no slots could be measured with signals"), ("store", "locked")],
+)
+def test_constants_stand_if_a_later_calibration_fails(
+    constants, host, watcher, tasks, monkeypatch, fault, why
+):
+    def locked(store, calibrations):
+        raise StoreError("locked")
+
     before = constants(tasks[0])
-    host.fails, host.now_s = True, FRESH_S
+    host.fails, host.stops, host.now_s = fault == "probe", fault != "slots", FRESH_S
+    if fault == "store":
+        monkeypatch.setattr(Store, "add_calibrations", locked)
     assert constants(tasks[-1]) is before
-    assert watcher.warnings == ["the machine constants are not measured again: no MPI today"]
+    assert watcher.warnings == [f"the machine constants are not measured again: {why}"]
     tries = host.probed
     assert constants(tasks[0]) is before
     assert host.probed == tries  # not at once again
+    stored = session.constants(constants.site.store.last_calibration())
+    assert stored.switch_us == before.switch_us
+
+
+def test_a_calibration_under_load_has_a_warning(constants, host, watcher, tasks):
+    constants(tasks[0])
+    assert watcher.warnings == []
+    host.load, host.now_s = 0.31, FRESH_S
+    constants(tasks[-1])
+    (warning,) = watcher.warnings
+    assert "others took 31% of the processors' time during a calibration" in warning
+
+
+def test_a_host_with_one_processor_says_once_that_it_is_not_calibrated(
+    constants, host, watcher, tasks, monkeypatch
+):
+    monkeypatch.setattr(session, "usable_processors", lambda: (0,))
+    constants.site = dataclasses.replace(constants.site, processors=(0,))
+    for task in tasks:
+        constants(task)
+        host.now_s += FRESH_S
+    assert len(watcher.warnings) == 1 and "needs two processors" in watcher.warnings[0]

@@ -167,7 +167,7 @@ def calibrated(store):
     """Stores SAMPLES_NS as what a calibration has measured."""
     for quantity, sample in SAMPLES_NS.items():
         found = Calibration("c", records.now(), quantity, [sample], (0, 1), 0, TOOLS.launcher, {})
-        store.add_calibration(found)
+        store.add_calibrations([found])
     return session.constants(store.last_calibration())
 
 

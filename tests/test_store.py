@@ -91,7 +91,7 @@ def test_records_are_immutable(records, tmp_path, table):
     with sqlite3.connect(tmp_path / "results" / database.FILE_NAME) as connection:
         if table == "calibrations":
             with Store(tmp_path / "results") as opened:
-                opened.add_calibration(Calibration("s", "now", "switch_ns", [1.0], [0, 1], 0, "mpich", {}))
+                opened.add_calibrations([Calibration("s", "now", "switch_ns", [1.0], [0, 1], 0, "mpich", {})])
         if table == "schedules":
             with Store(tmp_path / "results") as opened:
                 opened.add_schedules([ScheduleRecord("s", "now", "e", {}, 4, 1, {}, {}, {}, 1, "", {})])

@@ -9,7 +9,7 @@ document with lists of samples in nanoseconds:
   against this context-switch cost;
 - ``handoff_ns``: time to block and let the other process of the same processor run until its
   answer, beyond the messages: a switch without a wake-up across processors;
-- ``handoffs_ns``: the same one by one, half a read with two of them: how much switches differ;
+- ``handoff_pair_ns``: of each single read, the mean of its two hand-offs: how much switches differ;
 - ``wakeup_ns``: extra time of a read whose target is blocked on an idle processor;
 - ``send_ns``, ``receive_ns``: processor time to send a message, and to take one in;
 - ``serve_ns``: to answer a read, beyond receiving it and sending the answer;
@@ -55,7 +55,7 @@ SPINNING = Waiting(FIXED, 0, 0, FOREVER_NS, 0)
 BLOCKING = Waiting(FIXED, 0, 0, 0, 0)
 
 BATCH = 20
-"""Calls per sample, which is their mean."""
+"""Calls whose mean is a sample."""
 
 FALL_ASLEEP_NS = 50_000
 """Pause before each read that is to find its server asleep."""
@@ -266,7 +266,7 @@ def measure(probe: Probe, a: int, b: int) -> Samples:
     if a == b:
         handoff_ns = [time_ns / 2 for time_ns in handed]
         none_ns = {f"{quantity}_ns": [0.0] for quantity in ACROSS}
-        return {"switch_ns": handoff_ns, "handoff_ns": handoff_ns, "handoffs_ns": each_ns} | none_ns
+        return {"switch_ns": handoff_ns, "handoff_ns": handoff_ns, "handoff_pair_ns": each_ns} | none_ns
     spun = _batches(probe.round_trips_ns((a, b), server=SPINNING, reader=SPINNING))
     reads = partial(probe.round_trips_ns, (a, b), server=BLOCKING, reader=SPINNING, pause_ns=FALL_ASLEEP_NS)
     woken, switched = (_batches(reads(rival=rival)) for rival in (False, True))
@@ -275,7 +275,7 @@ def measure(probe: Probe, a: int, b: int) -> Samples:
         "latency_ns": [time_ns / 2 for time_ns in spun],
         "switch_ns": [time_ns - base_ns for time_ns in switched],
         "handoff_ns": [(time_ns - base_ns) / 2 for time_ns in handed],
-        "handoffs_ns": [time_ns - base_ns / 2 for time_ns in each_ns],
+        "handoff_pair_ns": [time_ns - base_ns / 2 for time_ns in each_ns],
         "wakeup_ns": [time_ns - base_ns for time_ns in woken],
         **probe.overheads_ns((a, b)),
         **probe.detours_ns((a, b)),

@@ -73,7 +73,11 @@ def age_s(found: Sequence[Calibration], now: datetime | None = None) -> float:
 
 
 def _conditions(found: Sequence[Calibration]) -> Mapping[str, Any]:
-    return found[0].conditions if found else {}
+    """Those of the last one; without the load, if it is of runs in whose course it was made."""
+    during = dict(found[-1].conditions) if found else {}
+    if during.get("again"):
+        del during["load_before"]
+    return during
 
 
 def _lost(found: Sequence[Calibration]) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -28,7 +29,8 @@ def scattered(experiment: Experiment, records: Sequence[RunRecord]) -> Lacking:
 
     A row scatters if the interval of its simulated slowdown is wider than PRECISION. It gets
     FURTHER_REPEATS more simulations, or as many as PATIENCE_S allows, with the dedicated ones for them. They
-    imitate the measured repeats in turn, but have random numbers of their own.
+    imitate in turn the repeats in which all rows of the cell that scatter were measured, but have random
+    numbers of their own.
     """
     done = plan.recorded(records)
     found: Lacking = []
@@ -37,7 +39,7 @@ def scattered(experiment: Experiment, records: Sequence[RunRecord]) -> Lacking:
         wide = [scheduler for scheduler in experiment.schedulers if _scatters(cell, scheduler, usual)]
         tasks = plan.repeat_of(experiment, cell, 0) if wide else []
         tasks = [task for task in tasks if task.kind == DEDICATED or task.scheduler in wide]
-        # The machine drifts: dedicated runs and those that are compared with them imitate the same repeat.
+        # Calibrations differ: dedicated runs and those that are compared with them imitate the same repeat.
         whole = [
             repeat
             for repeat in range(experiment.repeats)
@@ -47,14 +49,15 @@ def scattered(experiment: Experiment, records: Sequence[RunRecord]) -> Lacking:
             repeats = [replace(task, repeat=repeat) for repeat in whole]
             measured = [done[one.key] for one in repeats]
             simulated = [done[one.counterpart.key] for one in repeats if one.counterpart.key in done]
-            constants = [one.constants for one in measured]
-            for number in range(FURTHER_REPEATS if measured and simulated else 0):
+            # The first simulation of all may have waited for the compiler.
+            took_s = min((one.wall_s for one in simulated), default=math.inf)
+            for number in range(FURTHER_REPEATS):
+                if (number + 1) * took_s > PATIENCE_S:
+                    break
+                imitated = measured[number % len(measured)]
                 more = replace(task.counterpart, repeat=FURTHER + number)
-                known = more.key in done and done[more.key].constants in constants
-                # The first simulation of all may have waited for the compiler.
-                took_s = min(one.wall_s for one in simulated)
-                if not known and (number + 1) * took_s <= PATIENCE_S:
-                    found.append((more, measured[number % len(measured)]))
+                if more.key not in done or done[more.key].constants != imitated.constants:
+                    found.append((more, imitated))
     return sorted(found, key=lambda each: (each[0].cell.index, each[0].repeat))
 
 

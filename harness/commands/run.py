@@ -15,7 +15,7 @@ from coordinator.drive.driver import run_workload
 from coordinator.host import mechanisms
 from coordinator.host.launchers import find_launcher
 from coordinator.workload import Node, Result, Workload
-from harness.analyse import results_document, summary
+from harness.analyse import calibration_caveats, results_document, summary
 from harness.analyse.precision import RowPrecision
 from harness.analyse.scatter import scattered
 from harness.commands import Answer, Interrupted
@@ -110,7 +110,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     Raises:
         InputError: for bad input, before anything starts.
         StoreError: if records cannot be written.
-        LaunchError: if the calibration fails, or the launcher has gone.
+        LaunchError: if the first calibration fails, or the launcher has gone.
         Interrupted: on SIGINT or SIGTERM, with everything released.
     """
     within("--tau", options.tau)
@@ -254,8 +254,9 @@ def _measure(
         watcher.standing(standing)
     working_sets = jobs.working_sets(job for task in tasks.values() for job in task.jobs)
     try:
-        constants = Recalibrated(here, working_sets, _mechanisms(wanted), watcher)
-        back_end = measured.Measured(here, constants, watcher.note, timeline)
+        load = calibration_caveats.load
+        calibrated = Recalibrated(here, working_sets, _mechanisms(wanted), load, watcher)
+        back_end = measured.Measured(here, calibrated, watcher.note, timeline)
         to_do = list(tasks.values())
         for record in runner.run(to_do, back_end, here.store, watcher, precision.needs, precision.expects):
             made.append(record)

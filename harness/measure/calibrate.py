@@ -32,7 +32,7 @@ CACHE = "cache_kb"
 MEANS = {"detour_gap_us": "detour_gap_ns", "detour_length_us": "detour_ns"}
 """Constants that are means, with the names of their samples; all others are medians."""
 
-LATENESS_SHARES = [share / 20 for share in range(1, 20, 2)]
+SHARES = [share / 20 for share in range(1, 20, 2)]
 """Middles of ten equal parts of a distribution."""
 
 Probe = Callable[[Sequence[int], int], Mapping[str, list[float]]]
@@ -97,11 +97,11 @@ class Constants(HostConstants):
     Attributes:
         slot_cost_us: time that each processor loses by a slot switch, the largest first, by
             mechanism.
-        lateness_us: of slot switches, at LATENESS_SHARES, by mechanism.
-        tick_lateness_us: of changes of turns after the clock tick, at LATENESS_SHARES; 0 where no tick is
+        lateness_us: of slot switches, at SHARES, by mechanism.
+        tick_lateness_us: of changes of turns after the clock tick, at SHARES; 0 where no tick is
             seen, empty without a calibration.
-        handoff_scatter_us: by how much a hand-off takes more or less than they do in the mean, at
-            LATENESS_SHARES; empty without a calibration.
+        handoff_scatter_us: how much longer or shorter a hand-off is than the mean, at SHARES; empty
+            without a calibration.
         step_ns: time of a step through a working set, by its size in bytes.
     """
 
@@ -123,8 +123,9 @@ class Constants(HostConstants):
         }
         slots = {"slot_cost_us": self.slot_cost_us, "lateness_us": self.lateness_us}
         numbers |= {name: table[mechanism] for name, table in slots.items() if mechanism in table}
-        distributions = ("tick_lateness_us", "handoff_scatter_us")
-        return numbers | {name: getattr(self, name) for name in distributions}
+        numbers["tick_lateness_us"] = self.tick_lateness_us
+        numbers["handoff_scatter_us"] = self.handoff_scatter_us
+        return numbers
 
 
 def mpi_probe(launcher: Launcher) -> Probe:
@@ -192,11 +193,15 @@ def constants(calibrations: Iterable[Calibration]) -> Constants:
     samples: dict[str, list[float]] = defaultdict(list)
     steps: dict[int, float] = {}
     moves: list[tuple[int, float]] = []
+    scatter: list[float] = []
     for one in calibrations:
         if one.quantity == "unit_ns":
             steps[one.working_set_bytes] = statistics.median(one.samples)
         else:
             samples[one.quantity] += one.samples
+        if one.quantity == "handoff_pair_ns":  # of each probe apart: the machine may drift between two
+            usual_ns = statistics.median(one.samples)
+            scatter += [sample_ns - usual_ns for sample_ns in one.samples]
         if one.quantity == "move_ns":
             moves += [(one.working_set_bytes, time_ns) for time_ns in one.samples]
     numbers = {
@@ -209,7 +214,7 @@ def constants(calibrations: Iterable[Calibration]) -> Constants:
     numbers["reload_us"] = _us(
         statistics.median, [ns * max(1.0, numbers["cache_kb"] * 1024 / size) for size, ns in moves]
     )
-    handoffs_us = _shares_us(samples["handoffs_ns"])
+    scatter_us = _shares_us(scatter)
     by_mechanism = [(quantity.split(), found) for quantity, found in samples.items() if " " in quantity]
     return Constants(
         **numbers,
@@ -224,15 +229,15 @@ def constants(calibrations: Iterable[Calibration]) -> Constants:
             if quantity == "lateness_ns"
         },
         tick_lateness_us=_shares_us(samples["tick_lateness_ns"]),
-        handoff_scatter_us=[one_us - statistics.fmean(handoffs_us) for one_us in handoffs_us],
+        handoff_scatter_us=[more_us - statistics.fmean(scatter_us) for more_us in scatter_us],
         step_ns=steps,
     )
 
 
 def _shares_us(samples_ns: list[float]) -> list[float]:
-    """The values at LATENESS_SHARES; empty without samples."""
+    """The values at SHARES; empty without samples."""
     ascending = sorted(samples_ns)
-    return [quantile(ascending, share) / 1e3 for share in LATENESS_SHARES if ascending]
+    return [quantile(ascending, share) / 1e3 for share in SHARES if ascending]
 
 
 def _us(middle: Callable[[list[float]], float], samples_ns: list[float]) -> float:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
 
 from coordinator.host.launch import LaunchError
 from harness.measure import session
 from harness.measure.calibrate import Constants
 from harness.measure.plan import Task
 from harness.measure.session import Site, Watcher
+from harness.store.database import StoreError
+from harness.store.records import Calibration
 
 FRESH_S = 300.0
 """How long a calibration holds. On virtual machines the cost of a switch doubles within minutes."""
@@ -20,44 +23,58 @@ FRESH_S = 300.0
 class Recalibrated:
     """Returns the constants for a task, from a calibration that is fresh when the runs of its cell begin.
 
-    All runs of one cell in one repeat have the same constants, since they are compared with each other.
+    All runs of a cell and repeat that one invocation makes have the same constants: they are compared.
 
     Attributes:
         site: where to calibrate.
         working_sets, mechanisms: what to calibrate beside messages, as in ``Site.calibrate``.
-        watcher: receives notes, and a warning if a calibration fails after a first one.
+        load: returns the share of the processors' time that others took during a calibration, if it is too
+            much; else 0.
+        watcher: receives notes, a warning of such a load, and one if a later calibration fails: then the last
+            one stands.
         clock: the present time in seconds.
     """
 
     site: Site
-    working_sets: Iterable[int]
-    mechanisms: Iterable[str]
+    working_sets: Collection[int]
+    mechanisms: Collection[str]
+    load: Callable[[Sequence[Calibration]], float]
     watcher: Watcher
     clock: Callable[[], float] = time.monotonic
     _known: Constants | None = field(default=None, init=False)
-    _at_s: float = field(default=0.0, init=False)
+    _until_s: float = field(default=math.inf, init=False)
     _group: tuple[int, int] | None = field(default=None, init=False)
 
     def __call__(self, task: Task) -> Constants:
-        """The constants for ``task``; it calibrates first if they are due.
+        """The constants for ``task``; it calibrates first if the last calibration is too old.
 
         Raises:
             LaunchError: if the first calibration fails.
-            StoreError: if the samples cannot be written.
+            StoreError: if its samples cannot be written.
         """
         group = task.cell.index, task.repeat
         if self._known is None:
-            self._known = self._measured()
-        elif group != self._group and self.clock() - self._at_s >= FRESH_S:
+            self._known = self._measured(self.mechanisms)
+        elif group != self._group and self.clock() >= self._until_s:
             try:
-                self._known = self._measured()
-            except LaunchError as error:
-                self._at_s = self.clock()
+                self._known = self._measured_again(self._known)
+            except (LaunchError, StoreError) as error:
+                self._until_s = self.clock() + FRESH_S
                 self.watcher.warn(f"the machine constants are not measured again: {error}")
         self._group = group
         return self._known
 
-    def _measured(self) -> Constants:
-        found = session.constants(self.site.calibrate(self.working_sets, self.mechanisms, self.watcher))
-        self._at_s = self.clock()
-        return found
+    def _measured(self, mechanisms: Collection[str], *, again: bool = False) -> Constants:
+        found = self.site.calibrate(self.working_sets, mechanisms, self.watcher, again=again)
+        if taken := self.load(found):
+            self.watcher.warn(
+                f"others took {taken:.0%} of the processors' time during a calibration, on which simulated "
+                "slowdowns rest: end them, and measure again"
+            )
+        # A host with one processor cannot be calibrated.
+        self._until_s = self.clock() + FRESH_S if found else math.inf
+        return session.constants(found)
+
+    def _measured_again(self, known: Constants) -> Constants:
+        """Of a calibration all but the times of steps, so that programs do the same work as before."""
+        return replace(self._measured(known.slot_cost_us.keys(), again=True), step_ns=known.step_ns)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
+from coordinator.host.launch import LaunchError
 from coordinator.workload import Node, Workload
 from harness.measure import calibrate
 from harness.measure.calibrate import Constants, Measurement, Probe, ProbeBetween
@@ -123,14 +124,20 @@ class Site:
                 watcher.warn(disturbance)
 
     def calibrate(
-        self, working_sets: Iterable[int], mechanisms: Iterable[str], watcher: Watcher
+        self,
+        working_sets: Iterable[int],
+        mechanisms: Iterable[str],
+        watcher: Watcher,
+        *,
+        again: bool = False,
     ) -> list[Calibration]:
         """Measure the machine constants and store them; empty on a host with one processor.
 
-        It also measures the slot switches of ``mechanisms``.
+        It also measures the slot switches of ``mechanisms``. ``again``: after runs of this session. Then the
+        conditions say so, since the load is theirs.
 
         Raises:
-            LaunchError: if the probe fails.
+            LaunchError: if the probe fails, or ``again`` a mechanism.
             StoreError: if the samples cannot be written.
         """
         processors = self._calibrated
@@ -143,6 +150,11 @@ class Site:
         before = Moment.now(processors)
         measured = list(self._measure(processors, working_sets, mechanisms))
         during = conditions.of_run(self.conditions, before, Moment.now(processors))
+        if again:
+            during["again"] = True
+            seen = {one.quantity.split()[-1] for one in measured}
+            if lost := sorted(set(mechanisms) - seen):
+                raise LaunchError(f"no slots could be measured with {', '.join(lost)}")
         found = [
             Calibration(
                 session=self.session,
@@ -156,8 +168,7 @@ class Site:
             )
             for quantity, samples, working_set_bytes in measured
         ]
-        for calibration in found:
-            self.store.add_calibration(calibration)
+        self.store.add_calibrations(found)
         return found
 
     @property

@@ -15,7 +15,7 @@ from harness.report.cells import doubts, table
 MEANING = {
     "switch": "context switch: additional cost of a message that wakes a process on a busy processor",
     "handoff": "switch between two processes of one processor",
-    "handoffs": "the same, one by one: how much switches differ",
+    "handoff_pair": "mean of the two hand-offs of a single read: how much switches differ",
     "latency": "one-way message, both ends spinning",
     "wakeup": "wake-up of a blocked process on an idle processor",
     "send": "processor time to send a message",

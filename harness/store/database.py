@@ -207,15 +207,16 @@ class Store:
         self._insert("checksums", {"run": run, "sha256": checksum(self._database, run)})
         return run
 
-    def add_calibration(self, calibration: Calibration) -> None:
-        """Store the samples of a machine constant.
+    def add_calibrations(self, calibrations: Iterable[Calibration]) -> None:
+        """Store the samples of machine constants, all or nothing.
 
         Raises:
             StoreError: if they cannot be written.
         """
-        median = statistics.median(calibration.samples)
         with self._transaction():
-            self._insert("calibrations", dataclasses.asdict(calibration) | {"median": median})
+            for one in calibrations:
+                median = {"median": statistics.median(one.samples)}
+                self._insert("calibrations", dataclasses.asdict(one) | median)
 
     def add_schedules(self, schedules: Iterable[ScheduleRecord]) -> None:
         """Store the rows of schedulers at the job level, all or nothing.
@@ -228,10 +229,14 @@ class Store:
                 self._insert("schedules", dataclasses.asdict(schedule))
 
     def last_calibration(self) -> list[Calibration]:
-        """The machine constants of the session that calibrated last: its last ones; empty if none did."""
-        last = "session = (SELECT session FROM calibrations ORDER BY id DESC LIMIT 1)"
-        found = self._records(Calibration, "calibrations", last)
-        return list({(one.quantity, one.working_set_bytes): one for one in found}.values())
+        """The last machine constants of the session that calibrated last; empty if none did.
+
+        Of ``unit_ns`` the first, by which all its programs went.
+        """
+        session = "session = (SELECT session FROM calibrations ORDER BY id DESC LIMIT 1)"
+        one = "CASE quantity WHEN 'unit_ns' THEN min(id) ELSE max(id) END"
+        last = f"SELECT {one} FROM calibrations WHERE {session} GROUP BY quantity, working_set_bytes"
+        return self._records(Calibration, "calibrations", f"id IN ({last})")
 
     def schedules(self) -> list[ScheduleRecord]:
         """The rows of schedulers at the job level, oldest first."""

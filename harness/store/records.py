@@ -123,7 +123,7 @@ class RunRecord:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Samples of one machine constant, taken in one session.
+    """Samples of one machine constant, taken in one calibration.
 
     ``quantity`` is its name in ``workloads.probe`` or ``harness.measure.calibrate``.
     """

@@ -26,9 +26,9 @@ class SimulatedMachine:
 
     Attributes:
         processors: how many.
-        context_switch_us: cost of a dispatch.
-        switch_scatter_us: by how much a dispatch costs more or less than that, all values equally likely,
-            but never less than nothing; empty if all cost the same.
+        context_switch_us: cost of a dispatch, and of a visit (``visits``).
+        switch_scatter_us: how much more or less than that a dispatch costs, all values equally likely; no
+            dispatch costs less than 0. Empty if all cost the same.
         wakeup_us: additional cost of dispatching a process that a message has just woken.
         idle_wakeup_us: the same on a processor that was idle; by default ``wakeup_us``.
         latency_us: one-way time of a message; none is lost, each is one packet.

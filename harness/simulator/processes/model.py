@@ -21,11 +21,12 @@ numpy's default generator, seeded with SeedSequence(seed, spawn_key=(repeat, 2**
 Other random numbers come from linear congruential sequences: (1103515245 x + 12345) mod 2**31
 follows x. Each processor has a sequence, which begins with the phase of its tick. A detour draws its
 length from it, then the gap to the next detour: -ln((x + 1) / 2**31) times the mean, cut to a whole
-number. Where ticks can be late, each tick draws at last how late the next one of its processor is:
-tick_late_ns[(x >> 8) mod n] of n values. The first tick is in time. Where switches differ, each dispatch
-draws its cost in the same way from switch_costs_ns. One more sequence begins with the phase of processor 0's
-tick. Every slot of a decision but the first draws from it how late it ends: lateness_ns[(x >> 8) mod n] of
-n values, but no earlier than it begins. The first slot ends lateness_ns[0] late.
+number. Where ticks can be late, the last thing that a tick does is to draw how late the next one of its
+processor is: tick_late_ns[(x >> 8) mod n] of n values. The first tick is in time. Where switches differ, each
+dispatch draws its cost in the same way from switch_costs_ns. One more sequence begins with the phase of
+processor 0's tick. Every slot of a decision but the first draws from it how late it ends:
+lateness_ns[(x >> 8) mod n] of n values, but no earlier than it begins. The first slot ends lateness_ns[0]
+late.
 """
 
 from __future__ import annotations
