@@ -54,7 +54,8 @@ class Recalibrated:
         """
         group = task.cell.index, task.repeat
         if self._known is None:
-            self._known = self._measured(self.mechanisms)
+            found = self.site.calibrate(self.working_sets, self.mechanisms, self.watcher)
+            self._known = self._constants(found)
         elif group != self._group and self.clock() >= self._until_s:
             try:
                 self._known = self._measured_again(self._known)
@@ -64,8 +65,7 @@ class Recalibrated:
         self._group = group
         return self._known
 
-    def _measured(self, mechanisms: Collection[str], *, again: bool = False) -> Constants:
-        found = self.site.calibrate(self.working_sets, mechanisms, self.watcher, again=again)
+    def _constants(self, found: list[Calibration]) -> Constants:
         if taken := self.load(found):
             self.watcher.warn(
                 f"others took {taken:.0%} of the processors' time during a calibration, on which simulated "
@@ -77,4 +77,6 @@ class Recalibrated:
 
     def _measured_again(self, known: Constants) -> Constants:
         """Of a calibration all but the times of steps, so that programs do the same work as before."""
-        return replace(self._measured(known.slot_cost_us.keys(), again=True), step_ns=known.step_ns)
+        mechanisms = known.slot_cost_us.keys()
+        found = self.site.calibrate(self.working_sets, mechanisms, self.watcher, again=True)
+        return replace(self._constants(found), step_ns=known.step_ns)
