@@ -19,13 +19,16 @@ def burn():
     end = time.thread_time() + 0.04
     while time.thread_time() < end: pass
 done, told = os.pipe()
+alive, held = os.pipe()
 print(flush=True)
 sys.stdin.readline()
 child = os.fork()
 burn()
 if not child:
+    os.close(held)
     os.write(told, b".")
-    time.sleep(60)
+    os.read(alive, 1)  # until its parent ends
+    os._exit(0)
 os.read(done, 1)
 thread = threading.Thread(target=burn)
 thread.start()
