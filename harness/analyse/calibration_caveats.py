@@ -73,10 +73,10 @@ def age_s(found: Sequence[Calibration], now: datetime | None = None) -> float:
 
 
 def _conditions(found: Sequence[Calibration]) -> Mapping[str, Any]:
-    """Those of the last one; without the load, if it is of runs in whose course it was made."""
+    """Those of the last one; without the load, if that was the load of the session's own runs."""
     during = dict(found[-1].conditions) if found else {}
     if during.get("again"):
-        del during["load_before"]
+        during.pop("load_before", None)
     return during
 
 

@@ -24,7 +24,7 @@ class DedicatedTime(NamedTuple):
     Attributes:
         taken_s: from the job's arrival to its end.
         busy_s: the most processor time of a rank.
-        after_s: from the end of its recording to that of the job; None if that is not known.
+        after_s: from the end of its recording to the end of the job; None if unknown.
     """
 
     taken_s: float

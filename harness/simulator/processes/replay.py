@@ -11,7 +11,8 @@ A process that takes a message that has arrived goes on at once. Otherwise it wa
 for a collective operation as at a barrier, else as for a read. A step that *continues* belongs to the wait
 of the step before it: its spin limit counts from there. A step that *polls* spins, whatever the rule: only
 the program knows that it waits. Only two things are events: a process gets a message for which it waits, and
-a receiver can notice the sender of a large message. Messages cost no processor time beyond that of the steps.
+a receiver can notice that the sender of a large message has come. Steps have all processor time; messages
+cost none.
 
 By the global-adaptive rule rank 0 learns, at the end of each of its waits in collective operations, the
 longest wait of any rank since it last learned; all ranks use its estimate (``workloads/native/wait.c``).
