@@ -10,8 +10,10 @@ document with lists of samples in nanoseconds:
 - ``handoff_ns``: time to block and let the other process of the same processor run until its
   answer, beyond the messages: a switch without a wake-up across processors;
 - ``handoff_pair_ns``: of each single read, the mean of its two hand-offs: how much switches differ;
+- ``rested_switch_ns T``: of each single hand-off, its time if the process has not run for T us;
 - ``wakeup_ns``: extra time of a read whose target is blocked on an idle processor;
 - ``send_ns``, ``receive_ns``: processor time to send a message, and to take one in;
+- ``rested_send_ns T``: of each single read, the extra time if the reader has computed for T us before;
 - ``serve_ns``: to answer a read, beyond receiving it and sending the answer;
 - ``poll_ns``: to look for a message when none is there;
 - ``detour_ns``: lengths of the detours of processors that only compute (``workloads.detours``);
@@ -38,6 +40,7 @@ import os
 import statistics
 import sys
 import time
+from collections import defaultdict
 from functools import partial
 from time import perf_counter_ns
 from typing import Any
@@ -59,6 +62,12 @@ BATCH = 20
 
 FALL_ASLEEP_NS = 50_000
 """Pause before each read that is to find its server asleep."""
+
+RESTS_US = (500, 2000, 5000, 10_000)
+"""How long a process has not run, or not communicated, at which its next step is measured."""
+
+ROUNDS = 4
+"""How often to come back to each rest: what they cost changes within seconds."""
 
 WATCH_NS = 1_000_000_000
 """How long to watch for detours."""
@@ -108,7 +117,7 @@ class Probe:
         self._world = world
         self._pair = pair
         self._reads = pair.rank == READER
-        self._samples = samples
+        self.samples = samples
 
     def round_trips_ns(
         self,
@@ -118,18 +127,19 @@ class Probe:
         reader: Waiting,
         pause_ns: int = 0,
         rival: bool = False,
+        count: int = 0,
     ) -> list[int]:
-        """Round-trip times of reads with server and reader on ``places``, in nanoseconds.
+        """Round-trip times of ``count`` reads, by default BATCH for each sample, in nanoseconds.
 
-        The reader computes for ``pause_ns`` before each read, which the times exclude. A rival may
-        keep the server's processor busy. The server gets an empty list.
+        Server and reader are on ``places``. The reader computes for ``pause_ns`` before each read, which
+        the times exclude. A rival may keep the server's processor busy. The server gets an empty list.
         """
         os.sched_setaffinity(0, {places[self._pair.rank]})
         if rival and self._reads:
             self._world.send(places[SERVER], RIVAL)
             self._world.recv(source=RIVAL)
         messenger = Messenger(self._pair, (server, reader)[self._pair.rank], Recorder())
-        found = self._read(messenger, pause_ns) if self._reads else []
+        found = self._read(messenger, count or self.samples * BATCH, pause_ns) if self._reads else []
         messenger.barrier(learning=False)
         messenger.close()
         if rival and self._reads:
@@ -143,8 +153,8 @@ class Probe:
         messenger = TimedMessenger(self._pair)
         polls = []
         if self._reads:
-            self._read(messenger, 0)
-            for _ in range(self._samples):
+            self._read(messenger, self.samples * BATCH)
+            for _ in range(self.samples):
                 begin = perf_counter_ns()
                 for _ in range(BATCH):
                     messenger.poll()
@@ -199,10 +209,10 @@ class Probe:
 
         # The server sleeps at the first barrier until the reader comes, too; then they take turns.
         beside(1)
-        alone = [took_ns() for _ in range(self._samples) if self._reads]
+        alone = [took_ns() for _ in range(self.samples) if self._reads]
         beside(2)
         turns = []
-        for _ in range(self._samples + 1):
+        for _ in range(self.samples + 1):
             messenger.barrier(learning=False)
             turns.append(took_ns())
         messenger.close()
@@ -210,17 +220,17 @@ class Probe:
         if not self._reads:
             return {}
         moves = []
-        for turn in range(self._samples if here != there else 0):
+        for turn in range(self.samples if here != there else 0):
             os.sched_setaffinity(0, {places[turn % 2 - 1]})
             moves.append(took_ns())
         usual_ns = statistics.median(alone)
         found = {"reload_ns": [time_ns - usual_ns for time_ns in turns[1:]]}
         return found | {"move_ns": [time_ns - usual_ns for time_ns in moves]}
 
-    def _read(self, messenger: Messenger, pause_ns: int) -> list[int]:
+    def _read(self, messenger: Messenger, count: int, pause_ns: int = 0) -> list[int]:
         pause = Compute()
         found = []
-        for _ in range(self._samples * BATCH):
+        for _ in range(count):
             pause(pause_ns)
             begin = perf_counter_ns()
             messenger.read(SERVER)
@@ -266,20 +276,42 @@ def measure(probe: Probe, a: int, b: int) -> Samples:
     if a == b:
         handoff_ns = [time_ns / 2 for time_ns in handed]
         none_ns = {f"{quantity}_ns": [0.0] for quantity in ACROSS}
-        return {"switch_ns": handoff_ns, "handoff_ns": handoff_ns, "handoff_pair_ns": each_ns} | none_ns
+        found = {"switch_ns": handoff_ns, "handoff_ns": handoff_ns, "handoff_pair_ns": each_ns}
+        return found | none_ns | rested(probe, a, b, statistics.median(handoff_ns or [0.0]), 0.0)
     spun = _batches(probe.round_trips_ns((a, b), server=SPINNING, reader=SPINNING))
     reads = partial(probe.round_trips_ns, (a, b), server=BLOCKING, reader=SPINNING, pause_ns=FALL_ASLEEP_NS)
     woken, switched = (_batches(reads(rival=rival)) for rival in (False, True))
     base_ns = statistics.median(spun or [0.0])
+    handoff_ns = [(time_ns - base_ns) / 2 for time_ns in handed]
     return {
         "latency_ns": [time_ns / 2 for time_ns in spun],
         "switch_ns": [time_ns - base_ns for time_ns in switched],
-        "handoff_ns": [(time_ns - base_ns) / 2 for time_ns in handed],
+        "handoff_ns": handoff_ns,
         "handoff_pair_ns": [time_ns - base_ns / 2 for time_ns in each_ns],
         "wakeup_ns": [time_ns - base_ns for time_ns in woken],
+        **rested(probe, a, b, statistics.median(handoff_ns or [0.0]), base_ns),
         **probe.overheads_ns((a, b)),
         **probe.detours_ns((a, b)),
     }
+
+
+def rested(probe: Probe, a: int, b: int, handoff_ns: float, read_ns: float) -> Samples:
+    """What the reader's send, and the hand-off to the server, cost after each of RESTS_US.
+
+    Caches, and on a virtual machine the host, forget a process that does something else for a while.
+    ``handoff_ns`` and ``read_ns`` are a hand-off and a read of two spinning ends without any rest. On a
+    single processor both costs count as the hand-off's.
+    """
+    found: Samples = defaultdict(list)
+    for rest_us in RESTS_US * ROUNDS:
+        reads = partial(probe.round_trips_ns, pause_ns=rest_us * 1000, count=max(1, probe.samples // ROUNDS))
+        spun = reads((a, b), server=SPINNING, reader=SPINNING) if a != b else []
+        handed = reads((a, a), server=BLOCKING, reader=BLOCKING)
+        # The reader has not rested: so the way back to it costs what it usually does.
+        usual_ns = handoff_ns + statistics.median(spun or [0])
+        found[f"rested_switch_ns {rest_us}"] += [time_ns - usual_ns for time_ns in handed]
+        found[f"rested_send_ns {rest_us}"] += [time_ns - read_ns for time_ns in spun] or [0.0]
+    return found
 
 
 def measure_between(probe: Probe) -> Samples:

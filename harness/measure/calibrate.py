@@ -26,11 +26,17 @@ PROBE_TIMEOUT_S = 120.0
 
 RR_INTERVAL = Path("/proc/sys/kernel/sched_rr_timeslice_ms")
 
+RESTED_SWITCH, RESTED_SEND = "rested_switch_ns", "rested_send_ns"
+"""Quantities whose names a rest in microseconds follows."""
+
 CACHE = "cache_kb"
 """A quantity in KiB; all others are in nanoseconds."""
 
 MEANS = {"detour_gap_us": "detour_gap_ns", "detour_length_us": "detour_ns"}
 """Constants that are means, with the names of their samples; all others are medians."""
+
+DISTRIBUTIONS = ("tick_lateness_us", "handoff_scatter_us", "rest_us", "rested_switch_us", "rested_send_us")
+"""Constants of each run that are lists."""
 
 SHARES = [share / 20 for share in range(1, 20, 2)]
 """Middles of ten equal parts of a distribution."""
@@ -43,7 +49,10 @@ ProbeBetween = Callable[[], Mapping[str, list[float]]]
 
 
 class Measurement(NamedTuple):
-    """Samples of one quantity in nanoseconds (or of CACHE); a mechanism's name may follow it."""
+    """Samples of one quantity in nanoseconds (or of CACHE).
+
+    The name of a mechanism, or a rest in microseconds, may follow the quantity's name.
+    """
 
     quantity: str
     samples: list[float]
@@ -102,6 +111,9 @@ class Constants(HostConstants):
             seen, empty without a calibration.
         handoff_scatter_us: how much longer or shorter a hand-off is than the mean, at SHARES; empty
             without a calibration.
+        rest_us: times for which a process has not run, or not communicated, ascending.
+        rested_switch_us: for each of them, of a hand-off to such a process that waits, at SHARES.
+        rested_send_us: for each of them, by how much longer its next send takes, at SHARES.
         step_ns: time of a step through a working set, by its size in bytes.
     """
 
@@ -109,6 +121,9 @@ class Constants(HostConstants):
     lateness_us: Mapping[str, list[float]] = field(default_factory=dict)
     tick_lateness_us: list[float] = field(default_factory=list)
     handoff_scatter_us: list[float] = field(default_factory=list)
+    rest_us: list[float] = field(default_factory=list)
+    rested_switch_us: list[list[float]] = field(default_factory=list)
+    rested_send_us: list[list[float]] = field(default_factory=list)
     step_ns: Mapping[int, float] = field(default_factory=dict)
 
     def unit_ns(self, working_sets: Collection[int]) -> float:
@@ -123,9 +138,7 @@ class Constants(HostConstants):
         }
         slots = {"slot_cost_us": self.slot_cost_us, "lateness_us": self.lateness_us}
         numbers |= {name: table[mechanism] for name, table in slots.items() if mechanism in table}
-        numbers["tick_lateness_us"] = self.tick_lateness_us
-        numbers["handoff_scatter_us"] = self.handoff_scatter_us
-        return numbers
+        return numbers | {name: getattr(self, name) for name in DISTRIBUTIONS}
 
 
 def mpi_probe(launcher: Launcher) -> Probe:
@@ -216,6 +229,7 @@ def constants(calibrations: Iterable[Calibration]) -> Constants:
     )
     scatter_us = _shares_us(scatter)
     by_mechanism = [(quantity.split(), found) for quantity, found in samples.items() if " " in quantity]
+    rests_us = sorted(float(rest) for (quantity, rest), _ in by_mechanism if quantity == RESTED_SWITCH)
     return Constants(
         **numbers,
         slot_cost_us={
@@ -230,6 +244,9 @@ def constants(calibrations: Iterable[Calibration]) -> Constants:
         },
         tick_lateness_us=_shares_us(samples["tick_lateness_ns"]),
         handoff_scatter_us=[more_us - statistics.fmean(scatter_us) for more_us in scatter_us],
+        rest_us=rests_us,
+        rested_switch_us=[_costs_us(samples[f"{RESTED_SWITCH} {rest_us:g}"]) for rest_us in rests_us],
+        rested_send_us=[_costs_us(samples[f"{RESTED_SEND} {rest_us:g}"]) for rest_us in rests_us],
         step_ns=steps,
     )
 
@@ -238,6 +255,11 @@ def _shares_us(samples_ns: list[float]) -> list[float]:
     """The values at SHARES; empty without samples."""
     ascending = sorted(samples_ns)
     return [quantile(ascending, share) / 1e3 for share in SHARES if ascending]
+
+
+def _costs_us(samples_ns: list[float]) -> list[float]:
+    """The values at SHARES, none negative."""
+    return [max(0.0, cost_us) for cost_us in _shares_us(samples_ns)]
 
 
 def _us(middle: Callable[[list[float]], float], samples_ns: list[float]) -> float:

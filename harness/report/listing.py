@@ -16,6 +16,8 @@ MEANING = {
     "switch": "context switch: additional cost of a message that wakes a process on a busy processor",
     "handoff": "switch between two processes of one processor",
     "handoff_pair": "mean of the two hand-offs of a single read: how much switches differ",
+    "rested_switch": "switch to a process that waits and has not run for so many us",
+    "rested_send": "additional time of the next send of a process that has sent nothing for so many us",
     "latency": "one-way message, both ends spinning",
     "wakeup": "wake-up of a blocked process on an idle processor",
     "send": "processor time to send a message",
