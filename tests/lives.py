@@ -48,6 +48,15 @@ echo 1
 """
 """Takes any script, and gives it a number."""
 
+AGAIN = """
+import sys
+from harness.__main__ import main
+from harness.measure import recalibration
+recalibration.FRESH_S = 0.0
+sys.exit(main())
+"""
+"""Runs Lockstep, which takes no calibration for fresh."""
+
 LOCKSTEP = (sys.executable, "-P", "-m", "harness")
 
 TEMPORARY = re.compile(r"(lockstep|hydra|ompi|openmpi|prte|pmix|mpich|mpiexec)", re.IGNORECASE)
@@ -215,6 +224,11 @@ def _calibrate(number: int) -> list[str]:
     return [*LOCKSTEP, "calibrate"]
 
 
+def _calibrate_again(number: int) -> list[str]:
+    """A run that calibrates before each repeat, as a long series does every few minutes."""
+    return [sys.executable, "-P", "-c", AGAIN, *_run(number)[len(LOCKSTEP) :], "--set", "repeats=3"]
+
+
 def _simulate(number: int) -> list[str]:
     return find_launcher().argv(3, [*LOCKSTEP, "simulate", "x.toml", "--mpi"])
 
@@ -245,6 +259,7 @@ def _submit(number: int) -> list[str]:
 COMMANDS: dict[str, Callable[[int], list[str]]] = {
     "run": _run,
     "calibrate": _calibrate,
+    "calibrate again": _calibrate_again,
     "simulate": _simulate,
     "exec": _exec,
     "submit": _submit,
