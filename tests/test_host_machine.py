@@ -6,7 +6,7 @@ import pytest
 from coordinator import policies
 from harness.predict.process_level import Host, machine_like
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
-from harness.simulator.processes.model import SWITCHING
+from harness.simulator.processes.model import SWITCHING, SYNCHRONIZING
 from harness.simulator.processes.simulate import simulate
 from harness.spec.scheduler import scheduler_of
 from workloads.program import Program
@@ -107,6 +107,52 @@ def test_jobs_that_block_at_the_same_time_meet_again_where_switches_differ():
     assert makespans_ns([-10.0, -5.0, 0.0, 5.0, 10.0]) < 0.85 * makespans_ns([])
 
 
+RESTS = {"rest_us": [100.0, 1000.0], "rested_switch_us": [[40.0], [200.0]], "rested_send_us": [[3.0], [7.0]]}
+
+
+def spent_us(category, **options):
+    """What a phase takes of both processes of a job that blocks at each barrier, in a category."""
+    host = {"messages_to_self": False, "handles_when_waiting": True, "latency_us": 2.0}
+    program = Program(imbalance=0, phases=100, **options.pop("program"))
+    job = SimulatedJob(0, program)
+    outcome = run(
+        [job],
+        processors=options.pop("processors"),
+        blocking="immediate",
+        context_switch_us=5.0,
+        **host,
+        **options,
+    )
+    return outcome.spent_ns[:, category].sum() / 1e3 / program.phases
+
+
+def test_a_process_that_waits_pays_for_the_time_that_it_has_not_run():
+    """Two processes of one processor wait for each other: each rests for as long as the other computes."""
+    usual, short, long = (
+        spent_us(SWITCHING, processors=1, program={"granularity_us": g}, **rests)
+        for g, rests in ((1500, {}), (100, RESTS), (1500, RESTS))
+    )
+    # The root sleeps while the other computes, and the other only until the root has answered.
+    assert usual == pytest.approx(2 * 5, rel=0.2)
+    assert short == pytest.approx(5 + 40, rel=0.3)
+    assert long == pytest.approx(5 + 200, rel=0.2)
+
+
+def test_between_two_rests_the_mean_cost_grows_in_a_straight_line():
+    half, none = (
+        spent_us(SYNCHRONIZING, processors=2, program={"granularity_us": 550}, **rests)
+        for rests in (RESTS, {})
+    )
+    # Of the two sends one costs: the root tells itself nothing.
+    assert half - none == pytest.approx(5.0, abs=0.5)
+
+
+def test_a_process_that_computes_goes_on_as_fast_as_before():
+    host = {"local": "eevdf", "context_switch_us": 50.0, "messages_to_self": False}
+    free, rested = (run(computing(2), **host, **rests) for rests in ({}, RESTS))
+    assert free.spent_ns[:, SWITCHING].sum() == rested.spent_ns[:, SWITCHING].sum() > 0
+
+
 def test_turns_change_as_late_after_the_tick_as_measured_and_do_not_drift():
     outcome = run(computing(2), local="eevdf", tick_lateness_us=[30.0, 70.0])
     assert set(changes_ns(outcome)[1:] % (4 * MS)) == {30_000, 70_000}
@@ -144,6 +190,9 @@ def test_a_process_woken_on_an_idle_processor_pays_for_that():
         ("tick_lateness_us", [-1.0]),
         ("tick_lateness_us", [1.0, 10_000.0]),
         ("switch_scatter_us", [0.0, float("nan")]),
+        ("rest_us", [5.0, 5.0]),
+        ("rested_send_us", [[1.0]]),
+        ("rested_switch_us", [[]]),
     ],
 )
 def test_impossible_hosts_are_refused(key, value):
@@ -181,11 +230,16 @@ def test_the_classes_of_the_kernel_have_their_schedulers():
     assert machine_like(CONSTANTS, 2, scheduler_of({"policy": "none"})).local == "eevdf"
 
 
-def test_a_given_context_switch_has_no_calibrated_scatter():
-    calibrated, scheduler = CONSTANTS | {"handoff_scatter_us": [-2.0, 2.0]}, scheduler_of({"policy": "none"})
-    assert Host(range(2), calibrated).machine(scheduler).switch_scatter_us == [-2.0, 2.0]
+def test_a_given_context_switch_has_no_calibrated_scatter_and_no_rests():
+    calibrated = CONSTANTS | RESTS | {"handoff_scatter_us": [-2.0, 2.0]}
+    scheduler = scheduler_of({"policy": "none"})
+    machine = Host(range(2), calibrated).machine(scheduler)
+    assert machine.switch_scatter_us == [-2.0, 2.0]
+    assert machine.rested_switch_us == RESTS["rested_switch_us"]
+    assert machine.rested_send_us == RESTS["rested_send_us"]
     given = Host(range(2), calibrated, {"context_switch_us": 7.0}).machine(scheduler)
-    assert (given.context_switch_us, given.switch_scatter_us) == (7.0, ())
+    assert (given.context_switch_us, given.switch_scatter_us, given.rested_switch_us) == (7.0, (), ())
+    assert given.rested_send_us == RESTS["rested_send_us"]
 
 
 def test_a_tick_that_the_hypervisor_delays_for_long_counts_half_a_tick():

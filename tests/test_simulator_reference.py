@@ -44,6 +44,7 @@ def machines(draw):
         hop_latency_us=0.0 if topology == "flat" else draw(st.sampled_from([0.0, 3.0, 40.0])),
         context_switch_us=draw(st.sampled_from([0.0, 5.0, 50.0, 200.0])),
         switch_scatter_us=draw(st.sampled_from([(), (), (-8.0, 0.0, 25.0)])),
+        **draw(rests()),
         latency_us=draw(st.sampled_from([0.0, 1.0, 10.0, 100.0])),
         wakeup_us=draw(st.sampled_from([0.0, 20.0])),
         idle_wakeup_us=draw(st.sampled_from([None, 50.0])),
@@ -69,6 +70,18 @@ def machines(draw):
         detour_gap_us=draw(st.sampled_from([0.0, 0.0, 5000.0, 5000.0 if roams else 500.0])),
         detour_length_us=draw(st.sampled_from([5.0, 200.0])),
     )
+
+
+@st.composite
+def rests(draw):
+    """Two rests at which switches, sends or both differ; mostly none."""
+    if draw(st.sampled_from([True, True, False])):
+        return {}
+    return {
+        "rest_us": (draw(st.sampled_from([15.0, 200.0])), 3000.0),
+        "rested_switch_us": draw(st.sampled_from([(), ((10.0, 30.0), (0.0, 150.0))])),
+        "rested_send_us": draw(st.sampled_from([(), ((0.0, 4.0, 7.0), (20.0, 30.0, 90.0))])),
+    }
 
 
 @st.composite
@@ -240,6 +253,33 @@ def test_a_spin_for_a_lock_counts_processor_time_under_dynamic_coscheduling_too(
     policy = policies.create("dynamic-coscheduling", {"patience_us": 30, "least_run_ms": 0.2})
     outcome = simulate(workload, machine, policy, blocking="fixed", timeline=True)
     compare(outcome, NaiveSimulation(workload, machine, policy, "fixed").run())
+
+
+RESTING = {
+    "holders that run on in the place of others": (
+        LockProgram(processes=3, granularity_us=100, phases=60, section_us=300, lock="mcs"),
+        ("gang", {"quantum_ms": 1}),
+        {"remedy": remedy("activations", 0)},
+    ),
+    "suspended processes that wake among others": (
+        Program("TASKS", processes=5, granularity_us=300, imbalance=1.0, phases=200),
+        ("process-control", {}),
+        {},
+    ),
+}
+
+
+@pytest.mark.parametrize("local", ["svr4", "rr", "eevdf"])
+@pytest.mark.parametrize("name", RESTING)
+def test_who_pays_for_a_rest_does_so_on_both_sides(name, local):
+    program, (policy, options), how = RESTING[name]
+    costs = {"rest_us": (50.0, 900.0), "rested_switch_us": ((60.0, 90.0), (100.0, 300.0))}
+    machine = SimulatedMachine(processors=3, context_switch_us=5, latency_us=10, local=local, **costs)
+    workload = [SimulatedJob(number, program, 0.002 * number) for number in range(3)]
+    for seed in range(4):
+        chosen = policies.create(policy, options)
+        outcome = simulate(workload, machine, chosen, blocking="immediate", timeline=True, seed=seed, **how)
+        compare(outcome, NaiveSimulation(workload, machine, chosen, "immediate", seed=seed, **how).run())
 
 
 def compare(outcome, naive):

@@ -299,6 +299,7 @@ def rested(probe: Probe, a: int, b: int, handoff_ns: float, read_ns: float) -> S
     """What the reader's send, and the hand-off to the server, cost after each of RESTS_US.
 
     Caches, and on a virtual machine the host, forget a process that does something else for a while.
+    The server has rested a little less if the reader, which it wakes, runs before it has blocked again.
     ``handoff_ns`` and ``read_ns`` are a hand-off and a read of two spinning ends without any rest. On a
     single processor both costs count as the hand-off's.
     """

@@ -229,7 +229,8 @@ def constants(calibrations: Iterable[Calibration]) -> Constants:
     )
     scatter_us = _shares_us(scatter)
     by_mechanism = [(quantity.split(), found) for quantity, found in samples.items() if " " in quantity]
-    rests_us = sorted(float(rest) for (quantity, rest), _ in by_mechanism if quantity == RESTED_SWITCH)
+    rests = [rest for (quantity, rest), _ in by_mechanism if quantity == RESTED_SWITCH]
+    rests = sorted((rest for rest in rests if f"{RESTED_SEND} {rest}" in samples), key=float)
     return Constants(
         **numbers,
         slot_cost_us={
@@ -244,9 +245,9 @@ def constants(calibrations: Iterable[Calibration]) -> Constants:
         },
         tick_lateness_us=_shares_us(samples["tick_lateness_ns"]),
         handoff_scatter_us=[more_us - statistics.fmean(scatter_us) for more_us in scatter_us],
-        rest_us=rests_us,
-        rested_switch_us=[_costs_us(samples[f"{RESTED_SWITCH} {rest_us:g}"]) for rest_us in rests_us],
-        rested_send_us=[_costs_us(samples[f"{RESTED_SEND} {rest_us:g}"]) for rest_us in rests_us],
+        rest_us=[float(rest) for rest in rests],
+        rested_switch_us=[_costs_us(samples[f"{RESTED_SWITCH} {rest}"]) for rest in rests],
+        rested_send_us=[_costs_us(samples[f"{RESTED_SEND} {rest}"]) for rest in rests],
         step_ns=steps,
     )
 

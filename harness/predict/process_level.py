@@ -71,6 +71,9 @@ def machine_like(constants: Mapping[str, Any], processors: int, scheduler: Sched
         processors=processors,
         context_switch_us=host.handoff_us,
         switch_scatter_us=constants.get("handoff_scatter_us", ()),
+        rest_us=constants.get("rest_us", ()),
+        rested_switch_us=constants.get("rested_switch_us", ()),
+        rested_send_us=constants.get("rested_send_us", ()),
         wakeup_us=max(0.0, host.switch_us - host.handoff_us),
         idle_wakeup_us=max(0.0, (host.wakeup_us or host.switch_us) - host.handoff_us),
         # The calibrated latency lasts from the call that sends to the call that returns the message.
@@ -161,8 +164,8 @@ class Host:
             if self.constants and given.get("local", "eevdf") == "eevdf":
                 given.pop("local", None)
                 likeness = machine_like(self.constants, len(self.processors), scheduler)
-                if "context_switch_us" in given:  # the scatter belongs to the calibrated switch
-                    given.setdefault("switch_scatter_us", ())
+                if "context_switch_us" in given:  # these belong to the calibrated switch
+                    given = {"switch_scatter_us": (), "rested_switch_us": ()} | given
                 return dataclasses.replace(likeness, **given)
             costs = {"context_switch_us": "handoff_us", "latency_us": "latency_us"}
             known = {key: self.constants[name] for key, name in costs.items() if self.constants}

@@ -97,6 +97,7 @@ class Process:
         self.estimate, self.last_wait, self.sample = -1, -1, blocking.new_sample(rank)
         self.gives_up, self.inside, self.held_off, self.lifted, self.gives_way = None, *[False] * 4
         self.lost_ns = self.cache = self.walk = None
+        self.talked = self.simulation.now  # when its last wait ended
         self.cold_ns, self.owed_ns, self.computes = 0, 0, False
         self.began, self.dispatched, self.cpu_ns, self.offset, self.lag = self.simulation.now, 0, 0, 0, 0
         self.correspondents, self.look_at, self.word, self.naps = None, 0, None, False
@@ -105,6 +106,11 @@ class Process:
         self.hears = polls if self.machine.handles_when_waiting else ALERT  # while it computes
         self.messages_cost = self.simulation.messages_cost and not job.given.replay
         self.life = self.run()
+
+    def waits(self):
+        """Whether it would do nothing but wait if it ran."""
+        in_section = self.entered is not None  # maybe in the place of another, before it has had its own
+        return (self.wait is not None and not in_section) or self.naps or self.suspended
 
     def ready(self):
         return self.state == "ready" and self.allowed
@@ -233,8 +239,8 @@ class Process:
             else:
                 self.suspended, self.moves = True, may
                 yield SLEEP
-                self.suspended = False
                 yield AWAKE
+                self.suspended = False
 
     def resume(self):
         """It wakes where it is to be from now on."""
@@ -278,8 +284,10 @@ class Process:
         self.category = COMMUNICATING if kind == "read" else SYNCHRONIZING
         self.processor.note(self.category)
         silent = other is self and not self.machine.messages_to_self
-        if self.cost["send"] and not silent:
-            yield Time(left=self.cost["send"], category=self.category)
+        if self.simulation.sends_cost and not silent:
+            costs = self.processor.rested(self.simulation.rested_sends, self.talked)
+            more = costs[self.processor.draw() // 256 % len(costs)] if costs else 0
+            yield Time(left=self.cost["send"] + more, category=self.category)
         self.began, event = self.simulation.now, self.simulation.events
         if not silent:
             self.simulation.send(other, self, kind)
@@ -292,7 +300,7 @@ class Process:
             yield Time(left=0, category=self.category, hears=ALERT)  # a wait takes an event at least
             yield from self.handle_messages()
         yield from self.await_answer()
-        self.wait, self.answered = None, False
+        self.wait, self.answered, self.talked = None, False, self.simulation.now
 
     def limit(self):
         if self.wait == "read" and self.job.network_reads:

@@ -1,5 +1,6 @@
 """A processor: it switches between its processes, and gives the running one what it asks for."""
 
+import itertools
 import math
 from types import SimpleNamespace
 
@@ -65,9 +66,20 @@ class Processor:
             self.process.state = "coming"
             self.switches += 1
             costs = self.simulation.switches
+            if self.process.waits() and self.process.lost_ns is not None:
+                costs = self.rested(self.simulation.rested_switches, self.process.lost_ns) or costs
             cost_ns = costs[self.draw() // 256 % len(costs)] if costs else cost["context_switch"]
             cost_ns += extra_ns + (cost[wakeup] if self.process.woken else 0)
             self.end = self.at(self.simulation.now + cost_ns, END, self.switched)
+
+    def rested(self, rows, since):
+        """What is equally likely after a rest since then; nothing if it does not count as one."""
+        rest, rests = self.simulation.now - since, [0, *self.simulation.rests] if rows else []
+        for (before, after), row in zip(itertools.pairwise(rests), [[], *rows], strict=False):
+            if before <= rest < after:
+                upper = self.draw() // 256 % 4096 < (rest - before) * 4096 // (after - before)
+                return rows[rests.index(after) - 1] if upper else row
+        return rows[-1] if rows else []
 
     def switched(self):
         process, self.end = self.process, None

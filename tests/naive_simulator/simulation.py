@@ -57,14 +57,22 @@ class NaiveSimulation:
         costs = {"switch_us": us["rule_switch"], "latency_us": us["rule_latency"]}
         costs["imbalance_estimate"] = imbalance_estimate
         self.cost = {name: round(value * 1e3) for name, value in us.items()}
-        self.messages_cost = any(self.cost[name] for name in ("send", "receive", "serve", "poll"))
+        self.rests, self.rested_switches, self.rested_sends = (
+            (np.array(given) * 1e3).round().astype(int).tolist()
+            for given in (machine.rest_us, machine.rested_switch_us, machine.rested_send_us)
+        )
+        self.rested_sends = self.rested_sends if np.any(self.rested_sends) else []
+        self.sends_cost = self.cost["send"] > 0 or self.rested_sends
+        parts_cost = any(self.cost[name] for name in ("receive", "serve", "poll"))
+        self.messages_cost = self.sends_cost or parts_cost
         given = policy.coscheduling
         self.patience = round(given["patience_us"] * 1e3) if given else 0
         self.least_run = round(given["least_run_ms"] * 1e6) if given else 0
         self.observation = policy.observation
         self.lateness = [round(late * 1e3) for late in machine.lateness_us or [0.0]]
         scatter = [round(more * 1e3) for more in machine.switch_scatter_us]
-        self.switches = [max(0, self.cost["context_switch"] + more) for more in scatter if any(scatter)]
+        differ = any(scatter) or self.rested_switches
+        self.switches = [max(0, self.cost["context_switch"] + more) for more in scatter or [0] if differ]
         self.tick_lateness = [round(late * 1e3) for late in machine.tick_lateness_us]
         self.rule = lambda program, as_mpi=False: blocking.waiting(
             "spin" if as_mpi else rule, imbalance_us=program.imbalance_us, **costs

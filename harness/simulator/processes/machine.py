@@ -29,6 +29,13 @@ class SimulatedMachine:
         context_switch_us: cost of a dispatch, and of a visit (``visits``).
         switch_scatter_us: how much more or less than that a dispatch costs, all values equally likely; no
             dispatch costs less than 0. Empty if all cost the same.
+        rest_us: times for which a process has not run, or not communicated, ascending. Between two of them
+            chance decides which one's costs count, so that the mean goes in a straight line; below the
+            first one the other is no rest, and beyond the last one its costs count.
+        rested_switch_us: for each rest, of a dispatch of a process that waits and has not run for so long,
+            all values equally likely; in place of ``context_switch_us``.
+        rested_send_us: for each rest, additional time to send a read request or an arrival at a barrier if
+            the last wait ended so long ago, all values equally likely.
         wakeup_us: additional cost of dispatching a process that a message has just woken.
         idle_wakeup_us: the same on a processor that was idle; by default ``wakeup_us``.
         latency_us: one-way time of a message; none is lost, each is one packet.
@@ -73,6 +80,9 @@ class SimulatedMachine:
     processors: int = 32
     context_switch_us: float = 200.0
     switch_scatter_us: Sequence[float] = ()
+    rest_us: Sequence[float] = ()
+    rested_switch_us: Sequence[Sequence[float]] = ()
+    rested_send_us: Sequence[Sequence[float]] = ()
     wakeup_us: float = 0.0
     idle_wakeup_us: float | None = None
     latency_us: float = 10.0
@@ -120,6 +130,7 @@ class SimulatedMachine:
                 number(f"{key}[{index}]", value, least=0)
         for index, value in enumerate(self.switch_scatter_us):
             number(f"switch_scatter_us[{index}]", value)
+        self._check_rests()
         for index, value in enumerate(self.tick_lateness_us):
             if value * 1e3 >= self.tick_ns:
                 rule = f"must be shorter than the clock tick of {self.tick_ns / 1e3:g} us"
@@ -129,6 +140,20 @@ class SimulatedMachine:
         one_of("spin_clock", self.spin_clock, SPIN_CLOCKS)
         self._check_queue()
         self.seen()
+
+    def _check_rests(self) -> None:
+        last_us = 0.0
+        for index, rest_us in enumerate(self.rest_us):
+            number(f"rest_us[{index}]", rest_us, above=last_us)
+            last_us = rest_us
+        for key in ("rested_switch_us", "rested_send_us"):
+            rows = getattr(self, key)
+            lengths = {len(row) for row in rows}
+            if rows and (len(rows) != len(self.rest_us) or len(lengths) > 1 or 0 in lengths):
+                rule = f"must have a row for each of the {len(self.rest_us)} rests, all of one length above 0"
+                raise InputError(key, rows, rule, "give each time in rest_us as many values, or give no rows")
+            for index, value in enumerate(value for row in rows for value in row):
+                number(f"{key}[{index // len(rows[0])}][{index % len(rows[0])}]", value, least=0)
 
     def _check_queue(self) -> None:
         one_of("queue", self.queue, QUEUES)

@@ -23,10 +23,15 @@ follows x. Each processor has a sequence, which begins with the phase of its tic
 length from it, then the gap to the next detour: -ln((x + 1) / 2**31) times the mean, cut to a whole
 number. Where ticks can be late, the last thing that a tick does is to draw how late the next one of its
 processor is: tick_late_ns[(x >> 8) mod n] of n values. The first tick is in time. Where switches differ, each
-dispatch draws its cost in the same way from switch_costs_ns. One more sequence begins with the phase of
-processor 0's tick. Every slot of a decision but the first draws from it how late it ends:
-lateness_ns[(x >> 8) mod n] of n values, but no earlier than it begins. The first slot ends lateness_ns[0]
-late.
+dispatch draws its cost in the same way from switch_costs_ns. Where they differ by rests, the dispatch of a
+process that waits and has run before first decides between the two neighbours in rest_ns of the time since it
+ran, of which the first has no rest below it: for the longer one if (x >> 8) mod 4096 is below the whole part
+of 4096 times the way to it. From the last rest on nothing is drawn for that. Then it draws its cost from the
+row of that rest, or without one from switch_costs_ns. Where sends differ, each request or arrival decides in
+the same way, by the time since the sender's last wait ended, and draws what it costs more; without a rest,
+nothing. One more sequence begins with the phase of processor 0's tick. Every slot of a decision but the first
+draws from it how late it ends: lateness_ns[(x >> 8) mod n] of n values, but no earlier than it begins. The
+first slot ends lateness_ns[0] late.
 """
 
 from __future__ import annotations
@@ -139,6 +144,7 @@ PROCESS = whole_lines(
         ("cold_ns", np.int64),  # what loading its working set will take when it computes next
         ("warm_on", np.int32),  # the processor whose cache its working set was in last, or NOBODY
         ("observe_at_ns", np.int64),  # when it looks next from whom it gets messages: observing.py
+        ("wait_ended_ns", np.int64),  # its last one, where sends differ
     ],
 )
 
@@ -244,6 +250,8 @@ MACHINE = np.dtype(
     [
         ("switch_ns", np.int64),
         ("switches_differ", np.int8),  # whether each draws its cost
+        ("sends", np.int8),  # whether it takes time to send a request or an arrival
+        ("sends_differ", np.int8),  # by how long ago the last wait ended
         ("wakeup_ns", np.int64),
         ("idle_wakeup_ns", np.int64),
         ("latency_ns", np.int64),
@@ -351,6 +359,8 @@ class State(NamedTuple):
         lateness_ns: how late slots end, all values equally likely.
         tick_late_ns: how late ticks are, the same.
         switch_costs_ns: of dispatches, the same.
+        rest_ns: (R,) rests; ``rested_switch_ns`` and ``rested_send_ns`` (R, ...) have a row for each, of
+            equally likely costs, or no row.
         slots: (slots, N) who may run in each slot; ``slot_ns`` their lengths.
         table: the local scheduler's dispatch table, one row per priority.
         timeline: rows of (time, processor, process, category) where recording is on.
@@ -384,6 +394,9 @@ class State(NamedTuple):
     lateness_ns: NDArray[np.int64]
     tick_late_ns: NDArray[np.int64]
     switch_costs_ns: NDArray[np.int64]
+    rest_ns: NDArray[np.int64]
+    rested_switch_ns: NDArray[np.int64]
+    rested_send_ns: NDArray[np.int64]
     slots: NDArray[np.int8]
     slot_ns: NDArray[np.int64]
     table: NDArray[np.int32]

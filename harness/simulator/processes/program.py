@@ -39,7 +39,16 @@ from harness.simulator.processes.model import (
     State,
 )
 from harness.simulator.processes.observing import observe
-from harness.simulator.processes.processor import block, charge, compute, dispatch, leave, preempt
+from harness.simulator.processes.processor import (
+    block,
+    charge,
+    compute,
+    dispatch,
+    drawn,
+    drawn_rest,
+    leave,
+    preempt,
+)
 from harness.simulator.processes.ready_queues import enqueue
 from harness.simulator.processes.replay import HERE, NO_WORD, end_step, go_on, hear, hear_word, start_step
 from harness.simulator.processes.sections import (
@@ -113,6 +122,8 @@ def proceed(state: State, p: int, q: int) -> None:
     process = state.processes[q]
     job = state.jobs[process.job]
     process.replied = 0
+    if state.machine[0].sends_differ:
+        process.wait_ended_ns = state.clock[0].now_ns
     if process.activity == READING:
         process.read += 1
         if process.read < job.reads:
@@ -161,12 +172,22 @@ def ask(state: State, p: int, q: int, activity: int) -> None:
     else:
         process.target = job.first
         charge(state, p, SYNCHRONIZING)
-    send_ns = state.machine[0].send_ns
-    if send_ns > 0 and not asks_itself(state, q):
+    if state.machine[0].sends and not asks_itself(state, q):
         process.handling = SENDING
-        set_activity(state, p, send_ns)
+        set_activity(state, p, send_cost_ns(state, p, process))
     else:
         start_wait(state, p, q)
+
+
+@step
+def send_cost_ns(state: State, p: int, process: Records) -> int:
+    """What it costs the running ``process`` to send what it asks."""
+    cost_ns = int(state.machine[0].send_ns)
+    if state.machine[0].sends_differ:
+        rest = drawn_rest(state, state.processors[p], state.clock[0].now_ns - process.wait_ended_ns)
+        if rest >= 0:
+            cost_ns += drawn(state.processors[p], state.rested_send_ns[rest])
+    return cost_ns
 
 
 @hot

@@ -102,6 +102,9 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
         switch_costs_ns=np.maximum(
             0, round(machine.context_switch_us * 1e3) + _whole_ns(machine.switch_scatter_us)
         ),
+        rest_ns=_whole_ns(machine.rest_us),
+        rested_switch_ns=_rows_ns(machine.rested_switch_us),
+        rested_send_ns=_rows_ns(machine.rested_send_us),
         slots=np.zeros((1, processes), dtype=np.int8),
         slot_ns=np.zeros(1, dtype=np.int64),
         table=np.array(machine.table(), dtype=np.int32),
@@ -227,7 +230,7 @@ def enter_job(
     processes.warm_on = NOBODY
     processes.estimate_ns = processes.previous_wait_ns = blocking.UNKNOWN_NS
     processes.alarm_ns = state.clock[0].never_ns
-    processes.wait_began_ns = state.clock[0].now_ns
+    processes.wait_began_ns = processes.wait_ended_ns = state.clock[0].now_ns
     for rank in range(count):
         state.samples[record.first + rank] = blocking.new_sample(rank)
     if job.replay is not None:
@@ -327,14 +330,17 @@ def _machine_record(machine: SimulatedMachine, timeline: bool, *, caches: bool) 
     record.tick_period_ns = machine.tick_ns
     record.ticks_per_update = TICKS_PER_UPDATE
     record.ticks_late = _whole_ns(machine.tick_lateness_us).any()
-    record.switches_differ = _whole_ns(machine.switch_scatter_us).any()
+    record.switches_differ = _whole_ns(machine.switch_scatter_us).any() or len(machine.rested_switch_us) > 0
+    record.sends_differ = _rows_ns(machine.rested_send_us).any()
+    record.sends = record.send_ns > 0 or record.sends_differ
     record.fair = machine.local == "eevdf"
     record.network_serves_reads = machine.reads_served_by == "network"
     record.boosts_woken = local.KNOWN[machine.local].boosts_woken
     record.queue = QUEUES.index(machine.queue)
     record.ticks_do_more = record.ticks_late or (record.fair and record.queue != BOUND)
     record.cache_bytes = round(machine.cache_kb * 1024) if caches else 0
-    record.message_costs = record.send_ns + record.receive_ns + record.serve_ns + record.poll_ns > 0
+    others_ns = record.receive_ns + record.serve_ns + record.poll_ns
+    record.message_costs = record.sends or others_ns > 0
     like_paper = machine.messages_to_self and not machine.handles_when_waiting and not record.message_costs
     record.overtakes = record.hop_latency_ns > 0
     constant = record.latency_ns > 0 and not record.overtakes
@@ -345,6 +351,10 @@ def _machine_record(machine: SimulatedMachine, timeline: bool, *, caches: bool) 
 
 def _whole_ns(times_us: Sequence[float]) -> NDArray[np.int64]:
     return np.array([round(time_us * 1e3) for time_us in times_us or (0.0,)])
+
+
+def _rows_ns(rows_us: Sequence[Sequence[float]]) -> NDArray[np.int64]:
+    return np.array([_whole_ns(row) for row in rows_us] or np.zeros((0, 1)), dtype=np.int64)
 
 
 def _hops(machine: SimulatedMachine) -> NDArray[np.int16]:
