@@ -1,0 +1,59 @@
+"""How far the same experiment agrees with itself when it is measured again.
+
+    python -P tests/benchmarks/measured_twice.py DIR DIR
+
+Each DIR has one measured experiment with its simulations, the same in both. For each scheduler it prints how
+far the measured workload slowdowns of the rows differ, and how far the simulated ones of the second DIR
+are off: from those measured there, and from the geometric means of both measured ones.
+"""
+
+import argparse
+import math
+import statistics
+from pathlib import Path
+
+from harness.analyse import summary
+from harness.spec.naming import scheduler_name
+from harness.store.database import Store
+from harness.store.rebuild import experiment_of
+
+
+def rows_of(results):
+    """The measured and the simulated slowdown of each row."""
+    with Store(results, existing=True) as store:
+        ((digest, _),) = store.experiments()
+        records = store.runs(digest)
+    return {
+        (scheduler_name(row.scheduler), *row.settings.items()): (
+            row.measured.workload_slowdown.median,
+            row.simulated.workload_slowdown.median,
+        )
+        for row in summary.rows(experiment_of(records), records)
+    }
+
+
+def shown(errors):
+    """Their median and 90th percentile."""
+    return (
+        f"{statistics.median(errors):6.1%} {statistics.quantiles(errors, n=10, method='inclusive')[-1]:6.1%}"
+    )
+
+
+def main():
+    """Print a line for each scheduler, and one for all rows."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("results", type=Path, nargs=2, metavar="DIR")
+    once, again = map(rows_of, parser.parse_args().results)
+    print(f"{'median, 90th percentile of':28} measured again      simulated  against both means")
+    for name in [*dict.fromkeys(key[0] for key in once), "all"]:
+        rows = [(once[key][0], *again[key]) for key in once if name in (key[0], "all")]
+        differences = [abs(before / measured - 1) for before, measured, _ in rows]
+        errors = [abs(simulated / measured - 1) for _, measured, simulated in rows]
+        means = [abs(simulated / math.sqrt(before * measured) - 1) for before, measured, simulated in rows]
+        print(f"{name:28}{shown(differences)}  {shown(errors)}       {shown(means)}")
+
+
+if __name__ == "__main__":
+    main()
