@@ -89,14 +89,6 @@ def test_the_sender_of_a_large_message_waits_and_the_receiver_says_when_it_is_re
     assert shown(program)[1] == [(1, (0, 1), None), (8, None, None)]
 
 
-def test_the_mpi_of_the_recording_says_which_messages_are_large():
-    message = {"peer": 1, "bytes": 4096}
-    plain = made([[("SEND", 5, message)], [("RECV", 1, {"peer": 0, "bytes": 4096})]])
-    for eager_bytes, large in ((0, 0), (4097, 0), (4096, 1)):
-        said = replace(plain, ranks=tuple(replace(one, eager_bytes=eager_bytes) for one in plain.ranks))
-        assert replayed(said).channels.tolist() == [[0, 1, large]]
-
-
 def test_the_receiver_of_a_large_message_copies_it():
     """The copy takes processor time after the wait, 1 ns for 4 bytes; the sender has none."""
     large = {"peer": 1, "bytes": 1_000_000}

@@ -1,7 +1,7 @@
 """Which messages the operations of a recording send and take: the *acts* of each rank.
 
 Receives belong to sends by sender, tag and order, and by order alone where a receive takes any tag. A message
-of ``eager_bytes`` or more meets: its sender waits until it has been received. A collective operation in which
+of EAGER_BYTES or more meets: its sender waits until it has been received. A collective operation in which
 all wait for all takes ceil(log2 P) rounds (dissemination), or gathers along a binomial tree at the first
 rank, which releases all. In one with a root, messages go along such a tree. A nonblocking one gives all its
 messages when it begins. What has no counterpart is left out, and so are ranks that were not recorded.
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from harness.store.recording import ANYONE, KIND
 
 EAGER_BYTES = 16_384
-"""From how many on sender and receiver meet if the MPI does not say it: by default from 4 to 64 KiB on."""
+"""The MPIs of a node let sender and receiver of a larger message meet, by default from 4 to 64 KiB on."""
 
 BYTES_PER_NS = 4
 """A processor copies so many (``workloads/native/wait.c``)."""
@@ -91,18 +91,17 @@ def acts_of(
     channels: Channels,
     *,
     rooted: bool = False,
-    eager_bytes: int = EAGER_BYTES,
 ) -> tuple[list[NDArray[Any]], Numbers]:
     """The acts of each rank in order, and the messages of each channel.
 
     ``ranks`` are the operations of a stretch (``recording.operations``), ``world`` the ranks' numbers in
     MPI_COMM_WORLD, and ``communicators`` theirs (``RankRecording``). ``rooted``: BARRIER and ALLREDUCE gather
-    at a root, which releases all. Sender and receiver of a message of ``eager_bytes`` or more meet.
+    at a root, which releases all.
     """
     own = {number: place for place, number in enumerate(world)}
     ends = [waits_of(columns) for columns in ranks]
     made: list[list[NDArray[Any]]] = [[] for _ in ranks]
-    for rank, acts in _messages(ranks, ends, own, channels, eager_bytes):
+    for rank, acts in _messages(ranks, ends, own, channels):
         made[rank].append(acts)
     for rank, columns in enumerate(ranks):
         members = communicators[rank]
@@ -137,11 +136,7 @@ def _acts(operation: Numbers, place: int, channel: int, *, takes: bool, **more: 
 
 
 def _messages(
-    ranks: Sequence[Columns],
-    ends: Sequence[Numbers],
-    own: Mapping[int, int],
-    channels: Channels,
-    eager_bytes: int,
+    ranks: Sequence[Columns], ends: Sequence[Numbers], own: Mapping[int, int], channels: Channels
 ) -> Iterator[tuple[int, NDArray[Any]]]:
     """Acts of messages between two ranks, each with the rank."""
     sends, receives = _sent(ranks, ends, own), _received(ranks, ends, own)
@@ -150,7 +145,7 @@ def _messages(
         _keys(sends, len(ranks)), _keys(receives, len(ranks)), return_indices=True
     )
     sends, receives = sends[ours], receives[theirs]
-    big = (sends["bytes"] >= eager_bytes) & ~np.isin(sends["kind"], BUFFERED)
+    big = (sends["bytes"] >= EAGER_BYTES) & ~np.isin(sends["kind"], BUFFERED)
     big |= np.isin(sends["kind"], SYNCHRONOUS)
     ways = sends["sender"].tolist(), sends["receiver"].tolist(), big.tolist()
     for sender, receiver, large in sorted({*zip(*ways, strict=True)}):

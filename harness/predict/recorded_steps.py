@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.predict.recorded_messages import EAGER_BYTES, FIRST, LAST, Channels, acts_of
+from harness.predict.recorded_messages import FIRST, LAST, Channels, acts_of
 from harness.simulator.processes.replayed_program import STEP, RepeatedSteps, ReplayedProgram
 from harness.store.recording import KIND, Recording, operations, polled
 from harness.store.stretches import stretches
@@ -73,9 +73,7 @@ def replayed(
     columns = [[operations(rows) for rows in one.rows] for one in found]
     times = _OwnTimes.of([each for ranks in columns for each in ranks])
     rooted = blocking_calls and has_root(recording)
-    eager_bytes = min((rank.eager_bytes for rank in recording.ranks), default=0) or EAGER_BYTES
-    how: Any = {"rooted": rooted, "eager_bytes": eager_bytes}
-    acts = [acts_of(ranks, world, communicators, channels, **how) for ranks in columns]
+    acts = [acts_of(ranks, world, communicators, channels, rooted=rooted) for ranks in columns]
     repeats = [one.operations / sum(map(len, one.rows)) for one in found]
     whole_s = sum(times * one.kept_s for times, one in zip(repeats, found, strict=True))
     share = 1.0 if most_s is None else min(1.0, most_s / whole_s)

@@ -55,7 +55,7 @@ HEAD = np.dtype(
         *((name, "<i4") for name in ("version", "rank", "ranks", "process", "slots", "most_kept")),
         *((name, "<i4") for name in ("threads", "flags")),
         *((name, "<i8") for name in ("start_ns", "finish_ns", "slot_ns", "collectives")),
-        *((name, "<i8") for name in ("members_bytes", "last_ns", "eager_bytes")),
+        *((name, "<i8") for name in ("members_bytes", "last_ns")),
         ("windows", WINDOW, SLOTS),
     ]
 )
@@ -93,8 +93,6 @@ class RankRecording:
         rows: of ``OPERATION``; those that the windows keep, one window after the other.
         communicators: their numbers, each with the ranks of MPI_COMM_WORLD that a rank can send to.
         rooted: whether its MPI's BARRIER and ALLREDUCE on one host gather at a root, which releases all.
-        eager_bytes: from how many on its MPI lets sender and receiver of a message on one host meet; 0 if
-            it did not say.
     """
 
     rank: int
@@ -109,7 +107,6 @@ class RankRecording:
     rows: Rows
     communicators: Mapping[int, tuple[int, ...]]
     rooted: bool = False
-    eager_bytes: int = 0
 
     @property
     def elapsed_ns(self) -> int:
@@ -212,7 +209,6 @@ def _rank(path: Path) -> tuple[bytes, int, RankRecording]:
             np.concatenate(rows) if rows else np.empty(0, OPERATION),
             _communicators(path, words),
             bool(head["flags"] & ROOTED),
-            int(head["eager_bytes"]),
         ),
     )
 
@@ -307,10 +303,7 @@ def write(recording: Recording, path: Path) -> None:
         raise RecordingError(f"{path}: the recording cannot be written: {error.strerror}") from error
 
 
-LATER = ("rooted", "eager_bytes")
-"""What older recordings lack."""
-
-PLAIN = ("rank", "host", "start_ns", "finish_ns", "complete", "full", "threads", "slot_ns", *LATER)
+PLAIN = ("rank", "host", "start_ns", "finish_ns", "complete", "full", "threads", "slot_ns", "rooted")
 
 
 def read(path: Path) -> Recording:
@@ -333,7 +326,7 @@ def read(path: Path) -> Recording:
                 raise RecordingError(f"{path}: {UNKNOWN}")
             ranks.append(
                 RankRecording(
-                    **{name: one[name] for name in PLAIN if name in one or name not in LATER},
+                    **{name: one[name] for name in PLAIN if name in one or name != "rooted"},
                     windows=windows[window : ends[1]],
                     rows=rows[row : ends[0]],
                     communicators={number: tuple(rest) for number, *rest in one["communicators"]},

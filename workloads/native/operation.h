@@ -76,9 +76,6 @@ void op_forget(MPI_Request request);
 void op_probed(MPI_Comm comm, const MPI_Status *status, MPI_Message *message, int polled);
 void op_received(MPI_Message message, int64_t bytes, MPI_Request *request);
 
-/* From how many bytes on this MPI lets sender and receiver of a message on one node meet; 0 if it does not say. */
-int64_t eager_bytes(void);
-
 /* The ranks of a communicator, by number. */
 struct members {
     int number, ranks, *world; /* `world`: of the ranks that a rank here can send to, in MPI_COMM_WORLD, or NOBODY */

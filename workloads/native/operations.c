@@ -49,11 +49,11 @@ struct slot {
 struct head {
     char magic[8], world[32], host[64];
     int32_t version, rank, ranks, process, slots, most_kept, threads, flags;
-    int64_t start_ns, finish_ns, slot_ns, collectives, members_bytes, last_ns, eager_bytes;
+    int64_t start_ns, finish_ns, slot_ns, collectives, members_bytes, last_ns;
     struct slot slot[SLOTS];
 };
 _Static_assert(sizeof(struct operation) == 24, "the format says so");
-_Static_assert(sizeof(struct head) == 192 + 80 * SLOTS, "the format says so");
+_Static_assert(sizeof(struct head) == 184 + 80 * SLOTS, "the format says so");
 
 #define HEAD_BYTES 4096
 static struct head *head;
@@ -192,7 +192,6 @@ static int make(const char *folder, int rank, int ranks)
     head->ranks = ranks;
     head->process = getpid();
     head->flags = KIND_OF_MPI;
-    head->eager_bytes = eager_bytes();
     head->most_kept = (int32_t)most_kept;
     return 1;
 }
