@@ -23,9 +23,10 @@ from harness.simulator.processes.model import (
     UNTIL,
     State,
 )
-from harness.simulator.processes.processor import drawn, reconsider, tick
+from harness.simulator.processes.processor import reconsider, tick
 from harness.simulator.processes.program import end_activity, receive, take_over
 from harness.simulator.processes.put_offs import put_off
+from harness.simulator.processes.rests import drawn
 from harness.simulator.processes.sections import end_visit, lift_warnings
 from harness.simulator.processes.skipping import may_skip, skip
 from harness.simulator.processes.task_queue import resume_allotted

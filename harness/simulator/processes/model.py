@@ -18,20 +18,20 @@ numpy's default generator, seeded with SeedSequence(seed, spawn_key=(repeat, 2**
    the decision's placements and, within a job, by rank. Where one queue takes all newcomers
    (``ready_queues``), there is one permutation of all.
 
-Other random numbers come from linear congruential sequences: (1103515245 x + 12345) mod 2**31
-follows x. Each processor has a sequence, which begins with the phase of its tick. A detour draws its
-length from it, then the gap to the next detour: -ln((x + 1) / 2**31) times the mean, cut to a whole
-number. Where ticks can be late, the last thing that a tick does is to draw how late the next one of its
-processor is: tick_late_ns[(x >> 8) mod n] of n values. The first tick is in time. Where switches differ, each
-dispatch draws its cost in the same way from switch_costs_ns. Where they differ by rests, the dispatch of a
-process that waits and has run before first decides between the two neighbours in rest_ns of the time since it
-ran, of which the first has no rest below it: for the longer one if (x >> 8) mod 4096 is below the whole part
-of 4096 times the way to it. From the last rest on nothing is drawn for that. Then it draws its cost from the
-row of that rest, or without one from switch_costs_ns. Where sends differ, each request or arrival decides in
-the same way, by the time since the sender's last wait ended, and draws what it costs more; without a rest,
-nothing. One more sequence begins with the phase of processor 0's tick. Every slot of a decision but the first
-draws from it how late it ends: lateness_ns[(x >> 8) mod n] of n values, but no earlier than it begins. The
-first slot ends lateness_ns[0] late.
+Other random numbers come from linear congruential sequences: (1103515245 x + 12345) mod 2**31 follows x. Each
+processor has a sequence, which begins with the phase of its tick. A detour draws its length from it, then the
+gap to the next detour: -ln((x + 1) / 2**31) times the mean, cut to a whole number. Where ticks can be late,
+the last thing that a tick does is to draw how late the next one of its processor is: tick_late_ns[(x >> 8)
+mod n] of n values. The first tick is in time. Where switches differ, each dispatch draws its cost in the same
+way from switch_costs_ns. Where they differ by rests, a process that waits and has run before first gets one
+of two rests: the longest in rest_ns that it has had, or none, and the next longer one. It gets the longer one
+if (x >> 8) mod 4096 is below 4096 times the way to it, rounded down. From the last rest on it gets that one,
+and nothing is drawn. The dispatch then draws its cost from the rest's row, or without a rest from
+switch_costs_ns. Where sends differ, each request or arrival gets a rest in the same way, by the time since
+the sender's last wait ended, and draws from its row what it costs more; without a rest, nothing. One more
+sequence begins with the phase of processor 0's tick. Every slot of a decision but the first draws from it how
+late it ends: lateness_ns[(x >> 8) mod n] of n values, but no earlier than it begins. The first slot ends
+lateness_ns[0] late.
 """
 
 from __future__ import annotations

@@ -39,18 +39,10 @@ from harness.simulator.processes.model import (
     State,
 )
 from harness.simulator.processes.observing import observe
-from harness.simulator.processes.processor import (
-    block,
-    charge,
-    compute,
-    dispatch,
-    drawn,
-    drawn_rest,
-    leave,
-    preempt,
-)
+from harness.simulator.processes.processor import block, charge, compute, dispatch, leave, preempt
 from harness.simulator.processes.ready_queues import enqueue
 from harness.simulator.processes.replay import HERE, NO_WORD, end_step, go_on, hear, hear_word, start_step
+from harness.simulator.processes.rests import send_cost_ns
 from harness.simulator.processes.sections import (
     ask_for_times,
     come_down,
@@ -177,17 +169,6 @@ def ask(state: State, p: int, q: int, activity: int) -> None:
         set_activity(state, p, send_cost_ns(state, p, process))
     else:
         start_wait(state, p, q)
-
-
-@step
-def send_cost_ns(state: State, p: int, process: Records) -> int:
-    """What it costs the running ``process`` to send what it asks."""
-    cost_ns = int(state.machine[0].send_ns)
-    if state.machine[0].sends_differ:
-        rest = drawn_rest(state, state.processors[p], state.clock[0].now_ns - process.wait_ended_ns)
-        if rest >= 0:
-            cost_ns += drawn(state.processors[p], state.rested_send_ns[rest])
-    return cost_ns
 
 
 @hot
