@@ -108,8 +108,8 @@ class Experiment:
     def digest(self) -> str:
         """SHA-256 over everything that one repeat depends on.
 
-        It leaves out the name, the lease and the number of repeats, so that a longer series
-        continues a shorter one. A number is the same however it is written (100, 100.0).
+        It leaves out the name, the lease, the number of repeats and the precision, so that a longer
+        series continues a shorter one. A number is the same however it is written (100, 100.0).
         """
         content: dict[str, Any] = {
             "processors": self.processors,
