@@ -337,6 +337,17 @@ def test_a_changed_waiting_rule_changes_the_simulation(copied):
     assert end_ns(root, NUMBA_DISABLE_JIT="1") != before
 
 
+def test_code_is_not_loaded_from_a_directory_that_others_can_change(tmp_path, monkeypatch):
+    """Its name is no secret: another user can make it first where all may write."""
+    for name in ("XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    place = cache.directory()
+    assert place.parent == tmp_path
+    place.chmod(0o777)
+    assert cache.directory().parent != tmp_path
+
+
 def test_the_cache_goes_elsewhere_where_nothing_can_be_written(tmp_path, monkeypatch):
     blocked = tmp_path / "file"
     blocked.write_text("not a directory")

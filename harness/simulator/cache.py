@@ -18,15 +18,16 @@ from importlib.metadata import version
 from pathlib import Path
 
 from coordinator import policies, view
+from coordinator.host.ownership import check_own
 from workloads import blocking
 
 COMPILERS = ("numba", "llvmlite", "numpy")
 
 
 def directory() -> Path:
-    """A writable directory for code compiled from the sources as they are now.
+    """A writable directory for code compiled from the sources as they are now; nobody else can write to it.
 
-    It lies in $NUMBA_CACHE_DIR, else in the user's cache directory. If neither is writable, it is
+    It lies in $NUMBA_CACHE_DIR, else in the user's cache directory. If neither can have one, it is
     a temporary directory, which this process removes at its end.
     """
     name = f"kernels-{_digest()[:24]}"
@@ -34,6 +35,7 @@ def directory() -> Path:
         path = base / name
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            check_own(path)  # code from there runs as us
             with tempfile.TemporaryFile(dir=path):
                 return path
         except OSError:
