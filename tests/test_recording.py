@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -131,6 +132,16 @@ def test_it_is_known_for_what_a_program_polls(compiled, tmp_path):  # noqa: F811
 
 
 @pytest.mark.slow
+def test_a_file_that_the_program_has_in_the_place_of_the_recorder_s_is_left_alone(compiled, tmp_path):  # noqa: F811
+    argv = [*launcher("here"), "-n", "2", compiled("here", "operations.c"), "take", str(tmp_path / "own")]
+    done, (found,) = recorded(argv, tmp_path / "files")
+    assert done.returncode == 0, done.stderr
+    assert [(tmp_path / f"own-{rank}").read_text() for rank in (0, 1)] == ["mine alone"] * 2
+    assert [(rank.complete, rank.full) for rank in found.ranks] == [(True, True)] * 2
+    assert "cannot record any more operations" in done.stderr
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["abort", "kill", "exit", "exec", "many"])
 def test_however_a_program_ends_its_operations_are_there(compiled, tmp_path, mode):  # noqa: F811
     argv = [*launcher("here"), "-n", "2", compiled("here", "operations.c"), mode]
@@ -251,6 +262,66 @@ def test_a_damaged_file_of_a_rank_is_refused_by_its_name(tmp_path, content):
     (tmp_path / "rank-0-1.operations").write_bytes(content)
     with pytest.raises(RecordingError, match=r"rank-0-1\.operations: "):
         recording.gather(tmp_path, ["true"])
+
+
+def head_of(magic=recording.MAGIC, **fields):
+    """A rank's file, with one window and nothing in it."""
+    head = np.zeros((), recording.HEAD)
+    head["magic"], head["world"], head["version"], head["ranks"], head["slots"] = magic, b"w", 1, 1, 1
+    head["slot_ns"], head["most_kept"] = 62_500_000, 64
+    for name, value in fields.items():
+        head[name] = value
+    room = recording.HEAD_BYTES + SLOTS * int(head["most_kept"]) * OPERATION.itemsize
+    return head.tobytes().ljust(min(room, 1_000_000), b"\0")
+
+
+def test_a_rank_that_was_killed_while_it_began_is_in_no_recording(tmp_path):
+    """It has a world, but no magic and no windows yet."""
+    (tmp_path / "rank-0-1.operations").write_bytes(head_of())
+    (tmp_path / "rank-1-2.operations").write_bytes(head_of(magic=b"", slot_ns=0, slots=0))
+    (found,) = recording.gather(tmp_path, ["true"])
+    assert len(found.ranks) == 1
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        *({"slot_ns": 0}, {"slots": 0}, {"slots": -1}, {"most_kept": -1}, {"most_kept": 2**31 - 1}),
+        *({"members_bytes": -4}, {"members_bytes": 2**62}),
+    ],
+)
+def test_a_head_that_cannot_be_is_refused_by_its_name(tmp_path, fields):
+    (tmp_path / "rank-0-1.operations").write_bytes(head_of(**fields))
+    with pytest.raises(RecordingError, match=r"rank-0-1\.operations: "):
+        recording.gather(tmp_path, ["true"])
+
+
+@pytest.mark.parametrize("kept", [-1, 65, 2**62])
+def test_so_is_a_window_that_cannot_be(tmp_path, kept):
+    windows = np.zeros(SLOTS, WINDOW)
+    windows["kept"][0] = kept
+    (tmp_path / "rank-0-1.operations").write_bytes(head_of(windows=windows))
+    with pytest.raises(RecordingError, match=r"rank-0-1\.operations: "):
+        recording.gather(tmp_path, ["true"])
+
+
+def test_operations_of_unknown_kinds_are_refused(tmp_path):
+    made_up = made()
+    rows = made_up.ranks[0].rows.copy()
+    rows["kind"] = len(KINDS)
+    recording.write(replace(made_up, ranks=(replace(made_up.ranks[0], rows=rows),)), tmp_path / "a.npz")
+    with pytest.raises(RecordingError, match=r"a\.npz: a file of another kind"):
+        recording.read(tmp_path / "a.npz")
+
+
+def test_an_interrupt_leaves_no_part_of_a_recording(tmp_path, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(np, "savez_compressed", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        recording.write(made(), tmp_path / "a.npz")
+    assert not list(tmp_path.iterdir())
 
 
 def test_ranks_that_ended_early_get_windows_as_long_as_the_others():

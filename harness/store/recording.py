@@ -64,7 +64,17 @@ HEAD = np.dtype(
 KIND = {name: number for number, name in enumerate(KINDS)}
 POLLABLE = (KIND["WAIT"], KIND["PROBE"])
 MORE = KIND["MORE"]
-NOBODY, ANYONE, OTHERS = -1, -2, 65535
+SENDS = [KIND[name] for name in ("SEND", "SSEND", "BSEND", "ISEND", "ISSEND", "IBSEND")]
+FIRST, LAST = KIND["BARRIER"], KIND["COMMUNICATOR"]
+"""The blocking collective operations; the nonblocking ones follow in the same order."""
+
+MAY_WAIT = np.zeros(len(KINDS), bool)
+"""Which kinds may wait for another rank."""
+
+MAY_WAIT[[KIND[name] for name in ("OTHER", "PROBE", "WAIT", "RECV", "SSEND")]] = True
+MAY_WAIT[FIRST : LAST + 1] = True
+
+NOBODY, ANYONE = -1, -2
 UNKNOWN = "a file of another kind, or not complete"
 
 Rows = NDArray[Any]
@@ -163,38 +173,45 @@ def gather(folder: Path, command: Sequence[str]) -> list[Recording]:
     """
     worlds: dict[bytes, list[tuple[int, RankRecording]]] = {}
     for path in sorted(folder.glob("rank-*.operations")):
-        world, processes, rank = _rank(path)
-        if world:
+        if found := _rank(path):
+            world, processes, rank = found
             worlds.setdefault(world, []).append((processes, rank))
-    found = [
+    programs = [
         Recording(tuple(command), ranks[0][0], _alike(sorted((rank for _, rank in ranks), key=_number)))
         for ranks in worlds.values()
     ]
-    return sorted(found, key=lambda one: -one.elapsed_ns)
+    return sorted(programs, key=lambda one: -one.elapsed_ns)
 
 
 def _number(rank: RankRecording) -> int:
     return rank.rank
 
 
-def _rank(path: Path) -> tuple[bytes, int, RankRecording]:
-    """World, number of ranks and recording of a rank's file; no world: it was killed before it began.
+def _rank(path: Path) -> tuple[bytes, int, RankRecording] | None:
+    """World, number of ranks and recording of a rank's file; None if it was killed before it began.
 
     Raises:
-        RecordingError: if the file is damaged.
+        RecordingError: if the file is damaged. The program can write to it.
     """
     try:
         with path.open("rb") as file:
             begin = file.read(HEAD.itemsize)
             if len(begin) < HEAD.itemsize or begin[:8] not in (MAGIC, bytes(8)):
                 raise RecordingError(f"{path}: {UNKNOWN}")
+            if begin[:8] != MAGIC:
+                return None
             (head,) = np.frombuffer(begin, HEAD)
-            if begin[:8] == MAGIC and head["version"] != VERSION:
+            if head["version"] != VERSION:
                 raise RecordingError(f"{path}: found version {head['version']}, required {VERSION}")
-            windows = head["windows"][: head["slots"]]
+            windows = head["windows"][: max(0, int(head["slots"]))]
+            most, words = int(head["most_kept"]), int(head["members_bytes"]) // 4
+            members_at = HEAD_BYTES + SLOTS * most * OPERATION.itemsize
+            room = path.stat().st_size - members_at
+            if len(windows) == 0 or head["slot_ns"] < 1 or most < 0 or not 0 <= words <= room // 4:
+                raise RecordingError(f"{path}: {UNKNOWN}")
             rows = [_kept(path, file, head, number) for number in range(len(windows))]
-            file.seek(HEAD_BYTES + SLOTS * int(head["most_kept"]) * OPERATION.itemsize)
-            words = np.frombuffer(file.read(int(head["members_bytes"])), "<i4")
+            file.seek(members_at)
+            communicators = _communicators(path, np.frombuffer(file.read(words * 4), "<i4"))
     except OSError as error:
         raise RecordingError(f"{path}: cannot be read: {error.strerror}") from error
     finish_ns = int(head["finish_ns"])
@@ -206,8 +223,8 @@ def _rank(path: Path) -> tuple[bytes, int, RankRecording]:
             *(int(head["rank"]), head["host"].decode(errors="replace"), int(head["start_ns"])),
             *(finish_ns or last_ns, bool(head["flags"] & FINALIZED), bool(head["flags"] & FULL)),
             *(int(head["threads"]), int(head["slot_ns"]), windows.copy()),
-            np.concatenate(rows) if rows else np.empty(0, OPERATION),
-            _communicators(path, words),
+            np.concatenate(rows),
+            communicators,
             bool(head["flags"] & ROOTED),
         ),
     )
@@ -215,11 +232,20 @@ def _rank(path: Path) -> tuple[bytes, int, RankRecording]:
 
 def _kept(path: Path, file: Any, head: Any, number: int) -> Rows:
     kept, most = int(head["windows"][number]["kept"]), int(head["most_kept"])
+    if not 0 <= kept <= most:
+        raise RecordingError(f"{path}: {UNKNOWN}")
     file.seek(HEAD_BYTES + number * most * OPERATION.itemsize)
     held = file.read(kept * OPERATION.itemsize)
-    if not 0 <= kept <= most or len(held) < kept * OPERATION.itemsize:
+    if len(held) < kept * OPERATION.itemsize:
         raise RecordingError(f"{path}: {UNKNOWN}")
-    return np.frombuffer(held, OPERATION)
+    return _known(path, np.frombuffer(held, OPERATION))
+
+
+def _known(path: Path, rows: Rows) -> Rows:
+    """``rows``, whose kinds are all known."""
+    if np.any(rows["kind"] >= len(KINDS)):
+        raise RecordingError(f"{path}: {UNKNOWN}")
+    return rows
 
 
 def _communicators(path: Path, words: NDArray[Any]) -> dict[int, tuple[int, ...]]:
@@ -298,9 +324,11 @@ def write(recording: Recording, path: Path) -> None:
             text = np.frombuffer(json.dumps(about).encode(), "u1")
             np.savez_compressed(file, about=text, **columns)
         part.replace(path)
-    except OSError as error:
+    except BaseException as error:
         part.unlink(missing_ok=True)
-        raise RecordingError(f"{path}: the recording cannot be written: {error.strerror}") from error
+        if isinstance(error, OSError):
+            raise RecordingError(f"{path}: the recording cannot be written: {error.strerror}") from error
+        raise
 
 
 PLAIN = ("rank", "host", "start_ns", "finish_ns", "complete", "full", "threads", "slot_ns", "rooted")
@@ -317,12 +345,12 @@ def read(path: Path) -> Recording:
             about = json.loads(bytes(held["about"]))
             if about["lockstep"] != "recording" or about["version"] != VERSION:
                 raise RecordingError(f"{path}: found version {about['version']}, required {VERSION}")
-            rows = _table(held, OPERATION, "")
+            rows = _known(path, _table(held, OPERATION, ""))
             windows = _table(held, WINDOW, "window_")
         ranks, row, window = [], 0, 0
         for one in about["ranks"]:
             ends = row + one["operations"], window + one["windows"]
-            if ends[0] > len(rows) or ends[1] > len(windows):
+            if ends[0] > len(rows) or not window < ends[1] <= len(windows):
                 raise RecordingError(f"{path}: {UNKNOWN}")
             ranks.append(
                 RankRecording(

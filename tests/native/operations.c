@@ -1,6 +1,8 @@
 /* A known list of operations of two ranks, for tests of recordings: operations [MODE]
    The mode says how it ends: by itself, "abort", "exit" (without MPI_Finalize), "kill", "exec", or goes on: "many"
-   communicators, "threads", "loop" ITERATIONS MICROSECONDS. Prints what must be the same with and without a recording. */
+   communicators, "threads", "loop" ITERATIONS MICROSECONDS, "take" (the recorder's descriptor) FILE. Prints what must
+   be the same with and without a recording. */
+#include <fcntl.h>
 #include <mpi.h>
 #include <pthread.h>
 #include <signal.h>
@@ -126,6 +128,36 @@ static void threads(void)
         pthread_join(thread[number], NULL);
 }
 
+/* Close all descriptors of recordings, and open a file in their place; returns its descriptor. */
+static int take(const char *name)
+{
+    char link[64], path[4096];
+    int taken = open(name, O_RDWR | O_CREAT | O_TRUNC, 0600);
+
+    for (int number = 3; number < 256; number++) {
+        ssize_t length;
+
+        snprintf(link, sizeof link, "/proc/self/fd/%d", number);
+        length = readlink(link, path, sizeof path - 1);
+        if (length > 0 && (path[length] = 0, strstr(path, ".operations") != NULL))
+            taken = dup2(taken, number);
+    }
+    if (write(taken, "mine", 4) != 4)
+        abort();
+    return taken;
+}
+
+/* Many operations of one rank, which a recording keeps. */
+static void probe_often(void)
+{
+    MPI_Request request;
+
+    for (int step = 0; step < 20000; step++) {
+        MPI_Isend(out, 1, MPI_BYTE, MPI_PROC_NULL, 0, MPI_COMM_WORLD, &request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    }
+}
+
 int main(int count, char **words)
 {
     const char *mode = count > 1 ? words[1] : "";
@@ -142,6 +174,16 @@ int main(int count, char **words)
         }
         MPI_Finalize();
         return 0;
+    }
+    if (strcmp(mode, "take") == 0) {
+        char name[4096];
+        int mine;
+
+        snprintf(name, sizeof name, "%s-%d", words[2], rank);
+        mine = take(name);
+        probe_often();
+        MPI_Finalize();
+        return write(mine, " alone", 6) != 6;
     }
     if (strcmp(mode, "many") == 0)
         for (int step = 0; step < 10; step++) {

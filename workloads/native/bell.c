@@ -18,6 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "descriptor.h"
+
 #define MOST_READ 1024 /* datagrams at a time */
 
 enum what { ASK = 1, RING };
@@ -53,6 +55,13 @@ static void note_addresses(struct bell_card *card)
     freeifaddrs(found);
 }
 
+static int is_ours(void)
+{
+    if (bell >= 0 && !is_still(bell, &made))
+        bell = -1;
+    return bell >= 0;
+}
+
 int bell_open(struct bell_card *card)
 {
     struct sockaddr_in any = {.sin_family = AF_INET};
@@ -64,8 +73,8 @@ int bell_open(struct bell_card *card)
     bell = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (bell < 0)
         return -1;
-    if (bind(bell, (struct sockaddr *)&any, sizeof any) || getsockname(bell, (struct sockaddr *)&any, &length) ||
-        fstat(bell, &made)) {
+    if (fstat(bell, &made) || bind(bell, (struct sockaddr *)&any, sizeof any) ||
+        getsockname(bell, (struct sockaddr *)&any, &length)) {
         bell_close();
         return -1;
     }
@@ -81,20 +90,9 @@ int bell_open(struct bell_card *card)
 
 void bell_close(void)
 {
-    if (bell >= 0)
+    if (is_ours())
         close(bell);
     bell = -1;
-}
-
-/* Whether the socket is still ours. A program may close descriptors that it does not know, and then get this
-   number for a file of its own: nobody may read from that, or write to it. */
-static int is_ours(void)
-{
-    struct stat found;
-
-    if (bell >= 0 && (fstat(bell, &found) || found.st_ino != made.st_ino || found.st_dev != made.st_dev))
-        bell = -1;
-    return bell >= 0;
 }
 
 int bell_join(int rank, int all)

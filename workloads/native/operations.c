@@ -19,6 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "descriptor.h"
 #include "operation.h"
 
 #define VERSION 1
@@ -61,6 +62,7 @@ static int recording; /* calls are; then there is a head */
 static struct operation *rows;
 static int32_t *member_words;
 static int file = -1, current;
+static struct stat made_file;
 static int64_t slot_end_ns, members_reserved;
 static atomic_flag taken = ATOMIC_FLAG_INIT;
 
@@ -91,7 +93,8 @@ static void stop_keeping(void)
 static int reserve(int64_t place, int64_t *reserved, int64_t bytes)
 {
     while (*reserved < bytes) {
-        if ((head->flags & FULL) || posix_fallocate(file, place + *reserved, STEP_BYTES) != 0) {
+        if ((head->flags & FULL) || !is_still(file, &made_file) ||
+            posix_fallocate(file, place + *reserved, STEP_BYTES) != 0) {
             stop_keeping();
             return 0;
         }
@@ -179,7 +182,7 @@ static int make(const char *folder, int rank, int ranks)
     unlink(name);
     file = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (file < 0 || ftruncate(file, bytes + MEMBERS_BYTES + STEP_BYTES) != 0 ||
-        posix_fallocate(file, 0, HEAD_BYTES) != 0)
+        posix_fallocate(file, 0, HEAD_BYTES) != 0 || fstat(file, &made_file) != 0)
         return 0;
     mapped = mmap(NULL, (size_t)(bytes + MEMBERS_BYTES), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     if (mapped == MAP_FAILED)
@@ -240,7 +243,8 @@ void operations_close(int finalized)
     head->finish_ns = now_ns();
     head->flags |= finalized ? FINALIZED : 0;
     recording = 0; /* the mapping stays: another thread may be noting something */
-    close(file);
+    if (is_still(file, &made_file))
+        close(file);
 }
 
 __attribute__((destructor)) static void end(void)
