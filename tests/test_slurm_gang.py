@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -228,4 +229,20 @@ def test_an_interrupt_ends_the_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("PATH", commands(tmp_path, **tools))
     with pytest.raises(KeyboardInterrupt):
         slurm_gang.Cluster(Submission(gang_partition="g"), tmp_path, "pmi2").run_workload(WORKLOAD, interrupt)
+    assert (tmp_path / "ended").read_text() == "12\n"
+
+
+@pytest.mark.slow
+def test_a_job_that_is_accepted_as_a_signal_comes_is_ended_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accept = f"kill -TERM {os.getpid()}; sleep .2; echo 12"
+    tools = {"sbatch": accept, "squeue": "echo '12|RUNNING'", "scancel": f'echo "$@" > {tmp_path}/ended'}
+    monkeypatch.setenv("PATH", commands(tmp_path, **tools))
+    former = signal.signal(signal.SIGTERM, lambda *_: pytest.fail("in the middle of a submission"))
+    try:
+        with pytest.raises(SystemExit):
+            slurm_gang.Cluster(Submission(gang_partition="g"), tmp_path, "pmi2").run_workload(WORKLOAD, print)
+    finally:
+        signal.signal(signal.SIGTERM, former)
     assert (tmp_path / "ended").read_text() == "12\n"

@@ -15,6 +15,7 @@ from netns_cluster import Cluster
 from runs import HERE, command, eventually, everything_in, running
 
 from coordinator.host.environment import passed_on
+from coordinator.host.rundir import RunDirectory
 
 pytestmark = pytest.mark.slow
 
@@ -42,6 +43,19 @@ from coordinator.host.rundir import RunDirectory
 runs_home.check_own = lambda parent: os.kill(os.getpid(), signal.SIGKILL)
 RunDirectory.{call}
 """
+
+
+def test_an_interrupt_while_a_directory_is_made_leaves_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(directory: RunDirectory, **entry: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setattr(RunDirectory, "note", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        RunDirectory.create()
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("call", ["create()", "adopt(runs_home.home() / '0123abcd')"])

@@ -79,7 +79,7 @@ class RunDirectory:
                 f"a socket below it must have a path of at most {SOCKET_PATH_BYTES} bytes",
                 "set XDG_RUNTIME_DIR or TMPDIR to a directory with a shorter path",
             )
-        with directory._cared_for(), locked_home(), as_input(parent):
+        with directory._cared_for(ours=True), locked_home(), as_input(parent):
             directory._make(time.time())
         return directory
 
@@ -103,12 +103,18 @@ class RunDirectory:
         return directory
 
     @contextmanager
-    def _cared_for(self) -> Iterator[None]:
-        """A context with a caretaker, who stays if no error leaves it."""
+    def _cared_for(self, *, ours: bool = False) -> Iterator[None]:
+        """A context with a caretaker, who stays if no error leaves it.
+
+        ``ours``: nobody else makes a directory of this name, so an interrupt leaves none.
+        """
         self._caretaker = Caretaker(self.path)
         try:
             yield
-        except BaseException:
+        except BaseException as error:
+            if ours and not isinstance(error, Exception):
+                with suppress(OSError):
+                    self.remove()
             self.unlock()
             raise
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from coordinator.drive import ranks
 from coordinator.host.environment import PYTHON
+from coordinator.host.interrupt import Interrupt
 from coordinator.host.launchers import find_launcher
 from coordinator.policies.slurm_gang import SlurmGang
 from coordinator.wire import protocol
@@ -189,10 +190,14 @@ class Cluster:
         try:
             for job in sorted(workload.jobs, key=lambda job: job.arrival_s):
                 time.sleep(max(0.0, begin_ns / 1e9 + job.arrival_s - time.time()))
-                ids[job.number] = client.submit(self._script(workload, job, folder))
+                with Interrupt():  # so that no job is submitted whose id is not known
+                    ids[job.number] = client.submit(self._script(workload, job, folder))
             ended = slurm_wait.wait(list(ids.values()), folder, _Notes(progress))
         except BaseException:
-            client.cancel(list(ids.values()))
+            try:
+                client.cancel(list(ids.values()))
+            except SlurmError as error:  # says less than what ends us
+                progress(f"jobs {', '.join(ids.values())} stay in Slurm: {error}")
             raise
         parts = [_outcome(workload, job, folder, ended[ids[job.number]], begin_ns) for job in workload.jobs]
         failed = [f"job {job.number}: {job.failure}" for job, _ in parts if job.failure]
