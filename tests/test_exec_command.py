@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
-from runs import state
+from runs import eventually, state
 from test_preload import LOCKSTEP, PROGRAMS, launcher, run, two_phase
+
+from harness.commands.exec import PASSED_ON
+from harness.measure.rank_listener import RankListener
 
 
 @pytest.mark.slow
@@ -47,6 +53,30 @@ def test_a_signal_is_passed_on_to_the_command(tmp_path):
         process.send_signal(signal.SIGTERM)
         assert process.communicate(timeout=30)[0] == "caught\n"
     assert process.returncode == 5
+
+
+def test_the_thread_that_listens_to_ranks_handles_no_signals():
+    """Whoever waits for signals with sigwaitinfo would miss those that it gets."""
+    before = set(Path("/proc/self/task").iterdir())
+    with RankListener():
+        (thread,) = set(Path("/proc/self/task").iterdir()) - before
+        (blocked,) = re.findall(r"SigBlk:\s*(\w+)", (thread / "status").read_text())
+        assert {signum for signum in PASSED_ON if not int(blocked, 16) >> (signum - 1) & 1} == set()
+    assert not signal.pthread_sigmask(signal.SIG_BLOCK, ()) & set(PASSED_ON)
+
+
+@pytest.mark.slow
+def test_a_command_that_hides_its_environment_ends_with_a_killed_lockstep(tmp_path):
+    launcher("here")
+    script = "import os, time; os.execve('/bin/sh', ['sh', '-c', 'echo $$ > there; sleep 300 & wait'], {})"
+    argv = [*LOCKSTEP, "exec", "--", sys.executable, "-c", script]
+    ours = os.environ | {"PYTHONPATH": str(PROGRAMS.parents[1])}
+    with subprocess.Popen(argv, cwd=tmp_path, env=ours) as process:
+        assert eventually(
+            lambda: (tmp_path / "there").exists() and (tmp_path / "there").read_text().endswith("\n")
+        )
+        process.kill()
+    assert eventually(lambda: state(int((tmp_path / "there").read_text())) in ("", "Z"))
 
 
 DEAF = """#!/bin/sh

@@ -8,7 +8,7 @@ import shlex
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from coordinator.host import guardian
 from coordinator.host.caretaker import Caretaker
 from coordinator.host.launchers import launcher_at
 from coordinator.host.processes import RUN, Process
+from coordinator.host.rundir import RunDirectory
 from harness.commands import SCHEMA, Answer
 from harness.measure.rank_listener import RankListener, summed
 from harness.measure.session import Watcher
@@ -113,8 +114,10 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     if options.record is not None:
         _make(options.record)
         variables["LOCKSTEP_RECORD"] = str(options.record.resolve())
-    with _guarded() as marks, RankListener() as listener:
-        status = _run(command, {**os.environ, **variables, **marks, **listener.variables})
+    with _guarded() as directory, RankListener() as listener:
+        marks = directory.signs if directory else {}
+        environment = {**os.environ, **variables, **marks, **listener.variables}
+        status = _run(command, environment, directory.note_process if directory else lambda pid: None)
     document = {"schema": SCHEMA, **summed(listener.records)}
     return Answer(document, (), status=status, notes=(_line(document),))
 
@@ -128,17 +131,20 @@ def _make(folder: Path) -> None:
 
 
 @contextmanager
-def _guarded() -> Iterator[Mapping[str, str]]:
-    """Variables for the command, of which nothing is left afterwards, also if we are killed."""
+def _guarded() -> Iterator[RunDirectory | None]:
+    """The run directory of the command, of which nothing is left afterwards, also if we are killed."""
     if RUN in os.environ:  # somebody above us answers for it
-        yield {}
+        yield None
         return
     with guardian.guarded() as directory:
-        yield directory.signs
+        yield directory
 
 
-def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Run the command in our place, passing signals on; returns its status as a shell would."""
+def _run(command: Sequence[str], environment: Mapping[str, str], note: Callable[[int], None]) -> int:
+    """Run the command in our place, passing signals on; returns its status as a shell would.
+
+    ``note`` gets its pid, so that a guardian finds also a command that hides its environment.
+    """
     blocked = {*PASSED_ON, signal.SIGCHLD}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
     try:
@@ -147,6 +153,7 @@ def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
             env=environment,
             preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, before),  # noqa: PLW1509 # it locks nothing
         )
+        note(child.pid)
         _pass_on(blocked, child, command)
     except OSError as error:
         rule = f"cannot be run: {error.strerror}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import signal
 import socket
 import struct
 import threading
@@ -36,7 +37,12 @@ class RankListener:
         return {"LOCKSTEP_LISTENER": self._name}
 
     def __enter__(self) -> RankListener:
-        self._thread.start()
+        # Its thread handles no signals: whoever waits for one with sigwaitinfo would miss it.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        try:
+            self._thread.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return self
 
     def __exit__(self, *ignored: object) -> None:
