@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from runs import eventually, state
+from runs import eventually, state, usable
 
 from coordinator.host import mechanisms, priority
 from coordinator.host.environment import passed_on
@@ -67,6 +67,26 @@ def test_a_held_process_uses_no_processor(
     assert not progresses(spinner)
     holder.run(spinner)
     assert eventually(lambda: progresses(spinner))
+
+
+@pytest.mark.slow
+def test_a_rank_that_starts_again_takes_the_frozen_group_of_its_predecessor(
+    spinner: Process, directory: RunDirectory
+) -> None:
+    """A job that vacated when its workstation's owner came was frozen then."""
+    usable("freezer")
+    freezer = Freezer(directory)
+    with subprocess.Popen(["sleep", "60"]) as child:
+        freezer.adopt(former := Process(child.pid), 0, 0)
+        freezer.hold(former)
+        child.kill()
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    freezer.adopt(spinner, 0, 0)
+    assert progresses(spinner)
+    freezer.hold(spinner)
+    assert eventually(lambda: not progresses(spinner))
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    freezer.run(spinner)
 
 
 def test_realtime_changes_the_class_and_takes_it_back(spinner: Process, directory: RunDirectory) -> None:

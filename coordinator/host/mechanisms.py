@@ -171,6 +171,7 @@ class Freezer:
         assert base is not None
         self._parent = base / f"lockstep-{directory.run}"
         self._switches: dict[Process, int] = {}
+        self._groups: dict[Path, int] = {}
         directory.note(cgroup=str(self._parent))
         self._parent.mkdir()
 
@@ -190,13 +191,16 @@ class Freezer:
         return "" if there else "this kernel has no cgroup.freeze, which needs Linux 5.2"
 
     def adopt(self, process: Process, job: int, rank: int) -> None:
-        """Move it to a group of its own."""
+        """Move it to a group of its own, which a job that starts again has already."""
         group = self._parent / f"job-{job}-rank-{rank}"
-        group.mkdir()
+        if group not in self._groups:
+            group.mkdir()
+            # Kept open: writing to the open file is most of a switch, and opening it would double that.
+            self._groups[group] = os.open(group / "cgroup.freeze", os.O_WRONLY)
+        self._switches[process] = self._groups[group]
+        self.run(process)
         with suppress(ProcessLookupError):
             (group / "cgroup.procs").write_text(str(process.pid))
-        # Kept open: writing to the open file is most of a switch, and opening it would double that.
-        self._switches[process] = os.open(group / "cgroup.freeze", os.O_WRONLY)
 
     def hold(self, process: Process) -> None:
         """Freeze its group."""
