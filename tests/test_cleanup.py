@@ -54,6 +54,24 @@ def test_a_run_whose_driver_is_alive_is_left_alone_unless_everything_is_to_go(ru
     assert f"run {directory.run}: ended 1 process" in said
 
 
+def test_the_control_group_of_a_run_that_has_no_process_in_it_yet_stays(
+    runtime: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = RunDirectory.create()
+    mine, left = runtime / f"lockstep-{directory.run}", runtime / "lockstep-0123abcd"
+    removed: list[Path] = []
+
+    def remove(group: Path, patience_s: float) -> bool:
+        removed.append(group)
+        return True
+
+    monkeypatch.setattr(mechanisms, "cgroups_of_runs", lambda: [mine, left])
+    monkeypatch.setattr(mechanisms, "remove_cgroups", remove)
+    assert cleanup.clean()[-1] == f"removed empty cgroup {left}"
+    assert removed == [left]
+    cleanup.release(directory)
+
+
 def test_a_stopped_process_without_a_driver_is_ended_and_told(runtime: Path) -> None:
     directory = RunDirectory.create()
     process = sleeper(directory)

@@ -19,6 +19,7 @@ from coordinator.host import identity, mechanisms, processes
 from coordinator.host.evidence import Evidence
 from coordinator.host.leftovers import leftovers
 from coordinator.host.rundir import SHARED_MEMORY, RunDirectory
+from coordinator.host.runs_home import locked_home
 
 SEGMENT = re.compile(r"mpich_sh|sm_segment\.|vader_segment\.|psm2_shm\.|ucx_shm_")
 """Names of the segments that MPI libraries make in SHARED_MEMORY."""
@@ -138,10 +139,13 @@ def clean(everything: bool = False) -> list[str]:
     """
     with leftovers(everything) as (found, unknown):
         did = [line for directory in found for line in release(directory, spare={os.getpid()})] + unknown
-    for group in mechanisms.cgroups_of_runs():
-        # A group with a process belongs to a run that was left alone above.
-        if not mechanisms.populated(group) and mechanisms.remove_cgroups(group, patience_s=0):
-            did.append(f"removed empty cgroup {group}")
+    with locked_home() as parent:
+        for group in mechanisms.cgroups_of_runs():
+            # A run that was left alone above has a directory, or a process in its group.
+            run = parent / group.name.removeprefix("lockstep-")
+            left_alone = run.exists() or mechanisms.populated(group)
+            if not left_alone and mechanisms.remove_cgroups(group, patience_s=0):
+                did.append(f"removed empty cgroup {group}")
     return did
 
 
