@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from fake_runs import command_on_made_up_runs
 
+from harness.store import records
 from harness.store.database import FILE_NAME, Store, StoreError, load
+from harness.store.records import Calibration
 from workloads.validation import InputError
 
 READERS = (
@@ -94,3 +97,24 @@ def test_a_damaged_store_gives_what_was_written_or_a_message(
 @pytest.mark.soak
 def test_a_thousand_damaged_stores(lockstep: Run, whole: bytes, tmp_path: Path) -> None:
     check(lockstep, whole, tmp_path, range(1001))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        *({"recorded_at": "yesterday"}, {"recorded_at": "2026-01-01T00:00:00"}, {"quantity": "move_ns"}),
+        *(
+            {"quantity": "slot_cost_ns a b"},
+            {"quantity": "rested_send_ns x"},
+            {"quantity": "rested_send_ns nan"},
+        ),
+    ],
+)
+def test_a_damaged_calibration_is_refused(tmp_path: Path, fields: dict[str, str]) -> None:
+    made = Calibration("s", records.now(), "switch_ns", [1.0], [0, 1], 0, "mpich", {})
+    with Store(tmp_path) as store:
+        store.add_calibrations([made])
+        assert store.last_calibration() == [made]
+        store.add_calibrations([replace(made, session="t", **fields)])
+        with pytest.raises(StoreError, match="is damaged: "):
+            store.last_calibration()

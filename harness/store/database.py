@@ -29,6 +29,7 @@ from harness.store.stored import (
     BROKEN,
     PARTS,
     StoreError,
+    check_calibration,
     checksum,
     decoded,
     primary_code,
@@ -232,11 +233,18 @@ class Store:
         """The last machine constants of the session that calibrated last; empty if none did.
 
         Of ``unit_ns`` the first, by which all its programs went.
+
+        Raises:
+            StoreError: if they are damaged; no checksum covers them.
         """
         session = "session = (SELECT session FROM calibrations ORDER BY id DESC LIMIT 1)"
         one = "CASE quantity WHEN 'unit_ns' THEN min(id) ELSE max(id) END"
         last = f"SELECT {one} FROM calibrations WHERE {session} GROUP BY quantity, working_set_bytes"
-        return self._records(Calibration, "calibrations", f"id IN ({last})")
+        found = self._records(Calibration, "calibrations", f"id IN ({last})")
+        with reading(self.path):
+            for made in found:
+                check_calibration(made)
+        return found
 
     def schedules(self) -> list[ScheduleRecord]:
         """The rows of schedulers at the job level, oldest first."""
@@ -328,8 +336,10 @@ class Store:
             if self._database.execute("SELECT 1 FROM runs WHERE id = ?", (number,)).fetchone():
                 return run_record(self._database, number)
             (last,) = self._database.execute("SELECT max(id) FROM runs").fetchone()
-        rule = f"the store's runs have the numbers 1 to {last}" if last else "the store holds no runs"
-        raise InputError("--run", number, rule, "lockstep report --format csv lists them")
+        if not last:
+            raise InputError("--run", number, "the store holds no runs", "make some with lockstep run")
+        rule = f"the store's runs have the numbers 1 to {last}"
+        raise InputError("--run", number, rule, "choose one of them, or leave --run out")
 
     def experiments(self) -> list[tuple[str, str]]:
         """Digest and name of each experiment in the store, in the order of their last runs."""

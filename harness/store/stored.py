@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 import sqlite3
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from coordinator.workload import Switch
 from harness.spec.scheduler import added
-from harness.store.records import JobRecord, RunRecord
+from harness.store.records import Calibration, JobRecord, RunRecord
 from harness.store.schema import JSON_COLUMNS, TABLES
 from workloads.validation import InputError, LockstepError
 
@@ -103,6 +105,18 @@ def decoded(table: str, row: sqlite3.Row) -> dict[str, Any]:
     if table == "runs":
         values["scheduler"] = added(str(values["scheduler"].get("policy"))) | values["scheduler"]
     return values
+
+
+def check_calibration(one: Calibration) -> None:
+    """Raise ValueError for a calibration that no probe can have made."""
+    name, *of = one.quantity.split(" ")
+    times = [float(words) for words in of if name.startswith("rested_")]
+    if not all(map(math.isfinite, [*one.samples, *times])) or len(of) > 1:
+        raise ValueError(f"calibrations.{_short(one.quantity)} holds {_short(one.samples)}")
+    if name == "move_ns" and one.working_set_bytes < 1:
+        raise ValueError(f"calibrations.working_set_bytes holds {one.working_set_bytes}")
+    if datetime.fromisoformat(one.recorded_at).tzinfo is None:
+        raise ValueError(f"calibrations.recorded_at holds {_short(one.recorded_at)}")
 
 
 def _parsed(table: str, name: str, text: Any) -> Any:
