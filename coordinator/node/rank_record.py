@@ -58,8 +58,10 @@ def _own(folder: Path, rank: int) -> dict[str, Any]:
     Raises:
         ValueError: if the file holds anything else.
     """
-    path = max(folder.glob(f"rank-{rank}-*.json"), key=lambda path: path.lstat().st_mtime_ns, default=folder)
+    path = folder
     try:
+        found = folder.glob(f"rank-{rank}-*.json")
+        path = max(found, key=lambda path: path.lstat().st_mtime_ns, default=folder)
         # It may be a pipe: do not wait for its writer.
         with FileIO(path, opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
             own = json.loads(file.read(OWN_BYTES) or b"")
