@@ -86,6 +86,16 @@ def test_a_model_is_replicated_and_the_command_prints_one_document(tmp_path, cap
 
 
 @pytest.mark.slow
+def test_a_policy_that_needs_processes_is_blamed_where_it_stands(tmp_path, capsys):
+    file = tmp_path / "e.toml"
+    file.write_text(MODEL.replace('"sdf"', '"none"'))
+    assert main(["simulate", str(file), "-o", str(tmp_path / "out")]) == 2
+    (line,) = capsys.readouterr().err.strip().splitlines()[-1:]
+    place = MODEL.splitlines().index('policy = "sdf"') + 1
+    assert f"e.toml, line {place}: schedulers[1].policy = 'none': leaves processors to" in line
+
+
+@pytest.mark.slow
 def test_a_trace_runs_under_all_policies_and_is_written_again(tmp_path, capsys):
     lines = [f"{n} {n * 3} -1 {5 + n % 7} {1 + n % 4} " + "-1 " * 13 for n in range(30)]
     trace = tmp_path / "log.swf"

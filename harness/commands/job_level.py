@@ -46,9 +46,9 @@ def answer(
         wanted = replace(wanted, half_width=2 * wanted.half_width, replications=5)
     try:
         study = Study.of(wanted)
+        rows, files = _rows(study, folder, progress, compute)
     except InputError as error:
         raise written.located(error) from None
-    rows, files = _rows(study, folder, progress, compute)
     made = document(study, rows)
     return Answer(made, report.render(made, files))
 

@@ -136,13 +136,23 @@ def run(
     """Simulate the jobs under every scheduler; ``compute`` runs the parts of the work.
 
     ``keep`` receives the results of each scheduler as soon as they are known.
+
+    Raises:
+        InputError: for a policy whose decisions only processes can follow.
     """
     return compute(study.experiment.schedulers, partial(_under, study), progress, keep)
 
 
 def _under(study: Study, scheduler: tuple[Mapping[str, Any], Policy]) -> Schedule:
     table, policy = scheduler
-    made = _on_trace(study, policy) if study.trace else _on_model(study, policy)
+    try:
+        made = _on_trace(study, policy) if study.trace else _on_model(study, policy)
+    except InputError as error:
+        if error.key != "policy":
+            raise
+        place = [one for one, _ in study.experiment.schedulers].index(table)
+        key = f"schedulers[{place}].policy"
+        raise InputError(key, table["policy"], error.rule, error.remedy) from None
     return replace(made, label=policy_name(table), scheduler=table)
 
 

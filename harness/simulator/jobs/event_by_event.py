@@ -90,9 +90,8 @@ def _shares(decision: Decision) -> dict[int, _Share]:
         counts: dict[int, int] = {}
         for jobs in slot.runs:
             if len(jobs) > 1:
-                raise InputError(
-                    "policy", "local", "leaves processors to the local scheduler", "simulate its processes"
-                )
+                rule = "leaves processors to the local scheduler"
+                raise InputError("policy", "local", rule, "simulate its processes")
             for job in jobs:
                 counts[job] = counts.get(job, 0) + 1
         for job, count in counts.items():
