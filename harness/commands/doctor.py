@@ -38,7 +38,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     help_text = "pairs of runs that --aa measures (default: %(default)s)"
     add("--pairs", type=int, default=10, metavar="N", help=help_text)
     help_text = "directory to keep the runs of --aa in (default: they are not kept)"
-    add("--results", type=Path, metavar="DIR", help=help_text)
+    add("--results", dest="kept_in", type=Path, metavar="DIR", help=help_text)  # no default of the user's
     anyway_argument(parser)
 
 
@@ -72,7 +72,7 @@ def _aa(
     options: argparse.Namespace, processors: Sequence[int], watcher: Watcher
 ) -> tuple[AaCheck | None, list[str]]:
     """The check, and the runs that failed."""
-    wanted, folder = aa_runs.aa_experiment(options.pairs), options.results
+    wanted, folder = aa_runs.aa_experiment(options.pairs), options.kept_in
     with nullcontext(folder) if folder else TemporaryDirectory() as place, Store(Path(place)) as store:
         site = Site.here(tuple(processors[: aa_runs.PROCESSORS]), real_tools(), store)
         with site.reserved(watcher, anyway=options.anyway):
