@@ -124,7 +124,6 @@ def test_stretches_of_a_long_program_begin_and_end_at_the_same_operations_on_all
     ahead = Recording(made.command, 2, (made.ranks[0], RankRecording(**{**vars(second), "windows": late})))
     found = stretches(ahead)
     assert [[len(rows) for rows in one.rows] for one in found] == [[20, 20], [17, 17], [17, 17], [17, 17]]
-    assert [one.stands_for_s for one in found] == pytest.approx([0.001] * 4)
 
 
 def test_the_start_up_is_left_out():

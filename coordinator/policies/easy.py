@@ -52,8 +52,7 @@ class Easy(Policy):
             placements[job.number] = tuple(free[: job.processes])
             free = free[job.processes :]
             ends_ns[job.number] = view.now_ns + estimates_ns[index]
-        decision = partitions.for_good(view, placements)
-        return Decision(decision.placements, decision.slots, memory=ends_ns)
+        return partitions.for_good(view, placements, ends_ns)
 
 
 def _estimate_ns(job: Job) -> int:

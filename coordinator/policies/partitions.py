@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from coordinator.view import Decision, Job, Slot, View
 
@@ -49,6 +50,6 @@ def runs(placements: Mapping[int, Sequence[int]], processors: int) -> tuple[tupl
     return tuple((owner[p],) if p in owner else () for p in range(processors))
 
 
-def for_good(view: View, placements: Placements) -> Decision:
-    """All placed jobs run until the next event."""
-    return Decision(placements, (Slot(runs(placements, view.machine.processors)),))
+def for_good(view: View, placements: Placements, memory: Any = None) -> Decision:
+    """All placed jobs run until the next event; the policy finds ``memory`` in ``View.previous``."""
+    return Decision(placements, (Slot(runs(placements, view.machine.processors)),), memory=memory)

@@ -65,10 +65,6 @@ class _OnBlocks(Policy):
         taken = {number: memory.blocks[number] for number in placements}
         return placements, _Blocks(view, taken), memory.current
 
-    def _end(self, view: View, placements: partitions.Placements, memory: _BlockMemory) -> Decision:
-        decision = partitions.for_good(view, placements)
-        return Decision(decision.placements, decision.slots, memory=memory)
-
 
 @register("fcfs-bb")
 @dataclass(frozen=True)
@@ -85,7 +81,7 @@ class FirstComeBuddy(_OnBlocks):
             if not place:
                 break
             placements[job.number] = place
-        return self._end(view, placements, _BlockMemory(blocks.taken))
+        return partitions.for_good(view, placements, _BlockMemory(blocks.taken))
 
 
 class _Scan(_OnBlocks):
@@ -111,7 +107,7 @@ class _Scan(_OnBlocks):
             placements[queues[current].pop(0).number] = place
             if not queues[current]:
                 del queues[current]
-        return self._end(view, placements, _BlockMemory(blocks.taken, current))
+        return partitions.for_good(view, placements, _BlockMemory(blocks.taken, current))
 
 
 @register("scan-up")

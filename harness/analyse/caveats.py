@@ -9,12 +9,10 @@ from typing import Any
 from coordinator.host.processor_claims import tells_of_another_run
 from harness.analyse.rows import Row
 from harness.analyse.statistics import FEWEST, estimate
+from harness.measure.host_check import LOAD, OTHERS, STEAL
 from harness.store.conditions import Moment, of_run
 from harness.store.records import DEDICATED, RunRecord
 
-STEAL = 0.01
-LOAD = 0.5
-OTHERS = 0.05
 WIDE = 0.20
 UNSTEADY = 0.10
 FEW_SLOTS = 10
@@ -145,7 +143,8 @@ def _intervals(rows: Sequence[Row]) -> list[str]:
             )
     if wide:
         names = ", ".join(f"{name} ({width:.0%})" for name, width in wide.items())
-        found.append(f"intervals are wider than {WIDE:.0%} of the median: {names}; add repeats with --resume")
+        remedy = "add repeats: --resume --set repeats=N"
+        found.append(f"intervals are wider than {WIDE:.0%} of the median: {names}; {remedy}")
     return found
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.store.recording import KIND, Recording, Rows, operations, polled
+from harness.store.recording import KIND, MAY_WAIT, SENDS, Recording, Rows, operations, polled
 from harness.store.stretches import Stretch, steady, stretches
 from workloads.native.recorded import KINDS
 
@@ -24,10 +24,6 @@ LEAST_NS = 5000.0
 SHORT = 0.1
 MOSTLY = 0.5
 MOST_IMBALANCE = 2.0
-SENDING = [KIND[name] for name in ("SEND", "SSEND", "BSEND", "ISEND", "ISSEND", "IBSEND")]
-WAITING = np.zeros(len(KINDS), bool)
-WAITING[[KIND[name] for name in ("OTHER", "PROBE", "WAIT", "RECV", "SSEND")]] = True
-WAITING[KIND["BARRIER"] : KIND["COMMUNICATOR"] + 1] = True
 TO_ALL = [number for name, number in KIND.items() if "ALLTOALL" in name and "NEIGHBOR" not in name]
 HALO = 3
 """A process that talks to so many others, and to all, transposes; otherwise they are its neighbours."""
@@ -107,7 +103,7 @@ def _phases(parts: Sequence[Stretch]) -> Phases:
 
 def _of_ranks(rows: Sequence[Rows]) -> list[NDArray[Any]]:
     """Computing of each phase of each rank, in ns."""
-    waits = [WAITING[one["kind"]] for one in rows]
+    waits = [MAY_WAIT[one["kind"]] for one in rows]
     ends_ns = [np.cumsum(one["compute_ns"], dtype=float)[at] for one, at in zip(rows, waits, strict=True)]
     bursts_ns = [np.diff(one, prepend=0.0) for one in ends_ns]
     long_ns = np.concatenate(bursts_ns)
@@ -166,7 +162,7 @@ def _start_up_s(recording: Recording, first: int) -> float:
 
 def _counts(columns: Mapping[str, NDArray[Any]], phases: int) -> dict[str, float]:
     """Operations, messages sent, collective operations and bytes in a phase of a rank."""
-    sent = np.isin(columns["kind"], SENDING) & (columns["peer"] >= 0)
+    sent = np.isin(columns["kind"], SENDS) & (columns["peer"] >= 0)
     collective = columns["kind"] >= KIND["BARRIER"]
     numbers = {
         "operations": float(len(columns["kind"])),
@@ -229,6 +225,6 @@ def _pattern(columns: Mapping[str, NDArray[Any]], counts: Mapping[str, float], r
     exchange = 1.5 if ranks == 2 else 0.5  # an exchange of two ranks is a barrier
     if counts["messages"] <= exchange:
         return "BARRIER"
-    peers = columns["peer"][np.isin(columns["kind"], SENDING) & (columns["peer"] >= 0)]
+    peers = columns["peer"][np.isin(columns["kind"], SENDS) & (columns["peer"] >= 0)]
     every = ranks > HALO and len(np.unique(peers)) == ranks and counts["messages"] >= ranks - 1
     return "TRANSPOSE" if every else "NEWS"

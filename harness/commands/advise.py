@@ -12,9 +12,9 @@ from harness.analyse import advise, calibration_caveats, results_document
 from harness.analyse.agreement import Errors
 from harness.commands import SCHEMA, Answer, stored
 from harness.commands.exec import command_of, mpicc_argument
-from harness.commands.observe import observe
-from harness.commands.run import real_tools, results_argument
-from harness.commands.shared import Counted, announce_compiler, anyway_argument
+from harness.commands.observe import ObservedProgram, observe
+from harness.commands.run import real_tools
+from harness.commands.shared import Counted, announce_compiler, anyway_argument, results_argument
 from harness.measure.calibrate import constants
 from harness.measure.session import Site, Watcher
 from harness.report import advice
@@ -60,15 +60,18 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     within("--jobs", options.jobs)
     processors = len(usable_processors())
     command = _command(options)
-    known = None if command else _wanted(options, processors, watcher)
+    # Bad input shows before a calibration.
+    known = None if command else _wanted(options, options.recording, processors, watcher)
     calibrated = _calibration(options.results, watcher, anyway=options.anyway)
     age = duration(calibration_caveats.age_s(calibrated)) if calibrated else ""
     if not options.anyway:
         _refuse_load(calibrated, age, options.results)
     doubts = list(calibration_caveats.of_use(calibrated, conditions.of_session(usable_processors(), "")))
+    recording = options.recording
     if command:
-        doubts += _observed(options, command, watcher)
-    wanted, program = known or _wanted(options, processors, watcher)
+        seen = _observed(options, command, watcher)
+        recording, doubts = seen.path, [*doubts, *seen.doubts]
+    wanted, program = known or _wanted(options, recording, processors, watcher)
     found = constants(calibrated)
     announce_compiler(watcher)
     rows = advise.predict(wanted, found, Counted(watcher, "simulating"))
@@ -79,7 +82,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     else:
         asked = rows
     asked.sort(key=advise.slowdown)
-    errors = _errors(options)
+    errors = _errors(options.results) if recording else None
     document: dict[str, Any] = {
         "schema": SCHEMA,
         "program": dataclasses.asdict(program),
@@ -119,36 +122,33 @@ def _command(options: argparse.Namespace) -> list[str] | None:
     return command_of(options, "advise --command")
 
 
-def _observed(options: argparse.Namespace, command: list[str], watcher: Watcher) -> list[str]:
-    """Record the command to advise on; returns why the recording may not stand for it."""
+def _observed(options: argparse.Namespace, command: list[str], watcher: Watcher) -> ObservedProgram:
+    """The recording of the command to advise on."""
     seen = observe(options, command, None, watcher)
     watcher.note(f"recorded in {seen.path}")
     if seen.failure:
         raise LaunchError(seen.failure)
-    options.recording = seen.path
-    return seen.doubts
+    return seen
 
 
 def _wanted(
-    options: argparse.Namespace, processors: int, watcher: Watcher
+    options: argparse.Namespace, recording: Path | None, processors: int, watcher: Watcher
 ) -> tuple[Experiment, Program | Command]:
     """What to simulate, and the program that is asked about."""
-    if not options.recording:
+    if not recording:
         program, jobs = _described(options, watcher)
         return advise.experiment(program, jobs, processors), program
     if options.like:
         raise InputError("--like", str(options.like), "a recording is given, too", "give one of them")
-    wanted = advise.of_recording(options.recording, options.jobs, processors)
+    wanted = advise.of_recording(recording, options.jobs, processors)
     command = wanted.cells[0].groups[0].program
     assert isinstance(command, Command)
     return wanted, command
 
 
-def _errors(options: argparse.Namespace) -> Errors | None:
-    """The known errors of simulated commands, if the advice is about one and there is a store."""
-    if not options.recording:
-        return None
-    with Store(options.results, existing=True) as store:
+def _errors(results: Path) -> Errors | None:
+    """The known errors of simulated commands, if there are any."""
+    with Store(results, existing=True) as store:
         return advise.errors(store)
 
 

@@ -9,8 +9,8 @@ from coordinator.host import mechanisms
 from harness.analyse.calibration_caveats import of_calibration
 from harness.analyse.statistics import median_interval
 from harness.commands import SCHEMA, Answer
-from harness.commands.run import real_tools, results_argument
-from harness.commands.shared import anyway_argument
+from harness.commands.run import real_tools
+from harness.commands.shared import anyway_argument, results_argument
 from harness.measure.calibrate import CACHE
 from harness.measure.session import Site, Watcher
 from harness.report import listing

@@ -8,7 +8,7 @@ from pathlib import Path
 from harness.analyse import results_document
 from harness.analyse.summary import TAU_S
 from harness.commands import Answer, report, stored
-from harness.commands.run import results_argument
+from harness.commands.shared import results_argument
 from harness.measure.session import Watcher
 from harness.report import text
 from harness.store.database import Store

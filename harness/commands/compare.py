@@ -11,7 +11,7 @@ from harness.analyse import verdicts
 from harness.analyse.results_document import ResultsDocument, results
 from harness.analyse.summary import TAU_S
 from harness.commands import SCHEMA, Answer, before_after
-from harness.commands.shared import write
+from harness.commands.shared import tolerance_argument, write
 from harness.commands.stored import Found, read, results_arguments
 from harness.measure.session import Watcher
 from harness.report import tables, verdict_table
@@ -28,8 +28,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     help_text = 'tell whether the second of two schedulers of RESULTS is better, e.g. none "gang 100 ms"'
     add("--between", nargs=2, metavar="SCHEDULER", help=help_text)
     add("--csv", type=Path, metavar="FILE", help="write the rows as comma-separated values, too")
-    help_text = "accepted error of the simulated workload slowdown (default: %(default)s)"
-    add("--tolerance", type=float, default=verdicts.TOLERANCE, metavar="SHARE", help=help_text)
+    tolerance_argument(parser)
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:

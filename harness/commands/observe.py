@@ -16,8 +16,7 @@ from coordinator.host.launch import LaunchError
 from harness.analyse import caveats, program_profile
 from harness.commands import SCHEMA, Answer
 from harness.commands.exec import command_of, library, mpicc_argument
-from harness.commands.run import results_argument
-from harness.commands.shared import anyway_argument
+from harness.commands.shared import anyway_argument, results_argument
 from harness.measure import turn
 from harness.measure.dedicated_recordings import rank_files
 from harness.measure.guarded_copies import run_copies

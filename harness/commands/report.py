@@ -29,8 +29,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("-o", "--output", type=Path, metavar="FILE", help="output file (default: report.FORMAT)")
     add("--format", help=f"one of {', '.join(FORMATS)} (default: from the suffix of FILE, else html)")
     add("--picture", metavar="NAME", help="the picture for svg and png (default: slowdowns, of jobs: means)")
-    help_text = "accepted error of the simulated workload slowdown (default: %(default)s)"
-    add("--tolerance", type=float, default=verdicts.TOLERANCE, metavar="SHARE", help=help_text)
+    shared.tolerance_argument(parser)
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:

@@ -15,7 +15,7 @@ from coordinator.drive.driver import run_workload
 from coordinator.host import mechanisms
 from coordinator.host.launchers import find_launcher
 from coordinator.workload import Node, Result, Workload
-from harness.analyse import calibration_caveats, results_document, summary
+from harness.analyse import calibration_caveats, results_document
 from harness.analyse.precision import RowPrecision
 from harness.analyse.scatter import scattered
 from harness.commands import Answer, Interrupted
@@ -24,6 +24,8 @@ from harness.commands.shared import (
     anyway_argument,
     experiment_arguments,
     judged,
+    results_argument,
+    tau_argument,
     thresholds_of,
     verdict_arguments,
 )
@@ -55,9 +57,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     where.add_argument("--allocation", action="store_true", help="run on the nodes of this Slurm allocation")
     add = parser.add_argument
     add("--part", metavar="K/N", help="only part K of N of the sweep (see lockstep collect)")
-    add(
-        "--tau", type=float, default=summary.TAU_S, metavar="S", help="bound of the bounded slowdown, seconds"
-    )
+    tau_argument(parser)
     results_argument(parser)
     anyway_argument(parser)
     verdict_arguments(parser)
@@ -82,13 +82,6 @@ def passed_on(options: argparse.Namespace) -> list[str]:
     words += [] if options.seed is None else ["--seed", str(options.seed)]
     words += [] if options.simulate else ["--no-simulate"]
     return words + (["--timeline"] if options.timeline else [])
-
-
-def results_argument(parser: argparse.ArgumentParser) -> None:
-    """Add --results, for every command that writes records."""
-    default = Path("lockstep-results")
-    help_text = "directory for the records (default: %(default)s)"
-    parser.add_argument("--results", type=Path, default=default, metavar="DIR", help=help_text)
 
 
 def real_tools(nodes: Sequence[Node] = ()) -> Tools:

@@ -9,7 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.analyse import thresholds
+from harness.analyse.summary import TAU_S
 from harness.analyse.thresholds import Threshold
+from harness.analyse.verdicts import TOLERANCE
 from harness.commands import Answer
 from harness.measure.session import Progress, Watcher
 from harness.report import junit
@@ -35,6 +37,24 @@ def experiment_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--quick", action="store_true", help="fewer repeats of shorter programs")
     add("--seed", type=int, help="seed of compute times and of the order of runs")
+
+
+def results_argument(parser: argparse.ArgumentParser, what: str = "directory for the records") -> None:
+    """Add --results, for every command that writes records or goes by the last calibration."""
+    default, help_text = Path("lockstep-results"), f"{what} (default: %(default)s)"
+    parser.add_argument("--results", type=Path, default=default, metavar="DIR", help=help_text)
+
+
+def tau_argument(parser: argparse.ArgumentParser) -> None:
+    """Add --tau."""
+    help_text = "bound of the bounded slowdown, seconds (default: %(default)s)"
+    parser.add_argument("--tau", type=float, default=TAU_S, metavar="S", help=help_text)
+
+
+def tolerance_argument(parser: argparse.ArgumentParser) -> None:
+    """Add --tolerance."""
+    help_text = "accepted error of the simulated workload slowdown (default: %(default)s)"
+    parser.add_argument("--tolerance", type=float, default=TOLERANCE, metavar="SHARE", help=help_text)
 
 
 def anyway_argument(parser: argparse.ArgumentParser, also: str = "") -> None:

@@ -15,6 +15,8 @@ from harness.commands.shared import (
     announce_compiler,
     experiment_arguments,
     judged,
+    results_argument,
+    tau_argument,
     thresholds_of,
     verdict_arguments,
 )
@@ -41,16 +43,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
     experiment_arguments(parser)
     add = parser.add_argument
-    add(
-        "--tau", type=float, default=summary.TAU_S, metavar="S", help="bound of the bounded slowdown, seconds"
-    )
-    add(
-        "--results",
-        type=Path,
-        default=Path("lockstep-results"),
-        metavar="DIR",
-        help="store whose last calibration gives the values missing in [machine] (default: %(default)s)",
-    )
+    tau_argument(parser)
+    results_argument(parser, "store whose last calibration gives the values missing in [machine]")
     verdict_arguments(parser)
     add("--mpi", action="store_true", help="simulate on the ranks of mpiexec (docs/slurm.md)")
     add("--trace", metavar="FILE", help="with level = 'jobs': trace of jobs (.swf, .swf.gz, sacct)")

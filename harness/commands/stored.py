@@ -63,7 +63,7 @@ def read(results: Path, wanted: str | None, watcher: Watcher, *, simulate: bool 
 
 def _digests(store: Store, results: Path, wanted: str | None) -> list[str]:
     known = store.experiments()
-    if not known and len(store.frames().schedules):
+    if not known and store.schedules():
         rule = "holds simulated schedules of jobs, and no runs"
         raise InputError("RESULTS", str(store.path), rule, f"lockstep report {results} shows them")
     if not known:

@@ -16,8 +16,8 @@ from coordinator.host.environment import PYTHON
 from harness.analyse import results_document
 from harness.analyse.summary import TAU_S
 from harness.commands import SCHEMA, Answer, Interrupted, stored
-from harness.commands.run import measuring_arguments, passed_on, results_argument
-from harness.commands.shared import experiment_arguments
+from harness.commands.run import measuring_arguments, passed_on
+from harness.commands.shared import experiment_arguments, results_argument
 from harness.measure import slurm_gang, slurm_wait
 from harness.measure.session import Watcher, session_name
 from harness.report import text

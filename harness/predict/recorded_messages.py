@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.store.recording import ANYONE, KIND
+from harness.store.recording import ANYONE, FIRST, KIND, LAST, SENDS
 
 EAGER_BYTES = 16_384
 """The MPIs of a node let sender and receiver of a larger message meet, by default from 4 to 64 KiB on."""
@@ -39,13 +39,9 @@ ACT = np.dtype(
 )
 
 ANY_TAG = 255
-SENDS = [KIND[name] for name in ("SEND", "SSEND", "BSEND", "ISEND", "ISSEND", "IBSEND")]
 SYNCHRONOUS = [KIND["SSEND"], KIND["ISSEND"]]
 BUFFERED = [KIND["BSEND"], KIND["IBSEND"]]
 RECEIVES = [KIND["RECV"], KIND["IRECV"]]
-FIRST, LAST = KIND["BARRIER"], KIND["COMMUNICATOR"]
-"""The blocking collective operations; the nonblocking ones follow in the same order."""
-
 FROM_ROOT = [KIND[name] for name in ("BCAST", "SCATTER", "SCATTERV")]
 BY_ROOT = [KIND[name] for name in ("BARRIER", "ALLREDUCE")]
 """Gathered at a root, which then releases all, by MPIs that do so."""

@@ -143,23 +143,22 @@ def of(experiment: Experiment, records: Iterable[RunRecord], folder: Path) -> Re
     ``records`` are runs of the experiment in a store in ``folder``.
     """
     commands = _commands(experiment)
-    alone: dict[Command, dict[str, DedicatedTime]] = {command: {} for command in commands}
-    for number, record in enumerate(records):
+    alone: dict[Command, list[tuple[str, DedicatedTime]]] = {command: [] for command in commands}
+    for record in records:
         (job, *others) = record.jobs
         ours = record.kind == DEDICATED and not others and job.finish_ns is not None
         command = rebuilt(job.program) if ours else None
         if isinstance(command, Command) and command in commands:
-            file = record.conditions.get("recording") or f"/nowhere/{number}"
-            alone[command][file] = DedicatedTime.of(record)
+            alone[command].append((record.conditions.get("recording") or "", DedicatedTime.of(record)))
     files, known = {}, {}
     for command, runs in alone.items():
         if runs:
-            known[command] = DedicatedTime.median(runs.values())
-        kept = {name: run for name, run in runs.items() if (folder / name).is_file()}
+            known[command] = DedicatedTime.median([run for _, run in runs])
+        kept = [(name, run) for name, run in runs if name and (folder / name).is_file()]
         if command.recording:
             if Path(command.recording).is_file():
                 files[command] = Path(command.recording)
         elif kept:
-            shortest = min(kept, key=lambda name: kept[name].taken_s)
-            files[command], known[command] = folder / shortest, kept[shortest]
+            name, known[command] = min(kept, key=lambda one: one[1].taken_s)
+            files[command] = folder / name
     return RecordedPrograms(files, known)

@@ -10,7 +10,7 @@ makes it when both have come.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.predict.recorded_messages import FIRST, LAST, Channels, acts_of
+from harness.predict.recorded_messages import Channels, Columns, acts_of
 from harness.simulator.processes.replayed_program import STEP, RepeatedSteps, ReplayedProgram
-from harness.store.recording import KIND, Recording, operations, polled
+from harness.store.recording import KIND, MAY_WAIT, Recording, operations, polled
 from harness.store.stretches import stretches
 from workloads.native.recorded import KINDS
 from workloads.validation import InputError
@@ -31,15 +31,9 @@ OWN, USUAL = 0.1, 0.5
 SIZES = 64
 """Classes of sizes: powers of two."""
 
-WAITS = np.zeros(len(KINDS), bool)
-WAITS[[KIND[name] for name in ("OTHER", "PROBE", "WAIT", "RECV", "SSEND")]] = True
-WAITS[FIRST : LAST + 1] = True
-
 AFTER = np.zeros(len(KINDS), bool)
 AFTER[[KIND[name] for name in ("PROBE", "WAIT", "RECV", "SSEND")]] = True
 """Their own time comes after the wait: a message is copied when it is there."""
-
-Columns = Mapping[str, NDArray[Any]]
 
 
 def replayed(
@@ -118,7 +112,7 @@ class _OwnTimes:
     def around(self, columns: Columns) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Nanoseconds of each operation before it gives or takes messages, and after."""
         classes, within_ns = _classes(columns), columns["within_ns"].astype(float)
-        limit_ns = np.where(WAITS[columns["kind"]], self.own_ns[classes], self.usual_ns[classes])
+        limit_ns = np.where(MAY_WAIT[columns["kind"]], self.own_ns[classes], self.usual_ns[classes])
         own_ns = np.minimum(within_ns, limit_ns)
         after = AFTER[columns["kind"]]
         return np.where(after, 0.0, own_ns), np.where(after, own_ns, 0.0)
@@ -157,8 +151,8 @@ def _steps(
     steps["outgoing"] = steps["incoming"] = -1
     gives, takes = ~acts["takes"], acts["takes"]
     steps["outgoing"][place[gives]] = acts["channel"][gives]
-    for name, column in (("incoming", "channel"), ("number", "number")):
-        steps[name][place[takes]] = acts[column][takes]
+    steps["incoming"][place[takes]] = acts["channel"][takes]
+    steps["number"][place[takes]] = acts["number"][takes]
     polls = _polls(columns)[at[takes]]
     steps["polls"][place[takes]] = polls
     steps["collective"][place[takes]] = acts["collective"][takes] & ~polls  # nobody learns from polling

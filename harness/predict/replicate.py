@@ -51,9 +51,9 @@ class Precision:
         most: replications at most; the interval is then wider, and shows it.
     """
 
-    half_width: float = 0.05
-    least: int = 3
-    most: int = 200
+    half_width: float
+    least: int
+    most: int
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ def slowdowns(rows: Sequence[Row], width: int) -> Figure | None:
         return None
     found = blocks(rows)
     names = schedulers(rows)
-    marks = [_mark(side, side) for side in SIDES if any(row.median(side) for row in rows)]
+    marks = [_mark(side) for side in SIDES if any(row.median(side) for row in rows)]
     marks.append(
         Line2D([], [], color=LIGHT["muted"], linewidth=1, dashes=(3, 2), label="1: one after the other")
     )
@@ -289,8 +289,8 @@ def _intervals(axes: Axes, lines: Sequence[tuple[Row, int]]) -> None:
     axes.add_collection(LineCollection(bars, **look), autolim=False)
 
 
-def _mark(side: str, label: str) -> Line2D:
-    return Line2D([], [], label=label, **_look(side))
+def _mark(side: str) -> Line2D:
+    return Line2D([], [], label=side, **_look(side))
 
 
 def _look(side: str) -> dict[str, Any]:

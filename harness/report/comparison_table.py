@@ -12,7 +12,7 @@ from rich.text import Text
 
 from harness.analyse.comparison import BETTER, NO_VERDICT, WORSE
 from harness.analyse.statistics import CONFIDENCE
-from harness.report.cells import fixed, interval, table
+from harness.report.cells import doubts, fixed, interval, table
 from harness.spec.naming import setting_names
 
 HEADINGS = ("before", "after", "after/\nbefore", "95 %\ninterval")
@@ -26,7 +26,7 @@ def render(document: Mapping[str, Any]) -> Iterator[RenderableType]:
     yield Text(f"{document['experiment']} ({digests}): workload slowdowns", style="bold")
     for one in document["differences"]:
         yield Text(f"Differs: {one['field']}: {one['before']!r} before, {one['after']!r} after.")
-    yield from (Text(f"Doubt: {doubt}.", style="yellow") for doubt in document["doubts"])
+    yield from doubts(document["doubts"])
     yield _table(document["rows"])
     counts = Counter(row["verdict"] for row in document["rows"])
     yield Text(", ".join(f"{count} {verdict}" for verdict, count in counts.most_common()) + ".")

@@ -13,8 +13,10 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
 
 from harness.analyse.rows import Row
+from harness.report.style import LIGHT
 from harness.spec.naming import duration_name
 
 LABELS = 172
@@ -171,6 +173,13 @@ def decades(axis: Any, low_ns: float, high_ns: float, room: float, per_ns: float
     places = [time * per_ns if per_ns else math.log2(time) for time in times_ns]
     axis.set_ticks(places, [time_name(time) for time in times_ns])
     axis.set_tick_params(which="minor", length=0, labelbottom=False)
+
+
+def percent(axes: Axes) -> None:
+    """Shares on the upright axis in percent, with lines across."""
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.0f} %"))
+    axes.tick_params(axis="y", labelsize=11, labelcolor=LIGHT["muted"])
+    axes.grid(visible=True, axis="y")
 
 
 def time_name(nanoseconds: float) -> str:

@@ -17,8 +17,8 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from harness.analyse.schedules import by_size
 from harness.predict.job_level import Schedule
 from harness.report.charts import DOTS, slowdown_axis
-from harness.report.grid import decades, name_lines, panels
-from harness.report.style import DASHES, JOBS, LIGHT, NO_JOB, fill, of_job
+from harness.report.grid import decades, name_lines, panels, percent
+from harness.report.style import JOBS, LIGHT, NO_JOB, fill, line_of, of_job
 from harness.simulator.jobs.metrics import utilisation_over_time
 from harness.simulator.jobs.model import WHOLE_NS, JobLevelOutcome
 from harness.simulator.jobs.swf import placements
@@ -75,11 +75,11 @@ def waits(rows: Sequence[Schedule], width: int) -> Figure | None:
         if len(wait_s):
             longest = max(longest, float(wait_s[-1]))
             share = np.arange(1, len(wait_s) + 1) / len(wait_s)
-            axes.step([SOON_S, *wait_s], [0, *share], where="post", **_line(number))
+            axes.step([SOON_S, *wait_s], [0, *share], where="post", **line_of(number))
     axes.set(xscale="log", xlim=(SOON_S, longest * 1.1), ylim=(0, 1.02), xlabel="wait of a job")
     room = axes.get_position().width * width
     decades(axes.xaxis, SOON_S * 1e9, longest * 1.1e9, room, per_ns=1e-9)
-    _percent(axes)
+    percent(axes)
     return figure
 
 
@@ -95,7 +95,7 @@ def sizes(rows: Sequence[Schedule], width: int, warm_up: int, tau_s: float) -> F
     for number, classes in enumerate(found):
         places = [names.index(one.name) for one in classes]
         values = [one.bounded_slowdown for one in classes]
-        axes.plot(places, values, marker=DOTS[number % len(DOTS)], markersize=6, **_line(number))
+        axes.plot(places, values, marker=DOTS[number % len(DOTS)], markersize=6, **line_of(number))
     every = [one.bounded_slowdown for classes in found for one in classes]
     axes.set_ylim(0.93, 1.1 * max(every, default=1.0))
     slowdown_axis(axes.set_yscale, axes.yaxis, every)
@@ -115,10 +115,10 @@ def utilisation(rows: Sequence[Schedule], width: int) -> Figure | None:
     axes, figure = _one(timed, width, lines=8)
     for number, (_, outcome) in enumerate(timed):
         time_s, share = utilisation_over_time(outcome, PARTS)
-        axes.plot(time_s, share, **_line(number))
+        axes.plot(time_s, share, **line_of(number))
     axes.set_ylim(0, 1.02)
     _clock(axes, width)
-    _percent(axes)
+    percent(axes)
     return figure
 
 
@@ -157,11 +157,6 @@ def _timed(rows: Sequence[Schedule]) -> list[tuple[str, JobLevelOutcome]]:
     return [(row.label, row.outcome) for row in rows if row.outcome is not None]
 
 
-def _line(number: int) -> dict[str, Any]:
-    colour, dashes = LIGHT[f"job{number % JOBS}"], DASHES[number % len(DASHES)]
-    return {"color": colour, "linestyle": dashes, "linewidth": 1.8}
-
-
 def _one(
     timed: Sequence[tuple[str, Any]], width: int, lines: int, *, marked: bool = False
 ) -> tuple[Axes, Figure]:
@@ -170,7 +165,7 @@ def _one(
         {"marker": DOTS[n % len(DOTS)]} if marked else {} for n in range(len(timed))
     ]
     marks = [
-        Line2D([], [], label=name, markersize=6, **_line(number), **dots[number])
+        Line2D([], [], label=name, markersize=6, **line_of(number), **dots[number])
         for number, (name, _) in enumerate(timed)
     ]
     made = panels(width, [""], lines=lines, line=26, labels=58, marks=marks)
@@ -186,12 +181,6 @@ def _clock(axes: Axes, width: int) -> None:
     ticks = MaxNLocator(max(2, min(8, int(room / 70))), prune="upper").tick_values(0, span_s / size)
     axes.set_xticks([tick * size for tick in ticks if 0 <= tick * size <= span_s])
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / size:g} {unit}"))
-
-
-def _percent(axes: Axes) -> None:
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.0f} %"))
-    axes.tick_params(axis="y", labelsize=11, labelcolor=LIGHT["muted"])
-    axes.grid(visible=True, axis="y")
 
 
 def _alone(outcome: JobLevelOutcome, places: Sequence[tuple[int, Sequence[int]]]) -> bool:

@@ -9,11 +9,10 @@ from matplotlib.figure import Figure
 
 from harness.analyse.schedules import against_first, by_size
 from harness.predict.job_level import Schedule
-from harness.report import job_charts, style
+from harness.report import job_charts
 from harness.report.job_content import JobContent
 from harness.report.jobs import columns
-from harness.report.rendering import WIDE, Picture, rendered
-from workloads.validation import InputError, one_of
+from harness.report.rendering import Picture, chosen, rendered
 
 NO_TRACE = "random jobs have many replications and no single schedule; give a trace"
 
@@ -50,12 +49,7 @@ def picture(content: JobContent, name: str) -> Figure:
     Raises:
         InputError: for an unknown name, or a picture that there are no data for.
     """
-    known = {one.name: one for one in pictures(content)}
-    one_of("--picture", name, known)
-    wanted = known[name]
-    if (figure := style.drawn(lambda: wanted.draw(WIDE))) is None:
-        raise InputError("--picture", name, wanted.missing, "choose means, or format html")
-    return figure
+    return chosen(pictures(content), name, "choose means, or format html")
 
 
 def pictures(content: JobContent) -> Iterator[Picture]:

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from harness.analyse.caveats import conclusive
@@ -17,12 +16,10 @@ from harness.analyse.timelines import Lanes
 from harness.analyse.verdicts import WITHIN
 from harness.report import charts, traces
 from harness.report.grid import schedulers
-from harness.report.rendering import WIDE, Picture, rendered
+from harness.report.rendering import Picture, chosen, rendered
 from harness.report.section_chart import throughput
-from harness.report.style import SETTINGS
 from harness.spec import naming
 from harness.store.records import MEASURED_KINDS, POLICY, RunRecord
-from workloads.validation import InputError, one_of
 
 
 @dataclass(frozen=True)
@@ -196,14 +193,7 @@ def picture(content: Content, name: str) -> Figure:
     Raises:
         InputError: for an unknown name, or if the records have no data for the picture.
     """
-    with rc_context(SETTINGS):
-        drawings = {known.name: known.draw for known in content.pictures()}
-        one_of("--picture", name, tuple(drawings))
-        figure = drawings[name](WIDE)
-    if figure is None:
-        rule = "the records have no data for this picture"
-        raise InputError("--picture", name, rule, "record more (run --timeline), or choose another picture")
-    return figure
+    return chosen(content.pictures(), name, "record more (run --timeline), or choose another picture")
 
 
 def _facts(content: Content) -> Iterator[tuple[str, str]]:

@@ -12,8 +12,9 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from harness.report.cells import four_digits, one_digit
-from harness.report.style import DARK, LIGHT, SETTINGS, inline
+from harness.report.style import DARK, LIGHT, SETTINGS, drawn, inline
 from harness.spec.naming import short_name
+from workloads.validation import InputError, one_of
 
 WIDE, NARROW = 900, 358
 """Every picture is drawn in these widths, in pixels: for a window and for a telephone."""
@@ -51,6 +52,21 @@ def rendered(template: str, pictures: Iterable[Picture], **values: Any) -> str:
     )
     environment.filters |= {"short": short_name, "four_digits": four_digits, "one_digit": one_digit}
     return environment.get_template(template).render(figures=figures, light=LIGHT, dark=DARK, **values)
+
+
+def chosen(pictures: Iterable[Picture], name: str, remedy: str) -> Figure:
+    """The picture of this name, as wide as in a window.
+
+    Raises:
+        InputError: for an unknown name; for a picture that there are no data for, with ``remedy``.
+    """
+    known = {one.name: one for one in pictures}
+    one_of("--picture", name, known)
+    wanted = known[name]
+    if (figure := drawn(lambda: wanted.draw(WIDE))) is None:
+        rule = wanted.missing or "the records have no data for this picture"
+        raise InputError("--picture", name, rule, remedy)
+    return figure
 
 
 def _drawn(draw: Callable[[int], Figure | None], name: str, heading: str) -> dict[str, Markup]:

@@ -69,6 +69,11 @@ def of_job(job: int) -> dict[str, Any]:
     return fill(f"job{job % JOBS}", ("", *HATCHED)[job // JOBS % 4])
 
 
+def line_of(number: int) -> dict[str, Any]:
+    """The line of one of several schedulers; after JOBS of them the colours repeat."""
+    return {"color": LIGHT[f"job{number % JOBS}"], "linestyle": DASHES[number % len(DASHES)], "linewidth": 2}
+
+
 NO_JOB: Mapping[str, Any] = {
     "facecolor": LIGHT["surface"],
     "edgecolor": LIGHT["muted"],

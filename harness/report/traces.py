@@ -14,8 +14,8 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from harness.analyse.timelines import Lanes, Span
-from harness.report.grid import boxes, decades, panels
-from harness.report.style import DASHES, HATCHES, JOBS, LIGHT, NO_JOB, fill, of_job
+from harness.report.grid import boxes, decades, panels, percent
+from harness.report.style import HATCHES, NO_JOB, fill, line_of, of_job
 from harness.spec.naming import scheduler_name
 from harness.store.records import POLICY, RunRecord
 
@@ -92,25 +92,18 @@ def lateness(records: Sequence[RunRecord], names: Sequence[str], width: int) -> 
     if not found:
         return None
     size = min(width, 560)
-    marks = [Line2D([], [], label=name, **_line(number)) for number, name in enumerate(found)]
+    marks = [Line2D([], [], label=name, **line_of(number)) for number, name in enumerate(found)]
     made = panels(size, [""], lines=6, line=30, labels=58, marks=marks)
     (axes,) = made.axes
     for number, late_us in enumerate(found.values()):
         share = np.arange(1, len(late_us) + 1) / len(late_us)
-        axes.step(late_us, share, where="post", **_line(number))
+        axes.step(late_us, share, where="post", **line_of(number))
     least, most = (edge(found[name][end] for name in found) for edge, end in ((min, 0), (max, -1)))
     low, high = 10.0 ** math.floor(math.log10(least)), 10.0 ** math.ceil(math.log10(most) + 1e-9)
     axes.set(xscale="log", xlim=(low, high), ylim=(0, 1.02), xlabel="lateness of a slot switch")
     decades(axes.xaxis, low * 1e3, high * 1e3, axes.get_position().width * size, per_ns=1e-3)
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.0f} %"))
-    axes.tick_params(axis="y", labelsize=11, labelcolor=LIGHT["muted"])
-    axes.grid(visible=True, axis="y")
+    percent(axes)
     return made.figure
-
-
-def _line(number: int) -> dict[str, Any]:
-    colour, dashes = LIGHT[f"job{number % JOBS}"], DASHES[number % len(DASHES)]
-    return {"color": colour, "linestyle": dashes, "linewidth": 2}
 
 
 def gantt(runs: Sequence[Lanes], width: int, programs: Sequence[str] = ()) -> Figure | None:

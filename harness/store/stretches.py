@@ -24,13 +24,11 @@ class Stretch:
     Attributes:
         rows: of each rank, in the order of the recording's ranks.
         kept_s: the time that they took, the mean of the ranks.
-        stands_for_s: the time of the program that they represent.
         operations: how many operations of the program they represent.
     """
 
     rows: tuple[Rows, ...]
     kept_s: float
-    stands_for_s: float
     operations: int
 
 
@@ -96,7 +94,7 @@ def _stretch(recording: Recording, begin: int, end: int, count: int) -> Stretch 
         return None
     kept_ns = np.mean([float(one["compute_ns"].sum() + one["within_ns"].sum()) for one in rows])
     operations = sum(int(rank.windows["operations"][begin:end].sum()) for rank in recording.ranks)
-    return Stretch(tuple(rows), float(kept_ns) / 1e9, _seconds(recording, begin, end), operations)
+    return Stretch(tuple(rows), float(kept_ns) / 1e9, operations)
 
 
 def _cut(rows: Sequence[Rows], before: Sequence[int], *, at_begin: bool, at_end: bool) -> list[Rows]:
@@ -119,13 +117,3 @@ def _cut(rows: Sequence[Rows], before: Sequence[int], *, at_begin: bool, at_end:
 
 def _collectives_before(rank: RankRecording, window: int) -> int:
     return int(rank.windows[window]["collectives"]) if window < len(rank.windows) else 0
-
-
-def _seconds(recording: Recording, begin: int, end: int) -> float:
-    """The time of these windows, of the rank that took longest."""
-    found = 0.0
-    for rank in recording.ranks:
-        if begin < len(rank.windows):
-            last = rank.windows[end]["begin_ns"] if end < len(rank.windows) else rank.finish_ns
-            found = max(found, float(last - rank.windows[begin]["begin_ns"]) / 1e9)
-    return found

@@ -64,6 +64,4 @@ class RegionPolicy(Policy):
             regions[job.number] = region
             placements[job.number] = self.arrange(job, region[: job.processes])
             free &= ~mask(region)
-        decision = partitions.for_good(view, placements)
-        left = RegionMemory(regions, free.bit_count(), refused)
-        return Decision(decision.placements, decision.slots, memory=left)
+        return partitions.for_good(view, placements, RegionMemory(regions, free.bit_count(), refused))
