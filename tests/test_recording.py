@@ -286,7 +286,7 @@ def test_a_rank_that_was_killed_while_it_began_is_in_no_recording(tmp_path):
 @pytest.mark.parametrize(
     "fields",
     [
-        *({"slot_ns": 0}, {"slots": 0}, {"slots": -1}, {"most_kept": -1}, {"most_kept": 2**31 - 1}),
+        *({"slots": 0}, {"slots": -1}, {"most_kept": -1}, {"most_kept": 2**31 - 1}),
         *({"members_bytes": -4}, {"members_bytes": 2**62}),
     ],
 )
@@ -294,6 +294,13 @@ def test_a_head_that_cannot_be_is_refused_by_its_name(tmp_path, fields):
     (tmp_path / "rank-0-1.operations").write_bytes(head_of(**fields))
     with pytest.raises(RecordingError, match=r"rank-0-1\.operations: "):
         recording.gather(tmp_path, ["true"])
+
+
+def test_a_length_of_windows_that_cannot_be_keeps_nobody_busy_for_ever(tmp_path):
+    (tmp_path / "rank-0-1.operations").write_bytes(head_of())
+    (tmp_path / "rank-1-2.operations").write_bytes(head_of(slot_ns=0, rank=1))
+    (found,) = recording.gather(tmp_path, ["true"])
+    assert [rank.slot_ns for rank in found.ranks] == [62_500_000, 0]
 
 
 @pytest.mark.parametrize("kept", [-1, 65, 2**62])

@@ -207,7 +207,7 @@ def _rank(path: Path) -> tuple[bytes, int, RankRecording] | None:
             most, words = int(head["most_kept"]), int(head["members_bytes"]) // 4
             members_at = HEAD_BYTES + SLOTS * most * OPERATION.itemsize
             room = path.stat().st_size - members_at
-            if len(windows) == 0 or head["slot_ns"] < 1 or most < 0 or not 0 <= words <= room // 4:
+            if len(windows) == 0 or most < 0 or not 0 <= words <= room // 4:
                 raise RecordingError(f"{path}: {UNKNOWN}")
             rows = [_kept(path, file, head, number) for number in range(len(windows))]
             file.seek(members_at)
@@ -264,7 +264,7 @@ def _alike(ranks: Sequence[RankRecording]) -> tuple[RankRecording, ...]:
     slot_ns = max(rank.slot_ns for rank in ranks)
     found = list(ranks)
     for number in range(len(found)):
-        while found[number].slot_ns < slot_ns:
+        while 0 < found[number].slot_ns < slot_ns:
             found[number] = _halved(found[number])
     return tuple(found)
 
