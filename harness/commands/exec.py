@@ -132,7 +132,7 @@ def _make(folder: Path) -> None:
 
 @contextmanager
 def _guarded() -> Iterator[RunDirectory | None]:
-    """The run directory of the command, of which nothing is left afterwards, also if we are killed."""
+    """The run directory of the command; a guardian ends and removes all of it, even if we are killed."""
     if RUN in os.environ:  # somebody above us answers for it
         yield None
         return
@@ -143,7 +143,7 @@ def _guarded() -> Iterator[RunDirectory | None]:
 def _run(command: Sequence[str], environment: Mapping[str, str], note: Callable[[int], None]) -> int:
     """Run the command in our place, passing signals on; returns its status as a shell would.
 
-    ``note`` gets its pid, so that a guardian finds also a command that hides its environment.
+    ``note`` gets its pid: by that a guardian finds a command that hides its environment.
     """
     blocked = {*PASSED_ON, signal.SIGCHLD}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
