@@ -57,6 +57,16 @@ def test_a_process_is_not_interrupted_between_ticks():
     assert outcome.switches.sum() == pytest.approx(turns, rel=0.1)
 
 
+def test_a_process_pays_for_its_switch():
+    """A slice of 4.5 ms, looked at every ms, lasts 5 ms, and a switch of 1 ms is a part of it."""
+    turns = {}
+    for switch_us in (0.0, 1000.0):
+        on = machine(tick_us=1000.0, slice_us=4500.0, context_switch_us=switch_us)
+        outcome = run(computing(2), on)
+        turns[switch_us] = outcome.makespan_ns / outcome.switches.sum() / 1e6
+    assert turns == pytest.approx({0.0: 5.0, 1000.0: 5.0}, rel=0.05)
+
+
 def test_an_interactive_process_waits_for_no_more_than_a_turn_of_each_other():
     """It is eligible when it wakes, and its deadline is among the first."""
     thinker = SimulatedJob(2, Program(processes=1, granularity_us=200, phases=100), think_us=20_000)

@@ -6,9 +6,10 @@ import pytest
 from coordinator import policies
 from harness.predict.process_level import Host, machine_like
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
-from harness.simulator.processes.model import SWITCHING, SYNCHRONIZING
+from harness.simulator.processes.model import COMPUTING, SWITCHING, SYNCHRONIZING
 from harness.simulator.processes.simulate import simulate
 from harness.spec.scheduler import scheduler_of
+from workloads.locks.lock_program import LockProgram
 from workloads.program import Program
 from workloads.validation import InputError
 
@@ -143,8 +144,38 @@ def test_between_two_rests_the_mean_cost_grows_in_a_straight_line():
         spent_us(SYNCHRONIZING, processors=2, program={"granularity_us": 550}, **rests)
         for rests in (RESTS, {})
     )
-    # Of the two sends one costs: the root tells itself nothing.
-    assert half - none == pytest.approx(5.0, abs=0.5)
+    # The root tells itself nothing, but has rested, too.
+    assert half - none == pytest.approx(2 * 5.0, abs=0.7)
+
+
+@pytest.mark.parametrize(("pattern", "computations"), [("BARRIER", 1), ("NEWS", 5), ("TASKS", 0.5)])
+def test_every_computation_takes_longer_than_asked(pattern, computations):
+    program = Program(pattern=pattern, granularity_us=100, imbalance=0, phases=400)
+    plain, late = (
+        run([SimulatedJob(0, program)], processors=2, overrun_us=overrun_us).spent_ns[:, COMPUTING].sum()
+        for overrun_us in ([], [1.0, 2.0, 6.0])
+    )
+    assert (late - plain) / 2 / 400 == pytest.approx(3000 * computations, rel=0.1)
+
+
+def test_a_critical_section_takes_as_long_as_asked():
+    program = LockProgram(processes=1, granularity_us=100, imbalance=0, phases=400, section_us=50)
+    late = run([SimulatedJob(0, program)], overrun_us=[1.0, 2.0, 6.0]).spent_ns[:, COMPUTING].sum()
+    assert late / 400 == pytest.approx(153_000, rel=0.01)
+
+
+def test_a_program_serves_before_it_reads_and_finds_the_other_gone():
+    """Two processes whose gaps differ a little: each waits until the other is at the end of its next gap."""
+    program = Program(
+        pattern="NEWS", granularity_us=100, imbalance=0, read_gap_us=100, read_imbalance=0.2, phases=200
+    )
+    reads = {}
+    for polls in (True, False):
+        host = {"handles_when_waiting": polls, "messages_to_self": False, "latency_us": 1.0}
+        waits = run([SimulatedJob(0, program)], processors=2, **host).jobs[0].reads
+        reads[polls] = waits.spun_ns / waits.spun / 1e3
+    assert reads[False] == pytest.approx(2 * 1.0)
+    assert 65 < reads[True] < 85
 
 
 def test_a_process_that_computes_goes_on_as_fast_as_before():
@@ -189,6 +220,7 @@ def test_a_process_woken_on_an_idle_processor_pays_for_that():
         ("lateness_us", [1.0, -2.0]),
         ("tick_lateness_us", [-1.0]),
         ("tick_lateness_us", [1.0, 10_000.0]),
+        ("overrun_us", [-0.5]),
         ("switch_scatter_us", [0.0, float("nan")]),
         ("rest_us", [5.0, 5.0]),
         ("rested_send_us", [[1.0]]),
@@ -231,11 +263,12 @@ def test_the_classes_of_the_kernel_have_their_schedulers():
 
 
 def test_a_given_context_switch_has_no_calibrated_scatter_and_no_rests():
-    calibrated = CONSTANTS | RESTS | {"handoff_scatter_us": [-2.0, 2.0]}
+    calibrated = CONSTANTS | RESTS | {"handoff_scatter_us": [-2.0, 2.0], "overrun_us": [2.0]}
     scheduler = scheduler_of({"policy": "none"})
     machine = Host(range(2), calibrated).machine(scheduler)
     assert machine.switch_scatter_us == [-2.0, 2.0]
     assert machine.rested_switch_us == RESTS["rested_switch_us"]
+    assert machine.overrun_us == [2.0]
     assert machine.rested_send_us == RESTS["rested_send_us"]
     given = Host(range(2), calibrated, {"context_switch_us": 7.0}).machine(scheduler)
     assert (given.context_switch_us, given.switch_scatter_us, given.rested_switch_us) == (7.0, (), ())
@@ -254,3 +287,4 @@ def test_what_an_older_record_lacks_costs_nothing():
     assert (machine.context_switch_us, machine.wakeup_us, machine.latency_us) == (20.0, 0.0, 3.0)
     assert (machine.detour_gap_us, machine.slot_cost_us, machine.tick_us) == (0.0, (), None)
     assert not machine.tick_lateness_us
+    assert not machine.overrun_us

@@ -80,6 +80,7 @@ def rests(draw):
     return {
         "rest_us": (draw(st.sampled_from([15.0, 200.0])), 3000.0),
         "rested_switch_us": draw(st.sampled_from([(), ((10.0, 30.0), (0.0, 150.0))])),
+        "overrun_us": draw(st.sampled_from([(), (), (2.0, 2.5, 7.0)])),
         "rested_send_us": draw(st.sampled_from([(), ((0.0, 4.0, 7.0), (20.0, 30.0, 90.0))])),
     }
 

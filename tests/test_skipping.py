@@ -53,6 +53,7 @@ machines = st.builds(
     switch_scatter_us=st.sampled_from([(), (-8.0, 25.0)]),
     rest_us=st.just((200.0,)),
     rested_switch_us=st.sampled_from([(), (), ((40.0, 90.0),)]),
+    overrun_us=st.sampled_from([(), (), (3.0, 5.5)]),
     rested_send_us=st.sampled_from([(), (), ((7.0,),)]),
     latency_us=st.sampled_from([0.0, 1.0, 10.0, 100.0]),
     local=st.sampled_from(["svr4", "svr4", "svr4", "round-robin", "fifo", "eevdf"]),

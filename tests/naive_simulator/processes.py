@@ -135,7 +135,7 @@ class Process:
                 self.observe(phase)
             yield from self.sleep(round((think_us or 0) * 1e3))
             gap_ns = int(self.draws.gap_ns(1)[0])
-            yield from self.work(int(self.draws.compute_ns(1)[0]))
+            yield from self.work(int(self.draws.compute_ns(1)[0]) + self.overrun())
             if self.job.locks:
                 yield from self.exclude(int(self.draws.among(len(self.job.locks), 1)[0]))
                 continue
@@ -145,7 +145,8 @@ class Process:
             if program.opening_barrier:
                 yield from self.ask("opening", others[0], learns=True)
             for target in self.job.targets[self.rank]:
-                yield from self.compute(gap_ns)
+                yield from self.compute(gap_ns + self.overrun())
+                yield from self.serve()
                 yield from self.ask("read", others[target])
             if program.closing_barrier:
                 yield from self.ask("closing", others[0], learns=not program.opening_barrier)
@@ -235,7 +236,7 @@ class Process:
                 before = program.usable(task - 1) if task else program.processes
                 if program.usable(task) != before:
                     self.simulation.evolve(self.job, program.usable(task))
-                yield from self.work(int(self.job.draws.compute_ns(1)[0]))
+                yield from self.work(int(self.job.draws.compute_ns(1)[0]) + self.overrun())
             else:
                 self.suspended, self.moves = True, may
                 yield SLEEP
@@ -272,6 +273,15 @@ class Process:
                 left, self.owed_ns = left + self.owed_ns, 0
         self.computes, self.walk = False, None
 
+    def overrun(self):
+        return self.processor.one_of(self.simulation.overruns)
+
+    def serve(self):
+        while self.inbox:
+            yield from self.handle_messages()
+            if self.messages_cost:
+                yield from self.compute(0)  # it looks again
+
     def compute(self, left):
         while (left := (yield Time(left=left, category=COMPUTING, hears=self.hears))) is not None:
             yield from self.handle_messages()
@@ -284,10 +294,11 @@ class Process:
         self.category = COMMUNICATING if kind == "read" else SYNCHRONIZING
         self.processor.note(self.category)
         silent = other is self and not self.machine.messages_to_self
-        if self.simulation.sends_cost and not silent:
-            costs = self.processor.rested(self.simulation.rested_sends, self.talked)
-            more = costs[self.processor.draw() // 256 % len(costs)] if costs else 0
-            yield Time(left=self.cost["send"] + more, category=self.category)
+        ns = 0 if silent else self.cost["send"]
+        if not silent or (kind != "read" and len(self.job.processes) > 1):
+            ns += self.processor.one_of(self.processor.rested(self.simulation.rested_sends, self.talked))
+        if ns or (self.simulation.sends_cost and not silent):
+            yield Time(left=ns, category=self.category)
         self.began, event = self.simulation.now, self.simulation.events
         if not silent:
             self.simulation.send(other, self, kind)

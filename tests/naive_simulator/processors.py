@@ -68,9 +68,12 @@ class Processor:
             costs = self.simulation.switches
             if self.process.waits() and self.process.lost_ns is not None:
                 costs = self.rested(self.simulation.rested_switches, self.process.lost_ns) or costs
-            cost_ns = costs[self.draw() // 256 % len(costs)] if costs else cost["context_switch"]
-            cost_ns += extra_ns + (cost[wakeup] if self.process.woken else 0)
-            self.end = self.at(self.simulation.now + cost_ns, END, self.switched)
+            cost_ns = self.one_of(costs) if costs else cost["context_switch"]
+            self.switch_ns = cost_ns + extra_ns + (cost[wakeup] if self.process.woken else 0)
+            self.end = self.at(self.simulation.now + self.switch_ns, END, self.switched)
+
+    def one_of(self, values):
+        return values[self.draw() // 256 % len(values)] if values else 0
 
     def rested(self, rows, since):
         """What is equally likely after a rest since then; nothing if it does not count as one."""
@@ -88,6 +91,7 @@ class Processor:
             self.dispatch()
             return
         process.state, process.dispatched = "running", self.simulation.now
+        process.offset += self.switch_ns  # as in Linux, which charges it from when it was chosen
         process.load(self.cache.load_ns(process))
         if process.wants.hears:
             self.go_on(process.wants.left)

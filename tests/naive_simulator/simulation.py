@@ -61,6 +61,8 @@ class NaiveSimulation:
             (np.array(given) * 1e3).round().astype(int).tolist()
             for given in (machine.rest_us, machine.rested_switch_us, machine.rested_send_us)
         )
+        self.overruns = [round(more_us * 1e3) for more_us in machine.overrun_us]
+        self.overruns = self.overruns if any(self.overruns) else []
         self.rested_sends = self.rested_sends if np.any(self.rested_sends) else []
         self.sends_cost = self.cost["send"] > 0 or self.rested_sends
         parts_cost = any(self.cost[name] for name in ("receive", "serve", "poll"))

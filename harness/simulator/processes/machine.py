@@ -36,6 +36,8 @@ class SimulatedMachine:
             all values equally likely; in place of ``context_switch_us``.
         rested_send_us: for each rest, additional time to send a read request or an arrival at a barrier if
             the last wait ended so long ago, all values equally likely.
+        overrun_us: by how much longer than its program asks a computation takes, all values equally likely.
+            Empty for nothing. Recorded programs compute as long as recorded.
         wakeup_us: additional cost of dispatching a process that a message has just woken.
         idle_wakeup_us: the same on a processor that was idle; by default ``wakeup_us``.
         latency_us: one-way time of a message; none is lost, each is one packet.
@@ -83,6 +85,7 @@ class SimulatedMachine:
     rest_us: Sequence[float] = ()
     rested_switch_us: Sequence[Sequence[float]] = ()
     rested_send_us: Sequence[Sequence[float]] = ()
+    overrun_us: Sequence[float] = ()
     wakeup_us: float = 0.0
     idle_wakeup_us: float | None = None
     latency_us: float = 10.0
@@ -125,7 +128,7 @@ class SimulatedMachine:
         for key in ("tick_us", "slice_us"):
             if getattr(self, key) is not None:
                 number(key, getattr(self, key), above=0)
-        for key in ("slot_cost_us", "lateness_us", "tick_lateness_us"):
+        for key in ("overrun_us", "slot_cost_us", "lateness_us", "tick_lateness_us"):
             for index, value in enumerate(getattr(self, key)):
                 number(f"{key}[{index}]", value, least=0)
         for index, value in enumerate(self.switch_scatter_us):

@@ -252,6 +252,7 @@ MACHINE = np.dtype(
         ("switches_differ", np.int8),  # whether each draws its cost
         ("sends", np.int8),  # whether it takes time to send a request or an arrival
         ("sends_differ", np.int8),  # by how long ago the last wait ended
+        ("overruns", np.int8),  # whether computations take longer than asked
         ("wakeup_ns", np.int64),
         ("idle_wakeup_ns", np.int64),
         ("latency_ns", np.int64),
@@ -359,6 +360,7 @@ class State(NamedTuple):
         lateness_ns: how late slots end, all values equally likely.
         tick_late_ns: how late ticks are, the same.
         switch_costs_ns: of dispatches, the same.
+        overrun_ns: by how much longer than asked computations take, the same.
         rest_ns: (R,) rests; ``rested_switch_ns`` and ``rested_send_ns`` (R, ...) have a row for each, of
             equally likely costs, or no row.
         slots: (slots, N) who may run in each slot; ``slot_ns`` their lengths.
@@ -394,6 +396,7 @@ class State(NamedTuple):
     lateness_ns: NDArray[np.int64]
     tick_late_ns: NDArray[np.int64]
     switch_costs_ns: NDArray[np.int64]
+    overrun_ns: NDArray[np.int64]
     rest_ns: NDArray[np.int64]
     rested_switch_ns: NDArray[np.int64]
     rested_send_ns: NDArray[np.int64]

@@ -80,6 +80,7 @@ def dispatch(state: State, p: int) -> None:
     if state.clock[0].changing:
         cost_ns += processor.slot_cost_ns
     processor.switching = 1
+    processor.charged_ns = state.clock[0].now_ns
     if state.accounts[q, DISPATCHES] == 0:
         state.accounts[q, BEGAN] = state.clock[0].now_ns
     state.accounts[q, DISPATCHES] += 1

@@ -42,7 +42,7 @@ from harness.simulator.processes.observing import observe
 from harness.simulator.processes.processor import block, charge, compute, dispatch, leave, preempt
 from harness.simulator.processes.ready_queues import enqueue
 from harness.simulator.processes.replay import HERE, NO_WORD, end_step, go_on, hear, hear_word, start_step
-from harness.simulator.processes.rests import send_cost_ns
+from harness.simulator.processes.rests import asks_itself, overrun_ns, send_cost_ns
 from harness.simulator.processes.sections import (
     ask_for_times,
     come_down,
@@ -74,7 +74,7 @@ def start_phase(state: State, p: int, q: int) -> None:
     process.activity = COMPUTE
     if job.reads > 0:
         process.gap_ns = state.gap_ns[row, q]
-    process.remaining_ns = state.compute_ns[row, q]
+    process.remaining_ns = state.compute_ns[row, q] + overrun_ns(state, p)
     if state.machine[0].cache_bytes > 0:
         pay(state, q)
     compute(state, p, process)
@@ -84,7 +84,7 @@ def start_phase(state: State, p: int, q: int) -> None:
 def start_gap(state: State, p: int, process: Records) -> None:
     """Compute for a short while before the next read."""
     process.activity = GAP
-    process.remaining_ns = process.gap_ns
+    process.remaining_ns = process.gap_ns + overrun_ns(state, p)
     compute(state, p, process)
 
 
@@ -164,17 +164,15 @@ def ask(state: State, p: int, q: int, activity: int) -> None:
     else:
         process.target = job.first
         charge(state, p, SYNCHRONIZING)
-    if state.machine[0].sends and not asks_itself(state, q):
-        process.handling = SENDING
-        set_activity(state, p, send_cost_ns(state, p, process))
-    else:
+    if not state.machine[0].sends:
         start_wait(state, p, q)
-
-
-@hot
-def asks_itself(state: State, q: int) -> bool:
-    """Whether process ``q``'s request is to itself and so needs no message."""
-    return bool(state.processes[q].target == q and not state.machine[0].messages_to_self)
+        return
+    cost_ns = send_cost_ns(state, p, q)
+    if cost_ns == 0 and asks_itself(state, q):
+        start_wait(state, p, q)
+    else:
+        process.handling = SENDING
+        set_activity(state, p, cost_ns)
 
 
 @hot
@@ -293,7 +291,6 @@ def take_over(state: State, p: int) -> None:
         return
     process.state = RUNNING
     process.dispatched_ns = state.clock[0].now_ns
-    processor.charged_ns = state.clock[0].now_ns
     if state.machine[0].cache_bytes > 0:
         load_set(state, p, q)
     if process.handling != FREE:
@@ -312,7 +309,7 @@ def end_activity(state: State, p: int) -> None:
     if process.handling != FREE:
         go_on_handling(state, p, q)
     elif process.activity == GAP:
-        ask(state, p, q, READING)
+        end_gap(state, p, q)
     elif process.activity >= READING:
         if process.replied:
             proceed(state, p, q)
@@ -333,6 +330,15 @@ def end_activity(state: State, p: int) -> None:
     else:
         process.read = 0
         start_gap(state, p, process)
+
+
+@hot
+def end_gap(state: State, p: int, q: int) -> None:
+    """Serve the requests that came meanwhile, then read: who asked goes on, and this process waits."""
+    process = state.processes[q]
+    process.remaining_ns = 0
+    if process.inbox_first == NOBODY or handle_inbox(state, p, q):
+        ask(state, p, q, READING)
 
 
 @step

@@ -1,6 +1,6 @@
-"""What a switch and a send cost, by chance and by how long a process has rested.
+"""What chance decides: costs of a switch and of a send after a rest, and how long a computation takes.
 
-A process that waits has rested since it last had a processor, and one that sends since its last wait ended.
+A process that waits has rested since it last had a processor, and one that asks since its last wait ended.
 Between two rests of the machine chance decides which one's costs count.
 """
 
@@ -27,6 +27,12 @@ def below(source: Records, count: int) -> int:
 def drawn(source: Records, values: NDArray[np.int64]) -> int:
     """One of ``values``, by the next random number of a processor or of the clock."""
     return int(values[below(source, len(values))])
+
+
+@hot
+def overrun_ns(state: State, p: int) -> int:
+    """By how much longer than its program asks the next computation on processor ``p`` takes."""
+    return drawn(state.processors[p], state.overrun_ns) if state.machine[0].overruns else 0
 
 
 @step
@@ -59,11 +65,23 @@ def switch_cost_ns(state: State, p: int, q: int) -> int:
 
 
 @step
-def send_cost_ns(state: State, p: int, process: Records) -> int:
-    """What it costs the running ``process`` to send what it asks."""
-    cost_ns = int(state.machine[0].send_ns)
-    if state.machine[0].sends_differ:
+def send_cost_ns(state: State, p: int, q: int) -> int:
+    """What it costs running process ``q`` to ask what it asks.
+
+    The root of a barrier sends nothing, but has rested like the others, and takes their messages in.
+    """
+    process = state.processes[q]
+    silent = asks_itself(state, q)
+    cost_ns = 0 if silent else int(state.machine[0].send_ns)
+    of_others = process.activity != READING and state.jobs[process.job].processes > 1
+    if state.machine[0].sends_differ and (of_others or not silent):
         rest = drawn_rest(state, state.processors[p], state.clock[0].now_ns - process.wait_ended_ns)
         if rest >= 0:
             cost_ns += drawn(state.processors[p], state.rested_send_ns[rest])
     return cost_ns
+
+
+@hot
+def asks_itself(state: State, q: int) -> bool:
+    """Whether process ``q``'s request is to itself and so needs no message."""
+    return bool(state.processes[q].target == q and not state.machine[0].messages_to_self)

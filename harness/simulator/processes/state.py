@@ -102,6 +102,7 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
         switch_costs_ns=np.maximum(
             0, round(machine.context_switch_us * 1e3) + _whole_ns(machine.switch_scatter_us)
         ),
+        overrun_ns=_whole_ns(machine.overrun_us),
         rest_ns=_whole_ns(machine.rest_us),
         rested_switch_ns=_rows_ns(machine.rested_switch_us),
         rested_send_ns=_rows_ns(machine.rested_send_us),
@@ -333,6 +334,7 @@ def _machine_record(machine: SimulatedMachine, timeline: bool, *, caches: bool) 
     record.switches_differ = _whole_ns(machine.switch_scatter_us).any() or len(machine.rested_switch_us) > 0
     record.sends_differ = _rows_ns(machine.rested_send_us).any()
     record.sends = record.send_ns > 0 or record.sends_differ
+    record.overruns = _whole_ns(machine.overrun_us).any()
     record.fair = machine.local == "eevdf"
     record.network_serves_reads = machine.reads_served_by == "network"
     record.boosts_woken = local.KNOWN[machine.local].boosts_woken
@@ -341,7 +343,9 @@ def _machine_record(machine: SimulatedMachine, timeline: bool, *, caches: bool) 
     record.cache_bytes = round(machine.cache_kb * 1024) if caches else 0
     others_ns = record.receive_ns + record.serve_ns + record.poll_ns
     record.message_costs = record.sends or others_ns > 0
-    like_paper = machine.messages_to_self and not machine.handles_when_waiting and not record.message_costs
+    like_paper = machine.messages_to_self and not (
+        machine.handles_when_waiting or record.message_costs or record.overruns
+    )
     record.overtakes = record.hop_latency_ns > 0
     constant = record.latency_ns > 0 and not record.overtakes
     plain = record.queue == BOUND and record.cache_bytes == 0 and not record.ticks_late

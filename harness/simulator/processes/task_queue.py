@@ -27,6 +27,7 @@ from harness.simulator.processes.model import (
 )
 from harness.simulator.processes.processor import block, compute, dispatch, leave
 from harness.simulator.processes.ready_queues import move
+from harness.simulator.processes.rests import overrun_ns
 
 
 @step
@@ -57,7 +58,8 @@ def take_task(state: State, p: int, q: int) -> None:
         state.clock[0].status = REFILL
         state.clock[0].subject = process.job
     process.activity = COMPUTE
-    process.remaining_ns = state.compute_ns[job.taken & (len(state.compute_ns) - 1), job.first]
+    process.remaining_ns = overrun_ns(state, p)
+    process.remaining_ns += state.compute_ns[job.taken & (len(state.compute_ns) - 1), job.first]
     if state.machine[0].cache_bytes > 0:
         pay(state, q)
     process.phase += 1

@@ -5,6 +5,7 @@ equal here), and a virtual deadline one slice later. A process is eligible if it
 time is at most the average of all queued processes. The eligible process with the earliest
 deadline runs. As in Linux 6.12 and later:
 
+- a process pays for its switch: it is charged from when it is chosen;
 - the running process keeps the processor while it is eligible and its slice lasts (run to
   parity); the scheduler checks the slice at the clock tick and when a process wakes;
 - a process that wakes joins as far before or behind the average as it was when it went to
