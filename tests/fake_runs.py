@@ -179,6 +179,7 @@ def probe(processors: Sequence[int], working_set_bytes: int) -> dict[str, list[f
         "rested_switch_ns 10000": [-1e3],
         "rested_send_ns 500": [1e3, 3e3],
         "rested_send_ns 10000": [9e3],
+        "overrun_ns": [2e3, 4e3],
         "latency_ns": [2e3],
         "wakeup_ns": [3e4],
         "detour_ns": [1e4, 1e4, 1e5],

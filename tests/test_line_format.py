@@ -88,6 +88,7 @@ def test_what_a_run_is_for_comes_back() -> None:
         rest_us=[500.0],
         rested_switch_us=[[3.0, 4.0]],
         rested_send_us=[[1.0, 2.0]],
+        overrun_us=[2.5],
         step_ns={1 << 20: 3.5},
     )
     before = conditions.Moment(0.5, 1.0, 2.0, 3.0, None)

@@ -41,6 +41,8 @@ def test_a_switch_costs_more_than_a_message():
     assert len(json.loads(done.stdout)["rested_switch_ns 500"]) == 28  # 30 samples, in four rounds
     assert abs(found["rested_send_ns 10000"]) < 5e6
     assert 0 < found["rested_switch_ns 10000"] < 5e6
+    assert 0 < found["overrun_ns"] < 1e6
+    assert len(json.loads(done.stdout)["overrun_ns"]) == len(each)
     assert found["unit_ns"] > 0
     assert abs(found["reload_ns"]) < 1e6  # 100 kB may well stay in the cache
     assert abs(found["move_ns"]) < 1e6
@@ -87,6 +89,7 @@ def test_one_processor_is_enough_for_a_switch():
     assert found["latency_ns"] == [0.0]
     assert statistics.median(found["rested_switch_ns 500"]) > 0
     assert set(found["rested_send_ns 500"]) == {0.0}
+    assert statistics.median(found["overrun_ns"]) > 0
 
 
 @pytest.mark.slow

@@ -205,6 +205,7 @@ def test_calibration_gives_medians_and_keeps_samples(place):
     assert constants.rested_switch_us[0] == pytest.approx([4.2 + 0.4 * share for share in range(10)])
     assert constants.rested_send_us[0] == pytest.approx([1.1 + 0.2 * share for share in range(10)])
     assert (constants.rested_switch_us[1], constants.rested_send_us[1]) == ([0.0] * 10, [9.0] * 10)
+    assert constants.overrun_us == pytest.approx([2.1 + 0.2 * share for share in range(10)])
     told = {calibration.quantity for calibration in found}
     assert {"switch_ns", "detour_ns", "slot_cost_ns signals", "lateness_ns signals", "tick_ns"} <= told
 

@@ -16,6 +16,8 @@ document with lists of samples in nanoseconds:
 - ``rested_send_ns T``: of each single read, the extra time if the reader has computed for T us before;
 - ``serve_ns``: to answer a read, beyond receiving it and sending the answer;
 - ``poll_ns``: to look for a message when none is there;
+- ``overrun_ns``: by how much longer than asked each single computation takes, with what a program does
+  after it before it communicates;
 - ``detour_ns``: lengths of the detours of processors that only compute (``workloads.detours``);
 - ``tick_lateness_ns``: lengths of the interrupts of the clock tick, at whose ends turns change;
 - ``detour_gap_ns``: mean time from one detour to the next, one sample a processor; at least
@@ -42,7 +44,7 @@ import sys
 import time
 from collections import defaultdict
 from functools import partial
-from time import perf_counter_ns
+from time import perf_counter_ns, thread_time_ns
 from typing import Any
 
 from workloads import detours
@@ -59,6 +61,9 @@ BLOCKING = Waiting(FIXED, 0, 0, 0, 0)
 
 BATCH = 20
 """Calls whose mean is a sample."""
+
+STEP_NS = 8000
+"""A short computation, like those before reads."""
 
 FALL_ASLEEP_NS = 50_000
 """Pause before each read that is to find its server asleep."""
@@ -169,6 +174,27 @@ class Probe:
         serves = [max(0.0, time_ns - both_ns) for time_ns in served]
         return {"send_ns": sent, "receive_ns": received, "serve_ns": serves, "poll_ns": polls}
 
+    def overruns_ns(self, places: tuple[int, int], server: Waiting) -> list[float]:
+        """By how much longer than STEP_NS each step of a program takes without messages; none on the server.
+
+        A step computes, looks for messages, reads from itself, and notes its processor time
+        (``workloads.execute``).
+        """
+        os.sched_setaffinity(0, {places[self._pair.rank]})
+        messenger = Messenger(self._pair, server, Recorder())
+        compute = Compute()
+        found = []
+        for _ in range(self.samples * BATCH if self._reads else 0):
+            begin = perf_counter_ns()
+            compute(STEP_NS)
+            messenger.poll()
+            messenger.read(messenger.rank)
+            thread_time_ns()
+            found.append(float(perf_counter_ns() - begin - STEP_NS))
+        messenger.barrier(learning=False)
+        messenger.close()
+        return found
+
     def detours_ns(self, places: tuple[int, int]) -> Samples:
         """The detours and clock ticks of ``places``, watched at the same time, while the rival sleeps."""
         os.sched_setaffinity(0, {places[self._pair.rank]})
@@ -277,6 +303,7 @@ def measure(probe: Probe, a: int, b: int) -> Samples:
         handoff_ns = [time_ns / 2 for time_ns in handed]
         none_ns = {f"{quantity}_ns": [0.0] for quantity in ACROSS}
         found = {"switch_ns": handoff_ns, "handoff_ns": handoff_ns, "handoff_pair_ns": each_ns}
+        found["overrun_ns"] = probe.overruns_ns((a, a), BLOCKING)
         return found | none_ns | rested(probe, a, b, statistics.median(handoff_ns or [0.0]), 0.0)
     spun = _batches(probe.round_trips_ns((a, b), server=SPINNING, reader=SPINNING))
     reads = partial(probe.round_trips_ns, (a, b), server=BLOCKING, reader=SPINNING, pause_ns=FALL_ASLEEP_NS)
@@ -291,6 +318,7 @@ def measure(probe: Probe, a: int, b: int) -> Samples:
         "wakeup_ns": [time_ns - base_ns for time_ns in woken],
         **rested(probe, a, b, statistics.median(handoff_ns or [0.0]), base_ns),
         **probe.overheads_ns((a, b)),
+        "overrun_ns": probe.overruns_ns((a, b), SPINNING),
         **probe.detours_ns((a, b)),
     }
 

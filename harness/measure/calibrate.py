@@ -35,7 +35,14 @@ CACHE = "cache_kb"
 MEANS = {"detour_gap_us": "detour_gap_ns", "detour_length_us": "detour_ns"}
 """Constants that are means, with the names of their samples; all others are medians."""
 
-DISTRIBUTIONS = ("tick_lateness_us", "handoff_scatter_us", "rest_us", "rested_switch_us", "rested_send_us")
+DISTRIBUTIONS = (
+    "tick_lateness_us",
+    "handoff_scatter_us",
+    "rest_us",
+    "rested_switch_us",
+    "rested_send_us",
+    "overrun_us",
+)
 """Constants of each run that are lists."""
 
 SHARES = [share / 20 for share in range(1, 20, 2)]
@@ -114,6 +121,7 @@ class Constants(HostConstants):
         rest_us: times for which a process has not run, or not communicated, ascending.
         rested_switch_us: for each of them, of a hand-off to such a process that waits, at SHARES.
         rested_send_us: for each of them, by how much longer its next send takes, at SHARES.
+        overrun_us: by how much longer than asked a computation takes, at SHARES; empty without a calibration.
         step_ns: time of a step through a working set, by its size in bytes.
     """
 
@@ -124,6 +132,7 @@ class Constants(HostConstants):
     rest_us: list[float] = field(default_factory=list)
     rested_switch_us: list[list[float]] = field(default_factory=list)
     rested_send_us: list[list[float]] = field(default_factory=list)
+    overrun_us: list[float] = field(default_factory=list)
     step_ns: Mapping[int, float] = field(default_factory=dict)
 
     def unit_ns(self, working_sets: Collection[int]) -> float:
@@ -248,6 +257,7 @@ def constants(calibrations: Iterable[Calibration]) -> Constants:
         rest_us=[float(rest) for rest in rests],
         rested_switch_us=[_costs_us(samples[f"{RESTED_SWITCH} {rest}"]) for rest in rests],
         rested_send_us=[_costs_us(samples[f"{RESTED_SEND} {rest}"]) for rest in rests],
+        overrun_us=_costs_us(samples["overrun_ns"]),
         step_ns=steps,
     )
 

@@ -74,6 +74,7 @@ def machine_like(constants: Mapping[str, Any], processors: int, scheduler: Sched
         rest_us=constants.get("rest_us", ()),
         rested_switch_us=constants.get("rested_switch_us", ()),
         rested_send_us=constants.get("rested_send_us", ()),
+        overrun_us=constants.get("overrun_us", ()),
         wakeup_us=max(0.0, host.switch_us - host.handoff_us),
         idle_wakeup_us=max(0.0, (host.wakeup_us or host.switch_us) - host.handoff_us),
         # The calibrated latency lasts from the call that sends to the call that returns the message.

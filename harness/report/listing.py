@@ -23,6 +23,7 @@ MEANING = {
     "send": "processor time to send a message",
     "receive": "processor time to receive a message",
     "serve": "processor time to answer a read, beyond receiving and sending",
+    "overrun": "by how much longer than asked a computation takes",
     "poll": "poll that finds no message",
     "detour": "length of the operating system's detours",
     "detour_gap": "time from one detour to the next, one sample for each processor",
