@@ -15,6 +15,7 @@ import pytest
 from runs import NOBODY, as_nobody, eventually, running, state, usable
 
 from coordinator.host import cleanup, mechanisms, runs_home
+from coordinator.host.mechanisms import Freezer
 from coordinator.host.processes import Process
 from coordinator.host.rundir import RunDirectory
 from coordinator.host.runs_home import locked_home
@@ -70,6 +71,27 @@ def test_the_control_group_of_a_run_that_has_no_process_in_it_yet_stays(
     assert cleanup.clean()[-1] == f"removed empty cgroup {left}"
     assert removed == [left]
     cleanup.release(directory)
+
+
+def test_the_control_group_of_a_run_under_another_directory_stays(
+    runtime: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usable("freezer")
+    directory = RunDirectory.create()
+    Freezer(directory)
+    (group,) = [found for found in mechanisms.cgroups_of_runs() if found.name == f"lockstep-{directory.run}"]
+    monkeypatch.setattr(mechanisms, "cgroups_of_runs", lambda: [group])
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+        assert not cleanup.clean()
+        assert group.is_dir()
+        os.close(descriptor_of(group))
+        assert cleanup.clean() == [f"removed empty cgroup {group}"]
+    cleanup.release(directory)
+
+
+def descriptor_of(place: Path) -> int:
+    return next(int(fd.name) for fd in Path("/proc/self/fd").iterdir() if fd.resolve() == place)
 
 
 def test_a_stopped_process_without_a_driver_is_ended_and_told(runtime: Path) -> None:

@@ -141,9 +141,9 @@ def clean(everything: bool = False) -> list[str]:
         did = [line for directory in found for line in release(directory, spare={os.getpid()})] + unknown
     with locked_home() as parent:
         for group in mechanisms.cgroups_of_runs():
-            # A run that was left alone above has a directory, or a process in its group.
+            # A run that was left alone above has a directory; it may be under another XDG_RUNTIME_DIR.
             run = parent / group.name.removeprefix("lockstep-")
-            left_alone = run.exists() or mechanisms.populated(group)
+            left_alone = run.exists() or mechanisms.in_use(group)
             if not left_alone and mechanisms.remove_cgroups(group, patience_s=0):
                 did.append(f"removed empty cgroup {group}")
     return did

@@ -6,6 +6,7 @@ which privilege it needs, whether it is available here, and its worst harm.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import signal
@@ -173,7 +174,7 @@ class Freezer:
         self._switches: dict[Process, int] = {}
         self._groups: dict[Path, int] = {}
         directory.note(cgroup=str(self._parent))
-        self._parent.mkdir()
+        self._in_use = _make_in_use(self._parent)
 
     @staticmethod
     def unavailable() -> str:
@@ -183,9 +184,10 @@ class Freezer:
             return "no cgroup v2 hierarchy that holds this process is mounted"
         trial = base / f"lockstep-trial-{os.getpid()}"
         try:
-            trial.mkdir()
+            descriptor = _make_in_use(trial)
             there = (trial / "cgroup.freeze").exists()
             trial.rmdir()
+            os.close(descriptor)
         except OSError as error:
             return f"cannot make a cgroup in {base} ({error.strerror}): needs {Freezer.privilege}"
         return "" if there else "this kernel has no cgroup.freeze, which needs Linux 5.2"
@@ -329,6 +331,29 @@ def cgroups_of_runs() -> list[Path]:
     """The existing groups of runs (and trials) in our base."""
     base = cgroup_base()
     return sorted(base.glob("lockstep-*")) if base else []
+
+
+def _make_in_use(group: Path) -> int:
+    """Make ``group``; it is in use until the returned descriptor is closed, or this process ends."""
+    group.mkdir()
+    descriptor = os.open(group, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_SH)
+    return descriptor
+
+
+def in_use(group: Path) -> bool:
+    """Whether a process is in ``group`` or below it, or has made it for processes to come."""
+    try:
+        descriptor = os.open(group, os.O_RDONLY)
+    except OSError:
+        return populated(group)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return populated(group)
 
 
 def populated(group: Path) -> bool:
