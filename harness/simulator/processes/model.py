@@ -28,7 +28,9 @@ of two rests: the longest in rest_ns that it has had, or none, and the next long
 if (x >> 8) mod 4096 is below 4096 times the way to it, rounded down. From the last rest on it gets that one,
 and nothing is drawn. The dispatch then draws its cost from the rest's row, or without a rest from
 switch_costs_ns. Where sends differ, each request or arrival gets a rest in the same way, by the time since
-the sender's last wait ended, and draws from its row what it costs more; without a rest, nothing. One more
+the sender's last wait ended, and draws from its row what it costs more; without a rest, nothing. The root of
+a barrier with others does so, too, and a read from oneself does not, unless it is a message. Where
+computations overrun, each that begins draws by how much from overrun_ns, before anything else. One more
 sequence begins with the phase of processor 0's tick. Every slot of a decision but the first draws from it how
 late it ends: lateness_ns[(x >> 8) mod n] of n values, but no earlier than it begins. The first slot ends
 lateness_ns[0] late.
