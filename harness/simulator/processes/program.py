@@ -201,14 +201,23 @@ def spin(state: State, p: int, process: Records) -> None:
     if process.replied:
         set_activity(state, p, 0)
     elif process.remaining_ns > 0:
-        if state.machine[0].patience_ns > 0 and process.activity <= CLOSING:
-            spin_until_look(state, p, process, state.machine[0].patience_ns)
-        elif state.machine[0].look_ns > 0 and process.activity == LOCKING:
-            spin_until_look(state, p, process, state.machine[0].look_ns)
+        if state.machine[0].looks:
+            spin_and_look(state, p, process)
         else:
             set_activity(state, p, process.remaining_ns)
     else:
         block(state, p)
+
+
+@step
+def spin_and_look(state: State, p: int, process: Records) -> None:
+    """Spin until the next look after others, if the process looks after any in such a wait."""
+    machine = state.machine[0]
+    period_ns = machine.look_ns if process.activity == LOCKING else machine.patience_ns
+    if period_ns > 0 and process.activity <= LOCKING:
+        spin_until_look(state, p, process, period_ns)
+    else:
+        set_activity(state, p, process.remaining_ns)
 
 
 @step
@@ -336,9 +345,11 @@ def end_activity(state: State, p: int) -> None:
 def end_gap(state: State, p: int, q: int) -> None:
     """Serve the requests that came meanwhile, then read: who asked goes on, and this process waits."""
     process = state.processes[q]
-    process.remaining_ns = 0
-    if process.inbox_first == NOBODY or handle_inbox(state, p, q):
-        ask(state, p, q, READING)
+    if process.inbox_first != NOBODY:
+        process.remaining_ns = 0
+        if not handle_inbox(state, p, q):
+            return
+    ask(state, p, q, READING)
 
 
 @step

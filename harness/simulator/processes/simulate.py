@@ -140,6 +140,7 @@ def _help(state: State, remedy: Remedy, machine: SimulatedMachine) -> None:
         raise InputError("queue", machine.queue, rule, "write bind = true, or leave the remedy out")
     record = state.machine[0]
     record.warning_ns, record.look_ns = remedy.warning_ns, remedy.look_ns
+    record.looks = record.look_ns > 0 or record.patience_ns > 0
     record.conscious = remedy.kind == CONSCIOUS
     record.lifts = remedy.kind == INHERITANCE
     record.activations = remedy.kind == ACTIVATIONS
@@ -401,6 +402,7 @@ def _coschedule(state: State, policy: Policy, machine: SimulatedMachine) -> None
         raise InputError("queue", machine.queue, rule, "write bind = true")
     if given:
         record.patience_ns = max(1, round(given["patience_us"] * 1e3))
+        record.looks = 1
         record.least_run_ns = round(given["least_run_ms"] * 1e6)
         record.skips = 0  # looks are events
 
