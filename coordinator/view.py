@@ -162,8 +162,8 @@ class View:
         lost: processors that are no longer there.
         owner_load: the load that the owner of a workstation makes on each of its processors at this
             moment; a processor that is missing has no load of an owner.
-        attained_ns: processor time that each job has had so far (``coordinator.decide.attained``), for
-            policies that follow phases; empty for others.
+        attained_ns: processor time that decisions have given each of ``jobs`` so far
+            (``coordinator.decide.attained``).
     """
 
     machine: Machine

@@ -69,7 +69,23 @@ def test_the_service_of_jobs_that_share_a_processor_is_counted_in_equal_parts():
     run.arrive(0, 0)
     run.arrive(1, 10 * MS)
     run.evolve(0, 1, 30 * MS)
-    assert seen == [{}, {0: 20 * MS}, {0: 50 * MS, 1: 10 * MS}]
+    assert seen == [{0: 0}, {0: 20 * MS, 1: 0}, {0: 50 * MS, 1: 10 * MS}]
+
+
+def test_service_follows_the_slots_and_every_policy_sees_it():
+    seen = []
+
+    class Watching(type(policies.create("gang", {}))):
+        def decide(self, view, why):
+            seen.append(dict(view.attained_ns))
+            return super().decide(view, why)
+
+    run = Session(Watching(quantum_ms=10), Machine(2), [Job(0, 2), Job(1, 2), Job(2, 1)])
+    run.arrive(0, 0)
+    run.arrive(1, 0)
+    run.arrive(2, 35 * MS)
+    run.depart(1, 36 * MS)
+    assert seen == [{0: 0}, {0: 0, 1: 0}, {0: 40 * MS, 1: 30 * MS, 2: 0}, {0: 40 * MS, 2: 0}]
 
 
 class Crew:

@@ -42,6 +42,23 @@ class Cycle:
         length_ns = self.lengths_ns[index]
         return index, None if length_ns is None else now_ns - elapsed_ns + length_ns
 
+    def in_force_ns(self, since_ns: int, until_ns: int) -> tuple[int, ...]:
+        """For how long each slot is in force between two times, neither of them before the table begins."""
+        before, after = self._so_far_ns(since_ns), self._so_far_ns(until_ns)
+        return tuple(end - begin for begin, end in zip(before, after, strict=True))
+
+    def _so_far_ns(self, now_ns: int) -> list[int]:
+        rest_ns, rounds = now_ns - self.start_ns, 0
+        if self.cyclic and self.total_ns is not None:
+            rounds, rest_ns = divmod(rest_ns, self.total_ns)
+        had_ns = []
+        last = len(self.lengths_ns) - 1
+        for index, length_ns in enumerate(self.lengths_ns):
+            part_ns = rest_ns if index == last or length_ns is None else min(rest_ns, length_ns)
+            had_ns.append(part_ns + rounds * (length_ns or 0))
+            rest_ns -= part_ns
+        return had_ns
+
     def position(self, now_ns: int) -> tuple[int, int]:
         """Which slot covers ``now_ns`` and for how long it has been in force."""
         elapsed_ns = now_ns - self.start_ns

@@ -81,7 +81,9 @@ class Session:
         """Job ``number`` has finished or failed; returns the plan in force from now."""
         del self._here[number]
         self._observations.forget(number)
-        return self._decide(Reason.DEPARTURE, now_ns)
+        plan = self._decide(Reason.DEPARTURE, now_ns)
+        self._attained.service_ns.pop(number, None)
+        return plan
 
     def evolve(self, number: int, usable: int, now_ns: int) -> Plan | None:
         """Job ``number`` can use so many processes from now on.
@@ -129,8 +131,8 @@ class Session:
 
     def _decide(self, why: Reason, now_ns: int) -> Plan:
         slot, elapsed_ns = self.plan.cycle.position(now_ns) if self.plan else (0, 0)
-        if self.policy.follows_phases:
-            self._attained.count(self.plan.decision if self.plan else None, now_ns)
+        if self.plan:
+            self._attained.count(self.plan.decision.slots, self.plan.cycle, now_ns)
         view = View(
             machine=self.machine,
             now_ns=now_ns,
@@ -141,7 +143,7 @@ class Session:
             elapsed_ns=elapsed_ns,
             lost=self._lost,
             owner_load=dict(self._owner_load),
-            attained_ns=dict(self._attained.service_ns),
+            attained_ns={number: self._attained.service_ns.get(number, 0) for number in self._here},
         )
         decision = self.policy.decide(view, why)
         self._check(decision)

@@ -42,7 +42,7 @@ class Policy(ABC):
         return self.moves
 
     follows_phases: ClassVar[bool] = False
-    """Whether the policy is asked when a program's parallelism changes, and sees attained service."""
+    """Whether the policy is asked when a program's parallelism changes."""
 
     def processes(self, job: Job, view: View) -> int | None:
         """The number of processes with which ``job`` will start; None if unknown before it starts.
