@@ -113,6 +113,7 @@ class Job:
         usable: how many processes it can use in its present phase, as it says; None if it has said nothing.
         working_sets: the ranks that get messages from each other often, directly or through others of their
             set, as observed so far; each set ascending, no rank in two.
+        memory_bytes: what each process computes in, its working set; 0 if nothing is known.
     """
 
     number: int
@@ -124,6 +125,7 @@ class Job:
     partners: tuple[tuple[int, ...], ...] = ()
     usable: int | None = None
     working_sets: tuple[tuple[int, ...], ...] = ()
+    memory_bytes: int = 0
 
     @property
     def least(self) -> int:

@@ -148,6 +148,7 @@ def session(workload: Workload) -> tuple[Session, list[Job]]:
             malleable=malleable(job.program),
             estimate=job.estimate,
             partners=_partners(job.program),
+            memory_bytes=getattr(job.program, "working_set_bytes", 0),
         )
         for job in workload.jobs
     ]

@@ -92,4 +92,5 @@ def _job(record: JobRecord) -> Job:
         moldable=isinstance(program, Program),
         malleable=isinstance(program, Program) and program.adapts,
         estimate=ExecutionTime(**record.estimate) if record.estimate else None,
+        memory_bytes=getattr(program, "working_set_bytes", 0),
     )

@@ -418,6 +418,7 @@ def _seen(job: SimulatedJob) -> Job:
         has_tasks(job),
         job.estimate,
         partners=partners(program.pattern, program.processes),
+        memory_bytes=getattr(program, "working_set_bytes", 0),
     )
 
 
