@@ -1,4 +1,4 @@
-"""``lockstep policies``: the policies, waiting rules and mechanisms."""
+"""``lockstep policies``: policies, waiting rules, remedies, patterns, queues, mechanisms."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from harness.commands import SCHEMA, Answer
 from harness.measure.session import Watcher
 from harness.report import listing
 from workloads.blocking import RULES
+from workloads.locks.remedies import REMEDIES
+from workloads.machine import QUEUES
+from workloads.patterns import PATTERNS
 from workloads.validation import one_of
 
 
@@ -21,7 +24,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
-    """List policies with parameters and source, waiting rules, and mechanisms with their harm; or one policy.
+    """List policies with parameters and source, and what else an experiment can choose; or show one policy.
 
     Raises:
         InputError: if there is no such policy.
@@ -40,7 +43,15 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         }
         for name, mechanism in mechanisms.known().items()
     ]
-    document = {"schema": SCHEMA, "policies": known, "blocking": list(RULES), "mechanisms": ways}
+    document = {
+        "schema": SCHEMA,
+        "policies": known,
+        "blocking": list(RULES),
+        "remedies": ["do_not_preempt", *(name for name in REMEDIES if name != "none")],
+        "patterns": list(PATTERNS),
+        "queues": list(QUEUES),
+        "mechanisms": ways,
+    }
     return Answer(document, listing.policies(document))
 
 
