@@ -179,6 +179,7 @@ def test_quick_scales_a_file_that_does_not_say_how(write):
         ("jobs[0].count=4", lambda e: len(e.cells[0].jobs()) == 5),
         ("schedulers.0.quantum_ms=10", lambda e: e.schedulers[0].table["quantum_ms"] == 10),
         ("schedulers[1].blocking=immediate", lambda e: e.schedulers[1].blocking == "immediate"),
+        ("schedulers[1].blocking=spin-block", lambda e: e.schedulers[1].blocking == "fixed"),
         ("machine.latency_us=20", lambda e: e.cells[0].machine["latency_us"] == 20),
         ("sweep.program.granularity_us=[100, 1000]", lambda e: len(e.cells) == 2),
         ('sweep."program.read"=["message","rma"]', lambda e: len(e.cells) == 2),

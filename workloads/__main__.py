@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from workloads import patterns
-from workloads.blocking import DEFAULT_ESTIMATE, ESTIMATES, RULES, Waiting, waiting
+from workloads.blocking import DEFAULT_ESTIMATE, ESTIMATES, RULES, Waiting, rule_name, waiting
 from workloads.locks.lock_program import LOCKS, LockProgram
 from workloads.messaging import world
 from workloads.program import IMBALANCE_KINDS, READ_KINDS, Program
@@ -47,7 +47,7 @@ def parser() -> argparse.ArgumentParser:
     length.add_argument("--dedicated-s", type=float, help="wanted run time alone (default 1)")
     length.add_argument("--phases", type=int, help="exact number of phases")
     waits = parser.add_argument_group("waiting")
-    waits.add_argument("--blocking", choices=list(RULES), default="spin")
+    waits.add_argument("--blocking", type=rule_name, choices=list(RULES), default="spin")
     waits.add_argument("--spin-switches", type=float, default=2, help="spin of the fixed rule")
     waits.add_argument(
         "--imbalance-estimate", choices=list(ESTIMATES), default=DEFAULT_ESTIMATE, help="of global-adaptive"

@@ -12,7 +12,7 @@ Source: Dusseau, Arpaci, Culler, SIGMETRICS 1996, sections 4 (immediate), 5 (fix
 from __future__ import annotations
 
 from collections.abc import MutableSequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from workloads.bounds import within
 from workloads.validation import number, one_of
@@ -27,6 +27,9 @@ RULES = {
     "local-adaptive": LOCAL_ADAPTIVE,
     "global-adaptive": GLOBAL_ADAPTIVE,
 }
+
+OTHER_NAMES = {"spin-block": "fixed"}
+"""Names in the literature of rules that have another one here."""
 
 LONGEST_WAIT, ARRIVAL_SPREAD = range(2)
 
@@ -63,6 +66,11 @@ class Waiting(NamedTuple):
     fixed_ns: int
     imbalance_ns: int
     estimate: int = ESTIMATES[DEFAULT_ESTIMATE]
+
+
+def rule_name(name: Any) -> Any:
+    """Our name of the rule that is called ``name``; anything else as it is."""
+    return OTHER_NAMES.get(name, name) if isinstance(name, str) else name
 
 
 def waiting(

@@ -22,7 +22,7 @@ from harness.commands import SCHEMA, Answer
 from harness.measure.rank_listener import RankListener, summed
 from harness.measure.session import Watcher
 from workloads import native
-from workloads.blocking import RULES, waiting
+from workloads.blocking import RULES, rule_name, waiting
 from workloads.validation import InputError
 
 PASSED_ON = (
@@ -48,7 +48,7 @@ def rule_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that say how programs wait, and which MPI is theirs."""
     add = parser.add_argument
     rules = [name for name in RULES if name != "oracle"]
-    add("--blocking", choices=rules, default="global-adaptive", help="the waiting rule")
+    add("--blocking", type=rule_name, choices=rules, default="global-adaptive", help="the waiting rule")
     add("--spin-switches", type=float, default=2, metavar="N", help="spin of the fixed rule")
     add("--switch-us", type=float, default=10.0, metavar="US", help="cost of a context switch")
     add("--latency-us", type=float, default=2.0, metavar="US", help="one-way message latency")

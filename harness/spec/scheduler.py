@@ -212,8 +212,10 @@ def scheduler_of(table: Mapping[str, Any]) -> Scheduler:
     """
     policy = policy_of(table, SHARED)
     values = {key: table[key] for key in SHARED if key in table}
-    if table["policy"] == "implicit":
-        values.setdefault("blocking", IMPLICIT)
+    if "blocking" in values:
+        values["blocking"] = blocking.rule_name(values["blocking"])
+    elif table["policy"] == "implicit":
+        values["blocking"] = IMPLICIT
     if policy.coscheduling:
         values.setdefault("local", "rr")
     return Scheduler(table["policy"], policy, **values)
@@ -224,8 +226,8 @@ def has_key(table: Any, key: str) -> bool:
     if not isinstance(table, dict) or table.get("policy") not in policies.known():
         return False
     name = table["policy"]
-    blocking = table.get("blocking", IMPLICIT if name == "implicit" else "spin")
-    return key in policies.parameters(name) or (key in SHARED and OF_RULES.get(key, blocking) == blocking)
+    rule = blocking.rule_name(table.get("blocking", IMPLICIT if name == "implicit" else "spin"))
+    return key in policies.parameters(name) or (key in SHARED and OF_RULES.get(key, rule) == rule)
 
 
 def who_has(key: str) -> str:
