@@ -14,6 +14,9 @@ from workloads.blocking import DEFAULT_ESTIMATE
 from workloads.other import Command, InteractiveWork, SequentialWork
 from workloads.program import Program
 
+WITHIN_JOB = "job"
+"""The binding of processes to the processors of their job, among which the kernel chooses."""
+
 LEASE_S = 2.0
 """Default time for which agents continue without a driver."""
 
@@ -60,8 +63,8 @@ class Workload:
         latency_us: one-way message latency for the waiting rules.
         local: "other" or "rr", the local scheduler's class of the ranks.
         mechanism: "signals", "freezer", "realtime", or "auto".
-        bind: whether each rank stays on the processor that the policy gives it; else it may use all of
-            the run's processors on its node.
+        bind: whether each rank stays on the processor that the policy gives it; if it is WITHIN_JOB, the rank
+            may use all processors on its node that its job begins on; else all of the run's there.
         do_not_preempt: how often a change of slot is put off for a process in a critical section.
         put_off_us: for how long each time.
         remedy: against the preemption of processes in critical sections (``workloads.locks.remedies``).
@@ -89,7 +92,7 @@ class Workload:
     latency_us: float = 2.0
     local: str = "other"
     mechanism: str = "auto"
-    bind: bool = True
+    bind: bool | str = True
     do_not_preempt: int = 0
     put_off_us: float = 50.0
     remedy: str = "none"

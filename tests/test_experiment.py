@@ -305,6 +305,11 @@ LINES = [
     (SMALL + "\n[[schedulers]]\npolicy = 'implicit'\n", "line 21", "schedulers[2]"),
     (SMALL + "\n[sweep]\n'program.imbalance' = [3]\n", "line 22", 'sweep."program.imbalance"'),
     (SMALL.replace('policy = "implicit"', "blocking = 'spin'"), "line 18", "schedulers[1].policy"),
+    (
+        SMALL.replace("phases = 10", "phases = 10\nmalleable = true") + "bind = 'job'\n",
+        "line 21",
+        "schedulers[1].bind",
+    ),
     (SMALL + "x = = 3", "line 20", "TOML"),
     (SMALL + "x = 'unfinished", "line 20", "TOML"),
     ("repeats = 1\nrepeats = 2\n" + SMALL, "line 2", "TOML"),

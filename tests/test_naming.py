@@ -29,6 +29,7 @@ def test_no_two_schedulers_of_an_experiment_have_the_same_name(name):
         ({"policy": "modified-two-queue", "long_quantum_ms": 60}, "modified-two-queue 100 ms, long 60 ms"),
         ({"policy": "slurm-gang", "retry": False}, "slurm-gang 30 s, no retry"),
         ({"policy": "none", "bind": False, "local": "rr"}, "none, rr, unbound"),
+        ({"policy": "none", "bind": "job"}, "none, bound to job"),
     ],
 )
 def test_a_policy_is_named_with_its_quanta_and_what_is_not_its_default(table, name):

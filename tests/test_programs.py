@@ -157,6 +157,18 @@ def test_without_a_compiler_nothing_is_started_and_the_remedy_is_told(
         run([ParallelJob(0, Command(("true",), 2, waits="two-phase"))], "none")
 
 
+def test_ranks_that_are_bound_to_their_job_may_use_the_processors_of_all_its_ranks() -> None:
+    line = "' '.join(map(str, sorted(os.sched_getaffinity(0)))) + '\\n'"
+    text = f"import os; os.write(1, ({line}).encode())"  # whole, whatever the other rank writes meanwhile
+    jobs = (job(0, text, 1), job(1, text, 2))
+    asked = Workload(jobs, policies.create("none", {}), workload().processors, bind="job", timeout_s=60)
+    result = run_workload(asked)
+    assert result.failure == ""
+    (lone,) = {rank["processor"] for rank in result.ranks if rank["job"] == 0}
+    both = " ".join(map(str, asked.processors))
+    assert [one.output for one in result.jobs] == [f"{lone}\n", f"{both}\n{both}\n"]
+
+
 @pytest.mark.parametrize("bind", [True, False])
 def test_ranks_are_bound_or_stay_where_the_kernel_puts_them(bind: bool) -> None:
     text = "import os; print(*sorted(os.sched_getaffinity(0)))"

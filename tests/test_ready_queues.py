@@ -1,5 +1,7 @@
 """Processes that are not bound to a processor, and the working sets that they leave behind when they move."""
 
+from dataclasses import replace
+
 import pytest
 
 from coordinator import policies
@@ -8,6 +10,7 @@ from harness.measure.own_cache import own_cache_kb
 from harness.predict.process_level import Host
 from harness.simulator.processes.local import balancing, eevdf
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
+from harness.simulator.processes.model import IDLE
 from harness.simulator.processes.simulate import simulate
 from harness.spec.scheduler import scheduler_of
 from harness.store.records import Calibration
@@ -144,11 +147,40 @@ def test_dynamic_coscheduling_needs_bound_processes():
         (True, {"queue": "central"}, "bound"),
         (False, {"queue": "central"}, "central"),
         (False, {}, "stealing"),
+        ("job", {}, "stealing"),
     ],
 )
 def test_bind_decides_whether_the_queue_of_the_machine_counts(bind, given, queue):
     scheduler = scheduler_of({"policy": "none", "bind": bind})
-    assert Host([0, 1], {}, {"local": "rr", **given}).machine(scheduler).queue == queue
+    simulated = Host([0, 1], {}, {"local": "rr", **given}).machine(scheduler)
+    assert (simulated.queue, simulated.within_job) == (queue, bind == "job")
+
+
+@pytest.mark.parametrize("queue", ["central", "affinity", "stealing"])
+def test_processes_that_are_bound_to_their_job_stay_on_its_processors(queue):
+    """Jobs of one process begin on the first processor, jobs of two processes on the first two."""
+    assert makespan(queue, [lone(number) for number in range(3)], within_job=True) == 3.0
+    pairs = [SimulatedJob(number, replace(lone(number).program, processes=2)) for number in range(2)]
+    unused_ns = run(pairs, machine(queue, processors=3, within_job=True)).spent_ns[2, IDLE]
+    assert unused_ns == run(pairs, machine("bound", processors=3)).makespan_ns
+    assert run(pairs, machine(queue, processors=3)).spent_ns[2, IDLE] < unused_ns / 2
+
+
+@pytest.mark.parametrize(
+    ("table", "rule"),
+    [
+        ({"policy": "none", "bind": "jobs"}, 'must be true, false or "job"'),
+        ({"policy": "none", "bind": 1}, 'must be true, false or "job"'),
+        ({"policy": "idle-partition", "bind": "job"}, "gives running jobs other processors"),
+        ({"policy": "gang", "migrate": True, "bind": "job"}, "gives running jobs other processors"),
+        ({"policy": "dynamic-coscheduling", "bind": "job"}, "a message is for a processor"),
+    ],
+)
+def test_bindings_that_cannot_be_are_refused(table, rule):
+    with pytest.raises(InputError) as caught:
+        scheduler_of(table)
+    assert caught.value.key == "bind"
+    assert rule in str(caught.value)
 
 
 def test_the_cache_is_the_largest_that_no_other_processor_shares(tmp_path):

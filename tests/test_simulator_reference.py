@@ -38,6 +38,7 @@ def machines(draw):
         processors=processors,
         topology=topology,
         queue=queue,
+        within_job=draw(st.booleans()),
         cache_kb=draw(st.sampled_from([0.0, 0.0, 100.0])),
         reload_us=draw(st.sampled_from([0.0, 40.0, 250.0])),  # shorter than a slice
         sides=(processors, 1) if topology == "torus" else (),

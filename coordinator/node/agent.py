@@ -278,6 +278,8 @@ class Agent:
                 peer.process.send(signal.SIGKILL)
 
     def _start(self, start: protocol.Start) -> None:
+        of_job = tuple(sorted({core for _, core in start.cores}))
+        anywhere = of_job if self._setup.within_job else self._cores
         for rank, core in start.cores:
             peer = self._roster.find(start.job, rank)
             if peer is None or peer.begun:  # a second driver repeats what the first has said
@@ -286,7 +288,7 @@ class Agent:
             if self._setup.local == "rr":
                 mechanisms.set_class(peer.process, "rr")
             at_ns = self._clock.local_ns(start.at_ns)
-            cores = (core,) if self._setup.bind else self._cores
+            cores = (core,) if self._setup.bind else anywhere
             self._roster.send(peer, protocol.RankStart(at_ns, core, cores, start.ranks))
 
     def _move(self, job: int, cores: tuple[tuple[int, int], ...]) -> None:

@@ -38,7 +38,8 @@ class Setup:
         mechanism: its name; None if the policy stops nothing.
         lease_s: how long the agent continues without the driver.
         local: "other" or "rr", the class of the ranks under the local scheduler.
-        bind: whether each rank stays on one core; else it may use all cores of the run on the node.
+        bind: whether each rank stays on one core; else it may use all cores of the run on the node, or,
+        within_job: those on which its job begins.
         do_not_preempt: how often a change of slot is put off for a process in a critical section.
         put_off_us: for how long each time.
         remedy: against the preemption of processes in critical sections.
@@ -54,6 +55,7 @@ class Setup:
     lease_s: float
     local: str = "other"
     bind: bool = True
+    within_job: bool = False
     do_not_preempt: int = 0
     put_off_us: float = 50.0
     remedy: str = "none"

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from coordinator.owners import changes
 from coordinator.topology import Topology
 from coordinator.view import ExecutionTime
-from coordinator.workload import ParallelJob
+from coordinator.workload import WITHIN_JOB, ParallelJob
 from harness.measure.calibrate import Constants, HostConstants
 from harness.measure.plan import Task, label, plan
 from harness.predict.pool import Pool, Progress, compute
@@ -160,7 +160,8 @@ class Host:
         """
         given = dict(self.given)
         queue = given.pop("queue", UNBOUND)
-        given["queue"] = "bound" if scheduler.bind else queue
+        given["queue"] = "bound" if scheduler.bind is True else queue
+        given["within_job"] = scheduler.bind == WITHIN_JOB
         try:
             if self.constants and given.get("local", "eevdf") == "eevdf":
                 given.pop("local", None)

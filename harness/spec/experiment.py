@@ -18,7 +18,7 @@ from typing import Any, TypeGuard
 
 from coordinator.owners import Owner
 from coordinator.topology import Topology
-from coordinator.workload import LEASE_S, Node, ParallelJob
+from coordinator.workload import LEASE_S, WITHIN_JOB, Node, ParallelJob
 from harness.spec import experiment_source, hosts, overrides, owners, submission, sweep
 from harness.spec.experiment_source import Document
 from harness.spec.jobs import JobGroup, check_here, described, job_group
@@ -223,6 +223,7 @@ def _experiment(data: Mapping[str, Any], file: Path, here: bool) -> Experiment:
     owners.check_heeded(present, [s.name for s in schedulers], [s.policy for s in schedulers])
     for cell in cells:
         _check_sizes(cell, schedulers)
+        _check_bindings(cell, schedulers)
         owners.on(present, cell.processors)
         _check_locks(cell, nodes)
         if data.get("dedicated") == TWO_PHASE:
@@ -284,6 +285,14 @@ def _processors(wanted: Any, here: bool, nodes: Sequence[Node]) -> int:
         rule = f"this process may use {most} here"
         raise InputError("processors", wanted, rule, "give fewer, or 0 for all of them")
     return int(wanted) or most
+
+
+def _check_bindings(cell: Cell, schedulers: Sequence[Scheduler]) -> None:
+    adapts = any(isinstance(group.program, Program) and group.program.adapts for group in cell.groups)
+    for index, scheduler in enumerate(schedulers if adapts else ()):
+        if scheduler.bind == WITHIN_JOB:
+            rule = "a job of TASKS, or one that is malleable, gets other processors while it runs"
+            raise InputError(f"schedulers[{index}].bind", scheduler.bind, rule, "write true or false")
 
 
 def _check_sizes(cell: Cell, schedulers: Sequence[Scheduler]) -> None:

@@ -57,7 +57,8 @@ def policy_name(table: Mapping[str, Any]) -> str:
         name += f", {REMEDY_NAMES.get(remedy, remedy)}"
         if remedy == "warning" and (warning_us := table["warning_us"]) != WARNING_US:
             name += f" {duration_name(warning_us)}"
-    return name if table.get("bind", True) else f"{name}, unbound"
+    bind = table.get("bind", True)
+    return name if bind is True else f"{name}, {'bound to job' if bind else 'unbound'}"
 
 
 def _option_name(key: str, value: Any) -> str:

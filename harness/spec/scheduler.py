@@ -10,12 +10,13 @@ from coordinator import policies
 from coordinator.host import mechanisms
 from coordinator.policies import Policy
 from coordinator.policies.slurm_gang import SlurmGang
+from coordinator.workload import WITHIN_JOB
 from harness.spec.table_checks import each, known_keys
 from workloads import blocking
 from workloads.blocking import DEFAULT_ESTIMATE
 from workloads.bounds import within
 from workloads.locks.remedies import REMEDIES, needs_kernel, needs_slots
-from workloads.validation import InputError, flag, one_of
+from workloads.validation import InputError, one_of
 
 OF_SECTIONS = ("do_not_preempt", "put_off_us", "remedy", "warning_us")
 SHARED = ("blocking", "spin_switches", "imbalance_estimate", "local", "mechanism", "bind", *OF_SECTIONS)
@@ -36,7 +37,6 @@ OF_RULES = {"spin_switches": "fixed", "imbalance_estimate": "global-adaptive"}
 
 LOCAL_CLASSES = ("other", "rr")
 
-
 OF_SLOTS = ("quantum_ms", "long_quantum_ms", "quanta_ms")
 """Keys of policies that give lengths of slots."""
 
@@ -55,8 +55,9 @@ class Scheduler:
         imbalance_estimate: how the rule global-adaptive estimates the load imbalance.
         local: class of the local scheduler, "other" or "rr".
         mechanism: the way to stop and continue processes, if the policy needs one.
-        bind: whether each process stays on the processor that the policy gives it; else the kernel
-            chooses among the processors of the experiment.
+        bind: whether each process stays on the processor that the policy gives it (true), or on the
+            processors of its job ("job"), among which the kernel chooses; else it chooses among those of
+            the experiment.
         do_not_preempt: how often a change of slot is put off for a process in a critical section.
         put_off_us: for how long each time.
         remedy: against the preemption of processes in critical sections (``workloads.locks.remedies``).
@@ -70,7 +71,7 @@ class Scheduler:
     imbalance_estimate: str = DEFAULT_ESTIMATE
     local: str = "other"
     mechanism: str = "auto"
-    bind: bool = True
+    bind: bool | str = True
     do_not_preempt: int = 0
     put_off_us: float = 50.0
     remedy: str = "none"
@@ -89,11 +90,19 @@ class Scheduler:
         if self.mechanism == "realtime" and self.local == "rr":
             rule = "the realtime mechanism sets the scheduling class itself"
             raise InputError("local", self.local, rule, "leave local out, or choose another mechanism")
-        flag("bind", self.bind)
+        self._check_binding()
         self._check_sections()
         self._check_coscheduling()
-        if self.of_slurm and not self.bind:
+
+    def _check_binding(self) -> None:
+        if not isinstance(self.bind, bool) and self.bind != WITHIN_JOB:
+            rule, remedy = f'must be true, false or "{WITHIN_JOB}"', "choose one of them"
+            raise InputError("bind", self.bind, rule, remedy)
+        if self.of_slurm and self.bind is not True:
             raise InputError("bind", self.bind, "jobs of Slurm's bind their processes", "leave bind out")
+        if self.bind == WITHIN_JOB and self.policy.moves:
+            rule = f"the policy {self.name!r} gives running jobs other processors"
+            raise InputError("bind", self.bind, rule, "write true or false, or choose another policy")
 
     def _check_sections(self) -> None:
         within("schedulers.do_not_preempt", self.do_not_preempt)
@@ -116,7 +125,7 @@ class Scheduler:
         if self.mechanism == "realtime":
             rule = "the realtime mechanism does not stop the processes that it holds"
             raise InputError(key, getattr(self, key), rule, "choose another mechanism")
-        if self.remedy == "activations" and not self.bind:
+        if self.remedy == "activations" and self.bind is not True:
             rule = "a holder runs on on another processor of its job, and then goes back to its own"
             raise InputError("bind", self.bind, rule, "leave bind out, or choose another remedy")
 
@@ -134,7 +143,7 @@ class Scheduler:
         if self.local != "rr":
             rule = f"the policy {self.name!r} reorders turns of SCHED_RR"
             raise InputError("local", self.local, rule, 'write local = "rr", or leave it out')
-        if not self.bind:
+        if self.bind is not True:
             raise InputError("bind", self.bind, "a message is for a processor", "leave bind out")
 
     @property

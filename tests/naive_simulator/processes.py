@@ -46,6 +46,7 @@ class Job:
         self.served, self.order = -1, first  # when a message last got it a processor
         self.estimate, self.learned, self.sample = -1, -1, blocking.new_sample(0)
         places = [simulation.processors[placement[r % len(placement)]] for r in range(self.program.processes)]
+        self.places = places
         self.locks = [Lock() for _ in range(getattr(self.program, "locks", 0))]
         self.processes = [Process(self, rank, first + rank, place) for rank, place in enumerate(places)]
         if given.replay:

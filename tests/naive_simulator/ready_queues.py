@@ -28,8 +28,11 @@ class Bound:
 
 
 class Unbound(Bound):
+    def may(self, process, processor):
+        return not process.machine.within_job or processor in process.job.places
+
     def wakes(self, process):
-        idle = [p for p in self.processors if p.process is None]
+        idle = [p for p in self.processors if p.process is None and self.may(process, p)]
         if not process.lingers and idle and process.processor.process:
             self.move(process, idle[0])
 
@@ -57,7 +60,7 @@ class Central(Unbound):
         processor.residents.append(process)
 
     def chooses(self, processor):
-        process = next((q for q in processor.queue if q.ready()), None)
+        process = next((q for q in processor.queue if q.ready() and self.may(q, processor)), None)
         if process and process.processor is not processor:
             self.move(process, processor)
 
@@ -72,11 +75,12 @@ class Stealing(Unbound):
 
     def longest(self, processor):
         others = [p for p in self.processors if p is not processor and p.process and self.length(p) > 1]
+        others = [p for p in others if any(q.ready() and self.may(q, processor) for q in p.residents)]
         return max(others, key=self.length, default=None)
 
     def steal(self, processor, other):
         local, now = processor.local, processor.simulation.now
-        may = [q for q in other.residents if q.ready()] if other else []
+        may = [q for q in other.residents if q.ready() and self.may(q, processor)] if other else []
         if local.balances and processor.failures < 2:
             may = [q for q in may if q.lost_ns is None or now - q.lost_ns >= HOT_NS]
         if not may:
@@ -117,6 +121,7 @@ class Affinity(Stealing):
 
     def claim(self, processor):
         line = [q for p in self.processors for q in p.residents if q.state == "unclaimed" and q.allowed]
+        line = [q for q in line if self.may(q, processor)]
         if not line:
             return False
         process = min(line, key=lambda q: q.place)

@@ -75,6 +75,7 @@ class SimulatedMachine:
         hop_latency_us: additional one-way time of a message for every hop; its latency is
             constant without.
         queue: where ready processes wait (``ready_queues``).
+        within_job: whether processes that are not bound to one processor stay on those of their job.
         cache_kb: cache of each processor in KiB; 0 for none, so that working sets cost nothing.
         reload_us: time to load all of it.
     """
@@ -114,6 +115,7 @@ class SimulatedMachine:
     sides: Sequence[int] = ()
     hop_latency_us: float = 0.0
     queue: str = "bound"
+    within_job: bool = False
     cache_kb: float = 0.0
     reload_us: float = 0.0
 
@@ -140,6 +142,7 @@ class SimulatedMachine:
                 raise InputError(f"tick_lateness_us[{index}]", value, rule, "give shorter times")
         flag("messages_to_self", self.messages_to_self)
         flag("handles_when_waiting", self.handles_when_waiting)
+        flag("within_job", self.within_job)
         one_of("spin_clock", self.spin_clock, SPIN_CLOCKS)
         self._check_queue()
         self.seen()

@@ -337,6 +337,7 @@ class State(NamedTuple):
         processes, processors, jobs: N, P and J records; ``locks`` one record for each lock of the jobs.
         homes: (N,) the processor on which the decision in force has each process of a job with a queue of
             tasks.
+        places: (J, P) whether processes of a job may be on a processor; (1, 1) where they stay on theirs.
         residents: (P, R) processes placed on each processor, by number, as many as its record says;
             R is the most that one can have.
         timers: a tournament tree: the root, entry 1, is the least of the leaves; leaf p is
@@ -378,6 +379,7 @@ class State(NamedTuple):
     jobs: Records
     locks: Records
     homes: NDArray[np.int32]
+    places: NDArray[np.int8]
     residents: NDArray[np.int32]
     timers: NDArray[np.int64]
     messages: NDArray[np.int64]

@@ -8,7 +8,8 @@
     stealing  the same without the queue of the system; under ``eevdf`` with what Linux does to balance
               queues (:mod:`.local.balancing`)
 
-A process that wakes goes to a processor that idles, its last one if it can. The system's queue is emptied by
+No process goes to a processor on which its job may not be (``State.places``). One that wakes goes to a
+processor that idles, its last one if it can. The system's queue is emptied by
 turns, too, and not only when the others are done: else processes could spin for ever for one that is in it.
 
 Sources: the survey, section on space sharing in shared memory (affinity); Squillante and Lazowska 1993;
@@ -57,7 +58,7 @@ def enqueue(state: State, q: int, first: bool) -> None:
 def fetch(state: State, p: int) -> None:
     """Bring the process that free processor ``p`` is to run next into its queue, if it waits elsewhere."""
     if state.machine[0].queue == CENTRAL:
-        q = first_in_line(state, READY)
+        q = first_in_line(state, READY, p)
         if q != NOBODY and state.processes[q].processor != p:
             move(state, q, p)
     elif count(state, p, READY) == 0 and not claim(state, p):
@@ -74,7 +75,7 @@ def at_turn_end(state: State, p: int) -> None:
 @step
 def claim(state: State, p: int) -> bool:
     """Take a process out of the system's queue for processor ``p``; False if there is none."""
-    q = first_in_line(state, UNCLAIMED)
+    q = first_in_line(state, UNCLAIMED, p)
     if q == NOBODY:
         return False
     move(state, q, p)
@@ -83,14 +84,15 @@ def claim(state: State, p: int) -> bool:
 
 
 @step
-def first_in_line(state: State, waiting: int) -> int:
-    """The process that queued up first of all in the state ``waiting`` that may run, or NOBODY."""
+def first_in_line(state: State, waiting: int, p: int) -> int:
+    """The process that queued up first of all in the state ``waiting`` that may run on ``p``, or NOBODY."""
     found = NOBODY
     for q in range(len(state.processes)):
         process = state.processes[q]
         if (
             process.state == waiting
             and process.allowed
+            and state.places[process.job, p]
             and (found == NOBODY or process.order < state.processes[found].order)
         ):
             found = q
@@ -109,14 +111,27 @@ def count(state: State, p: int, last_state: int) -> int:
 
 @step
 def longest_queue(state: State, p: int) -> int:
-    """The busy processor other than ``p`` on which most processes are ready or run; NOBODY if none waits."""
+    """The busy processor other than ``p`` on which most processes are ready or run.
+
+    NOBODY if on none a process waits that may be on ``p``.
+    """
     found, most = NOBODY, 1
     for other in range(len(state.processors)):
         if other != p and state.processors[other].current != NOBODY:
             length = count(state, other, RUNNING)
-            if length > most:
+            if length > most and has_some_for(state, other, p):
                 found, most = other, length
     return found
+
+
+@step
+def has_some_for(state: State, other: int, p: int) -> bool:
+    """Whether a process that waits on ``other`` may be on ``p``."""
+    for k in range(state.processors[other].residents):
+        process = state.processes[state.residents[other, k]]
+        if process.state == READY and process.allowed and state.places[process.job, p]:
+            return True
+    return False
 
 
 @step
@@ -133,6 +148,7 @@ def steal(state: State, p: int, other: int) -> bool:
         if (
             process.state == READY
             and process.allowed
+            and state.places[process.job, p]
             and not hot_yet
             and (found == NOBODY or left_ns < state.accounts[found, LEFT])
         ):
@@ -153,7 +169,7 @@ def choose_processor(state: State, q: int) -> None:
     if process.delayed or state.processors[process.processor].current == NOBODY:
         return
     for p in range(len(state.processors)):
-        if state.processors[p].current == NOBODY:
+        if state.processors[p].current == NOBODY and state.places[process.job, p]:
             move(state, q, p)
             return
 

@@ -79,6 +79,11 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
         jobs=_records(len(jobs), JOB),
         locks=_records(max(1, sum(locks)), LOCK),
         homes=np.zeros(processes, dtype=np.int32),
+        places=np.full(
+            (1, 1) if machine.queue == "bound" else (len(jobs), machine.processors),
+            not machine.within_job,
+            dtype=np.int8,
+        ),
         residents=np.zeros((machine.processors, residents), dtype=np.int32),
         timers=np.full(2 * leaves, NEVER_NS, dtype=np.int64),
         messages=np.full(_power_of_two(under_way + 2), NEVER_NS, dtype=np.int64),
@@ -226,6 +231,8 @@ def enter_job(
     processes.rank = np.arange(count)
     processes.processor = [placement[rank % len(placement)] for rank in range(count)]
     state.homes[record.first : record.first + count] = processes.processor
+    if state.machine[0].queue != BOUND:
+        state.places[index, list(placement)] = 1
     processes.inbox_first = processes.channel = NOBODY
     processes.set_bytes = program.working_set_bytes
     processes.warm_on = NOBODY
