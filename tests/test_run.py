@@ -260,6 +260,17 @@ def test_doubts_are_told_in_numbers(place):
     for quantum in (100, 10):
         assert f"gang {quantum} ms: one slot in a hundred began at least 12 ms late, more than" in told(late)
     assert "10% of its length, and half of them 12 ms: use longer slots" in told(late)
+    (row,) = [row for row in summary.rows(experiment, late) if row.name == "gang 100 ms"]
+    queues = row.scheduler | {
+        "policy": "multilevel-two-queue",
+        "quanta_ms": (80, 400),
+        "long_quantum_ms": 2000,
+    }
+    del queues["quantum_ms"]
+    of_queues = dataclasses.replace(row, scheduler=queues)
+    assert f"{of_queues.name}: one slot in a hundred" in " ".join(doubts([of_queues], late))
+    queues["quanta_ms"] = (240, 400)
+    assert "one slot in a hundred" not in " ".join(doubts([of_queues], late))
 
     def slower(kind, policy):
         """The records, in the second repeat of which such runs took twice as long."""

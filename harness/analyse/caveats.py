@@ -6,10 +6,13 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from coordinator.host.processor_claims import tells_of_another_run
 from harness.analyse.rows import Row
 from harness.analyse.statistics import FEWEST, estimate
 from harness.measure.host_check import LOAD, OTHERS, STEAL
+from harness.spec.scheduler import OF_SLOTS
 from harness.store.conditions import Moment, of_run
 from harness.store.records import DEDICATED, RunRecord
 
@@ -159,15 +162,21 @@ def _slots(rows: Sequence[Row]) -> list[str]:
             found.append(
                 f"{row.name}: only {per_run:.0f} slots in each run; use longer programs (dedicated_s)"
             )
-        quantum_us = row.scheduler.get("quantum_ms", 0.0) * 1e3
+        quantum_us = _shortest_us(row.scheduler)
         late = switches.lateness_us
         if quantum_us and late.p99 > LATE * quantum_us:
             found.append(
                 f"{row.name}: one slot in a hundred began at least {late.p99 / 1e3:.2g} ms late, more than "
                 f"{LATE:.0%} of its length, and half of them {late.p50 / 1e3:.2g} ms: "
-                f"use longer slots (quantum_ms) or a quieter host"
+                f"use longer slots or a quieter host"
             )
     return found
+
+
+def _shortest_us(scheduler: Mapping[str, Any]) -> float:
+    """The shortest slot that the scheduler's parameters ask for, in microseconds; 0 if none does."""
+    given = (np.ravel(scheduler[key]) for key in OF_SLOTS if key in scheduler)
+    return min((float(ms) * 1e3 for lengths in given for ms in lengths), default=0.0)
 
 
 def _wakeups(records: Sequence[RunRecord]) -> list[str]:
