@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -210,13 +211,33 @@ def test_what_a_dedicated_run_takes_beside_the_recording_is_slept_but_for_its_pr
     recording.write(made([3 * [("ALLREDUCE", 10)]] * 2), path)
     elapsed_s = recording.read(path).elapsed_ns / 1e9
     plain = RecordedPrograms({command: path}).replayed(command)
-    for after_s, *expected_s in ((0.0, 0.3, 0.0), (0.1, 0.2, 0.1), (0.7, 0.0, 0.3)):
-        alone = DedicatedTime(elapsed_s + 0.5, elapsed_s + 0.2, after_s)
+    for after_s, beyond_s, *expected_s in (
+        (0.0, None, 0.3, 0.0),
+        (0.1, None, 0.2, 0.1),
+        (0.7, None, 0.0, 0.3),
+        (0.1, 0.15, 0.05, 0.1),
+        (0.1, 0.4, 0.0, 0.0),
+    ):
+        alone = DedicatedTime(elapsed_s + 0.5, elapsed_s + 0.2, after_s, beyond_s)
         started = RecordedPrograms({command: path}, {command: alone}).replayed(command)
         first, last = (started.parts[end].steps[0][0] for end in (0, -1))
         asleep_s = [one["sleeps"] * one["busy_ns"] / 1e9 for one in (first, last)]
         assert asleep_s == pytest.approx(expected_s)
-        assert started.busy_ns(0) - plain.busy_ns(0) == pytest.approx(0.2e9)
+        expected_ns = 1e9 * min(0.5, 0.2 + (beyond_s or 0.0))
+        assert started.busy_ns(0) - plain.busy_ns(0) == pytest.approx(expected_ns)
+
+
+def test_processor_time_beside_the_recording_is_what_was_seen_of_ranks_until_their_ends():
+    """Of a rank that was last seen before its end, less is known than between MPI_Init and MPI_Finalize."""
+    job = SimpleNamespace(arrival_ns=0, finish_ns=2 * 10**9)
+
+    def alone(*ranks):
+        return DedicatedTime.of(SimpleNamespace(jobs=[job], ranks=ranks, conditions={}))
+
+    seen, early = {"cpu_ns": 10**9, "running_ns": 1_070_000_000}, {"cpu_ns": 10**9, "running_ns": 7 * 10**8}
+    assert alone(seen, early) == (2.0, 1.0, None, pytest.approx(0.07))
+    assert alone(early, early).outside_s is alone({}, {}).outside_s is None
+    assert DedicatedTime.median([alone(early), alone(seen), alone(seen)]).outside_s == pytest.approx(0.07)
 
 
 def test_a_file_that_cannot_be_replayed_is_refused_before_anything_runs(tmp_path, capsys):

@@ -23,33 +23,47 @@ class DedicatedTime(NamedTuple):
 
     Attributes:
         taken_s: from the job's arrival to its end.
-        busy_s: the most processor time of a rank.
+        busy_s: the most processor time of a rank, from the end of MPI_Init to MPI_Finalize.
         after_s: from the end of its recording to the end of the job; None if unknown.
+        outside_s: the most processor time of a rank before and after that; None if unknown.
     """
 
     taken_s: float
     busy_s: float
     after_s: float | None = None
+    outside_s: float | None = None
 
     @classmethod
     def of(cls, record: RunRecord) -> DedicatedTime:
         """Those of a run of one job; a rank without a known processor time computes all the time."""
         (job,) = record.jobs
         taken_s = ((job.finish_ns or 0) - job.arrival_ns) / 1e9
-        known = [rank.get("cpu_ns") for rank in record.ranks]
-        busy_ns = [cpu_ns for cpu_ns in known if cpu_ns is not None]
+        known = [(rank.get("cpu_ns"), rank.get("running_ns", 0)) for rank in record.ranks]
+        busy_ns = [cpu_ns for cpu_ns, _ in known if cpu_ns is not None]
         busy_s = max(busy_ns) / 1e9 if busy_ns and len(busy_ns) == len(known) else taken_s
         until_ns = record.conditions.get("recorded_until_ns")
         after_ns = None if until_ns is None else max(0, (job.finish_ns or 0) - until_ns)
-        return cls(taken_s, busy_s, None if after_ns is None else after_ns / 1e9)
+        # Less than a rank has had between the two calls: the last look at it came before its end.
+        beyond_ns = [ran_ns - cpu_ns for cpu_ns, ran_ns in known if cpu_ns is not None and ran_ns > cpu_ns]
+        return cls(
+            taken_s,
+            busy_s,
+            None if after_ns is None else after_ns / 1e9,
+            max(beyond_ns) / 1e9 if beyond_ns else None,
+        )
 
     @classmethod
     def median(cls, runs: Collection[DedicatedTime]) -> DedicatedTime:
         """The median of each number over the runs that have it."""
-        taken_s, busy_s, every_s = zip(*runs, strict=True)
-        after_s = [one_s for one_s in every_s if one_s is not None]
-        known_s = statistics.median(after_s) if after_s else None
-        return cls(statistics.median(taken_s), statistics.median(busy_s), known_s)
+        taken_s, busy_s, after_s, outside_s = zip(*runs, strict=True)
+        return cls(
+            statistics.median(taken_s), statistics.median(busy_s), _median(after_s), _median(outside_s)
+        )
+
+
+def _median(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None
 
 
 @dataclass(frozen=True)
@@ -80,8 +94,8 @@ class RecordedPrograms:
         waiting rule of the run is spin, or its ranks wait as their MPI does.
 
         A part of a known dedicated run is not recorded: until MPI_Init returns, and from the call of
-        MPI_Finalize on. Its processor time is what the rank that computes most has had beyond the recorded
-        time, and comes before; for the rest of it all processes sleep, before and after.
+        MPI_Finalize on. Its processor time is that of the rank that computes most there, and comes before;
+        for the rest of it all processes sleep, before and after.
 
         Raises:
             RecordingError: if the file cannot be read.
@@ -93,7 +107,8 @@ class RecordedPrograms:
             elapsed_s = held.elapsed_ns / 1e9
             alone = self.alone.get(command, DedicatedTime(elapsed_s, elapsed_s))
             outside_s = max(0.0, alone.taken_s - elapsed_s)
-            start_up_s = min(outside_s, max(0.0, alone.busy_s - elapsed_s))
+            busy_s = (alone.outside_s or 0.0) + max(0.0, alone.busy_s - elapsed_s)
+            start_up_s = min(outside_s, busy_s)
             after_s = min(alone.after_s or 0.0, outside_s - start_up_s)
             made = replayed(
                 held,
@@ -159,6 +174,7 @@ def of(experiment: Experiment, records: Iterable[RunRecord], folder: Path) -> Re
             if Path(command.recording).is_file():
                 files[command] = Path(command.recording)
         elif kept:
-            name, known[command] = min(kept, key=lambda one: one[1].taken_s)
+            name, shortest = min(kept, key=lambda one: one[1].taken_s)
+            known[command] = shortest._replace(outside_s=known[command].outside_s)
             files[command] = folder / name
     return RecordedPrograms(files, known)
