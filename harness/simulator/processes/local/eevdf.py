@@ -136,7 +136,8 @@ def outranked(state: State, p: int, q: int) -> bool:
     other = best(state, p)
     if other == NOBODY:
         return False
-    return bool(not eligible or precedes(state.processes[other], process))
+    # With equal deadlines it keeps the processor, which it would get again.
+    return bool(not eligible or state.processes[other].deadline_ns < process.deadline_ns)
 
 
 @step
