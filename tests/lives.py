@@ -195,7 +195,9 @@ def _segments() -> list[str]:
 
 
 def _temporary() -> list[str]:
-    return [str(path) for path in Path("/tmp").iterdir() if TEMPORARY.match(path.name) and _ours(path)]
+    place = Path("/tmp")
+    listed = place.iterdir() if os.access(place, os.R_OK) else ()
+    return [str(path) for path in listed if TEMPORARY.match(path.name) and _ours(path)]
 
 
 def _whole(record: Path) -> bool:

@@ -6,7 +6,9 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
@@ -272,25 +274,48 @@ def test_what_cannot_be_removed_is_told(runtime: Path) -> None:
     assert cleanup.release(directory) == []
 
 
-def test_what_a_program_has_closed_to_itself_is_removed(runtime: Path) -> None:
+def test_a_folder_that_may_not_be_listed_is_no_obstacle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir()
+    closed.chmod(0o311)
+    monkeypatch.setattr(cleanup, "TEMPORARY", closed)
+
+    def remove() -> None:
+        assert cleanup.remove_files(time.time()) == []
+
+    assert as_nobody(remove)
+
+
+@pytest.fixture
+def anybodys(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A runtime directory that every user can reach."""
+    with tempfile.TemporaryDirectory(prefix="ls-reached-") as name:
+        Path(name).chmod(0o711)
+        place = Path(name) / "runtime"
+        place.mkdir(mode=0o700)
+        monkeypatch.setenv("XDG_RUNTIME_DIR", str(place))
+        yield place
+
+
+def test_what_a_program_has_closed_to_itself_is_removed(anybodys: Path) -> None:
     directory = RunDirectory.create()
 
     def remove() -> None:
         closed = directory.temporary / "closed"
         (closed / "below").mkdir(parents=True)
         (closed / "below" / "file").touch()
-        (closed / "link").symlink_to(runtime)
+        (closed / "link").symlink_to(anybodys)
         (closed / "below").chmod(0)
         closed.chmod(0o500)
         assert directory.remove()
 
     if os.getuid() == 0:
-        for path in (runtime, directory.path.parent, directory.path, directory.temporary):
+        for path in (anybodys, directory.path.parent, directory.path, directory.temporary):
             os.chown(path, NOBODY, NOBODY)
-    runtime.parent.chmod(0o711)
-    runtime.parent.parent.chmod(0o711)
     assert as_nobody(remove)
-    assert list(runtime.iterdir()) == [] and runtime.stat().st_mode & 0o777 == 0o700
+    assert list(anybodys.iterdir()) == [] and anybodys.stat().st_mode & 0o777 == 0o700
 
 
 def test_the_directory_of_all_runs_stays_while_somebody_makes_a_run_in_it(runtime: Path) -> None:

@@ -170,9 +170,13 @@ def remove_files(since_s: float, spare: Collection[int] = ()) -> list[Path]:
 
 
 def _files(folder: Path, names: re.Pattern[str], since_s: float) -> dict[Path, tuple[int, int]]:
-    """Files of this user made in a folder since then, with their device and inode."""
+    """Files of this user made in a folder since then, with their device and inode.
+
+    None in a folder that the user may not list: hardened hosts close /tmp, and whoever may not look there
+    cannot tell what is left.
+    """
     found = {}
-    for path in folder.iterdir() if folder.is_dir() else ():
+    for path in folder.iterdir() if os.access(folder, os.R_OK) else ():
         if not names.match(path.name):
             continue
         try:
