@@ -1,5 +1,6 @@
 """What all tests share: a process that can be interrupted, however it was started, and emulated hosts."""
 
+import os
 import signal
 from collections.abc import Callable, Iterator
 
@@ -12,8 +13,10 @@ def pytest_configure(config: pytest.Config) -> None:
     if not config.getoption("with_mpi", False):  # those tests have no use for what takes long to import
         from hypothesis import HealthCheck, settings  # noqa: PLC0415
 
-        settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-        settings.load_profile("untimed")  # no test rests on time
+        # No test rests on time, nor on chance: new examples are drawn on request only.
+        slow, same = [HealthCheck.too_slow], not os.environ.get("LOCKSTEP_NEW_EXAMPLES")
+        settings.register_profile("lockstep", deadline=None, suppress_health_check=slow, derandomize=same)
+        settings.load_profile("lockstep")
     usual = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
     for signum, handler in usual.items():
         if signal.getsignal(signum) is signal.SIG_IGN:

@@ -202,6 +202,16 @@ def nobody() -> Iterable[OwnerChange]:
     return ()
 
 
+def departures(outcome: Outcome, decided: Sequence[Decided]) -> list[tuple[int, int]]:
+    """When each job left, in order; of those that left at one time who was placed no longer comes first."""
+
+    def place(at_ns: int, number: int) -> tuple[int, int]:
+        return at_ns, sum(now_ns == at_ns and number in one.placements for _, now_ns, one in decided)
+
+    ends = [(job.finish_ns or 0, job.number) for job in outcome.jobs]
+    return sorted(ends, key=lambda end: place(*end))
+
+
 def check(
     name: str,
     jobs: Sequence[SimulatedJob],
@@ -219,7 +229,7 @@ def check(
         decided, outcome = simulated(policy, jobs, owners())
     seen = [Job(job.number, job.program.processes, arrival_ns(job)) for job in jobs]
     real = Real(policy, seen, owners())
-    real.play(sorted((job.finish_ns or 0, job.number) for job in outcome.jobs), observed)
+    real.play(departures(outcome, decided), observed)
     assert real.decided == decided
     plans = [Plan(decision, at_ns - decision.elapsed_ns) for _, at_ns, decision in decided]
     order = sorted(jobs, key=lambda job: (job.arrival_s, job.number))

@@ -105,7 +105,11 @@ def test_a_bad_default_is_named_with_file_line_and_key(lockstep, defaults, text,
 
 def test_the_doctor_shows_defaults(lockstep, defaults, monkeypatch, tmp_path):
     monkeypatch.setattr(host_check, "check", lambda processors: [])
-    assert "would change them" in lockstep("doctor")[1]
+
+    def found() -> str:
+        (finding,) = json.loads(lockstep("doctor", "--json")[1])["findings"]
+        return finding["found"]
+
+    assert found() == f"Lockstep's own; {tmp_path}/lockstep/config.toml would change them"
     defaults("tolerance = 0.2")
-    (found,) = json.loads(lockstep("doctor", "--json")[1])["findings"]
-    assert found["found"] == f"--tolerance 0.2 from {tmp_path}/lockstep/config.toml"
+    assert found() == f"--tolerance 0.2 from {tmp_path}/lockstep/config.toml"
