@@ -16,14 +16,14 @@ from harness import cli
 from harness.measure.plan import plan
 from harness.predict import recorded_programs
 from harness.predict.process_level import Host, Simulated
-from harness.predict.recorded_messages import EAGER_BYTES
+from harness.predict.recorded_messages import DEFAULT
 from harness.predict.recorded_programs import DedicatedTime, RecordedPrograms
 from harness.predict.recorded_steps import replayed
 from harness.predict.simulated_jobs import simulated_job
 from harness.simulator.processes.replayed_program import STEP
 from harness.spec.experiment import load
 from harness.store import recording
-from harness.store.recording import Recording
+from harness.store.recording import COPIED_BYTES, Recording
 from workloads.other import Command
 from workloads.validation import InputError
 
@@ -81,7 +81,7 @@ def test_what_has_no_counterpart_is_computing():
 
 
 def test_the_sender_of_a_large_message_waits_and_the_receiver_says_when_it_is_ready():
-    large = {"peer": 1, "bytes": EAGER_BYTES}
+    large = {"peer": 1, "bytes": DEFAULT.meets_from_bytes}
     program = replayed(
         made([[("SEND", 5, large)], [("IRECV", 1, {"peer": 0, "request": 1}), ("COMPUTE", 8)]])
     )
@@ -96,6 +96,20 @@ def test_the_receiver_of_a_large_message_copies_it():
     program = replayed(made([[("SEND", 5, large)], [("RECV", 1, {"peer": 0, "bytes": 1_000_000})]]))
     assert shown(program)[1] == [(1, (0, 1), (0, 1, 0)), (250, None, None)]
     assert program.busy_ns(0) < 10_000
+
+
+def test_large_messages_are_as_their_mpi_has_them():
+    """The ranks of one host have found out what counts, also between and beyond the sizes that they tried."""
+    copy_ns = tuple(size / 8 for size in COPIED_BYTES)
+    for size, meets, copied_us in ((1000, False, 0), (80_000, True, 10), (4_000_000, True, 500)):
+        message = {"bytes": size}
+        plain = made([[("SEND", 5, message | {"peer": 1})], [("RECV", 1, message | {"peer": 0})]])
+        ranks = [replace(rank, meets_from_bytes=4096, copy_ns=copy_ns) for rank in plain.ranks]
+        program = replayed(replace(plain, ranks=tuple(ranks)))
+        assert program.channels.tolist() == [[0, 1, meets]]
+        assert [step[0] for step in shown(program)[1][1:]] == [copied_us]
+        ranks[1] = replace(ranks[1], host="another")
+        assert replayed(replace(plain, ranks=tuple(ranks))).channels.tolist() == [[0, 1, size >= 16_384]]
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 4])

@@ -14,7 +14,16 @@ from test_preload import compiled, launcher, run, wrapper  # noqa: F401 # a fixt
 from coordinator.host.launchers import launcher_at
 from harness.predict.recorded_steps import replayed
 from harness.store import recording
-from harness.store.recording import KIND, OPERATION, SLOTS, WINDOW, RankRecording, Recording, RecordingError
+from harness.store.recording import (
+    COPIED_BYTES,
+    KIND,
+    OPERATION,
+    SLOTS,
+    WINDOW,
+    RankRecording,
+    Recording,
+    RecordingError,
+)
 from workloads import native
 from workloads.blocking import waiting
 from workloads.native.recorded import KINDS
@@ -108,16 +117,39 @@ def test_known_operations_and_bytes_come_out_exactly(compiled, tmp_path, mpi, ru
         assert 1e6 <= columns["compute_ns"][place] < 1.2e6
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("mpi", "meets_from_bytes"), [("here", {8192, 16384}), ("openmpi", {4096})])
+def test_a_program_s_own_mpi_says_what_large_messages_cost(compiled, tmp_path, mpi, meets_from_bytes):  # noqa: F811
+    """Several times at most: other programs may keep the two ranks from running at the same time."""
+    argv = [*launcher(mpi), "-n", "2", compiled(mpi, "operations.c")]
+    for time in range(6):
+        done, (found,) = recorded(argv, tmp_path / f"files-{time}", mpi)
+        assert done.returncode == 0, done.stderr
+        known = {(rank.meets_from_bytes, rank.copy_ns) for rank in found.ranks}
+        assert len(known) == 1, "all ranks of a node know the same"
+        ((meets, copy_ns),) = known
+        if meets in meets_from_bytes and copy_ns:
+            break
+    assert meets in meets_from_bytes
+    assert len(copy_ns) == len(COPIED_BYTES) and copy_ns[-1] > 10 * copy_ns[0] > 0
+    recording.write(found, tmp_path / "kept.npz")
+    assert recording.read(tmp_path / "kept.npz").ranks[1].copy_ns == copy_ns
+
+
 def test_a_recording_that_does_not_say_whether_operations_have_a_root_has_none(tmp_path):
     recording.write(made(), tmp_path / "new.npz")
     with np.load(tmp_path / "new.npz") as held:
         columns = dict(held)
     about = json.loads(bytes(columns["about"]))
     for rank in about["ranks"]:
-        del rank["rooted"]
+        for name in recording.NOT_IN_OLD:
+            del rank[name]
     columns["about"] = np.frombuffer(json.dumps(about).encode(), "u1")
     np.savez(tmp_path / "old.npz", **columns)
-    assert [rank.rooted for rank in recording.read(tmp_path / "old.npz").ranks] == [False, False]
+    assert [
+        (rank.rooted, rank.meets_from_bytes, rank.copy_ns)
+        for rank in recording.read(tmp_path / "old.npz").ranks
+    ] == [(False, 0, ())] * 2
 
 
 @pytest.mark.slow

@@ -1,7 +1,7 @@
 """Which messages the operations of a recording send and take: the *acts* of each rank.
 
-Receives belong to sends by sender, tag and order, and by order alone where a receive takes any tag. A message
-of EAGER_BYTES or more meets: its sender waits until it has been received. A collective operation in which
+Receives belong to sends by sender, tag and order, and by order alone where a receive takes any tag. A large
+message meets: its sender waits until it has been received (``Transfers``). A collective operation in which
 all wait for all takes ceil(log2 P) rounds (dissemination), or gathers along a binomial tree at the first
 rank, which releases all. In one with a root, messages go along such a tree. A nonblocking one gives all its
 messages when it begins. What has no counterpart is left out, and so are ranks that were not recorded.
@@ -16,13 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.store.recording import ANYONE, FIRST, KIND, LAST, SENDS
-
-EAGER_BYTES = 16_384
-"""The MPIs of a node let sender and receiver of a larger message meet, by default from 4 to 64 KiB on."""
-
-BYTES_PER_NS = 4
-"""A processor copies so many (``workloads/native/wait.c``)."""
+from harness.store.recording import ANYONE, COPIED_BYTES, FIRST, KIND, LAST, SENDS, RankRecording
 
 SMALL, LARGE, COLLECTIVE = range(3)
 """Kinds of channels."""
@@ -50,6 +44,38 @@ TO_ROOT = [KIND[name] for name in ("REDUCE", "GATHER", "GATHERV")]
 
 Numbers = NDArray[np.int64]
 Columns = Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Transfers:
+    """Large messages in the MPI of a recorded program.
+
+    Attributes:
+        meets_from_bytes: from how many bytes on sender and receiver meet. What MPIs do by default within a
+            node begins between 4 and 64 KiB.
+        copy_ns: how much longer messages of COPIED_BYTES take than one of a byte.
+    """
+
+    meets_from_bytes: int = 16_384
+    copy_ns: tuple[float, ...] = tuple(size / 4 for size in COPIED_BYTES)
+
+    @classmethod
+    def of(cls, ranks: Sequence[RankRecording]) -> Transfers:
+        """As the ranks have found out, if they are on one host; what is unknown is as by default."""
+        first = ranks[0]
+        if len({rank.host for rank in ranks}) > 1:
+            return cls()
+        return cls(first.meets_from_bytes or cls.meets_from_bytes, first.copy_ns or cls.copy_ns)
+
+    def times_ns(self, sizes: Numbers) -> Numbers:
+        """How much longer messages of ``sizes`` bytes take than one of a byte."""
+        known, times_ns = (0, *COPIED_BYTES), (0.0, *self.copy_ns)
+        beyond = np.maximum(1.0, sizes / known[-1])
+        found: Numbers = np.rint(np.interp(sizes, known, times_ns) * beyond).astype(np.int64)
+        return found
+
+
+DEFAULT = Transfers()
 
 
 @dataclass
@@ -87,17 +113,18 @@ def acts_of(
     channels: Channels,
     *,
     rooted: bool = False,
+    transfers: Transfers = DEFAULT,
 ) -> tuple[list[NDArray[Any]], Numbers]:
     """The acts of each rank in order, and the messages of each channel.
 
     ``ranks`` are the operations of a stretch (``recording.operations``), ``world`` the ranks' numbers in
     MPI_COMM_WORLD, and ``communicators`` theirs (``RankRecording``). ``rooted``: BARRIER and ALLREDUCE gather
-    at a root, which releases all.
+    at a root, which releases all. ``transfers``: large messages in their MPI.
     """
     own = {number: place for place, number in enumerate(world)}
     ends = [waits_of(columns) for columns in ranks]
     made: list[list[NDArray[Any]]] = [[] for _ in ranks]
-    for rank, acts in _messages(ranks, ends, own, channels):
+    for rank, acts in _messages(ranks, ends, own, channels, transfers):
         made[rank].append(acts)
     for rank, columns in enumerate(ranks):
         members = communicators[rank]
@@ -132,7 +159,11 @@ def _acts(operation: Numbers, place: int, channel: int, *, takes: bool, **more: 
 
 
 def _messages(
-    ranks: Sequence[Columns], ends: Sequence[Numbers], own: Mapping[int, int], channels: Channels
+    ranks: Sequence[Columns],
+    ends: Sequence[Numbers],
+    own: Mapping[int, int],
+    channels: Channels,
+    transfers: Transfers,
 ) -> Iterator[tuple[int, NDArray[Any]]]:
     """Acts of messages between two ranks, each with the rank."""
     sends, receives = _sent(ranks, ends, own), _received(ranks, ends, own)
@@ -141,7 +172,7 @@ def _messages(
         _keys(sends, len(ranks)), _keys(receives, len(ranks)), return_indices=True
     )
     sends, receives = sends[ours], receives[theirs]
-    big = (sends["bytes"] >= EAGER_BYTES) & ~np.isin(sends["kind"], BUFFERED)
+    big = (sends["bytes"] >= transfers.meets_from_bytes) & ~np.isin(sends["kind"], BUFFERED)
     big |= np.isin(sends["kind"], SYNCHRONOUS)
     ways = sends["sender"].tolist(), sends["receiver"].tolist(), big.tolist()
     for sender, receiver, large in sorted({*zip(*ways, strict=True)}):
@@ -149,7 +180,7 @@ def _messages(
         here = here[np.argsort(sends["operation"][here], kind="stable")]
         channel = channels.of(sender, receiver, LARGE if large else SMALL)
         numbers, at, there = np.arange(len(here)), sends[here], receives[here]
-        copy_ns = at["bytes"] // BYTES_PER_NS * large
+        copy_ns = transfers.times_ns(at["bytes"]) * large
         yield sender, _acts(at["operation"], 0, channel, takes=False)
         if large:
             waited = at["end"] >= 0

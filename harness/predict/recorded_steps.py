@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.predict.recorded_messages import Channels, Columns, acts_of
+from harness.predict.recorded_messages import Channels, Columns, Transfers, acts_of
 from harness.simulator.processes.replayed_program import STEP, RepeatedSteps, ReplayedProgram
 from harness.store.recording import KIND, MAY_WAIT, Recording, operations, polled
 from harness.store.stretches import stretches
@@ -67,7 +67,8 @@ def replayed(
     columns = [[operations(rows) for rows in one.rows] for one in found]
     times = _OwnTimes.of([each for ranks in columns for each in ranks])
     rooted = blocking_calls and has_root(recording)
-    acts = [acts_of(ranks, world, communicators, channels, rooted=rooted) for ranks in columns]
+    related = partial(acts_of, rooted=rooted, transfers=Transfers.of(recording.ranks))
+    acts = [related(ranks, world, communicators, channels) for ranks in columns]
     repeats = [one.operations / sum(map(len, one.rows)) for one in found]
     whole_s = sum(times * one.kept_s for times, one in zip(repeats, found, strict=True))
     share = 1.0 if most_s is None else min(1.0, most_s / whole_s)

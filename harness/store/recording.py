@@ -32,6 +32,9 @@ SLOTS = 16
 FULL, FINALIZED, ROOTED = 1, 2, 4
 """Flags of a rank's file."""
 
+COPIED_BYTES = tuple(4096 << size for size in range(9))
+"""Sizes of the messages whose times a recording has (``workloads/native/transfers.c``)."""
+
 OPERATION = np.dtype(
     [
         *(("compute_ns", "<f4"), ("within_ns", "<f4"), ("bytes", "<u4"), ("peer", "<i4")),
@@ -56,6 +59,7 @@ HEAD = np.dtype(
         *((name, "<i4") for name in ("threads", "flags")),
         *((name, "<i8") for name in ("start_ns", "finish_ns", "slot_ns", "collectives")),
         *((name, "<i8") for name in ("members_bytes", "last_ns")),
+        *(("meets_from_bytes", "<i8"), ("copy_ns", "<f8", len(COPIED_BYTES))),
         ("windows", WINDOW, SLOTS),
     ]
 )
@@ -103,6 +107,9 @@ class RankRecording:
         rows: of ``OPERATION``; those that the windows keep, one window after the other.
         communicators: their numbers, each with the ranks of MPI_COMM_WORLD that a rank can send to.
         rooted: whether its MPI's BARRIER and ALLREDUCE on one host gather at a root, which releases all.
+        meets_from_bytes: from how many bytes on a send to a rank of its host waits for the receiver; 0 if
+            unknown.
+        copy_ns: by how much longer messages of COPIED_BYTES take than one of a byte; empty if unknown.
     """
 
     rank: int
@@ -117,6 +124,8 @@ class RankRecording:
     rows: Rows
     communicators: Mapping[int, tuple[int, ...]]
     rooted: bool = False
+    meets_from_bytes: int = 0
+    copy_ns: tuple[float, ...] = ()
 
     @property
     def elapsed_ns(self) -> int:
@@ -225,9 +234,16 @@ def _rank(path: Path) -> tuple[bytes, int, RankRecording] | None:
             *(int(head["threads"]), int(head["slot_ns"]), windows.copy()),
             np.concatenate(rows),
             communicators,
-            bool(head["flags"] & ROOTED),
+            *(bool(head["flags"] & ROOTED), int(head["meets_from_bytes"])),
+            _times(head["copy_ns"].tolist()) if head["copy_ns"].any() else (),
         ),
     )
+
+
+def _times(copy_ns: Sequence[float]) -> tuple[float, ...]:
+    """Times of messages as they are in a file; none if it is damaged."""
+    good = len(copy_ns) == len(COPIED_BYTES) and all(0 < time_ns < 1e12 for time_ns in copy_ns)
+    return tuple(map(float, copy_ns)) if good else ()
 
 
 def _kept(path: Path, file: Any, head: Any, number: int) -> Rows:
@@ -331,7 +347,8 @@ def write(recording: Recording, path: Path) -> None:
         raise
 
 
-PLAIN = ("rank", "host", "start_ns", "finish_ns", "complete", "full", "threads", "slot_ns", "rooted")
+NOT_IN_OLD = ("rooted", "meets_from_bytes", "copy_ns")
+PLAIN = ("rank", "host", "start_ns", "finish_ns", "complete", "full", "threads", "slot_ns", *NOT_IN_OLD)
 
 
 def read(path: Path) -> Recording:
@@ -354,7 +371,8 @@ def read(path: Path) -> Recording:
                 raise RecordingError(f"{path}: {UNKNOWN}")
             ranks.append(
                 RankRecording(
-                    **{name: one[name] for name in PLAIN if name in one or name != "rooted"},
+                    **{name: one[name] for name in PLAIN if name in one or name not in NOT_IN_OLD}
+                    | {"copy_ns": _times(one.get("copy_ns", ()))},
                     windows=windows[window : ends[1]],
                     rows=rows[row : ends[0]],
                     communicators={number: tuple(rest) for number, *rest in one["communicators"]},

@@ -43,11 +43,15 @@ __attribute__((visibility("default"))) int timed_Finalize(void)
 
 __attribute__((visibility("default"))) int recorded_Finalize(void)
 {
+    struct transfers transfers;
+
     if (op_begin()) {
         op_returned();
         op_add(KIND_COMPUTE, 0, NOBODY, 0, OTHERS, 0);
         op_end();
     }
     operations_close(1);
+    transfers_find(&transfers);
+    operations_note_transfers(&transfers);
     return UNDER_Finalize();
 }

@@ -27,11 +27,25 @@ struct operation {
 
 enum { NOBODY = -1, ANYONE = -2 }; /* as a peer; so are ranks of another MPI_COMM_WORLD NOBODY */
 
+/* What large messages between the ranks of a node cost. */
+#define LEAST_COPIED 4096
+#define COPIED_SIZES 9 /* each twice as large as the one before */
+#define MOST_COPIED (LEAST_COPIED << (COPIED_SIZES - 1))
+struct transfers {
+    int64_t meets_from_bytes;      /* a send of so many bytes waits for its receiver; 0: unknown, or none does */
+    double copy_ns[COPIED_SIZES]; /* by how much longer a message takes than one of a byte */
+};
+
+/* Find it out. Collective over MPI_COMM_WORLD. */
+void transfers_find(struct transfers *found);
+
 /* Make the recording of this rank, if LOCKSTEP_OPERATIONS names a directory; returns whether calls are to be
    recorded. Collective over MPI_COMM_WORLD. */
 int operations_open(int rank, int ranks);
 /* `finalized`: by MPI_Finalize. */
 void operations_close(int finalized);
+/* Add to the recording of this rank, if it was made; also after it was closed. */
+void operations_note_transfers(const struct transfers *transfers);
 
 /* A call begins. Returns 0 if MPI itself or a callback makes it within another. */
 int op_begin(void);

@@ -51,10 +51,11 @@ struct head {
     char magic[8], world[32], host[64];
     int32_t version, rank, ranks, process, slots, most_kept, threads, flags;
     int64_t start_ns, finish_ns, slot_ns, collectives, members_bytes, last_ns;
+    struct transfers transfers;
     struct slot slot[SLOTS];
 };
 _Static_assert(sizeof(struct operation) == 24, "the format says so");
-_Static_assert(sizeof(struct head) == 184 + 80 * SLOTS, "the format says so");
+_Static_assert(sizeof(struct head) == 264 + 80 * SLOTS, "the format says so");
 
 #define HEAD_BYTES 4096
 static struct head *head;
@@ -245,6 +246,12 @@ void operations_close(int finalized)
     recording = 0; /* the mapping stays: another thread may be noting something */
     if (is_still(file, &made_file))
         close(file);
+}
+
+void operations_note_transfers(const struct transfers *transfers)
+{
+    if (head != NULL)
+        head->transfers = *transfers;
 }
 
 __attribute__((destructor)) static void end(void)
