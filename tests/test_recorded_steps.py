@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,12 +19,13 @@ from harness.predict import recorded_programs
 from harness.predict.process_level import Host, Simulated
 from harness.predict.recorded_messages import DEFAULT
 from harness.predict.recorded_programs import DedicatedTime, RecordedPrograms
-from harness.predict.recorded_steps import replayed
+from harness.predict.recorded_steps import CARRIED_BYTES_PER_NS, MOST_CARRIED_NS, replayed
 from harness.predict.simulated_jobs import simulated_job
 from harness.simulator.processes.replayed_program import STEP
 from harness.spec.experiment import load
 from harness.store import recording
 from harness.store.recording import COPIED_BYTES, Recording
+from workloads import native
 from workloads.other import Command
 from workloads.validation import InputError
 
@@ -110,6 +112,25 @@ def test_large_messages_are_as_their_mpi_has_them():
         assert [step[0] for step in shown(program)[1][1:]] == [copied_us]
         ranks[1] = replace(ranks[1], host="another")
         assert replayed(replace(plain, ranks=tuple(ranks))).channels.tolist() == [[0, 1, size >= 16_384]]
+
+
+def test_the_wait_after_a_large_message_spins_longer_by_what_the_message_takes():
+    """The limits are those of the library that waits (``workloads/native/wait.c``)."""
+    text = (Path(native.__file__).parent / "wait.c").read_text()
+    known = {name: int(value) for name, value in re.findall(r"#define (\w+_NS) (\d+)\b", text)}
+    assert (known["BYTES_PER_NS"], known["CARRIED_NS"]) == (CARRIED_BYTES_PER_NS, MOST_CARRIED_NS)
+    ours = [
+        *(("ISEND", 5, {"peer": 1, "bytes": 400_000, "request": 1}), ("IRECV", 1, {"peer": 1, "request": 2})),
+        *(("WAIT", 5, {"peer": 1, "request": 2, "within_ns": 9}), ("WAIT", 0, {"peer": 1, "request": 1})),
+        *(("ALLREDUCE", 9, {"bytes": 8}), ("SEND", 1, {"peer": 1, "bytes": 8000})),
+        ("ALLREDUCE", 9, {"bytes": 20_000_000}),
+    ]
+    theirs = [
+        *(("RECV", 5, {"peer": 0, "bytes": 400_000}), ("SEND", 1, {"peer": 0}), ("ALLREDUCE", 9, {})),
+        *(("RECV", 1, {"peer": 0}), ("ALLREDUCE", 9, {})),
+    ]
+    (steps, _) = replayed(made([ours, theirs])).parts[0].steps
+    assert steps["carries_us"][steps["incoming"] >= 0].tolist() == [100, 100, 0, 2000]
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 4])

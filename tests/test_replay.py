@@ -21,9 +21,9 @@ MACHINE = SimulatedMachine(
 )
 
 
-def run(made, blocking="spin", count=1, **more):
+def run(made, blocking="spin", count=1, on=MACHINE, **more):
     jobs = [replaying(number, made) for number in range(count)]
-    return simulate(jobs, MACHINE, policies.create("none", {}), blocking=blocking, **more)
+    return simulate(jobs, on, policies.create("none", {}), blocking=blocking, **more)
 
 
 def test_a_message_takes_its_latency():
@@ -59,6 +59,16 @@ def test_a_wait_spins_and_blocks_by_the_rule_unless_the_program_waits_as_its_mpi
     channels = [(0, 1, 0), (1, 0, 0)]
     assert run(program(pair, channels), "immediate").jobs[0].barriers.blocked == 1
     assert run(program(pair, channels, as_mpi=True), "immediate").jobs[0].barriers.blocked == 0
+
+
+@pytest.mark.parametrize(("carries_us", "blocked"), [(0, 1), (90, 1), (110, 0)])
+def test_a_wait_spins_longer_for_what_its_rank_has_on_its_way(carries_us, blocked):
+    """Its rule lets it spin for 20 us, and the message comes after 121."""
+    pair = [[step(120_000 - 1000, 0)], [step(1000, -1, 0, carries_us=carries_us)]]
+    made = program(pair, [(0, 1, 0)])
+    on = replace(MACHINE, rule_switch_us=10.0)
+    assert run(made, "fixed", on=on).jobs[0].reads.blocked == blocked
+    assert run(made, "immediate").jobs[0].reads.blocked == 1, "who does not spin at all does not spin for it"
 
 
 def test_who_polls_for_a_message_spins_whatever_the_rule():

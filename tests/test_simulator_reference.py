@@ -169,7 +169,11 @@ def recorded(draw, most):
         else:
             to = over(one, other, 0)
             steps[one].append(step(draw(busy_ns), to))
-            steps[other].append(step(draw(busy_ns), -1, to, polls=draw(st.sampled_from([0, 0, 1]))))
+            more = {
+                "polls": draw(st.sampled_from([0, 0, 1])),
+                "carries_us": draw(st.sampled_from([0, 0, 30])),
+            }
+            steps[other].append(step(draw(busy_ns), -1, to, **more))
     channels = sorted(table, key=lambda ends: table[ends])
     times = draw(st.integers(1, 5 if PLAIN else 20))
     as_mpi = draw(st.sampled_from([False, False, True]))

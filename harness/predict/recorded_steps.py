@@ -5,7 +5,8 @@ small message) takes as long as it took, but at most the median of calls of its 
 others the program was disturbed. Of a call that may have waited the 10th percentile of its kind and size is
 its own time, and the simulated wait comes on top. Time in MPI counts as processor time. So what the bytes of
 a small message take is in the times of both calls. A large one has only the time of its copy: the receiver
-makes it when both have come.
+makes it when both have come. A wait spins longer for the bytes that its rank has given since its last
+wait, as two-phase waits do.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 
 from harness.predict.recorded_messages import Channels, Columns, Transfers, acts_of
 from harness.simulator.processes.replayed_program import STEP, RepeatedSteps, ReplayedProgram
-from harness.store.recording import KIND, MAY_WAIT, Recording, operations, polled
+from harness.store.recording import FIRST, KIND, MAY_WAIT, SENDS, Recording, operations, polled
 from harness.store.stretches import stretches
 from workloads.native.recorded import KINDS
 from workloads.validation import InputError
@@ -31,9 +32,17 @@ OWN, USUAL = 0.1, 0.5
 SIZES = 64
 """Classes of sizes: powers of two."""
 
+CARRIED_BYTES_PER_NS = 4
+MOST_CARRIED_NS = 2_000_000
+"""By how much a wait spins longer (``workloads/native/wait.c``)."""
+
 AFTER = np.zeros(len(KINDS), bool)
 AFTER[[KIND[name] for name in ("PROBE", "WAIT", "RECV", "SSEND")]] = True
 """Their own time comes after the wait: a message is copied when it is there."""
+
+WAITS_ITSELF = MAY_WAIT.copy()
+WAITS_ITSELF[[KIND[name] for name in ("SEND", "BSEND")]] = True
+"""Kinds of calls that end with a two-phase wait, also for what is there at once."""
 
 
 def replayed(
@@ -158,9 +167,30 @@ def _steps(
     steps["polls"][place[takes]] = polls
     steps["collective"][place[takes]] = acts["collective"][takes] & ~polls  # nobody learns from polling
     steps["continues"][place[takes]] = acts["continues"][takes]
+    steps["carries_us"][place[takes]] = _carried_us(columns)[at[takes]]
     moments_ns = np.append(clock_ns[~with_give], max(total_ns, clock_ns[-1] if count else 0.0))
     steps["busy_ns"] = np.maximum(1, np.diff(np.rint(moments_ns), prepend=0.0)).astype(np.int64)
     return steps
+
+
+def _carried_us(columns: Columns) -> NDArray[np.int64]:
+    """By how much the wait of each operation spins longer: for the bytes given since the wait before it.
+
+    The waits of a call that ends several requests have the same.
+    """
+    kind = columns["kind"]
+    gives = np.isin(kind, SENDS) | (kind >= FIRST)
+    given_ns = np.where(gives, columns["bytes"] // CARRIED_BYTES_PER_NS, 0)
+    again = (kind == KIND["WAIT"]) & (columns["within_ns"] == 0)
+    waits = WAITS_ITSELF[kind] & ~_polls(columns) & ~again
+    total_ns = np.cumsum(np.minimum(given_ns, MOST_CARRIED_NS))
+    at = np.flatnonzero(waits)
+    carried_ns = np.zeros(len(kind), np.int64)
+    carried_ns[at] = np.minimum(np.diff(total_ns[at], prepend=0), MOST_CARRIED_NS)
+    last = np.maximum.accumulate(np.where(waits, np.arange(len(kind)), -1))
+    carried_ns[again] = np.where(last[again] >= 0, carried_ns[last[again]], 0)
+    found: NDArray[np.int64] = carried_ns // 1000
+    return found
 
 
 def _polls(columns: Columns) -> NDArray[np.bool_]:

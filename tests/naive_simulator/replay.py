@@ -89,7 +89,9 @@ def take(process, channel, number, step):
     if not step["continues"]:
         process.began = process.simulation.now
         process.estimate = process.job.estimate if shares else process.estimate
-        process.until = process.began + (blocking.FOREVER_NS if step["polls"] else process.limit())
+        limit = blocking.FOREVER_NS if step["polls"] else process.limit()
+        limit += 1000 * int(step["carries_us"]) if 0 < limit < blocking.FOREVER_NS else 0
+        process.until = process.began + limit
     if channel.take(process, number):
         process.take_answer()
     else:

@@ -8,11 +8,11 @@ take it: a large message, whose sender waits, too. If the receiver comes first, 
 receiver notices that the sender has come: the receiver has to run and be in MPI.
 
 A process that takes a message that has arrived goes on at once. Otherwise it waits by the rule of its job:
-for a collective operation as at a barrier, else as for a read. A step that *continues* belongs to the wait
-of the step before it: its spin limit counts from there. A step that *polls* spins, whatever the rule: only
-the program knows that it waits. Only two things are events: a process gets a message for which it waits, and
-a receiver can notice that the sender of a large message has come. Steps have all processor time; messages
-cost none.
+for a collective operation as at a barrier, else as for a read. While bytes of its own are on their way it
+spins longer, as real waits do. A step that *continues* belongs to the wait of the step before it: its spin
+limit counts from there. A step that *polls* spins, whatever the rule: only the program knows that it waits.
+Only two things are events: a process gets a message for which it waits, and a receiver can notice that the
+sender of a large message has come. Steps have all processor time; messages cost none.
 
 By the global-adaptive rule rank 0 learns, at the end of each of its waits in collective operations, the
 longest wait of any rank since it last learned; all ranks use its estimate (``workloads/native/wait.c``).
@@ -194,6 +194,8 @@ def take(state: State, p: int, q: int) -> bool:
             process.estimate_ns = job.estimate_ns
         process.wait_began_ns = now_ns
         process.remaining_ns = NEVER_NS if now.polls else spin_limit(job, process)
+        if 0 < process.remaining_ns < NEVER_NS:
+            process.remaining_ns += 1000 * now.carries_us
         process.spin_end_ns = now_ns + process.remaining_ns
     process.remaining_ns = process.spin_end_ns - now_ns
     if channel.sent > now.number:

@@ -21,6 +21,10 @@ STEP = np.dtype(
         ("polls", np.int8),  # the program polls for it, so it spins under every waiting rule
         ("sleeps", np.int8),  # it takes no processor, and has no messages
         ("ends", np.int8),  # not a step: the end of the program
+        (
+            "carries_us",
+            np.uint16,
+        ),  # the wait spins so much longer than by its rule, if it spins and may block
     ],
     align=True,
 )
