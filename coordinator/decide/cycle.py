@@ -47,10 +47,17 @@ class Cycle:
         before, after = self._so_far_ns(since_ns), self._so_far_ns(until_ns)
         return tuple(end - begin for begin, end in zip(before, after, strict=True))
 
+    def _round(self, now_ns: int) -> tuple[int, int]:
+        """How often the table is over, and for how long the present pass lasts."""
+        elapsed_ns = now_ns - self.start_ns
+        return (
+            divmod(elapsed_ns, self.total_ns)
+            if self.cyclic and self.total_ns is not None
+            else (0, elapsed_ns)
+        )
+
     def _so_far_ns(self, now_ns: int) -> list[int]:
-        rest_ns, rounds = now_ns - self.start_ns, 0
-        if self.cyclic and self.total_ns is not None:
-            rounds, rest_ns = divmod(rest_ns, self.total_ns)
+        rounds, rest_ns = self._round(now_ns)
         had_ns = []
         last = len(self.lengths_ns) - 1
         for index, length_ns in enumerate(self.lengths_ns):
@@ -61,10 +68,7 @@ class Cycle:
 
     def position(self, now_ns: int) -> tuple[int, int]:
         """Which slot covers ``now_ns`` and for how long it has been in force."""
-        elapsed_ns = now_ns - self.start_ns
-        total_ns = self.total_ns
-        if self.cyclic and total_ns is not None:
-            elapsed_ns %= total_ns
+        _, elapsed_ns = self._round(now_ns)
         last = len(self.lengths_ns) - 1
         for index, length_ns in enumerate(self.lengths_ns):
             if index == last or length_ns is None or elapsed_ns < length_ns:

@@ -132,7 +132,7 @@ class Session:
     def _decide(self, why: Reason, now_ns: int) -> Plan:
         slot, elapsed_ns = self.plan.cycle.position(now_ns) if self.plan else (0, 0)
         if self.plan:
-            self._attained.count(self.plan.decision.slots, self.plan.cycle, now_ns)
+            self._attained.count(self.plan.decision, self.plan.cycle, now_ns)
         view = View(
             machine=self.machine,
             now_ns=now_ns,
