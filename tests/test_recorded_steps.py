@@ -250,16 +250,27 @@ def test_what_a_dedicated_run_takes_beside_the_recording_is_slept_but_for_its_pr
         (0.0, None, 0.3, 0.0),
         (0.1, None, 0.2, 0.1),
         (0.7, None, 0.0, 0.3),
-        (0.1, 0.15, 0.05, 0.1),
-        (0.1, 0.4, 0.0, 0.0),
+        (0.1, 0.15, 0.25, 0.1),
+        (0.1, 0.6, 0.0, 0.0),
     ):
         alone = DedicatedTime(elapsed_s + 0.5, elapsed_s + 0.2, after_s, beyond_s)
         started = RecordedPrograms({command: path}, {command: alone}).replayed(command)
         first, last = (started.parts[end].steps[0][0] for end in (0, -1))
         asleep_s = [one["sleeps"] * one["busy_ns"] / 1e9 for one in (first, last)]
         assert asleep_s == pytest.approx(expected_s)
-        expected_ns = 1e9 * min(0.5, 0.2 + (beyond_s or 0.0))
+        expected_ns = 1e9 * min(0.5, 0.2 if beyond_s is None else beyond_s)
         assert started.busy_ns(0) - plain.busy_ns(0) == pytest.approx(expected_ns)
+
+
+def test_what_a_killed_rank_did_not_record_of_its_program_is_computed_before(tmp_path):
+    command, path = Command(("mpiexec", "./app"), 2, record=True), tmp_path / "short.npz"
+    whole = made([3 * [("ALLREDUCE", 10)]] * 2)
+    recording.write(replace(whole, ranks=tuple(replace(rank, complete=False) for rank in whole.ranks)), path)
+    elapsed_s = recording.read(path).elapsed_ns / 1e9
+    alone = DedicatedTime(elapsed_s + 0.5, elapsed_s + 0.2, 0.0, 0.1)
+    started = RecordedPrograms({command: path}, {command: alone}).replayed(command)
+    plain = RecordedPrograms({command: path}).replayed(command)
+    assert started.busy_ns(0) - plain.busy_ns(0) == pytest.approx(0.3e9)
 
 
 def test_processor_time_beside_the_recording_is_what_was_seen_of_ranks_until_their_ends():
@@ -272,6 +283,10 @@ def test_processor_time_beside_the_recording_is_what_was_seen_of_ranks_until_the
     seen, early = {"cpu_ns": 10**9, "running_ns": 1_070_000_000}, {"cpu_ns": 10**9, "running_ns": 7 * 10**8}
     assert alone(seen, early) == (2.0, 1.0, None, pytest.approx(0.07))
     assert alone(early, early).outside_s is alone({}, {}).outside_s is None
+    assert alone({"running_ns": 1_750_000_000}).busy_s == 1.75, (
+        "ranks that wait as their MPI leave no other time"
+    )
+    assert alone(seen, {}).busy_s == 2.0
     assert DedicatedTime.median([alone(early), alone(seen), alone(seen)]).outside_s == pytest.approx(0.07)
 
 

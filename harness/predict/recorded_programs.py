@@ -23,7 +23,8 @@ class DedicatedTime(NamedTuple):
 
     Attributes:
         taken_s: from the job's arrival to its end.
-        busy_s: the most processor time of a rank, from the end of MPI_Init to MPI_Finalize.
+        busy_s: the most processor time of a rank, from the end of MPI_Init to MPI_Finalize; where that is
+            unknown, all of its processor time.
         after_s: from the end of its recording to the end of the job; None if unknown.
         outside_s: the most processor time of a rank before and after that; None if unknown.
     """
@@ -39,8 +40,8 @@ class DedicatedTime(NamedTuple):
         (job,) = record.jobs
         taken_s = ((job.finish_ns or 0) - job.arrival_ns) / 1e9
         known = [(rank.get("cpu_ns"), rank.get("running_ns", 0)) for rank in record.ranks]
-        busy_ns = [cpu_ns for cpu_ns, _ in known if cpu_ns is not None]
-        busy_s = max(busy_ns) / 1e9 if busy_ns and len(busy_ns) == len(known) else taken_s
+        busy_ns = [ran_ns if cpu_ns is None else cpu_ns for cpu_ns, ran_ns in known]
+        busy_s = max(busy_ns) / 1e9 if busy_ns and all(busy_ns) else taken_s
         until_ns = record.conditions.get("recorded_until_ns")
         after_ns = None if until_ns is None else max(0, (job.finish_ns or 0) - until_ns)
         # Less than a rank has had between the two calls: the last look at it came before its end.
@@ -95,7 +96,8 @@ class RecordedPrograms:
 
         A part of a known dedicated run is not recorded: until MPI_Init returns, and from the call of
         MPI_Finalize on. Its processor time is that of the rank that computes most there, and comes before;
-        for the rest of it all processes sleep, before and after.
+        for the rest of it all processes sleep, before and after. Of a rank that was killed while it recorded
+        the rest of its program counts to it, too.
 
         Raises:
             RecordingError: if the file cannot be read.
@@ -107,7 +109,9 @@ class RecordedPrograms:
             elapsed_s = held.elapsed_ns / 1e9
             alone = self.alone.get(command, DedicatedTime(elapsed_s, elapsed_s))
             outside_s = max(0.0, alone.taken_s - elapsed_s)
-            busy_s = (alone.outside_s or 0.0) + max(0.0, alone.busy_s - elapsed_s)
+            busy_s = alone.outside_s or 0.0
+            if alone.outside_s is None or not all(rank.complete for rank in held.ranks):
+                busy_s += max(0.0, alone.busy_s - elapsed_s)
             start_up_s = min(outside_s, busy_s)
             after_s = min(alone.after_s or 0.0, outside_s - start_up_s)
             made = replayed(
