@@ -47,7 +47,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         "schema": SCHEMA,
         "policies": known,
         "blocking": list(RULES),
-        "remedies": ["do_not_preempt", *(name for name in REMEDIES if name != "none")],
+        "remedies": list(REMEDIES),
         "patterns": list(PATTERNS),
         "queues": list(QUEUES),
         "mechanisms": ways,
