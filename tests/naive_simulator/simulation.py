@@ -20,6 +20,7 @@ from coordinator import view
 from coordinator.decide.session import Session
 from workloads import blocking
 from workloads.locks.remedies import ACTIVATIONS, CONSCIOUS, INHERITANCE, NOTHING_DONE
+from workloads.patterns import partners
 
 # At one time: arrivals and slots, messages as they were sent, then timers by processor.
 PLANS, MESSAGES, TIMERS = range(3)
@@ -96,6 +97,8 @@ class NaiveSimulation:
                 round(j.arrival_s * 1e9),
                 j.moldable,
                 j.program.pattern == "TASKS",
+                partners=partners(j.program.pattern, j.program.processes),
+                memory_bytes=getattr(j.program, "working_set_bytes", 0),
             )
             for j in jobs
         ]

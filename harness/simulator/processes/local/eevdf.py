@@ -136,7 +136,8 @@ def outranked(state: State, p: int, q: int) -> bool:
     other = best(state, p)
     if other == NOBODY:
         return False
-    # With equal deadlines it keeps the processor, which it would get again.
+    # With equal deadlines it keeps the processor: Linux would change once, but here turns that are alike to
+    # the nanosecond would change at every look.
     return bool(not eligible or state.processes[other].deadline_ns < process.deadline_ns)
 
 
