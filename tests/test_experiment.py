@@ -310,6 +310,12 @@ LINES = [
         "line 21",
         "schedulers[1].bind",
     ),
+    (
+        SMALL.replace("phases = 10", "phases = 10\nmalleable = true")
+        + "[sweep]\n'schedulers.0.quantum_ms' = [10, 20]\n'schedulers.1.bind' = [true, 'job']\n",
+        "line 23",
+        'sweep."schedulers.1.bind"',
+    ),
     (SMALL + "x = = 3", "line 20", "TOML"),
     (SMALL + "x = 'unfinished", "line 20", "TOML"),
     ("repeats = 1\nrepeats = 2\n" + SMALL, "line 2", "TOML"),

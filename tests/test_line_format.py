@@ -72,6 +72,13 @@ def test_a_beginning_comes_back_whatever_its_policy(policy: str) -> None:
     assert BEGINNING.decode(BEGINNING.encode(beginning(policy))) == beginning(policy)
 
 
+@pytest.mark.parametrize("bind", [True, False, "job"])
+def test_a_beginning_comes_back_however_processes_are_bound(bind: bool | str) -> None:
+    made = beginning()
+    made = dataclasses.replace(made, workload=dataclasses.replace(made.workload, bind=bind))
+    assert BEGINNING.decode(BEGINNING.encode(made)) == made
+
+
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
 def test_an_event_comes_back(event: Event) -> None:
     assert EVENT.decode(EVENT.encode(event)) == event

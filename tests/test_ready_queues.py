@@ -183,6 +183,13 @@ def test_bindings_that_cannot_be_are_refused(table, rule):
     assert rule in str(caught.value)
 
 
+@pytest.mark.parametrize("remedy", ["conscious", "inheritance"])
+def test_remedies_that_look_at_one_queue_are_measured_unbound_but_not_simulated(remedy):
+    for bind, simulated in ((True, True), (False, False), ("job", False)):
+        scheduler = scheduler_of({"policy": "none", "remedy": remedy, "bind": bind})
+        assert (scheduler.not_simulated == "") == simulated
+
+
 def test_the_cache_is_the_largest_that_no_other_processor_shares(tmp_path):
     for index, (kind, shared, size) in enumerate(
         [("Data", "1", "32K"), ("Instruction", "1", "64M"), ("Unified", "1", "2M"), ("Unified", "0-1", "32M")]

@@ -12,7 +12,7 @@ from coordinator.host import mechanisms
 from coordinator.host.caretaker import Caretaker
 from coordinator.host.launchers import Launcher, find_launcher, launcher_at, unchanged
 from coordinator.view import Job, Machine
-from coordinator.workload import Work, Workload
+from coordinator.workload import WITHIN_JOB, Work, Workload
 from workloads import locks, native
 from workloads.blocking import Waiting, waiting
 from workloads.bounds import fits
@@ -135,6 +135,13 @@ def session(workload: Workload) -> tuple[Session, list[Job]]:
         raise InputError(
             "checkpoint_phases", True, rule, "run it on one host, or leave checkpoint_phases out"
         )
+    if not isinstance(workload.bind, bool) and workload.bind != WITHIN_JOB:
+        raise InputError(
+            "bind", workload.bind, f'must be true, false or "{WITHIN_JOB}"', "choose one of them"
+        )
+    if workload.bind == WITHIN_JOB and any(malleable(job.program) for job in workload.jobs):
+        rule = "a malleable job, and one of TASKS, gets other processors while it runs"
+        raise InputError("bind", workload.bind, rule, "write true or false")
     moves = workload.policy.moves and (workload.owners or not workload.policy.heeds_owners)
     if workload.nodes and moves:
         rule = "lets running processes move, and none can move between hosts"

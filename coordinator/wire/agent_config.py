@@ -38,8 +38,8 @@ class Setup:
         mechanism: its name; None if the policy stops nothing.
         lease_s: how long the agent continues without the driver.
         local: "other" or "rr", the class of the ranks under the local scheduler.
-        bind: whether each rank stays on one core; else it may use all cores of the run on the node, or,
-        within_job: those on which its job begins.
+        bind: whether each rank stays on one core; else it may use several.
+        within_job: whether these are the cores on which its job begins; else all of the run on the node.
         do_not_preempt: how often a change of slot is put off for a process in a critical section.
         put_off_us: for how long each time.
         remedy: against the preemption of processes in critical sections.

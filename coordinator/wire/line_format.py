@@ -112,7 +112,8 @@ class LineFormat:
         if isinstance(value, dict):
             return self._object(value, hint, where)
         if typing.get_origin(hint) is types.UnionType:
-            return self._typed(value, arguments[0], where)
+            meant = type(value) if type(value) in arguments else arguments[0]
+            return self._typed(value, meant, where)
         if type(value) is {float: int, Path: str}.get(hint):
             return _converted(value, hint, where)
         raise LineError(f"{where} is {reprlib.repr(value)}")

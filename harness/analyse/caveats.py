@@ -6,13 +6,11 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from coordinator.host.processor_claims import tells_of_another_run
 from harness.analyse.rows import Row
 from harness.analyse.statistics import FEWEST, estimate
 from harness.measure.host_check import LOAD, OTHERS, STEAL
-from harness.spec.scheduler import OF_SLOTS
+from harness.spec.scheduler import OF_SLOTS, shortest_slot_ms
 from harness.store.conditions import Moment, of_run
 from harness.store.records import DEDICATED, RunRecord
 
@@ -175,8 +173,8 @@ def _slots(rows: Sequence[Row]) -> list[str]:
 
 def _shortest_us(scheduler: Mapping[str, Any]) -> float:
     """The shortest slot that the scheduler's parameters ask for, in microseconds; 0 if none does."""
-    given = (np.ravel(scheduler[key]) for key in OF_SLOTS if key in scheduler)
-    return min((float(ms) * 1e3 for lengths in given for ms in lengths), default=0.0)
+    lengths_ms = [shortest_slot_ms(scheduler, key) for key in OF_SLOTS]
+    return min((1e3 * length_ms for length_ms in lengths_ms if length_ms is not None), default=0.0)
 
 
 def _wakeups(records: Sequence[RunRecord]) -> list[str]:

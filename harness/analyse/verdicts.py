@@ -12,10 +12,12 @@ from harness.analyse.rows import Row, Verdict
 from harness.analyse.statistics import FEWEST, Estimate, more_values
 from harness.spec.jobs import rebuilt, simulable
 from harness.spec.naming import program_name
+from harness.spec.scheduler import scheduler_of
 from harness.store import conditions
 from harness.store.records import RunRecord
 
 TOLERANCE = 0.15
+UNBOUND = "processes that are not bound are simulated on one host only"
 
 WITHIN = "within"
 OUTSIDE = "outside"
@@ -54,8 +56,8 @@ def _unknown(row: Row) -> str:
     """Why the simulator cannot carry out a row; empty if it can."""
     if row.scheduler.get("policy") == "slurm-gang":
         return "the times that Slurm needs to start and to switch jobs are unknown"
-    if row.simulated is None and not row.scheduler.get("bind", True):
-        return "processes that are not bound are simulated on one host only"
+    if row.simulated is None and row.scheduler.get("bind", True) is not True:
+        return scheduler_of(row.scheduler).not_simulated or UNBOUND
     for job in row.jobs if row.simulated is None else ():
         if not simulable(rebuilt(job.program)):
             return f"{program_name(job.program)} is not simulated"

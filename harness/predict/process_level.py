@@ -200,6 +200,8 @@ class Simulated:
             )
             remedy = 'use lockstep run --no-simulate, or simulate job by job: level = "jobs"'
             return InputError("policy", task.scheduler.name, rule, remedy)
+        if rule := task.scheduler.not_simulated:
+            return InputError("bind", task.scheduler.bind, rule, "use lockstep run --no-simulate")
         try:
             self.host(task).machine(task.scheduler)
             for job in task.jobs:

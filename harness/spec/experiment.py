@@ -18,7 +18,7 @@ from typing import Any, TypeGuard
 
 from coordinator.owners import Owner
 from coordinator.topology import Topology
-from coordinator.workload import LEASE_S, WITHIN_JOB, Node, ParallelJob
+from coordinator.workload import LEASE_S, Node, ParallelJob
 from harness.spec import experiment_source, hosts, overrides, owners, submission, sweep
 from harness.spec.experiment_source import Document
 from harness.spec.jobs import JobGroup, check_here, described, job_group
@@ -218,12 +218,11 @@ def _experiment(data: Mapping[str, Any], file: Path, here: bool) -> Experiment:
         raise InputError('sweep."processors"', swept["processors"], rule, "write an experiment for each")
     points = enumerate(sweep.points(data, swept))
     cells = tuple(_cell(index, *point, file.parent, here, nodes) for index, point in points)
-    schedulers = sweep.schedulers(data, swept, here)
+    schedulers = sweep.schedulers(data, swept, here, adapting=any(map(_adapts, cells)))
     present = owners.parse(data.get("owners", []), file.parent)
     owners.check_heeded(present, [s.name for s in schedulers], [s.policy for s in schedulers])
     for cell in cells:
         _check_sizes(cell, schedulers)
-        _check_bindings(cell, schedulers)
         owners.on(present, cell.processors)
         _check_locks(cell, nodes)
         if data.get("dedicated") == TWO_PHASE:
@@ -287,12 +286,9 @@ def _processors(wanted: Any, here: bool, nodes: Sequence[Node]) -> int:
     return int(wanted) or most
 
 
-def _check_bindings(cell: Cell, schedulers: Sequence[Scheduler]) -> None:
-    adapts = any(isinstance(group.program, Program) and group.program.adapts for group in cell.groups)
-    for index, scheduler in enumerate(schedulers if adapts else ()):
-        if scheduler.bind == WITHIN_JOB:
-            rule = "a job of TASKS, or one that is malleable, gets other processors while it runs"
-            raise InputError(f"schedulers[{index}].bind", scheduler.bind, rule, "write true or false")
+def _adapts(cell: Cell) -> bool:
+    """Whether a job of the cell may get other processors while it runs."""
+    return any(isinstance(group.program, Program) and group.program.adapts for group in cell.groups)
 
 
 def _check_sizes(cell: Cell, schedulers: Sequence[Scheduler]) -> None:

@@ -137,6 +137,18 @@ class Scheduler:
             rule = "who holds a lock is lifted into SCHED_RR above SCHED_OTHER"
             raise InputError("local", self.local, rule, 'write local = "other", or leave it out')
 
+    def check_adapting(self) -> None:
+        """Raise InputError if no job may get other processors while it runs."""
+        if self.bind == WITHIN_JOB:
+            rule = "a job of TASKS, or one that is malleable, gets other processors while it runs"
+            raise InputError("bind", self.bind, rule, "write true or false")
+
+    @property
+    def not_simulated(self) -> str:
+        """Why no simulation has its remedy; empty if one has."""
+        of_queue = self.remedy in ("conscious", "inheritance") and self.bind is not True
+        return f"the remedy {self.remedy!r} is simulated for bound processes only" if of_queue else ""
+
     def _check_coscheduling(self) -> None:
         if not self.policy.coscheduling:
             return
@@ -175,13 +187,24 @@ def added(policy: str) -> dict[str, Any]:
     return {key: value for key, value in ADDED.items() if key in SHARED or key in own}
 
 
-def schedulers_of(tables: Any, here: bool, *, merge: bool = False) -> tuple[Scheduler, ...]:
+def schedulers_of(
+    tables: Any, here: bool, *, merge: bool = False, adapting: bool = False
+) -> tuple[Scheduler, ...]:
     """The schedulers that the [[schedulers]] tables describe; of several alike ``merge`` takes the first.
+
+    ``adapting``: some job may get other processors while it runs.
 
     Raises:
         InputError: below ``schedulers``, for any fault; with ``here`` also for what this host lacks.
     """
-    made = each(tables, "schedulers", 'policy = "gang"', _here if here else scheduler_of)
+
+    def read(table: Mapping[str, Any]) -> Scheduler:
+        scheduler = _here(table) if here else scheduler_of(table)
+        if adapting:
+            scheduler.check_adapting()
+        return scheduler
+
+    made = each(tables, "schedulers", 'policy = "gang"', read)
     if merge:
         return tuple(dict.fromkeys(made))
     for index, scheduler in enumerate(made):
@@ -204,11 +227,18 @@ def _here(table: Mapping[str, Any]) -> Scheduler:
     return scheduler
 
 
+def shortest_slot_ms(values: Mapping[str, Any], key: str) -> float | None:
+    """The shortest slot that the key ``key`` of OF_SLOTS asks for; None if there is no such key."""
+    value = values.get(key)
+    return None if value is None else float(min(value if isinstance(value, list | tuple) else [value]))
+
+
 def _check_slots(policy: Policy) -> None:
     """Refuse slots of which real changes would take a large part."""
     for key in OF_SLOTS:
-        value = getattr(policy, key, LEAST_SLOT_MS)
-        if min(value if isinstance(value, tuple) else [value]) < LEAST_SLOT_MS:
+        shortest_ms = shortest_slot_ms(vars(policy), key)
+        if shortest_ms is not None and shortest_ms < LEAST_SLOT_MS:
+            value = getattr(policy, key)
             rule = f"a change takes 0.04 ms of each processor; real slots last {LEAST_SLOT_MS} ms or more"
             raise InputError(key, value, rule, f"write {LEAST_SLOT_MS} or more, or ask lockstep simulate")
 

@@ -55,7 +55,9 @@ def points(data: Mapping[str, Any], sweep: Mapping[str, list[Any]]) -> Iterator[
         yield settings, _with(rest, settings)
 
 
-def schedulers(data: Mapping[str, Any], sweep: Mapping[str, list[Any]], here: bool) -> tuple[Scheduler, ...]:
+def schedulers(
+    data: Mapping[str, Any], sweep: Mapping[str, list[Any]], here: bool, *, adapting: bool = False
+) -> tuple[Scheduler, ...]:
     """The schedulers of the file and those that the sweep makes of them, in file order.
 
     Raises:
@@ -74,7 +76,8 @@ def schedulers(data: Mapping[str, Any], sweep: Mapping[str, list[Any]], here: bo
         if not any(key in settings for _, settings, _ in made):
             _with({"schedulers": tables}, {key: values[0]})
     try:
-        return schedulers_of([table for *_, table in made] if axes else tables, here, merge=bool(axes))
+        every = [table for *_, table in made] if axes else tables
+        return schedulers_of(every, here, merge=bool(axes), adapting=adapting)
     except InputError as error:
         place = re.match(r"schedulers\[(\d+)\]", error.key)
         if not (place and made):
