@@ -237,7 +237,7 @@ def test_whoever_communicates_runs_together_undisturbed_and_everybody_runs(cours
         if job < len(sizes) and rank < sizes[job]:
             sets.setdefault(job, {})[rank] = [peer for peer in peers if peer < sizes[job]]
             run.observe(job, rank, sets[job][rank], now_ns)
-    places = {job: folded(size, processors) for job, size in enumerate(sizes)}
+    places = {job: folded(size, range(processors)) for job, size in enumerate(sizes)}
     decision = run.plan.decision
     assert decision.placements == places
     allowed = [

@@ -143,7 +143,7 @@ class Conductor:
         foreseen = self._session.foresee() if len(set(self._node_of)) > 1 else {}
         for number, job in self._jobs.items():
             processes = self._session.processes(number)
-            places = folded(processes or 0, len(self._node_of))
+            places = folded(processes or 0, range(len(self._node_of)))
             if processes is not None:
                 places = foreseen.get(number, places)
             if job.malleable or (job.moldable and processes is None):

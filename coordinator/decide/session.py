@@ -57,7 +57,8 @@ class Session:
 
     def processes(self, number: int) -> int | None:
         """The number of processes job ``number`` will start with; None if unknown before its start."""
-        view = View(self.machine, 0, tuple(self._workload.values()), len(self._workload))
+        jobs = tuple(self._workload.values())
+        view = View(self.machine, 0, jobs, len(jobs), lost=self._lost)
         return self.policy.processes(self._workload[number], view)
 
     def foresee(self) -> dict[int, tuple[int, ...]]:
@@ -66,6 +67,7 @@ class Session:
         A job that would wait for others to leave is absent.
         """
         trial = Session(self.policy, self.machine, self._workload.values())
+        trial.lost(self._lost)
         placed: dict[int, tuple[int, ...]] = {}
         for job in sorted(self._workload.values(), key=lambda job: (job.arrival_ns, job.number)):
             plan = trial.arrive(job.number, job.arrival_ns)

@@ -231,7 +231,8 @@ def _node(tree: TreeState, job: Job, view: View) -> int:
 
 
 def _place(node: int, job: Job, view: View) -> tuple[int, ...]:
-    return tuple(block(node, view)[: job.processes])
+    there = tuple(block(node, view)[: job.processes])
+    return there if len(there) == job.processes else partitions.lowest(view, job.processes)
 
 
 @register("dqt")

@@ -94,7 +94,7 @@ class Gang(Policy):
         if self.unify and self.packing not in LINEAR and why is Reason.DEPARTURE:
             seats = packing.unify(seats, view.machine.processors)
         if self.migrate and why is Reason.DEPARTURE:
-            seats = packing.migrate(self.packing, seats, view.machine.processors)
+            seats = packing.migrate(self.packing, seats, view.machine.processors, view.lost)
         self._seat(seats, view)
         windows = self._rotation(seats, current, view)
         return self._decision(seats, windows, view, goes_on and windows[:1] == (current,))

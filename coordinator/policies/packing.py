@@ -10,7 +10,7 @@ packing gets the number of rows, and returns None if it finds no place in them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 from coordinator.policies.partitions import width
 
@@ -76,20 +76,35 @@ LINEAR = ("continuous", "undivided")
 
 
 def seat(
-    packing: str, taken: set[int], size: int, processors: int, *, rows: int = 0, lost: Iterable[int] = ()
+    packing: str,
+    taken: set[int],
+    size: int,
+    processors: int,
+    *,
+    rows: int = 0,
+    lost: frozenset[int] = frozenset(),
 ) -> Seats | None:
     """The seats of a gang of ``size`` in the named packing, none on ``lost`` processors.
 
-    None if so many ``rows`` have no place for it; 0 means any number. A gang that does not fit
-    on the remaining processors of an empty machine gets seats as if none were lost.
+    None if so many ``rows`` have no place for it; 0 means any number. A gang for which the packing has no
+    place on the remaining processors of an empty machine gets seats by the matrix packing; if it is
+    larger than these are, as if none were lost.
     """
     # Three rows beyond the last used one are enough for any gang that fits, also across row ends.
     enough = max(taken, default=0) // processors + 4
     rows = min(rows or enough, enough)
-    closed = {row * processors + p for row in range(rows) for p in lost}
+    closed = _closed(rows, processors, lost)
     if closed and PACKINGS[packing](closed, size, processors, rows) is None:
-        closed = set()
+        if size <= processors - len(lost):
+            packing = "matrix"
+        else:
+            closed = set()
     return PACKINGS[packing](taken | closed, size, processors, rows)
+
+
+def _closed(rows: int, processors: int, lost: frozenset[int]) -> set[int]:
+    """The slots of lost processors."""
+    return {row * processors + p for row in range(rows) for p in lost}
 
 
 def windows(seats: Mapping[int, Seats], processors: int, linear: bool) -> list[int]:
@@ -135,27 +150,31 @@ def unify(seats: Mapping[int, Seats], processors: int) -> dict[int, Seats]:
     return {number: place for _, _, members in joined for number, place in members.items()}
 
 
-def migrate(packing: str, seats: Mapping[int, Seats], processors: int) -> dict[int, Seats]:
+def migrate(
+    packing: str, seats: Mapping[int, Seats], processors: int, lost: frozenset[int] = frozenset()
+) -> dict[int, Seats]:
     """The seats after emptying rows whose gangs all find seats in the other rows, the emptiest row first.
 
-    Only the gangs of those rows get other seats, the largest first, by the named matrix packing.
+    Only the gangs of those rows get other seats, the largest first, by the named matrix packing, and none
+    on ``lost`` processors.
     """
     kept = dict(seats)
     load = Counter(n // processors for place in seats.values() for n in place)
     for row in sorted(load, key=lambda row: (load[row], -row)):
-        moved = _elsewhere(packing, kept, row, processors)
+        moved = _elsewhere(packing, kept, row, processors, lost)
         if moved is not None:
             kept |= moved
     return kept
 
 
 def _elsewhere(
-    packing: str, seats: Mapping[int, Seats], row: int, processors: int
+    packing: str, seats: Mapping[int, Seats], row: int, processors: int, lost: frozenset[int]
 ) -> dict[int, Seats] | None:
     """Seats in the other rows that are used for the gangs of ``row``; None if one of them finds none."""
     used = {place[0] // processors for place in seats.values()} - {row}
     count = max(used, default=0) + 1
     taken = {n for n in range(count * processors) if n // processors not in used}
+    taken |= _closed(count, processors, lost)
     taken |= {n for place in seats.values() for n in place}
     moved: dict[int, Seats] = {}
     gangs = [number for number, place in seats.items() if place[0] // processors == row]

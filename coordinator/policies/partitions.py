@@ -27,6 +27,21 @@ def block(node: int, view: View) -> list[int]:
     return [p for p in range(first, last) if p not in view.lost]
 
 
+def remaining(view: View) -> tuple[int, ...]:
+    """The processors that are not lost, ascending; all if none is left."""
+    every = range(view.machine.processors)
+    return tuple(p for p in every if p not in view.lost) or tuple(every)
+
+
+def lowest(view: View, processes: int) -> tuple[int, ...]:
+    """The lowest processors that are not lost; as if none were lost if fewer than ``processes`` are left.
+
+    A job that is too large for what is left would wait for ever. On lost processors the driver fails it.
+    """
+    there = remaining(view)
+    return there[:processes] if len(there) >= processes else tuple(range(processes))
+
+
 def still_running(view: View) -> Placements:
     """The placements of the last decision, without the jobs that have left."""
     before = view.previous.placements if view.previous else {}

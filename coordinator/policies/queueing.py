@@ -1,7 +1,7 @@
 """Gang scheduling with a service queue and a waiting queue: the two-queue systems.
 
-One job at a time has the whole machine, rank r on processor r. The pointer of the registration
-office (:mod:`coordinator.policies.registration_office`) chooses the next job.
+One job at a time has the whole machine, rank r on the r-th processor that is not lost. The pointer of the
+registration office (:mod:`coordinator.policies.registration_office`) chooses the next job.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class _Queueing(Policy):
             taken, round_ns, rest = {}, view.now_ns, ()
         order, all_taken = self._order(office, taken, now, rest)
         placed = {job: place for job, place in memory.placed.items() if job in here}
-        placed |= {job: tuple(range(here[job].processes)) for job in order}
+        placed |= {job: partitions.lowest(view, here[job].processes) for job in order}
         return self._decision(
             _RoundMemory(office, order, all_taken, round_ns, placed), view, view.elapsed_ns if now else 0
         )

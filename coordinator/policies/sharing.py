@@ -7,18 +7,29 @@ coordinate the jobs. Under ``dynamic-coscheduling`` messages do.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from coordinator.policies import partitions
 from coordinator.policies.registry import Policy, register
 from coordinator.view import Decision, Reason, Slot, View
 from workloads.bounds import within
 
 
-def folded(processes: int, processors: int) -> tuple[int, ...]:
-    """The processors of the ranks: rank r runs on processor r modulo ``processors``."""
-    return tuple(rank % processors for rank in range(processes))
+def folded(processes: int, processors: Sequence[int]) -> tuple[int, ...]:
+    """The processors of the ranks: ``processors`` in turn, then from the first one again."""
+    return tuple(processors[rank % len(processors)] for rank in range(processes))
+
+
+def everywhere(view: View) -> partitions.Placements:
+    """The processors of all jobs, folded over those that are not lost.
+
+    A job keeps its processors until one of them is lost.
+    """
+    there = partitions.remaining(view)
+    kept = {n: place for n, place in partitions.still_running(view).items() if view.lost.isdisjoint(place)}
+    return {job.number: kept.get(job.number) or folded(job.processes, there) for job in view.jobs}
 
 
 @register("none")
@@ -31,12 +42,12 @@ class Uncoordinated(Policy):
 
     def decide(self, view: View, why: Reason) -> Decision:
         """One endless slot in which each processor may run every process placed on it."""
-        placements = {job.number: folded(job.processes, view.machine.processors) for job in view.jobs}
-        runs = tuple(
-            tuple(job.number for job in view.jobs if processor < job.processes)
-            for processor in range(view.machine.processors)
-        )
-        return Decision(placements, (Slot(runs),))
+        placements = everywhere(view)
+        runs: list[list[int]] = [[] for _ in range(view.machine.processors)]
+        for number, place in placements.items():
+            for processor in set(place):
+                runs[processor].append(number)
+        return Decision(placements, (Slot(tuple(map(tuple, runs))),))
 
 
 @register("implicit")

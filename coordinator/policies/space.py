@@ -34,8 +34,8 @@ class Partitioned(Policy):
         """The size of the job's part, at most what it can use; for a rigid job its size."""
         if not job.moldable:
             return job.processes
-        parts = min(view.workload_jobs, view.machine.processors)
-        return min(job.most, view.machine.processors // parts)
+        there = len(partitions.remaining(view))
+        return min(job.most, there // min(view.workload_jobs, there))
 
     def decide(self, view: View, why: Reason) -> Decision:
         """First come, first served: admit jobs while the first waiting one fits."""
@@ -63,5 +63,5 @@ class Batch(Policy):
         placements = partitions.still_running(view)
         if not placements and view.jobs:
             first = view.jobs[0]
-            placements[first.number] = tuple(range(first.processes))
+            placements[first.number] = partitions.lowest(view, first.processes)
         return partitions.for_good(view, placements)

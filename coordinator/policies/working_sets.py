@@ -10,7 +10,7 @@ from typing import ClassVar
 from coordinator.policies import packing
 from coordinator.policies.partitions import Placements
 from coordinator.policies.registry import Policy, register
-from coordinator.policies.sharing import folded
+from coordinator.policies.sharing import everywhere
 from coordinator.view import Decision, Reason, Slot, View
 from workloads.bounds import within
 
@@ -64,7 +64,7 @@ class WorkingSets(Policy):
         memory holds whose slots there are.
         """
         processors = view.machine.processors
-        placements = {job.number: folded(job.processes, processors) for job in view.jobs}
+        placements = everywhere(view)
         groups = _groups(view, placements)
         order = _in_turn(groups, view)
         rows = _rows(order, groups, placements, processors)

@@ -128,21 +128,20 @@ class _OwnedStations(Policy):
         """
         open_to_all = at.idle
         for job in partitions.waiting(view, placements):
-            pool = self._partition(job, view.machine.processors)
+            pool = self._partition(job, view)
             free = [p for p in partitions.free(view, placements) if p in open_to_all and p in pool]
             if job.processes <= len(free):
                 placements[job.number] = tuple(free[: job.processes])
             else:
                 open_to_all -= set(pool)
 
-    def _partition(self, job: Job, processors: int) -> range:
-        """The workstations for jobs of its kind; all for a parallel job that is larger than its partition."""
-        if not self.sequential:
-            return range(processors)
+    def _partition(self, job: Job, view: View) -> range:
+        """The workstations for jobs of its kind; all for a job that is larger than what is left of these."""
+        processors = view.machine.processors
         parallel = max(0, processors - self.sequential)
-        if job.processes == 1:
-            return range(parallel, processors)
-        return range(parallel if job.processes <= parallel else processors)
+        ours = range(parallel, processors) if job.processes == 1 else range(parallel)
+        too_large = job.processes > sum(p not in view.lost for p in ours)
+        return range(processors) if too_large or not self.sequential else ours
 
 
 @register("condor")
