@@ -13,6 +13,12 @@ from coordinator.decide.session import Plan, Session
 from coordinator.policies import packing
 from coordinator.policies.regions import subcubes, submeshes
 from coordinator.view import Job, Machine
+from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
+from harness.simulator.processes.model import IDLE
+from harness.simulator.processes.simulate import simulate
+from workloads.machine import QUEUES
+from workloads.program import Program
+from workloads.validation import InputError
 
 MS = 1_000_000
 
@@ -85,3 +91,64 @@ def test_every_job_that_fits_gets_processors_that_are_there(
             ran.add(leaving)
             plan = run.depart(leaving, now_ns)
     assert ran == {job.number for job in jobs}
+
+
+BY_PROCESS = [(name, options) for name, options in VARIANTS if not policies.create(name, options).moves]
+"""Those whose processes stay where they begin."""
+
+
+def idle(outcome, processors):
+    """Whether nothing ever was on these processors."""
+    return not any(outcome.switches[p] or outcome.spent_ns[p, :IDLE].any() for p in processors)
+
+
+def programs(count, processes):
+    """Jobs of one phase after another; one of them is a queue of tasks."""
+    made = [Program(processes=processes, granularity_us=300, phases=40) for _ in range(count)]
+    made[-1] = Program("TASKS", processes=processes, granularity_us=300, phases=60)
+    return [SimulatedJob(n, program, 0.002 * n, moldable=n % 2 == 0) for n, program in enumerate(made)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "options"), BY_PROCESS, ids=str)
+def test_no_process_is_simulated_on_a_lost_processor(name: str, options: dict[str, Any]) -> None:
+    policy = policies.create(name, options)
+    for lost in ((0,), (1, 2), (3, 5, 6)):
+        machine = SimulatedMachine(processors=8, local="rr", lost=lost)
+        outcome = simulate(programs(3, 2), machine, policy, blocking="fixed")
+        assert outcome.failure == ""
+        assert idle(outcome, lost)
+        assert all(set(lost).isdisjoint(job.placement) for job in outcome.jobs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("queue", QUEUES)
+@pytest.mark.parametrize("local", ["rr", "eevdf"])
+def test_processes_that_are_not_bound_keep_off_lost_processors(queue: str, local: str) -> None:
+    if local == "eevdf" and queue not in ("bound", "stealing"):
+        return
+    for name, within_job in (("none", False), ("none", True), ("gang", False)):
+        machine = SimulatedMachine(
+            processors=4, local=local, queue=queue, lost=(0, 2), within_job=within_job, tick_us=1000
+        )
+        outcome = simulate(programs(4, 2), machine, policies.create(name, {}), blocking="fixed")
+        assert outcome.failure == ""
+        assert idle(outcome, (0, 2)) and not idle(outcome, (1,)) and not idle(outcome, (3,))
+
+
+def test_a_job_that_is_larger_than_what_is_left_is_refused_unless_it_folds() -> None:
+    machine = SimulatedMachine(processors=4, lost=(1,))
+    job = SimulatedJob(0, Program(processes=4, granularity_us=300, phases=2))
+    with pytest.raises(
+        InputError, match=r"processors is 4, of which machine.lost leaves 3; .*make lost short"
+    ):
+        simulate([job], machine, policies.create("gang", {}))
+
+
+@pytest.mark.parametrize(
+    ("lost", "key"), [((4,), "lost[0]"), ((0, 0), "lost[1]"), ((0, 1, 2, 3), "lost"), ((-1,), "lost[0]")]
+)
+def test_a_machine_has_the_processors_that_it_loses(lost: tuple[int, ...], key: str) -> None:
+    with pytest.raises(InputError) as told:
+        SimulatedMachine(processors=4, lost=lost)
+    assert told.value.key == key

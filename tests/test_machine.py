@@ -74,6 +74,14 @@ def test_the_same_table_means_the_same_experiment(tmp_path):
         ('dispatch_table = "nowhere.txt"', "machine.dispatch_table"),
         ("serve = 1", "machine.serve"),
         ("hop_latency_us = 1", "machine.hop_latency_us"),
+        ("lost = 1", "machine.lost"),
+        ('lost = "1"', "machine.lost"),
+        ("lost = [0.5]", "machine.lost[0]"),
+        ("lost = [-1]", "machine.lost[0]"),
+        ("lost = [2]", "machine.lost[0]"),
+        ("lost = [1, 1]", "machine.lost[1]"),
+        ("lost = [1, 0]", "machine.lost"),
+        ("lots = [1]", "machine.lots"),
     ],
 )
 def test_bad_input_is_told_by_key(tmp_path, text, key):
@@ -95,3 +103,39 @@ def test_a_sweep_varies_the_machine(tmp_path):
     file = tmp_path / "small.toml"
     file.write_text(EXPERIMENT + '[sweep]\n"machine.timers" = ["independent", "synchronised"]')
     assert [cell.machine["timers"] for cell in load(str(file)).cells] == ["independent", "synchronised"]
+
+
+def test_lost_processors_are_numbers_of_the_machine(tmp_path):
+    assert machine(tmp_path, "lost = [1]") == {"lost": [1]}
+    assert load(str(tmp_path / "small.toml")).cells[0].lost == {1}
+    assert machine(tmp_path, "lost = []") == {"lost": []}
+
+
+def test_a_job_that_does_not_fit_on_what_is_left_is_told_so(tmp_path):
+    file = tmp_path / "small.toml"
+    file.write_text(EXPERIMENT.replace('"none"', '"gang"') + "lost = [0]")
+    with pytest.raises(InputError, match=r"machine.lost leaves 1; give the job fewer processes") as told:
+        load(str(file))
+    assert told.value.key == "jobs[0].program.processes"
+    file.write_text(EXPERIMENT + "lost = [0]")
+    assert load(str(file)).cells[0].lost == {0}, "under none its processes share a processor"
+
+
+def test_a_sweep_over_lost_processors_is_blamed_for_what_does_not_fit(tmp_path):
+    file = tmp_path / "small.toml"
+    file.write_text(EXPERIMENT + '[sweep]\n"machine.lost" = [[], [1], [2]]')
+    with pytest.raises(InputError, match="numbered from 0") as told:
+        load(str(file))
+    assert told.value.key == 'sweep."machine.lost"'
+
+
+@pytest.mark.parametrize("which", ["here", "real"])
+def test_real_runs_refuse_lost_processors(tmp_path, which):
+    file = tmp_path / "small.toml"
+    for more, key in (("lost = [0]", "machine.lost"), ('[sweep]\n"machine.lost" = [[], [0]]', 'sweep."mach')):
+        file.write_text(EXPERIMENT + more)
+        with pytest.raises(InputError, match="use lockstep simulate, or leave lost out") as told:
+            load(str(file), **{which: True})
+        assert told.value.key.startswith(key)
+    file.write_text(EXPERIMENT + "lost = []")
+    load(str(file), **{which: True})

@@ -34,8 +34,10 @@ def machines(draw):
     queue = draw(st.sampled_from(["bound", *QUEUES_OF.get(local, QUEUES)]))
     roams = queue in ("central", "affinity")  # who spins there may take very long until the others come
     topology = draw(st.sampled_from(["flat", "flat", "flat", "tree", "torus"]))
+    lost = st.sets(st.integers(0, processors - 1), max_size=processors - 1)
     return SimulatedMachine(
         processors=processors,
+        lost=tuple(draw(st.one_of(st.just(()), st.just(()), lost))),
         topology=topology,
         queue=queue,
         within_job=draw(st.booleans()),
@@ -234,7 +236,7 @@ def test_the_kernel_equals_the_reference(data):
     schedulers = SCHEDULERS if machine.local == "fifo" else SCHEDULERS | OBSERVING
     name, options = data.draw(schedulers | COSCHEDULING if may_look else schedulers)
     policy = policies.create(name, options)
-    workload = data.draw(jobs(machine.processors * (1 + policy.folds)))
+    workload = data.draw(jobs((machine.processors - len(machine.lost)) * (1 + policy.folds)))
     how = {"seed": data.draw(st.integers(0, 99)), "stream": data.draw(st.integers(0, 1))}
     how["imbalance_estimate"] = data.draw(st.sampled_from(list(ESTIMATES)))
     rule = data.draw(st.sampled_from(list(RULES)))

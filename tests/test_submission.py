@@ -129,6 +129,11 @@ def test_processors_are_shared_out_or_asked_for(lockstep: Lockstep) -> None:
     assert "processors is 2" in lockstep("submit", "x.toml", "--dry-run", *large)[2]
 
 
+def test_a_machine_without_some_processors_is_refused(lockstep: Lockstep) -> None:
+    status, out, err = lockstep("submit", "x.toml", "--dry-run", "--set", "machine.lost=[1]")
+    assert (status, out) == (2, "") and "machine.lost = [1]: real runs use all processors" in err
+
+
 def test_a_container_has_its_own_lockstep(lockstep: Lockstep) -> None:
     out = lockstep("submit", "x.toml", "--dry-run", "--set", "slurm.container='apptainer exec a.sif'")[1]
     assert "\napptainer exec a.sif lockstep run " in out

@@ -94,6 +94,7 @@ BOUNDS: Mapping[str, Bounds] = {
     **{f"machine.{cost}": COST_US for cost in MACHINE_COSTS},
     "machine.quantum_ms": Bounds(10, 1e8),
     "machine.sides": _count(1, PROCESSORS),
+    "machine.lost": _count(0, PROCESSORS - 1),
     "slurm.nodes": _count(1, PROCESSORS),
     "slurm.ntasks-per-node": _count(1, PROCESSORS),
     "slurm.signal_s": _count(1, 65_535),
@@ -137,18 +138,22 @@ JOBS, RANKS, CELLS, RUNS, ALONE_S = 1000, 16_384, 10_000, 100_000, 1e7
 seconds that one job takes alone."""
 
 
-def fits(key: str, processes: int, processors: int, *, under: str = "", more: str = "") -> None:
-    """Accept a job that is not larger than the machine.
+def fits(
+    key: str, processes: int, processors: int, *, lost: int = 0, under: str = "", more: str = ""
+) -> None:
+    """Accept a job that is not larger than the machine without the ``lost`` processors.
 
     The message names the policy ``under`` and includes the text ``more``.
 
     Raises:
         InputError: for a larger job.
     """
-    if processes > processors:
+    if processes > processors - lost:
         where = f" under {under}" if under else ""
-        rule = f"a job has one process per processor{where}, and processors is {processors}{more}"
-        raise InputError(key, processes, rule, "give the job fewer processes, or more processors")
+        left = f", of which machine.lost leaves {processors - lost}" if lost else ""
+        rule = f"a job has one process per processor{where}, and processors is {processors}{left}{more}"
+        fewer = ", or make lost shorter" if lost else ""
+        raise InputError(key, processes, rule, f"give the job fewer processes, or more processors{fewer}")
 
 
 def within(field: str, value: Any, key: str = "") -> None:

@@ -26,6 +26,7 @@ TOPOLOGY_KEYS = ("topology", "sides")
 KEYS = (
     *(*MACHINE_COSTS, "local", "timers", "quantum_ms", "dispatch_table", "reads_served_by"),
     *TOPOLOGY_KEYS,
+    "lost",
     "queue",
 )
 """The values that an experiment file can give; ``SimulatedMachine`` explains the others."""
@@ -46,6 +47,7 @@ def check_values(values: Mapping[str, Any]) -> None:
         if key in values:
             one_of(key, values[key], known)
     _check_sides(values.get("topology", FLAT), values.get("sides"))
+    _check_lost(values.get("lost", ()))
     if values.get("hop_latency_us", 0) > 0 and values.get("topology", FLAT) == FLAT:
         rule = "belongs to a machine with distances, but topology is 'flat'"
         raise InputError("hop_latency_us", values["hop_latency_us"], rule, 'write topology = "hypercube"')
@@ -53,6 +55,33 @@ def check_values(values: Mapping[str, Any]) -> None:
         _check_table(values["dispatch_table"])
     if "quantum_ms" in values:
         _check_quantum(values["quantum_ms"], values.get("local"))
+
+
+def lost_processors(values: Mapping[str, Any], processors: int) -> frozenset[int]:
+    """The processors that are lost from the beginning on a machine of ``processors`` processors.
+
+    Raises:
+        InputError: for one that the machine does not have, and if none is left.
+    """
+    lost = values.get("lost", ())
+    _check_lost(lost)
+    for index, processor in enumerate(lost):
+        if processor >= processors:
+            rule = f"the machine has {processors} processors, numbered from 0"
+            raise InputError(f"lost[{index}]", processor, rule, "give a smaller number")
+    if len(lost) == processors:
+        rule = f"these are all {processors} processors of the machine"
+        raise InputError("lost", list(lost), rule, "leave at least one")
+    return frozenset(lost)
+
+
+def _check_lost(lost: Any) -> None:
+    if not isinstance(lost, Sequence) or isinstance(lost, str):
+        raise InputError("lost", lost, "must be a list of processors", "write lost = [0, 1]")
+    for index, processor in enumerate(lost):
+        within("machine.lost", processor, f"lost[{index}]")
+        if processor in lost[:index]:
+            raise InputError(f"lost[{index}]", processor, "is twice in the list", "remove one")
 
 
 def _check_sides(topology: str, sides: Any) -> None:

@@ -144,6 +144,7 @@ def _plan(options: argparse.Namespace) -> _Plan:
         settings=[*options.settings, f"processors={how.processors}", "hosts=[]"],
         quick=options.quick,
         seed=options.seed,
+        real=True,
     )
     if slurm_gang.needed(wanted) and not options.dry_run:
         if not options.wait:

@@ -22,7 +22,7 @@ from coordinator.workload import LEASE_S, Node, ParallelJob
 from harness.spec import experiment_source, hosts, overrides, owners, submission, sweep
 from harness.spec.experiment_source import Document
 from harness.spec.jobs import JobGroup, check_here, described, job_group
-from harness.spec.machine import machine_values, topology_of
+from harness.spec.machine import check_real, lost_of, machine_values, topology_of
 from harness.spec.scheduler import Scheduler
 from harness.spec.table_checks import as_table, known_keys, tables
 from workloads.bounds import ALONE_S, JOBS, RANKS, RUNS, fits, within
@@ -61,6 +61,11 @@ class Cell:
     def topology(self) -> Topology:
         """How its processors are connected, as the policy sees them."""
         return topology_of(self.machine, self.processors)
+
+    @property
+    def lost(self) -> frozenset[int]:
+        """Its processors that are lost from the beginning."""
+        return lost_of(self.machine, self.processors)
 
 
 @dataclass(frozen=True)
@@ -141,6 +146,7 @@ def load(
     quick: bool = False,
     seed: int | None = None,
     here: bool = False,
+    real: bool = False,
 ) -> Experiment:
     """The experiment in a file, the built-in one of a name, or the one that tables describe.
 
@@ -152,6 +158,7 @@ def load(
         seed: replaces the file's.
         here: whether this host must be able to run it, with its processors, mechanisms and
             scheduling classes.
+        real: whether some host must be able to run it, which ``here`` implies.
 
     Raises:
         InputError: for any fault in it.
@@ -163,7 +170,10 @@ def load(
         changes.append(overrides.make("seed", seed, f"--seed {seed}"))
     changed = written.overridden(changes)
     try:
-        return _experiment(changed.data, Path(written.file), here)
+        made = _experiment(changed.data, Path(written.file), here)
+        if here or real:
+            _check_real(made.cells)
+        return made
     except InputError as error:
         raise changed.located(error) from None
 
@@ -301,7 +311,8 @@ def _check_sizes(cell: Cell, schedulers: Sequence[Scheduler]) -> None:
     for index, group in enumerate(cell.groups if strict else ()):
         what = "program.processes" if isinstance(group.program, Program) else "command"
         try:
-            fits(f"jobs[{index}].{what}", group.program.processes, cell.processors, under=strict[0])
+            key, lost = f"jobs[{index}].{what}", len(cell.lost)
+            fits(key, group.program.processes, cell.processors, lost=lost, under=strict[0])
         except InputError as error:
             raise sweep.blamed(error, cell.settings) from None
 
@@ -318,6 +329,14 @@ def _check_locks(cell: Cell, nodes: Sequence[Node]) -> None:
                 "give the job fewer processes",
             )
             raise sweep.blamed(error, cell.settings)
+
+
+def _check_real(cells: Iterable[Cell]) -> None:
+    for cell in cells:
+        try:
+            check_real(cell.machine)
+        except InputError as error:
+            raise sweep.blamed(error, cell.settings) from None
 
 
 def _check_waits(cell: Cell) -> None:
@@ -344,6 +363,7 @@ def _cell(
         machine = machine_values(as_table(data.get("machine", {}), "machine"), folder)
         size = _processors(data.get("processors", 0), here, nodes)
         topology_of(machine, size)
+        lost_of(machine, size)
         return Cell(index, settings, groups, machine, size)
     except InputError as error:
         raise sweep.blamed(error, settings) from None

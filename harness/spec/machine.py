@@ -10,7 +10,7 @@ from typing import Any
 
 from coordinator.topology import Topology
 from harness.spec.table_checks import known_keys
-from workloads.machine import COLUMNS, KEYS, TICKS_PER_S, check_values
+from workloads.machine import COLUMNS, KEYS, TICKS_PER_S, check_values, lost_processors
 from workloads.validation import InputError
 
 NUMBER = re.compile("[0-9]{1,9}")
@@ -49,6 +49,30 @@ def topology_of(values: Mapping[str, Any], processors: int) -> Topology:
         return Topology.of(values, processors)
     except InputError as error:
         raise error.under("machine") from None
+
+
+def lost_of(values: Mapping[str, Any], processors: int) -> frozenset[int]:
+    """The lost processors that the values of a [machine] table give a machine of ``processors`` processors.
+
+    Raises:
+        InputError: below ``machine``, if they do not fit together.
+    """
+    try:
+        return lost_processors(values, processors)
+    except InputError as error:
+        raise error.under("machine") from None
+
+
+def check_real(values: Mapping[str, Any]) -> None:
+    """Accept the values of a [machine] table for real runs.
+
+    Raises:
+        InputError: for lost processors: real runs would use them, and so be of another machine.
+    """
+    if values.get("lost"):
+        rule = "real runs use all processors; only simulated machines can lose some"
+        remedy = "use lockstep simulate, or leave lost out"
+        raise InputError("machine.lost", values["lost"], rule, remedy)
 
 
 def read_table(path: Path) -> list[list[int]]:

@@ -29,6 +29,8 @@ class Bound:
 
 class Unbound(Bound):
     def may(self, process, processor):
+        if processor.number in process.machine.lost:
+            return False
         return not process.machine.within_job or processor in process.job.places
 
     def wakes(self, process):

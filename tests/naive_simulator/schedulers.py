@@ -27,7 +27,9 @@ class DispatchTable:
         return len(self.rows) if process.woken and self.boosts else process.priority
 
     def best(self, processor):
-        return max((q for q in processor.queue if q.ready()), key=self.rank, default=None)
+        # A queue of all processors also holds processes that may not come to this one.
+        here = (q for q in processor.queue if q.ready() and q.processor is processor)
+        return max(here, key=self.rank, default=None)
 
     def outranked(self, process):
         rival = self.best(process.processor)

@@ -103,6 +103,7 @@ class NaiveSimulation:
             for j in jobs
         ]
         self.session = Session(policy, machine.seen(), known)
+        self.session.lost(machine.lost)
         for time in {job.arrival_ns for job in known}:
             here = [job.number for job in known if job.arrival_ns == time]
             self.at(time, PLANS, 0, partial(self.decide, self.session.arrive, here))

@@ -11,7 +11,7 @@ from harness.simulator.processes import local
 from harness.simulator.processes.local import one_priority
 from harness.simulator.processes.local.svr4 import Table
 from harness.simulator.processes.replayed_program import ReplayedProgram
-from workloads.machine import QUEUES, TICKS_PER_S, check_values
+from workloads.machine import QUEUES, TICKS_PER_S, check_values, lost_processors
 from workloads.program import Program
 from workloads.validation import InputError, flag, number, one_of, whole
 
@@ -74,6 +74,7 @@ class SimulatedMachine:
         topology, sides: how the processors are connected (``coordinator.topology``).
         hop_latency_us: additional one-way time of a message for every hop; its latency is
             constant without.
+        lost: processors that are faulty from the beginning: no policy puts a process on one.
         queue: where ready processes wait (``ready_queues``).
         within_job: whether processes that are not bound to one processor stay on those of their job.
         cache_kb: cache of each processor in KiB; 0 for none, so that working sets cost nothing.
@@ -114,6 +115,7 @@ class SimulatedMachine:
     topology: str = FLAT.name
     sides: Sequence[int] = ()
     hop_latency_us: float = 0.0
+    lost: Sequence[int] = ()
     queue: str = "bound"
     within_job: bool = False
     cache_kb: float = 0.0
@@ -146,6 +148,7 @@ class SimulatedMachine:
         one_of("spin_clock", self.spin_clock, SPIN_CLOCKS)
         self._check_queue()
         self.seen()
+        lost_processors(vars(self), self.processors)
 
     def _check_rests(self) -> None:
         last_us = 0.0

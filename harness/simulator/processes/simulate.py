@@ -158,7 +158,8 @@ def _check(jobs: Sequence[SimulatedJob], machine: SimulatedMachine, policy: Poli
         raise InputError("jobs", numbers, "two jobs have the same number", "number them 0, 1, 2, ...")
     for job in jobs:
         if not policy.folds:
-            fits(f"jobs[{job.number}].program.processes", job.program.processes, machine.processors)
+            key, lost = f"jobs[{job.number}].program.processes", len(machine.lost)
+            fits(key, job.program.processes, machine.processors, lost=lost)
 
 
 def _check_phases(jobs: Sequence[SimulatedJob], limit_ns: int) -> None:
@@ -203,6 +204,7 @@ class _ProcessLevelRun:
             machine.seen(),
             [_seen(job) for job in self.jobs],
         )
+        self._session.lost(machine.lost)
         self._draws: dict[int, list[Draws]] = {}
         self._blocks: dict[int, Iterator[NDArray[np.void]]] = {}
 

@@ -79,11 +79,7 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
         jobs=_records(len(jobs), JOB),
         locks=_records(max(1, sum(locks)), LOCK),
         homes=np.zeros(processes, dtype=np.int32),
-        places=np.full(
-            (1, 1) if machine.queue == "bound" else (len(jobs), machine.processors),
-            not machine.within_job,
-            dtype=np.int8,
-        ),
+        places=_places(len(jobs), machine),
         residents=np.zeros((machine.processors, residents), dtype=np.int32),
         timers=np.full(2 * leaves, NEVER_NS, dtype=np.int64),
         messages=np.full(_power_of_two(under_way + 2), NEVER_NS, dtype=np.int64),
@@ -136,11 +132,20 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
     return state
 
 
+def _places(jobs: int, machine: SimulatedMachine) -> NDArray[np.int8]:
+    """Where processes that are not bound may be, by job and processor."""
+    bound = machine.queue == "bound"
+    places = np.full((1, 1) if bound else (jobs, machine.processors), not machine.within_job, dtype=np.int8)
+    if not bound:
+        places[:, list(machine.lost)] = 0
+    return places
+
+
 def _most_residents(job: SimulatedJob, machine: SimulatedMachine) -> int:
     """How many processes of ``job`` can be on one processor."""
     if has_tasks(job) or machine.queue != "bound":
         return job.program.processes
-    return math.ceil(job.program.processes / machine.processors)
+    return math.ceil(job.program.processes / (machine.processors - len(machine.lost)))
 
 
 def _begins(sizes: Iterable[int]) -> list[int]:
