@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,9 +16,15 @@ from coordinator.decide.session import Plan, Session
 from coordinator.policies import packing
 from coordinator.policies.regions import subcubes, submeshes
 from coordinator.view import Job, Machine
+from harness.cli import main
+from harness.predict.job_level import Study, draw
+from harness.simulator.jobs import event_by_event
+from harness.simulator.jobs import simulate as by_job
+from harness.simulator.jobs.model import Jobs, rigid
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.processes.model import IDLE
 from harness.simulator.processes.simulate import simulate
+from harness.spec import experiment_source, job_level
 from workloads.machine import QUEUES
 from workloads.program import Program
 from workloads.validation import InputError
@@ -152,3 +161,110 @@ def test_a_machine_has_the_processors_that_it_loses(lost: tuple[int, ...], key: 
     with pytest.raises(InputError) as told:
         SimulatedMachine(processors=4, lost=lost)
     assert told.value.key == key
+
+
+LOCAL = ("none", "implicit", "dynamic-coscheduling", "working-sets", "process-control", "processor-sets")
+BY_JOB = [
+    (name, options)
+    for name, options in VARIANTS
+    if name not in (*LOCAL, "rr-job") and not {"share", "fill"} & options.keys()
+]
+"""Those under which no processor is left to a local scheduler, and whole jobs run."""
+
+
+def mixture(most: int, count: int = 60) -> Jobs:
+    """Rigid jobs of all sizes up to ``most`` that come at random and wait for each other."""
+    random = np.random.default_rng(1)
+    submit_ns = np.cumsum(random.integers(0, 40, count)) * MS
+    return rigid(submit_ns, random.integers(1, most + 1, count), random.integers(1, 100, count) * MS)
+
+
+@pytest.mark.parametrize(("name", "options"), BY_JOB, ids=str)
+def test_no_job_is_simulated_on_a_lost_processor(name: str, options: dict[str, Any]) -> None:
+    lost = (0, 5, 6)
+    places = []
+
+    def watch(plan: Plan, now_ns: int) -> None:
+        places.extend(plan.decision.placements.values())
+
+    jobs = mixture(5)
+    policy = policies.create(name, options)
+    outcome = event_by_event.simulate(jobs, 8, policy, watch=watch, lost=lost)[0]
+    assert outcome.finished.all()
+    assert places and all(set(lost).isdisjoint(place) for place in places)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["fcfs", "easy", "sdf", "asp", "dyn-equi"])
+def test_policies_that_count_processors_do_as_on_a_smaller_machine(name: str) -> None:
+    """The smaller machine is simulated by a compiled kernel, the one with lost processors event by event."""
+    jobs, policy = mixture(5), policies.create(name, {})
+    lost = by_job.simulate(jobs, 8, policy, lost=(0, 5, 6))
+    smaller = by_job.simulate(jobs, 5, policy)
+    assert (lost.finish_ns == smaller.finish_ns).all()
+    assert (lost.start_ns == smaller.start_ns).all()
+
+
+MODEL = """
+level = "jobs"
+processors = 16
+replications = 3
+[machine]
+lost = [3, 4]
+[model]
+count = 100
+maxima = [2, 16]
+[[schedulers]]
+policy = "fcfs"
+"""
+
+
+def study(text: str) -> Study:
+    return Study.of(job_level.load(experiment_source.parse(text, "e.toml")))
+
+
+def test_jobs_of_a_model_ask_for_what_is_left() -> None:
+    wanted = study(MODEL)
+    assert wanted.lost == {3, 4} and wanted.experiment.model is not None
+    made = draw(wanted.experiment.model, wanted.processors, np.random.default_rng(1), len(wanted.lost))
+    assert set(made.most.tolist()) == {2, 14}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (("[2, 16]", "[2, 16]\nrigid = true"), r"model.maxima\[1\] = 16: .* machine.lost leaves 14"),
+        (("[3, 4]", "[16]"), r"machine.lost\[0\] = 16: the machine has 16 processors"),
+        (("[3, 4]", "[3, 3]"), r"machine.lost\[1\] = 3: is twice"),
+        (("[3, 4]", str(list(range(16)))), "leave at least one"),
+        (("[3, 4]", "3"), "must be a list of processors"),
+        (("lost =", "lots ="), "did you mean 'lost'"),
+    ],
+)
+def test_bad_lost_processors_of_a_machine_for_jobs_are_named(change: tuple[str, str], words: str) -> None:
+    assert change[0] in MODEL
+    with pytest.raises(InputError, match=words):
+        study(MODEL.replace(*change))
+
+
+def test_a_job_of_a_trace_that_is_larger_than_what_is_left_is_named(tmp_path: Path) -> None:
+    trace = tmp_path / "log.swf"
+    trace.write_text("; MaxProcs: 16\n" + "\n".join(f"{n} {n} -1 5 {14 + n} " + "-1 " * 13 for n in (0, 1)))
+    text = MODEL.replace("[model]\ncount = 100\nmaxima = [2, 16]\n", "")
+    text = text.replace("processors = 16", f'trace = "{trace}"')
+    with pytest.raises(InputError, match=r"jobs\[1\].processes = 15: .*leaves 14 \(1 of 2 jobs need more\)"):
+        study(text)
+
+
+@pytest.mark.slow
+def test_the_command_says_which_processors_are_lost(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "e.toml"
+    file.write_text(MODEL)
+    assert main(["simulate", str(file), "-o", str(tmp_path / "out")]) == 0
+    assert "100 jobs on 16 processors, of which 2 are lost" in capsys.readouterr().out
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "Lost processors" in page and "3, 4" in page
+    assert main(["simulate", str(file), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["lost"] == [3, 4]

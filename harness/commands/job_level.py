@@ -100,6 +100,7 @@ def document(study: Study, rows: Sequence[Schedule]) -> dict[str, Any]:
         "level": "jobs",
         "experiment": study.experiment.name,
         "processors": study.processors,
+        "lost": sorted(study.lost),
         "jobs": study.count,
         "skipped": study.trace.skipped if study.trace else {},
         "seed": study.experiment.seed,

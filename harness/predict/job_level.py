@@ -26,8 +26,9 @@ from harness.simulator.jobs.model import JobLevelOutcome, Jobs
 from harness.simulator.jobs.simulate import Watched, simulate
 from harness.spec import owners
 from harness.spec.job_level import JobExperiment, Model, no_processors
-from harness.spec.machine import topology_of
+from harness.spec.machine import lost_of, topology_of
 from harness.spec.naming import policy_name
+from workloads.bounds import fits
 from workloads.validation import InputError
 
 ONE_AT_A_TIME = (Batch, TwoQueue, ModifiedTwoQueue, MultilevelTwoQueue)
@@ -46,25 +47,30 @@ class Study:
     trace: swf.Trace | None = field(default=None, repr=False)
     topology: Topology = FLAT
     owners: tuple[Owner, ...] = ()
+    lost: frozenset[int] = frozenset()
 
     @classmethod
     def of(cls, experiment: JobExperiment) -> Study:
         """The study of ``experiment``; reads its trace.
 
         Raises:
-            InputError: for a trace that cannot be read, or a trace or topology that does not fit the machine.
+            InputError: for a trace that cannot be read, or jobs, a topology or lost processors that do not
+                fit the machine.
         """
-        if experiment.trace is None:
-            size = experiment.processors
-            connected = topology_of(experiment.machine, size)
-            return cls(experiment, size, None, connected, owners.on(experiment.owners, size))
-        trace = _stretched(swf.read(experiment.trace), experiment.load)
-        processors = experiment.processors or trace.processors
+        trace, processors = None, experiment.processors
+        if experiment.trace is not None:
+            trace = _stretched(swf.read(experiment.trace), experiment.load)
+            processors = processors or trace.processors or 0
         if not processors:
             raise no_processors("trace")
-        trace.jobs.check(processors)
         connected = topology_of(experiment.machine, processors)
-        return cls(experiment, processors, trace, connected, owners.on(experiment.owners, processors))
+        lost = lost_of(experiment.machine, processors)
+        if trace is not None:
+            trace.jobs.check(processors, len(lost))
+        elif experiment.model is not None and experiment.model.rigid:
+            _check_rigid(experiment.model, processors, len(lost))
+        present = owners.on(experiment.owners, processors)
+        return cls(experiment, processors, trace, connected, present, lost)
 
     @property
     def count(self) -> int:
@@ -86,9 +92,15 @@ def _stretched(trace: swf.Trace, load: float | None) -> swf.Trace:
     return replace(trace, jobs=replace(jobs, submit_ns=np.rint(jobs.submit_ns * factor).astype(np.int64)))
 
 
-def draw(model: Model, processors: int, random: np.random.Generator) -> Jobs:
-    """The jobs of one replication."""
-    most = np.minimum(random.choice(np.asarray(model.maxima), model.count), processors)
+def _check_rigid(model: Model, processors: int, lost: int) -> None:
+    """Raises InputError for rigid jobs that do not fit on what is left of the machine."""
+    for index, most in enumerate(model.maxima):
+        fits(f"model.maxima[{index}]", min(most, processors), processors, lost=lost)
+
+
+def draw(model: Model, processors: int, random: np.random.Generator, lost: int = 0) -> Jobs:
+    """The jobs of one replication, none larger than what is left; the load refers to all processors."""
+    most = np.minimum(random.choice(np.asarray(model.maxima), model.count), processors - lost)
     mu = random.choice(np.asarray(model.mu, dtype=float), model.count)
     work_s = hyperexponential(model.count, model.shares, model.means_s, random)
     base = moldable(np.zeros(model.count), most, work_s, mu)
@@ -171,6 +183,7 @@ def _on_trace(study: Study, policy: Policy) -> Schedule:
         topology=study.topology,
         owners=changes(study.owners, experiment.seed, 0),
         migration=experiment.migration,
+        lost=study.lost,
     )
     metrics = measure(outcome, warm_up=experiment.warm_up, tau_s=experiment.tau_s)
     return Schedule(metrics=_plain(metrics), replications=1, outcome=outcome)
@@ -182,7 +195,7 @@ def _on_model(study: Study, policy: Policy) -> Schedule:
     watched = int(model.count * WATCHED_SHARE)
 
     def one(random: np.random.Generator) -> Metrics | None:
-        jobs = draw(model, study.processors, random)
+        jobs = draw(model, study.processors, random, len(study.lost))
         come_and_go = changes(study.owners, int(random.integers(2**31)), 0) if study.owners else ()
         outcome = simulate(
             jobs,
@@ -192,6 +205,7 @@ def _on_model(study: Study, policy: Policy) -> Schedule:
             study.topology,
             come_and_go,
             experiment.migration,
+            study.lost,
         )
         late = outcome.finish_ns[:watched].max() > outcome.jobs.submit_ns[-1]
         if outcome.saturated or late:

@@ -98,6 +98,8 @@ def _conditions(content: JobContent) -> Iterator[tuple[str, str]]:
     first = content.records[0]
     source = first.source
     yield "Processors", str(first.processors)
+    if lost := source.get("machine", {}).get("lost"):
+        yield "Lost processors", ", ".join(map(str, lost))
     if (header := source.get("trace")) is not None:
         yield "Trace", f"{source.get('file', 'its name is not recorded')}: {source.get('count')} jobs"
         yield from ((key, value) for key, value in header.items() if key in ("Computer", "Note"))

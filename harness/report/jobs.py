@@ -37,6 +37,8 @@ def columns(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 def render(document: Mapping[str, Any], files: Sequence[Path]) -> Iterator[RenderableType]:
     """One row for each scheduler, then the files that were written."""
     title = f"{document['experiment']}: {document['jobs']} jobs on {document['processors']} processors"
+    if document["lost"]:
+        title += f", of which {len(document['lost'])} are lost"
     left_out = ", ".join(f"{count} {reason}" for reason, count in document["skipped"].items())
     yield Text(title + (f" (left out: {left_out})" if left_out else ""), style="bold")
     shown = columns(row["metrics"] for row in document["rows"])

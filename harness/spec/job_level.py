@@ -83,7 +83,7 @@ class JobExperiment:
         tau_s: bound of the bounded slowdown.
         half_width: relative half-width of the intervals to reach by replications of the model.
         replications: the largest number of replications.
-        machine: the topology's values of the [machine] table.
+        machine: the [machine] table: the topology's values, and lost processors.
         owners: of the workstations; see ``harness.spec.owners.on``.
         migration: what jobs pay that move, or vacate their processors.
     """
@@ -143,7 +143,7 @@ def _experiment(data: Mapping[str, Any], file: Path, trace: str | None) -> JobEx
     for key, value in numbers.items():
         within(key, value)
     machine = as_table(data.get("machine", {}), "machine")
-    known_keys(machine, TOPOLOGY_KEYS, "machine")
+    known_keys(machine, (*TOPOLOGY_KEYS, "lost"), "machine")
     model = None if source else build(Model, as_table(data["model"], "model"), "model")
     if model and not numbers.get("processors"):
         raise no_processors("[model]")

@@ -8,7 +8,7 @@ nothing, however often a cyclic table repeats.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
@@ -107,12 +107,19 @@ class _JobLevelRun:
     """One simulation in progress."""
 
     def __init__(
-        self, jobs: Jobs, machine: Machine, policy: Policy, malleable: bool, migration: Migration
+        self,
+        jobs: Jobs,
+        machine: Machine,
+        policy: Policy,
+        malleable: bool,
+        migration: Migration,
+        lost: Iterable[int],
     ) -> None:
         self.jobs = jobs
         self.malleable = malleable
         self.relocations = Relocations(migration) if policy.relocates else None
         self.session = Session(policy, machine, jobs.views(malleable=malleable))
+        self.session.lost(lost)
         self.meter = FragmentationMeter(machine.processors) if isinstance(policy, RegionPolicy) else None
         n = len(jobs)
         self.start_ns = np.full(n, NEVER_NS)
@@ -235,6 +242,7 @@ def simulate(
     topology: Topology = FLAT,
     owners: Iterable[OwnerChange] = (),
     migration: Migration | None = None,
+    lost: Collection[int] = (),
 ) -> tuple[JobLevelOutcome, Usage]:
     """Simulate ``jobs`` under any policy that says which job runs where.
 
@@ -242,14 +250,15 @@ def simulate(
     Jobs that change processors while they run, or start again on others, pay for it by ``migration``. With
     ``population`` the system is closed: that many jobs arrive at time 0, and the next one at each
     departure; the outcome has their arrival times. ``watch`` receives every plan and the time from
-    which it is in force.
+    which it is in force. The ``lost`` processors are faulty from the beginning.
 
     Raises:
         InputError: for a policy that leaves the processors to the local scheduler, or a job
-            that is larger than the machine; or if owners keep the jobs from running.
+            that is larger than what the machine has left; or if owners keep the jobs from running.
     """
-    jobs.check(processors)
-    run = _JobLevelRun(jobs, Machine(processors, topology), policy, malleable, migration or Migration())
+    jobs.check(processors, len(lost))
+    machine = Machine(processors, topology)
+    run = _JobLevelRun(jobs, machine, policy, malleable, migration or Migration(), lost)
     changes = iter(owners)
     change = next(changes, None)
     stalled = 0

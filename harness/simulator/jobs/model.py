@@ -136,16 +136,17 @@ class Jobs:
             )
         ]
 
-    def check(self, processors: int) -> None:
+    def check(self, processors: int, lost: int = 0) -> None:
         """Refuse jobs that can never run.
 
         Raises:
-            InputError: naming the first job larger than the machine.
+            InputError: naming the first job larger than the machine without its ``lost`` processors.
         """
-        large = np.flatnonzero(self.least > processors)
+        large = np.flatnonzero(self.least > processors - lost)
         if len(large):
             more = f" ({len(large)} of {len(self)} jobs need more)"
-            fits(f"jobs[{large[0]}].processes", int(self.least[large[0]]), processors, more=more)
+            least = int(self.least[large[0]])
+            fits(f"jobs[{large[0]}].processes", least, processors, lost=lost, more=more)
 
 
 def rigid(submit_ns: Integers, sizes: Integers, run_ns: Integers, factor: Floats | None = None) -> Jobs:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import partial
 
@@ -39,20 +39,23 @@ def simulate(
     topology: Topology = FLAT,
     owners: Iterable[OwnerChange] = (),
     migration: Migration | None = None,
+    lost: Collection[int] = (),
 ) -> JobLevelOutcome:
     """Simulate ``jobs`` on ``processors`` processors; the same arguments give the same outcome.
 
-    ``owners`` and ``migration`` matter to policies that heed owners, or relocate jobs.
+    ``owners`` and ``migration`` matter to policies that heed owners, or relocate jobs; the ``lost``
+    processors are faulty from the beginning.
     Jobs that can start with fewer processors than they can use are malleable under
     ``dyn-equi`` and moldable under all other policies.
 
     Raises:
-        InputError: for a job larger than the machine, no processors at all, or a policy that
-            leaves the processors to the local scheduler.
+        InputError: for a job larger than what the machine has left, no processors at all, or a policy
+            that leaves the processors to the local scheduler.
     """
     whole("processors", processors, least=1)
-    jobs.check(processors)
-    run = kernel(policy, jobs, processors, None if watched is None else watched.jobs)
+    jobs.check(processors, len(lost))
+    # The kernels count free processors, or halve the machine: they know no processor that is missing.
+    run = None if lost else kernel(policy, jobs, processors, None if watched is None else watched.jobs)
     if run is not None:
         return run()
     malleable = isinstance(policy, DynamicEquipartition)
@@ -64,6 +67,7 @@ def simulate(
         topology=topology,
         owners=owners,
         migration=migration,
+        lost=lost,
     )[0]
 
 
