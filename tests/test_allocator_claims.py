@@ -24,7 +24,7 @@ def label(policy):
 
 
 @cache
-def under(experiment):
+def under(experiment, lost=()):
     """The outcomes under every allocator of a built-in experiment, by name; the same jobs for all."""
     study = Study.of(job_level.load(experiment_source.read(experiment)))
     found = {}
@@ -34,9 +34,8 @@ def under(experiment):
         run_ns = np.rint(random.exponential(10 * WHOLE_NS, JOBS)).astype(np.int64)
         jobs = rigid(np.zeros(JOBS, dtype=np.int64), sizes, run_ns)
         for _, policy in study.experiment.schedulers:
-            outcome, _ = event_by_event.simulate(
-                jobs, study.processors, policy, population=POPULATION, topology=study.topology
-            )
+            how = {"population": POPULATION, "topology": study.topology, "lost": lost}
+            outcome, _ = event_by_event.simulate(jobs, study.processors, policy, **how)
             found.setdefault(label(policy), []).append(outcome)
     return found
 
@@ -102,6 +101,21 @@ def test_noncontiguous_allocation_has_no_external_fragmentation_and_ends_first()
         assert (outcome.fragmentation.external, outcome.fragmentation.missed) == (0, 0)
         assert end_ns[name] < min(end_ns["adaptive-scan"], end_ns["first-fit"])
     assert max(end_ns["adaptive-scan"], end_ns["first-fit"]) < end_ns["frame-sliding"] < end_ns["buddy"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", SEEDS)
+def test_faulty_nodes_cost_contiguous_allocation_more_than_their_share(seed):
+    """Each four of them at random places; noncontiguous allocation loses little more than what they are."""
+    lost = tuple(np.random.default_rng(seed).permutation(64)[:4].tolist())
+    whole, faulty = under("faulty-mesh"), under("faulty-mesh", lost)
+    longer = {name: faulty[name][0].finish_ns.max() / whole[name][0].finish_ns.max() for name in whole}
+    assert max(longer["paging"], longer["multiple-buddy"]) < min(longer["first-fit"], longer["buddy"])
+    assert max(longer["paging"], longer["multiple-buddy"]) < 1.1 < longer["first-fit"]
+    for name in ("paging", "multiple-buddy"):
+        found = faulty[name][0].fragmentation
+        assert (found.internal, found.external, found.missed) == (0, 0, 0)
+    assert faulty["first-fit"][0].fragmentation.missed > whole["first-fit"][0].fragmentation.missed
 
 
 @pytest.mark.slow
