@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from fake_runs import TOOLS
+from fake_runs import TOOLS, command_on_made_up_runs
 from test_observe import recorded
 from test_preload import compiled, launcher  # noqa: F401 # a fixture
 
@@ -13,7 +13,8 @@ from coordinator.workload import ParallelJob
 from harness import cli
 from harness.analyse import advise
 from harness.analyse.rows import JobRow, Row, Summary
-from harness.analyse.statistics import Estimate
+from harness.analyse.statistics import Estimate, estimate
+from harness.spec.scheduler import scheduler_of
 from harness.store import recording
 from harness.store.database import Store
 from workloads.other import SequentialWork
@@ -85,9 +86,71 @@ def test_advice_on_a_recording_is_about_copies_of_its_program(tmp_path):
         advise.of_recording(path, 3, 1)
 
 
-def test_a_store_without_commands_knows_no_errors_of_theirs(tmp_path):
-    with Store(tmp_path) as store:
-        assert advise.errors(store) is None
+MEASURED = """
+processors = 2
+repeats = 3
+[[jobs]]
+count = 2
+{program}
+[[schedulers]]
+policy = "none"
+[[schedulers]]
+policy = "gang"
+quantum_ms = 100
+"""
+
+
+@pytest.fixture
+def on_a_recording(tmp_path, monkeypatch, capsys):
+    """``lockstep advise --recording app.npz``, of which none, gang 20 ms and gang 100 ms are candidates."""
+    recording.write(recorded([3 * [("ALLREDUCE", 10.0)]] * 2), tmp_path / "app.npz")
+    lockstep = command_on_made_up_runs(monkeypatch, tmp_path, capsys)
+    made = [
+        Row(
+            (JobRow(0.0, {"argv": ["app"], "processes": 2}),), {}, table, None, Summary(estimate([value] * 3))
+        )
+        for table, value in (
+            (scheduler_of({"policy": "none"}).table, 2.0),
+            (scheduler_of({"policy": "gang", "quantum_ms": 20}).table, 1.1),
+            (scheduler_of({"policy": "gang", "quantum_ms": 100}).table, 1.0),
+        )
+    ]
+    monkeypatch.setattr(advise, "predict", lambda *given: list(made))
+    monkeypatch.setattr("harness.commands.advise.real_tools", lambda: TOOLS)
+
+    def run(program):
+        (tmp_path / "a.toml").write_text(MEASURED.format(program=program))
+        return lockstep("run", "a.toml", "--anyway")
+
+    def advised(*words):
+        _, out, _ = lockstep("advise", "--anyway", "--recording", "app.npz", *words)
+        return json.loads(out) if words else " ".join(out.split())
+
+    return run, advised
+
+
+def test_a_candidate_has_the_errors_of_commands_that_were_simulated_and_measured_under_it(on_a_recording):
+    run, advised = on_a_recording
+    assert run('command = ["{launcher}", "-n", "2", "true"]\nrecording = "app.npz"')[0] == 0
+    found = advised("--json")
+    best, short, none = found["rows"]
+    assert (best["scheduler"]["quantum_ms"], best["errors"]["rows"], short["errors"]) == (100, 1, None)
+    assert best["errors"]["median_error"] == best["errors"]["p90_error"] == pytest.approx(0.03, abs=1e-6)
+    assert none["errors"]["bias"] == pytest.approx(-0.03, abs=1e-6)
+    assert found["errors"]["rows"] == 2
+    said = advised()
+    assert "error so" in said and "gang 100 ms 1.00 1.00-1.00 - - 3.0 3.0 1 " in said
+    assert "gang 20 ms 1.10 1.10-1.10 - - - - - " in said
+    assert said.endswith("in the median. -: not known here: docs/validation.md has ours.")
+
+
+def test_what_a_store_knows_of_other_programs_is_no_error_of_commands(on_a_recording):
+    run, advised = on_a_recording
+    assert run("program = { processes = 2, dedicated_s = 1.0 }")[0] == 0
+    found, said = advised("--json"), advised()
+    assert found["errors"] is None and {row["errors"] for row in found["rows"]} == {None}
+    assert "error so" not in said
+    assert said.endswith("have been wrong is not known here: docs/validation.md has ours.")
 
 
 @pytest.mark.slow

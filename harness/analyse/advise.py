@@ -11,7 +11,6 @@ from typing import Any
 
 from coordinator.workload import ParallelJob
 from harness.analyse import summary
-from harness.analyse.agreement import Errors
 from harness.analyse.rows import Row
 from harness.measure.calibrate import Constants
 from harness.predict import recorded_programs
@@ -94,16 +93,20 @@ def of_recording(path: Path, jobs: int, processors: int) -> Experiment:
     return Experiment("advise", processors, REPEATS, 1, tuple(map(scheduler_of, CANDIDATES)), (cell,))
 
 
-def errors(store: Store) -> Errors | None:
-    """By how much simulations of the commands in a store differ from what was measured; None without any."""
-    found: list[float] = []
+def compared(store: Store) -> list[Row]:
+    """The rows of commands in a store that were measured and simulated."""
+    found: list[Row] = []
     for digest, _ in store.experiments():
         records = store.runs(digest)
         commands = [record for record in records if any("argv" in job.program for job in record.jobs)]
         if any(record.kind == SIMULATED for record in commands):
             rows = summary.rows(experiment_of(records), records)
-            found += [row.error for row in rows if row.error is not None]
-    return Errors.of(found) if found else None
+            found += [row for row in rows if row.error is not None and _has_command(row)]
+    return found
+
+
+def _has_command(row: Row) -> bool:
+    return any("argv" in job.program for job in row.jobs)
 
 
 def _at(program: Program, granularity_us: float) -> Program:

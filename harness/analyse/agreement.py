@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, groupby
 
@@ -48,19 +48,30 @@ class Agreement:
 
 def agreement(rows: Sequence[Row]) -> Agreement | None:
     """The agreement over all rows that have both sides; None without such a row."""
-    by_scheduler: dict[str, list[float]] = {}
-    for row in rows:
-        if row.error is not None:
-            by_scheduler.setdefault(row.name, []).append(row.error)
-    if not by_scheduler:
+    if not (errors := errors_of(rows)):
         return None
     orders = list(_orders(rows))
     return Agreement(
-        errors=Errors.of([row.error for row in rows if row.error is not None]),
+        errors=errors,
         kendall_tau=statistics.fmean(orders) if orders else None,
         pairs=len(orders),
-        schedulers={name: Errors.of(errors) for name, errors in by_scheduler.items()},
+        schedulers=by_scheduler(rows),
     )
+
+
+def errors_of(rows: Iterable[Row]) -> Errors | None:
+    """The errors of the rows that have both sides; None without any."""
+    found = [row.error for row in rows if row.error is not None]
+    return Errors.of(found) if found else None
+
+
+def by_scheduler(rows: Iterable[Row]) -> dict[str, Errors]:
+    """The errors of each scheduler that has such rows, by its name."""
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row.name, []).append(row)
+    known = ((name, errors_of(ours)) for name, ours in found.items())
+    return {name: errors for name, errors in known if errors}
 
 
 def _orders(rows: Sequence[Row]) -> Iterator[float]:

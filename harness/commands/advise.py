@@ -9,7 +9,8 @@ from typing import Any
 
 from coordinator.host.launch import LaunchError
 from harness.analyse import advise, calibration_caveats, results_document
-from harness.analyse.agreement import Errors
+from harness.analyse.agreement import Errors, by_scheduler, errors_of
+from harness.analyse.rows import Row, Summary
 from harness.commands import SCHEMA, Answer, stored
 from harness.commands.exec import command_of, mpicc_argument
 from harness.commands.observe import ObservedProgram, observe
@@ -82,7 +83,8 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     else:
         asked = rows
     asked.sort(key=advise.slowdown)
-    errors = _errors(options.results) if recording else None
+    compared = _compared(options.results) if recording else []
+    overall, errors = errors_of(compared), by_scheduler(compared)
     document: dict[str, Any] = {
         "schema": SCHEMA,
         "program": dataclasses.asdict(program),
@@ -91,15 +93,18 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         "constants": found.of_run("signals"),
         "calibrated_at": max((one.recorded_at for one in calibrated), default=None),
         "doubts": doubts,
-        "rows": [
-            {"scheduler": row.scheduler, **results_document.summary_document(row.simulated)}
-            for row in asked
-            if row.simulated
-        ],
+        "rows": [_candidate(row, row.simulated, errors.get(row.name)) for row in asked if row.simulated],
         "ranges": [dataclasses.asdict(one) for one in ranges],
-        "errors": dataclasses.asdict(errors) if errors else None,
+        "errors": overall and dataclasses.asdict(overall),
     }
-    return Answer(document, advice.render(asked, ranges, processors, doubts, age, errors))
+    shown = advice.render(asked, ranges, processors, doubts, age, errors if recording else None)
+    return Answer(document, shown)
+
+
+def _candidate(row: Row, simulated: Summary, errors: Errors | None) -> dict[str, Any]:
+    """A row of the document."""
+    values = {"scheduler": row.scheduler, **results_document.summary_document(simulated)}
+    return values | {"errors": errors and dataclasses.asdict(errors)}
 
 
 def _refuse_load(calibrated: list[Calibration], age: str, results: Path) -> None:
@@ -146,10 +151,10 @@ def _wanted(
     return wanted, command
 
 
-def _errors(results: Path) -> Errors | None:
-    """The known errors of simulated commands, if there are any."""
+def _compared(results: Path) -> list[Row]:
+    """The rows of simulated commands that were measured, too."""
     with Store(results, existing=True) as store:
-        return advise.errors(store)
+        return advise.compared(store)
 
 
 def _described(options: argparse.Namespace, watcher: Watcher) -> tuple[Program, int]:

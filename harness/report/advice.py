@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.console import RenderableType
 from rich.table import Table
@@ -12,8 +12,13 @@ from harness.analyse.advise import Range
 from harness.analyse.agreement import Errors
 from harness.analyse.rows import Row
 from harness.report import cells
-from harness.report.cells import SLOWDOWNS, slowdown_cells, table
+from harness.report.cells import SLOWDOWNS, UNKNOWN, slowdown_cells, table
 from harness.spec.naming import duration_name, scheduler_name
+
+ERRORS = ("error so\nfar %", "90th\npercentile", "rows")
+"""Headings of errors of earlier simulations."""
+
+NOT_HERE = "not known here: docs/validation.md has ours"
 
 
 def render(
@@ -22,7 +27,7 @@ def render(
     processors: int,
     doubts: Sequence[str],
     age: str,
-    errors: Errors | None = None,
+    errors: Mapping[str, Errors] | None = None,
 ) -> Iterator[RenderableType]:
     """The advice, the predictions for each candidate, and the granularities where the advice changes.
 
@@ -32,7 +37,8 @@ def render(
         processors: the number for which the candidates were simulated.
         doubts: about the calibration of this host, and about the recording.
         age: of the calibration, in words; empty without one: then the constants are nominal.
-        errors: of earlier simulations of commands against their measurements; None if nobody measured any.
+        errors: for a recorded program those of commands that were simulated and measured before, by
+            scheduler; None for another program.
     """
     best, jobs = rows[0], len(rows[0].jobs)
     what = f"{jobs} job{'s' if jobs > 1 else ''} of {best.workload}"
@@ -43,22 +49,37 @@ def render(
         yield Text(f"Not conclusive; {best.name} has the least slowdown.")
     else:
         yield Text(f"Use {best.name}.", style="bold")
-    yield _predictions(rows)
-    if errors:
-        yield Text(
-            f"Simulated commands have been wrong by {errors.median_error:.1%} in the median of {errors.rows} "
-            f"measured rows, 90th percentile {errors.p90_error:.1%}."
-        )
+    yield _predictions(rows, errors or {})
+    if errors is not None:
+        yield Text(_about(errors, [row.name for row in rows]))
     if ranges:
         yield Text("Over the granularity, all else alike:")
         yield _ranges(ranges)
 
 
-def _predictions(rows: Sequence[Row]) -> Table:
-    made = table(["scheduler"], SLOWDOWNS, wrap=False)
+def _predictions(rows: Sequence[Row], errors: Mapping[str, Errors]) -> Table:
+    """The rows as a table; with columns of errors if they are known of a scheduler among them."""
+    known = any(row.name in errors for row in rows)
+    made = table(["scheduler"], SLOWDOWNS + (ERRORS if known else ()), wrap=False)
     for row in rows:
-        made.add_row(row.name, *slowdown_cells(row.simulated))
+        made.add_row(row.name, *slowdown_cells(row.simulated), *(_error_cells(errors, row) if known else ()))
     return made
+
+
+def _error_cells(errors: Mapping[str, Errors], row: Row) -> Sequence[str]:
+    """The cells under ERRORS."""
+    if not (found := errors.get(row.name)):
+        return [UNKNOWN] * len(ERRORS)
+    return [*(f"{100 * share:.1f}" for share in (found.median_error, found.p90_error)), str(found.rows)]
+
+
+def _about(errors: Mapping[str, Errors], schedulers: Sequence[str]) -> str:
+    """What the columns of errors hold, and where errors are that are not known here."""
+    unknown = [name for name in schedulers if name not in errors]
+    if len(unknown) == len(schedulers):
+        return f"By how much simulated commands have been wrong is {NOT_HERE}."
+    said = "Error so far: by how much the slowdowns of commands, simulated and measured here, differed"
+    return f"{said}, in the median." + (f" {UNKNOWN}: {NOT_HERE}." if unknown else "")
 
 
 def _ranges(ranges: Sequence[Range]) -> Table:
