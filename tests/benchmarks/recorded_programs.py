@@ -9,6 +9,9 @@ over rounds), and the error. Then the errors of all rows, how many pairs of sche
 (Kendall's tau) among those whose measured slowdowns differ by more than 5 %, and how often the scheduler that
 is best by simulation is one of the best as measured.
 
+--advice measures all schedulers that ``lockstep advise`` may name, has it advise on the recording of each
+program (but for ``mixed``), and says how often the one that it names is one of the best as measured.
+
 ``mixed`` is the C program beside LAMMPS and a synthetic one. ``--results`` keeps the records, for ``lockstep
 compare``; with it ``--picture FILE`` draws all rows that are kept there. --quick takes one round of three
 jobs of the first three programs. lammps and hpcc are Debian's packages, linked with its Open MPI.
@@ -17,9 +20,11 @@ jobs of the first three programs. lammps and hpcc are Debian's packages, linked 
 import argparse
 import itertools
 import json
+import os
 import statistics
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -27,27 +32,21 @@ sys.path.insert(0, str(Path(__file__).parent))
 from native import DEBIAN, LOOPS, PROGRAMS, answer, compiled
 
 from harness.analyse import summary
+from harness.analyse.advise import CANDIDATES
+from harness.predict import recorded_programs
 from harness.report import charts
 from harness.report.style import drawn, png
+from harness.spec.scheduler import scheduler_of
 from harness.store.database import Store
 from harness.store.rebuild import experiment_of
 
-SCHEDULERS = """
-[[schedulers]]
-policy = "none"
-[[schedulers]]
-policy = "gang"
-quantum_ms = 10
-[[schedulers]]
-policy = "gang"
-quantum_ms = 100
-[[schedulers]]
-policy = "implicit"
-blocking = "fixed"
-[[schedulers]]
-policy = "implicit"
-blocking = "global-adaptive"
-"""
+SCHEDULERS = (
+    {"policy": "none"},
+    {"policy": "gang", "quantum_ms": 10},
+    {"policy": "gang", "quantum_ms": 100},
+    {"policy": "implicit", "blocking": "fixed"},
+    {"policy": "implicit", "blocking": "global-adaptive"},
+)
 APART = 0.05
 CLOSE = 0.03
 NAMES = ("c-fine", "c-coarse", "fortran", "lammps", "hpcc", "mixed")
@@ -89,22 +88,82 @@ def experiment(name, count, options, folder):
     else:
         jobs = job(name, count, options.seconds, folder)
     title = f'name = "{name}-{count}"\nprocessors = 2\nrepeats = {options.rounds}\n'
-    return title + jobs + SCHEDULERS
+    return title + jobs + "".join(map(scheduler_table, schedulers(options)))
 
 
-def rows_of(name, count, options, folder):
-    """Scheduler, measured and simulated slowdown of each row."""
+def schedulers(options):
+    """The schedulers to measure; with --advice also all others that ``lockstep advise`` may name."""
+    known = {named(scheduler_of(table).table) for table in SCHEDULERS}
+    others = [table for table in CANDIDATES if named(scheduler_of(table).table) not in known]
+    return [*SCHEDULERS, *(others if options.advice else [])]
+
+
+def scheduler_table(keys):
+    """A [[schedulers]] table."""
+    return "[[schedulers]]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items())
+
+
+def named(scheduler):
+    """A scheduler in words."""
+    words = [scheduler["policy"], f"{scheduler['quantum_ms']:g} ms" if "quantum_ms" in scheduler else ""]
+    words += [] if scheduler["blocking"] == "spin" else [scheduler["blocking"]]
+    return " ".join(filter(None, words))
+
+
+def lockstep(options, folder, *words):
+    """The document that a command prints, which uses the benchmark's store."""
+    more = ["--anyway"] if options.anyway else []
+    return answer(folder, *words, "--json", "--results", str(results_of(options, folder)), *more)
+
+
+def results_of(options, folder):
+    """The directory of the store."""
+    return options.results.absolute() if options.results else folder / "results"
+
+
+def measured(name, count, options, folder):
+    """The document of the experiment of a program."""
     file = folder / f"{name}-{count}.toml"
     file.write_text(experiment(name, count, options, folder))
-    where = str(options.results.absolute() if options.results else folder / "results")
-    more = ["--anyway"] if options.anyway else []
-    found = answer(folder, "run", file.name, "--json", "--results", where, *more)
-    for row in found["rows"]:
-        scheduler = row["scheduler"]
-        words = [scheduler["policy"], f"{scheduler['quantum_ms']:g} ms" if "quantum_ms" in scheduler else ""]
-        words += [] if scheduler["blocking"] == "spin" else [scheduler["blocking"]]
+    return lockstep(options, folder, "run", file.name)
+
+
+def rows_of(document):
+    """Scheduler, measured and simulated slowdown of each row."""
+    for row in document["rows"]:
         sides = [row[side] and row[side]["workload_slowdown"]["median"] for side in ("measured", "simulated")]
-        yield " ".join(filter(None, words)), *sides
+        yield named(row["scheduler"]), *sides
+
+
+def advised(document, count, options, folder):
+    """The scheduler that ``lockstep advise`` names for the recorded program, and how many seconds it took."""
+    results = results_of(options, folder)
+    with Store(results) as store:
+        records = store.runs(document["digest"])
+    (path,) = recorded_programs.of(experiment_of(records), records, results).files.values()
+    here = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, sorted(here)[:2])  # advice is for all processors that it may use
+    try:
+        begin = time.monotonic()
+        found = lockstep(options, folder, "advise", "--recording", str(path), "--jobs", str(count))
+        return named(found["rows"][0]["scheduler"]), time.monotonic() - begin
+    finally:
+        os.sched_setaffinity(0, here)
+
+
+def is_right(rows, scheduler):
+    """Whether a scheduler is one of the best as measured; says so."""
+    known = {name: slowdown for name, slowdown, _ in rows if slowdown is not None}
+    if not known:
+        return False
+    best = min(known, key=known.get)
+    right = scheduler in known and known[scheduler] <= (1 + CLOSE) * known[best]
+    print(
+        f"advised: {scheduler}, measured {known.get(scheduler, float('nan')):.2f}; "
+        f"best: {best}, {known[best]:.2f}: {'right' if right else 'wrong'}",
+        flush=True,
+    )
+    return right
 
 
 def same_order(rows):
@@ -159,16 +218,18 @@ def main():
     add("--picture", type=Path, metavar="FILE", help="draw a PNG file (with --results)")
     add("--quick", action="store_true")
     add("--anyway", action="store_true", help="measure on a busy host, too")
+    add("--advice", action="store_true", help="is the advice of lockstep advise right?")
     options = parser.parse_args()
     if options.picture and not options.results:
         parser.error("--picture needs --results")
     if options.quick:
         options.programs, options.jobs, options.rounds = options.programs[:3], [3], 1
-    found = []
+    found, advice = [], []
     print(f"{'program':10} {'jobs':>4} {'scheduler':24} {'measured':>8} {'simulated':>9} {'error':>7}")
     with tempfile.TemporaryDirectory() as name:
         for program, count in itertools.product(options.programs, options.jobs):
-            rows = list(rows_of(program, count, options, Path(name)))
+            document = measured(program, count, options, Path(name))
+            rows = list(rows_of(document))
             for scheduler, *sides in rows:
                 cells = ["-" if side is None else f"{side:.2f}" for side in sides]
                 error = "-" if None in sides else f"{sides[1] / sides[0] - 1:+.1%}"
@@ -177,8 +238,14 @@ def main():
                     flush=True,
                 )
             found.append([row for row in rows if None not in row])
+            if options.advice and program != "mixed":
+                scheduler, took_s = advised(document, count, options, Path(name))
+                advice.append((is_right(rows, scheduler), took_s))
     if any(found):
         print(in_words([rows for rows in found if rows]))
+    if advice:
+        right, took_s = zip(*advice, strict=True)
+        print(f"advice right in {sum(right)} of {len(advice)}, in at most {max(took_s):.0f} s")
     if options.picture:
         draw(options.results, options.picture)
 
