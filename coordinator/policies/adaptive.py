@@ -103,7 +103,9 @@ class FirstCome(RunToCompletion):
     """First come, first served: jobs start in order of arrival, each with all processors that it requests."""
 
     rule: ClassVar[int] = allocation.FIXED
-    source: ClassVar[str] = "FCFS with variable partitions"
+    source: ClassVar[str] = (
+        "static space sharing of multicomputers, in the survey (1999); Lifka 1995 (starts from this queue)"
+    )
 
     def least(self, job: Job) -> int:
         """As many as the job requests."""
@@ -209,7 +211,7 @@ class Equipartition(RunToCompletion):
 
     parts: int = 4
     rule: ClassVar[int] = allocation.FIXED
-    source: ClassVar[str] = "the equipartition policy of the survey, section Space-Sharing Policies"
+    source: ClassVar[str] = "the survey (1999), section Space-Sharing Policies"
 
     def __post_init__(self) -> None:
         within("schedulers.parts", self.parts)

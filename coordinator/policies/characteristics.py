@@ -12,7 +12,7 @@ from coordinator.policies import allocation, demands
 from coordinator.policies.adaptive import OrderedAllocation
 from coordinator.policies.registry import register
 
-SURVEY = "the survey, section Space-Sharing Policies"
+SURVEY = "the survey (1999), section Space-Sharing Policies"
 
 
 @register("average-parallelism")
@@ -73,4 +73,6 @@ class EqualTime(OrderedAllocation):
 
     rule: ClassVar[int] = allocation.TARGET_ALL
     share: ClassVar[int] = demands.BY_WORK
-    source: ClassVar[str] = "shares by work, beside those by its square root"
+    source: ClassVar[str] = (
+        "after Brecht and Guha 1996, shares by work; the survey (1999) has those by its square root alone"
+    )

@@ -30,7 +30,7 @@ class SlurmGang(Policy):
 
     quantum_ms: float = 30_000.0
     retry: bool = True
-    source: ClassVar[str] = "Slurm, slurm.conf(5): PreemptMode=GANG, SchedulerTimeSlice"
+    source: ClassVar[str] = "Slurm 1.3 (2008) and later, slurm.conf(5): PreemptMode=GANG, SchedulerTimeSlice"
 
     def __post_init__(self) -> None:
         within("schedulers.quantum_ms", self.quantum_ms)

@@ -25,7 +25,10 @@ class Partitioned(Policy):
     """
 
     allocation: str = "equipartition"
-    source: ClassVar[str] = "static equipartition; Anastasiadis and Sevcik 1997, section 2"
+    source: ClassVar[str] = (
+        "equipartition of the survey (1999), section Space-Sharing Policies; "
+        "Anastasiadis and Sevcik 1997, section 2 (moldable programs)"
+    )
 
     def __post_init__(self) -> None:
         one_of("allocation", self.allocation, ALLOCATIONS)
@@ -56,7 +59,7 @@ class Partitioned(Policy):
 class Batch(Policy):
     """One job at a time, first come, first served: a queue without sharing."""
 
-    source: ClassVar[str] = "FCFS batch"
+    source: ClassVar[str] = "Zhou, Brent, Qu 1997, section 3: a service queue of one"
 
     def decide(self, view: View, why: Reason) -> Decision:
         """The running job continues; if there is none, the first in the queue starts."""
