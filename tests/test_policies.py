@@ -2,6 +2,7 @@
 
 import json
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,14 @@ from workloads.validation import InputError
 
 MS = 1_000_000
 
-DOCUMENTED = (Path(__file__).resolve().parent.parent / "docs" / "policies.md").read_text()
-PARTS = ("What it does", "When to use it", "Parameters", "Contains", "Worst harm")
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENTED = (ROOT / "docs" / "policies.md").read_text()
+EXPERIMENTS = ROOT / "harness" / "experiments"
+DATED = re.compile(r"\b(19|20)\d\d\b")
+"""The year of a publication, or of a release."""
+PARTS = ("What it does", "When to use it", "Parameters", "Contains", "Worst harm", "Source", "Shown by")
+NO_POLICIES = {"Ready queues"}
+"""What the page has beside policies."""
 
 ROUNDS = ("dhc", "dqt", "fair-dqt", "two-queue", "modified-two-queue", "multilevel-two-queue")
 """Policies whose table is what is left of a round: jobs that have begun may wait for the next."""
@@ -252,13 +259,35 @@ def test_the_session_refuses_impossible_decisions():
 
 
 def sections():
-    """What docs/policies.md says of each policy, in one line."""
+    """What docs/policies.md says of each policy, and of ready queues, each in one line."""
     _, *parts = re.split(r"^## ", DOCUMENTED, flags=re.MULTILINE)
     return {part.split("\n", 1)[0]: " ".join(part.split()) for part in parts}
 
 
 def test_every_policy_is_documented_and_no_other():
-    assert set(sections()) == set(policies.known())
+    assert set(sections()) == set(policies.known()) | NO_POLICIES
+
+
+@pytest.mark.parametrize("name", sections())
+def test_an_entry_has_a_dated_source_and_names_what_shows_its_point(name):
+    """An experiment that is named for a policy has it, and a test file exists."""
+    section = sections()[name]
+    assert [section.count(f"**{part}.**") for part in PARTS] == [1] * len(PARTS)
+    places = [section.index(f"**{part}.**") for part in PARTS]
+    assert places == sorted(places)
+    assert DATED.search(section)
+    experiments = set(re.findall(r"`lockstep (?:run|simulate|submit) ([\w-]+)", section[places[-1] :]))
+    tests = re.findall(r"`(tests/[\w/]+\.py)`", section[places[-1] :])
+    assert experiments or tests
+    assert all((ROOT / test).exists() for test in tests)
+    for experiment in experiments:
+        tables = tomllib.loads((EXPERIMENTS / f"{experiment}.toml").read_text())["schedulers"]
+        assert name in {table["policy"] for table in tables} | NO_POLICIES
+
+
+@pytest.mark.parametrize("name", list(policies.known()))
+def test_the_source_of_a_policy_is_dated(name):
+    assert DATED.search(policies.known()[name].source)
 
 
 @pytest.mark.parametrize("name", list(policies.known()))
