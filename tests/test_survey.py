@@ -16,6 +16,8 @@ from workloads.patterns import PATTERNS
 
 PAGE = (Path(__file__).resolve().parent.parent / "docs" / "survey.md").read_text()
 OPEN, NOT_HERE = "open", "no scheduling system"
+JOBS = "S (jobs)"
+"""Simulated job by job only."""
 
 
 def rows():
@@ -33,14 +35,18 @@ def test_a_row_is_here_or_open_or_says_why_it_is_no_scheduling_system(row):
         assert (real, simulated) == ("", "")
         assert where == OPEN or where.partition(": ")[2], "it says what is missing, or why"
         return
-    assert "R" in (real, simulated) or "S" in (real, simulated)
-    assert real in ("R", "") and simulated in ("S", "")
+    assert real in ("R", "") and simulated in ("S", JOBS, "") and real + simulated
+    assert (real == "") == ("; not real: " in where), "it says why it is not real, if it is not"
+    assert (simulated == "") == ("; not simulated: " in where)
     named = re.findall(r"(policy|pattern) `([^`]+)`", where)
     assert named or re.search(r"`[^`]+`", where), "it names something that a user can write"
     for kind, name in named:
         assert name in (policies.known() if kind == "policy" else PATTERNS), name
     for key, name in re.findall(r"parameter `(\w+)` of `([\w-]+)`", where):
         assert key in policies.parameters(name)
+    for kind, name in named:
+        moves = kind == "policy" and policies.create(name, {}).relocates
+        assert not moves or "`vacate`" in where or simulated == JOBS, name
 
 
 def test_the_page_has_all_parts_of_the_survey():
