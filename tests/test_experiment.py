@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -150,6 +151,13 @@ def test_built_in_experiments_load_also_quickly(name):
     assert whole.name == name
     assert quick.repeats < whole.repeats
     assert quick.cells[0].jobs()[0].program.phase_count() < whole.cells[0].jobs()[0].program.phase_count()
+
+
+def test_every_built_in_experiment_is_listed_and_no_other():
+    page = (Path(__file__).resolve().parent.parent / "docs" / "experiments.md").read_text()
+    rows = re.findall(r"^\| (`[^|]+`) \|", page, flags=re.MULTILINE)
+    listed = [name for row in rows for name in re.findall(r"`([^`]+)`", row)]
+    assert sorted(listed) == sorted(experiment_source.built_in())
 
 
 @pytest.mark.parametrize("name", ["policies", "policies-alike"])
