@@ -1,215 +1,35 @@
-"""One script of events for the real machine and the simulator: both decide and carry out the same.
-
-The simulator says when jobs leave. The real side gets these events from a fake clock: the
-conductor that the driver has, and on every processor the switcher of an agent, with a mechanism
-that only writes down what it is asked to hold.
-"""
+"""One script of events for the real machine and the simulator: both decide and carry out the same."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import pytest
+from both_sides import PROCESSORS, Decided, Real, Recorded, Said, departures, heard, simulated
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coordinator import policies
-from coordinator.decide.conductor import Conductor
-from coordinator.decide.session import Plan, Session
+from coordinator.decide.session import Plan
 from coordinator.migration import Migration
-from coordinator.node.switcher import Switcher
 from coordinator.owners import Owner, OwnerChange, changes
-from coordinator.policies import Policy
-from coordinator.view import Decision, Job, Machine, Reason, View
-from coordinator.wire.protocol import Table
+from coordinator.view import Job, Reason
 from harness.simulator.jobs import event_by_event
 from harness.simulator.jobs.model import rigid
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.processes.model import SWITCHING
-from harness.simulator.processes.outcome import Outcome
 from harness.simulator.processes.simulate import arrival_ns, simulate
 from workloads.program import Program
-
-PROCESSORS = 4
-MS = 1_000_000
 
 OURS = sorted(set(policies.known()) - {"slurm-gang"})
 """Policies that are carried out here, not by somebody else's controller."""
 
-Decided = tuple[Reason, int, Decision]
-
-Said = tuple[int, str, tuple[Any, ...]]
-"""What a rank said: when, the method of ``Conductor`` that hears it, and its values."""
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """A policy that writes down what it is asked, when, and what it answers."""
-
-    policy: Policy
-    decided: list[Decided]
-    changes: list[Said] = field(default_factory=list)
-    """What jobs said of how many processes they could use from then on."""
-
-    @property
-    def folds(self) -> bool:
-        return self.policy.folds
-
-    @property
-    def follows_phases(self) -> bool:
-        return self.policy.follows_phases
-
-    @property
-    def relocates(self) -> bool:
-        return self.policy.relocates
-
-    @property
-    def observation(self) -> Mapping[str, float]:
-        return self.policy.observation
-
-    @property
-    def coscheduling(self) -> Mapping[str, float]:
-        return self.policy.coscheduling
-
-    def processes(self, job: Job, view: View) -> int | None:
-        return self.policy.processes(job, view)
-
-    def decide(self, view: View, why: Reason) -> Decision:
-        decision = self.policy.decide(view, why)
-        known = dict(values for _, _, values in self.changes)
-        for job in view.jobs if why is Reason.PHASE else ():
-            if job.usable is not None and known.get(job.number) != job.usable:
-                self.changes.append((view.now_ns, "evolve", (job.number, job.usable)))
-        self.decided.append((why, view.now_ns, decision))
-        return decision
-
-
-class Holder:
-    """A mechanism that knows which processes, here (job, rank), it holds, and since when."""
-
-    def __init__(self) -> None:
-        self.now_ns = 0
-        self.changes: dict[tuple[int, int], list[tuple[int, bool]]] = {}
-
-    def adopt(self, process: Any, job: int, rank: int) -> None:
-        self.changes[process] = [(-1, False)]
-
-    def hold(self, process: Any) -> None:
-        self.changes[process].append((self.now_ns, True))
-
-    def run(self, process: Any) -> None:
-        self.changes[process].append((self.now_ns, False))
-
-    free = run
-
-    def holds(self, process: tuple[int, int], at_ns: float) -> bool:
-        """Whether the process is held at a time between two changes."""
-        return [held for since_ns, held in self.changes[process] if since_ns < at_ns][-1]
-
-
-class Real:
-    """The real machine without its processes: the crew of a conductor, and one agent's slots."""
-
-    def __init__(self, policy: Policy, jobs: Sequence[Job], owners: Iterable[OwnerChange] = ()) -> None:
-        self.decided: list[Decided] = []
-        self.holder = Holder()
-        self._switcher = Switcher(self.holder, lambda: self.holder.now_ns)  # type: ignore[arg-type]
-        session = Session(Recorded(policy, self.decided), Machine(PROCESSORS), jobs)  # type: ignore[arg-type]
-        self._conductor = Conductor(session, jobs, self, owners=owners)
-        self._starting: list[int] = []
-        self.told: list[tuple[int, int, tuple[int, ...]]] = []
-
-    def play(self, departures: Sequence[tuple[int, int]], said: Sequence[Said] = ()) -> None:
-        """Run to the end; ``departures`` are the times and jobs that leave, in order.
-
-        ``said`` is what ranks say meanwhile, in order.
-        """
-        coming = list(said)
-        self._conductor.prepare()
-        leaving = list(departures)
-        while not self._conductor.over:
-            while self._starting:
-                self._conductor.ready(self._starting.pop(0), self.holder.now_ns)
-            due_ns = self._conductor.due_ns()
-            dues = [due for due in (due_ns, self._switcher.due_ns()) if due is not None]
-            dues += [at_ns for at_ns, _, _ in coming[:1]]
-            self.holder.now_ns = now_ns = min([*dues, *(at_ns for at_ns, _ in leaving[:1])])
-            if coming and coming[0][0] <= now_ns:
-                _, what, values = coming.pop(0)
-                getattr(self._conductor, what)(*values, now_ns)
-            elif leaving and leaving[0][0] <= now_ns:
-                self._conductor.leave(leaving.pop(0)[1], now_ns)
-            else:
-                self._conductor.advance(now_ns)
-            self._switcher.switch(now_ns)
-
-    def launch(self, job: int, placement: tuple[int, ...]) -> None:
-        self._starting.append(job)
-        for rank in range(len(placement)):
-            self._switcher.adopt(job, rank, (job, rank))  # type: ignore[arg-type]
-
-    def publish(self, plan: Plan, from_ns: int) -> None:
-        seats = {job: range(len(place)) for job, place in plan.decision.placements.items()}
-        self._switcher.publish(Table.of(plan, from_ns, 0, range(PROCESSORS), seats))
-        self._switcher.switch(from_ns)
-
-    def begin(self, job: int, at_ns: int, placement: tuple[int, ...]) -> None:
-        pass
-
-    def resize(self, job: int, placement: tuple[int, ...]) -> None:
-        self.told.append((self.holder.now_ns, job, placement))
-
-    def move(self, job: int, placement: tuple[int, ...]) -> None:
-        assert self.decided[-1][2].placements[job] == placement
-
-    def vacate(self, job: int) -> None:
-        for rank in range(PROCESSORS):
-            self._switcher.drop(job, rank)
-
-
-def simulated(
-    policy: Policy, jobs: Sequence[SimulatedJob], owners: Iterable[OwnerChange] = ()
-) -> tuple[list[Decided], Outcome]:
-    """The decisions of the simulator for ``jobs``, and its outcome."""
-    decided: list[Decided] = []
-    machine = SimulatedMachine(processors=PROCESSORS, context_switch_us=1, latency_us=1, local="round-robin")
-    recorded: Any = Recorded(policy, decided)
-    outcome = simulate(jobs, machine, recorded, timeline=True, owners=owners)
-    assert outcome.failure == ""
-    return decided, outcome
-
-
-@contextmanager
-def heard(observed: list[Said]) -> Iterator[None]:
-    """Append what the session hears of observed messages."""
-    observe = Session.observe
-
-    def hear(session: Session, number: int, rank: int, peers: Sequence[int], now_ns: int) -> Plan | None:
-        observed.append((now_ns, "observe", (number, rank, peers)))
-        return observe(session, number, rank, peers, now_ns)
-
-    with mock.patch.object(Session, "observe", hear):
-        yield
-
 
 def nobody() -> Iterable[OwnerChange]:
     return ()
-
-
-def departures(outcome: Outcome, decided: Sequence[Decided]) -> list[tuple[int, int]]:
-    """When each job left, in order; of those that left at one time who was placed no longer comes first."""
-
-    def place(at_ns: int, number: int) -> tuple[int, int]:
-        return at_ns, sum(now_ns == at_ns and number in one.placements for _, now_ns, one in decided)
-
-    ends = [(job.finish_ns or 0, job.number) for job in outcome.jobs]
-    return sorted(ends, key=lambda end: place(*end))
 
 
 def check(
