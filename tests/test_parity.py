@@ -16,12 +16,14 @@ from coordinator import policies
 from coordinator.decide.session import Plan
 from coordinator.migration import Migration
 from coordinator.owners import Owner, OwnerChange, changes
-from coordinator.view import Job, Reason
+from coordinator.policies.regions import subcubes, submeshes
+from coordinator.view import ExecutionTime, Job, Reason
 from harness.simulator.jobs import event_by_event
 from harness.simulator.jobs.model import rigid
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.processes.model import SWITCHING
 from harness.simulator.processes.simulate import arrival_ns, simulate
+from workloads.patterns import partners
 from workloads.program import Program
 
 OURS = sorted(set(policies.known()) - {"slurm-gang"})
@@ -32,10 +34,18 @@ def nobody() -> Iterable[OwnerChange]:
     return ()
 
 
+def seen(job: SimulatedJob) -> Job:
+    """A job as the driver describes it to the policy."""
+    size = job.program.processes
+    known = partners(job.program.pattern, size)
+    return Job(job.number, size, arrival_ns(job), job.moldable, estimate=job.estimate, partners=known)
+
+
 def check(
     name: str,
     jobs: Sequence[SimulatedJob],
     owners: Callable[[], Iterable[OwnerChange]] = nobody,
+    processors: int = PROCESSORS,
     **options: Any,
 ) -> set[Reason]:
     """Play ``jobs`` on both: the same decisions, and whoever runs in one is not held in the other.
@@ -46,15 +56,14 @@ def check(
     policy = policies.create(name, quantum | options)
     observed: list[Said] = []
     with heard(observed):
-        decided, outcome = simulated(policy, jobs, owners())
-    seen = [Job(job.number, job.program.processes, arrival_ns(job)) for job in jobs]
-    real = Real(policy, seen, owners())
+        decided, outcome = simulated(policy, jobs, owners(), processors)
+    real = Real(policy, [seen(job) for job in jobs], owners(), processors)
     real.play(departures(outcome, decided), observed)
     assert real.decided == decided
     plans = [Plan(decision, at_ns - decision.elapsed_ns) for _, at_ns, decision in decided]
     order = sorted(jobs, key=lambda job: (job.arrival_s, job.number))
     ranks = [(job.number, rank) for job in order for rank in range(job.program.processes)]
-    for processor in range(PROCESSORS):
+    for processor in range(processors):
         rows = outcome.timeline[outcome.timeline[:, 1] == processor]
         for (from_ns, _, process, category), until_ns in zip(rows, rows[1:, 0], strict=False):
             if process >= 0 and category != SWITCHING and until_ns > from_ns:  # nobody abandons a switch
@@ -68,9 +77,11 @@ def check(
     return {why for why, _, _ in decided}
 
 
-def job(number: int, processes: int, arrival_ms: float, phases: int) -> SimulatedJob:
-    program = Program("BARRIER", processes, granularity_us=1000, imbalance=0.25, phases=phases)
-    return SimulatedJob(number, program, arrival_ms / 1e3)
+def job(number: int, processes: int, arrival_ms: float, phases: int, **given: Any) -> SimulatedJob:
+    """A job of BARRIER, or of the ``pattern`` in ``given``, which has further fields of the job."""
+    pattern = given.pop("pattern", "BARRIER")
+    program = Program(pattern, processes, granularity_us=1000, imbalance=0.25, phases=phases)
+    return SimulatedJob(number, program, arrival_ms / 1e3, **given)
 
 
 OPTIONS: list[tuple[str, dict[str, Any]]] = [
@@ -87,6 +98,52 @@ def test_the_driver_decides_as_the_simulator_does(name: str, options: dict[str, 
     sizes, arrivals_ms, phases = (4, 2, 1, 4, 2, 2), (0, 0, 3.3, 7.1, 7.2, 31), (12, 30, 25, 9, 14, 5)
     jobs = [job(*numbers) for numbers in zip(range(6), sizes, arrivals_ms, phases, strict=True)]
     check(name, jobs, **options)
+
+
+REGIONS: list[tuple[str, dict[str, Any]]] = [
+    ("hypercube", {"mapping": "bipartition"}),
+    *(("hypercube", {"allocator": name}) for name in subcubes.ALLOCATORS),
+    ("mesh", {"allocator": "paging", "page": 2}),
+    *(("mesh", {"allocator": name}) for name in submeshes.ALLOCATORS),
+]
+
+
+@pytest.mark.parametrize(("name", "options"), REGIONS, ids=str)
+def test_both_give_the_same_regions(name: str, options: dict[str, Any]) -> None:
+    """Of 16 processors: there most allocators differ, and so do both mappings of 16 ranks."""
+    sizes, phases = (4, 3, 1, 6, 2, 8, 16, 5), (9, 5, 2, 4, 8, 5, 3, 4)
+    arrivals_ms = (0, 0, 0.3, 1.1, 3.2, 4, 9, 21)
+    numbers = zip(range(8), sizes, arrivals_ms, phases, strict=True)
+    check(name, [job(*each, pattern="NEWS") for each in numbers], processors=16, **options)
+
+
+BY_ESTIMATES = (
+    "average-parallelism",
+    "knee",
+    "parallelism-range",
+    "parallelism-variance",
+    "square-root",
+    "equal-time",
+)
+ESTIMATES = (
+    ExecutionTime(0.04),
+    ExecutionTime(0.01),
+    ExecutionTime(0.03, alpha_s=0.01),
+    ExecutionTime(0.03, beta_s=0.002),
+    ExecutionTime(0.02, alpha_s=0.002),
+)
+
+
+@pytest.mark.parametrize("order", [0, 2])
+@pytest.mark.parametrize("name", BY_ESTIMATES)
+def test_both_mould_jobs_by_their_estimates(name: str, order: int) -> None:
+    """Four jobs wait for a rigid one, and some of them start together; the last one comes later."""
+    arrivals_ms, phases = (1.1, 1.2, 1.3, 1.4, 19.3), (10, 3, 10, 8, 6)
+    moldable = [
+        job(number, 4, at_ms, count, moldable=True, estimate=time)
+        for number, at_ms, count, time in zip(range(1, 6), arrivals_ms, phases, ESTIMATES, strict=True)
+    ]
+    check(name, [job(0, 4, 0, 9), *moldable], order=order)
 
 
 def test_both_learn_which_processes_communicate() -> None:
@@ -144,6 +201,22 @@ def test_jobs_that_relocate_do_so_in_both(name: str, options: dict[str, Any]) ->
     assert {why for why, _, _ in decided} >= {Reason.OWNER, Reason.TIMER}
     assert outcome.relocations is not None
     assert outcome.relocations.vacated + outcome.relocations.moves > 3
+
+
+@pytest.mark.parametrize("packing", ["matrix", "buddy"])
+def test_gangs_move_in_both(packing: str) -> None:
+    """The simulator of jobs against the driver: short jobs leave rows that others can then empty."""
+    sizes = np.array([1, 1, 2, 1, 1, 3, 1, 2])
+    submit_ns, run_ns = np.arange(8) * 200_000_003, np.array([1, 9, 2, 8, 1, 3, 7, 4]) * 1_000_000_000
+    decided: list[Decided] = []
+    recorded: Any = Recorded(policies.create("gang", {"migrate": True, "packing": packing}), decided)
+    jobs = rigid(submit_ns, sizes, run_ns)
+    outcome, _ = event_by_event.simulate(jobs, PROCESSORS, recorded, migration=Migration(size_mb=0.1))
+    real = Real(recorded.policy, [Job(n, int(sizes[n]), int(submit_ns[n])) for n in range(len(sizes))])
+    real.play(sorted((int(at_ns), number) for number, at_ns in enumerate(outcome.finish_ns)))
+    assert real.decided == decided
+    assert outcome.relocations is not None
+    assert outcome.relocations.moves > 0
 
 
 def test_both_divide_the_processors_again_when_a_program_says_that_it_can_use_others() -> None:
