@@ -27,6 +27,8 @@ CASES = [
     ("processor-sets", {"hold_ms": 20}),
     ("working-sets", {"quantum_ms": 20, "observe_ms": 20}),
     ("dyn-equi", {}),
+    ("hypercube", {"mapping": "bipartition"}),
+    ("mesh", {"allocator": "multiple-buddy"}),
 ]
 
 
