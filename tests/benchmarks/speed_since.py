@@ -1,0 +1,130 @@
+"""How much slower or faster the simulators have become since another commit.
+
+    python -P tests/benchmarks/speed_since.py COMMIT [--rounds 5] [--quick]
+
+Takes the files of COMMIT and the present ones in turn, each in a process of its own, and prints the ratio of
+processor times an event, or a job, present over COMMIT's: the median of all rounds, and the least and the
+largest. Whole times would compare different simulations, since models have changed. The
+process-level simulator runs three jobs of BARRIER, NEWS and TRANSPOSE, on the papers' machine under implicit
+scheduling and on two processors under Linux's scheduler with and without gangs; the job-level one 200 000
+jobs under fcfs, easy and aep. What the machine has learned since (costs of rests, overruns and the like) is
+not asked for.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+SCHEDULERS = {
+    "implicit, svr4": ("implicit", {}, "global-adaptive"),
+    "none, eevdf": ("none", {}, "spin"),
+    "gang, eevdf": ("gang", {"quantum_ms": 20}, "spin"),
+}
+LIKE_LINUX = {
+    **{"processors": 2, "local": "eevdf", "messages_to_self": False, "handles_when_waiting": True},
+    **{"context_switch_us": 10, "latency_us": 2, "send_us": 1, "receive_us": 1},
+    **{"detour_gap_us": 50_000, "detour_length_us": 100},
+}
+TIMES = 3
+
+
+def least_s(work):
+    """The least processor time of some runs over the number that each returns, after one that compiles."""
+    count = work()
+    found = []
+    for _ in range(TIMES):
+        begin = time.process_time()
+        work()
+        found.append(time.process_time() - begin)
+    return min(found) / count
+
+
+def process_level(share):
+    """Times by scheduler and pattern."""
+    from coordinator import policies  # noqa: PLC0415 - of the commit that PYTHONPATH names
+    from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine  # noqa: PLC0415
+    from harness.simulator.processes.simulate import simulate  # noqa: PLC0415
+    from workloads.program import Program  # noqa: PLC0415
+
+    for name, (policy, parameters, blocking) in SCHEDULERS.items():
+        paper = name.endswith("svr4")
+        machine = SimulatedMachine(processors=32) if paper else SimulatedMachine(**LIKE_LINUX)
+        for pattern in ("BARRIER", "NEWS", "TRANSPOSE"):
+            seconds = share * (20 if pattern == "BARRIER" else 2 if paper else 10)
+            shape = {"granularity_us": 100, "imbalance": 0.25, "dedicated_s": seconds}
+            program = Program(pattern=pattern, processes=machine.processors, **shape)
+            jobs = [SimulatedJob(number, program) for number in range(3)]
+
+            def work(jobs=jobs, machine=machine):
+                outcome = simulate(
+                    jobs,
+                    machine,
+                    policies.create(policy, parameters),  # noqa: B023
+                    blocking=blocking,  # noqa: B023
+                )
+                return outcome.events
+
+            yield f"{name}: {pattern}", least_s(work)
+
+
+def job_level(share):
+    """Times by policy."""
+    sys.path.insert(0, str(Path(__file__).parent))
+    from jobs import PROCESSORS, streams  # noqa: PLC0415
+
+    from coordinator import policies  # noqa: PLC0415
+    from harness.simulator.jobs.simulate import simulate  # noqa: PLC0415
+
+    for name, jobs in streams(round(200_000 * share)).items():
+        policy = policies.create(name, {})
+
+        def work(jobs=jobs, policy=policy):
+            simulate(jobs, PROCESSORS, policy)
+            return len(jobs)
+
+        yield f"jobs: {name}", least_s(work)
+
+
+def times_of(files, share):
+    """The times of the simulators in a directory, in a process of its own."""
+    command = [sys.executable, "-P", __file__, "--child", str(share)]
+    environment = os.environ | {"PYTHONPATH": str(files)}
+    done = subprocess.run(command, env=environment, cwd=files, check=True, capture_output=True, text=True)
+    return json.loads(done.stdout)
+
+
+def main():
+    """Compare."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("commit", nargs="?", default="HEAD")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--quick", action="store_true", help="a tenth of the work, and one round")
+    parser.add_argument("--child", type=float, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        print(json.dumps(dict([*process_level(options.child), *job_level(options.child)])))
+        return
+    share, rounds = (0.1, 1) if options.quick else (1.0, options.rounds)
+    with tempfile.TemporaryDirectory() as before:
+        archive = subprocess.run(
+            ["git", "archive", options.commit], cwd=ROOT, check=True, capture_output=True
+        ).stdout
+        subprocess.run(["tar", "-x", "-C", before], input=archive, check=True)
+        pairs = [(times_of(before, share), times_of(ROOT, share)) for _ in range(rounds)]
+    print(f"time an event or a job, present over {options.commit}: median of {rounds} (least to largest)")
+    for name in pairs[0][0]:
+        ratios = [present[name] / former[name] for former, present in pairs]
+        print(f"{name:28} {statistics.median(ratios):.3f} ({min(ratios):.3f}-{max(ratios):.3f})")
+
+
+if __name__ == "__main__":
+    main()
