@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,6 +29,9 @@ STEP = np.dtype(
     align=True,
 )
 """A step; ``replay.py`` says what happens in it."""
+
+RAW = np.dtype((np.void, STEP.itemsize))
+"""A step as bytes: NumPy copies those at once, but a step field by field."""
 
 MOST_STEPS = 2**31 - 1
 """Of a process."""
@@ -100,11 +103,11 @@ class ReplayedProgram:
                 begin += len(held[-1])
                 room -= len(held[-1])
                 if room == 0:
-                    yield np.concatenate(held)
+                    yield _joined(held)
                     held, room = [], count
         end = np.zeros(1, STEP)
         end["ends"], end["outgoing"], end["incoming"] = 1, -1, -1
-        yield np.concatenate([*held, end])
+        yield _joined([*held, end])
 
     def _runs(self, rank: int, most: int) -> Iterator[NDArray[np.void]]:
         """The steps with final numbers, at most ``most`` at once."""
@@ -115,10 +118,16 @@ class ReplayedProgram:
             for first in range(0, part.times, together):
                 times = min(together, part.times - first)
                 for begin in range(0, len(every), most):
-                    steps = np.tile(every[begin : begin + most], times)
-                    takes = np.flatnonzero(steps["incoming"] >= 0)
-                    channels = steps["incoming"][takes]
-                    time = takes // len(every)
-                    steps["number"][takes] += before[channels] + time * part.messages[channels]
+                    steps = np.tile(every[begin : begin + most].view(RAW), times).view(STEP)
+                    channels = steps["incoming"]  # -1 for no message: the last of each of these
+                    steps["number"] += np.append(before, 0)[channels]
+                    if times > 1:
+                        time = np.repeat(np.arange(times), len(every))
+                        steps["number"] += time * np.append(part.messages, 0)[channels]
                     yield steps
                 before += times * part.messages
+
+
+def _joined(pieces: Sequence[NDArray[np.void]]) -> NDArray[np.void]:
+    """Steps one after the other, as one array."""
+    return np.concatenate([piece.view(RAW) for piece in pieces]).view(STEP) if len(pieces) > 1 else pieces[0]

@@ -33,7 +33,7 @@ from harness.simulator.processes.model import (
     Records,
     State,
 )
-from harness.simulator.processes.replayed_program import MOST_STEPS, STEP, ReplayedProgram
+from harness.simulator.processes.replayed_program import MOST_STEPS, RAW, STEP, ReplayedProgram
 from workloads import blocking
 from workloads.blocking import Waiting
 from workloads.locks.lock_program import LOCKS, LockProgram
@@ -261,10 +261,11 @@ def put_steps(state: State, q: int, block: NDArray[np.void]) -> None:
     """Put the next steps of process ``q`` in place of used ones; the last block of a program is marked."""
     process = state.processes[q]
     at = process.drawn % state.steps.shape[1]
-    steps = state.steps[q, at : at + len(block)]
-    steps[:] = block
-    for name in ("outgoing", "incoming"):
-        steps[name][steps[name] >= 0] += state.jobs[process.job].channels_at
+    steps = state.steps[q, at : at + len(block)].view(np.ndarray)
+    steps.view(RAW)[:] = block.view(RAW)
+    if first := int(state.jobs[process.job].channels_at):
+        for name in ("outgoing", "incoming"):
+            steps[name] += first * (steps[name] >= 0)
     process.drawn = MOST_STEPS if block["ends"][-1] else process.drawn + len(block)
 
 
