@@ -1,6 +1,7 @@
 """Advice: what is best where, and what it rests on."""
 
 import json
+import os
 import re
 from pathlib import Path
 
@@ -81,7 +82,9 @@ def test_advice_on_a_recording_is_about_copies_of_its_program(tmp_path):
     wanted = advise.of_recording(path, 3, 2)
     (job, *_), (cell,) = wanted.cells[0].jobs(), wanted.cells
     assert (len(cell.jobs()), job.program.processes, job.program.recording) == (3, 2, str(path))
-    assert len(wanted.schedulers) == len(advise.CANDIDATES)
+    assert "partitioned" not in [one.name for one in wanted.schedulers], "one job would wait for the other"
+    assert len(wanted.schedulers) == len(advise.CANDIDATES) - 1
+    assert len(advise.of_recording(path, 3, 4).schedulers) == len(advise.CANDIDATES)
     with pytest.raises(InputError, match="--recording"):
         advise.of_recording(path, 3, 1)
 
@@ -184,7 +187,8 @@ def test_a_command_is_recorded_and_advised_on_at_once(compiled, tmp_path, monkey
     found = json.loads(capsys.readouterr().out)
     (path,) = (tmp_path / recording.FOLDER).iterdir()
     assert (found["program"]["argv"], found["program"]["recording"]) == (program, str(path))
-    assert found["jobs"] == 2 and len(found["rows"]) == len(advise.CANDIDATES)
+    roomy = len(os.sched_getaffinity(0)) >= 4  # for two jobs side by side
+    assert found["jobs"] == 2 and len(found["rows"]) == len(advise.CANDIDATES) - (not roomy)
 
 
 @pytest.mark.parametrize(

@@ -82,6 +82,9 @@ def experiment(program: Program, jobs: int, processors: int) -> Experiment:
 def of_recording(path: Path, jobs: int, processors: int) -> Experiment:
     """The experiment to simulate: ``jobs`` jobs of a recorded program, which wait by the schedulers' rules.
 
+    The processors are divided only if two jobs have room side by side: else one would run after the other, as
+    under ``batch``.
+
     Raises:
         RecordingError: if the file cannot be read.
         InputError: if the program has more processes than the machine has processors.
@@ -90,7 +93,9 @@ def of_recording(path: Path, jobs: int, processors: int) -> Experiment:
     fits("--recording", held.processes, processors)
     command = Command(held.command or (path.name,), len(held.ranks), waits="two-phase", recording=str(path))
     cell = Cell(0, {}, (JobGroup(command, jobs),), {}, processors)
-    return Experiment("advise", processors, REPEATS, 1, tuple(map(scheduler_of, CANDIDATES)), (cell,))
+    divides = 2 * held.processes <= processors
+    candidates = [table for table in CANDIDATES if divides or table["policy"] != "partitioned"]
+    return Experiment("advise", processors, REPEATS, 1, tuple(map(scheduler_of, candidates)), (cell,))
 
 
 def compared(store: Store) -> list[Row]:

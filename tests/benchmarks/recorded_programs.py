@@ -95,6 +95,9 @@ def schedulers(options):
     """The schedulers to measure; with --advice also all others that ``lockstep advise`` may name."""
     known = {named(scheduler_of(table).table) for table in SCHEDULERS}
     others = [table for table in CANDIDATES if named(scheduler_of(table).table) not in known]
+    others = [
+        table for table in others if table["policy"] != "partitioned"
+    ]  # two jobs have no room side by side
     return [*SCHEDULERS, *(others if options.advice else [])]
 
 
