@@ -52,11 +52,27 @@ class NaiveSimulation:
         self.activations = remedy.kind == ACTIVATIONS
         self.placed = 0
         self.heap, self.slot_end, self.reallotted = [], SimpleNamespace(), False
+        costs = self.take_costs(machine) | {"imbalance_estimate": imbalance_estimate}
+        given = policy.coscheduling
+        self.patience = round(given["patience_us"] * 1e3) if given else 0
+        self.least_run = round(given["least_run_ms"] * 1e6) if given else 0
+        self.observation = policy.observation
+        self.rule = lambda program, as_mpi=False: blocking.waiting(
+            "spin" if as_mpi else rule, imbalance_us=program.imbalance_us, **costs
+        )
+        self.local = Eevdf(machine) if machine.local == "eevdf" else DispatchTable(machine)
+        self.local = Inheritance(self.local) if self.lifts else self.local
+        self.random = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0, 2**31 + stream)))
+        self.processors = [Processor(self, p) for p in range(machine.processors)]
+        self.queues = KINDS[machine.queue](self)
+        self.start_timers(machine)
+        self.expect(jobs, policy)
+
+    def take_costs(self, machine):
+        """What the machine's messages and switches cost, in ns; returns what waiting rules know of them."""
         us = {name[:-3]: v for name, v in vars(machine).items() if name.endswith("_us") and np.isscalar(v)}
         us = {"rule_switch": us["context_switch"], "rule_latency": us["latency"], **us}
         us.setdefault("idle_wakeup", us["wakeup"])
-        costs = {"switch_us": us["rule_switch"], "latency_us": us["rule_latency"]}
-        costs["imbalance_estimate"] = imbalance_estimate
         self.cost = {name: round(value * 1e3) for name, value in us.items()}
         self.rests, self.rested_switches, self.rested_sends = (
             (np.array(given) * 1e3).round().astype(int).tolist()
@@ -68,24 +84,15 @@ class NaiveSimulation:
         self.sends_cost = self.cost["send"] > 0 or self.rested_sends
         parts_cost = any(self.cost[name] for name in ("receive", "serve", "poll"))
         self.messages_cost = self.sends_cost or parts_cost
-        given = policy.coscheduling
-        self.patience = round(given["patience_us"] * 1e3) if given else 0
-        self.least_run = round(given["least_run_ms"] * 1e6) if given else 0
-        self.observation = policy.observation
         self.lateness = [round(late * 1e3) for late in machine.lateness_us or [0.0]]
         scatter = [round(more * 1e3) for more in machine.switch_scatter_us]
         differ = any(scatter) or self.rested_switches
         self.switches = [max(0, self.cost["context_switch"] + more) for more in scatter or [0] if differ]
         self.tick_lateness = [round(late * 1e3) for late in machine.tick_lateness_us]
-        self.rule = lambda program, as_mpi=False: blocking.waiting(
-            "spin" if as_mpi else rule, imbalance_us=program.imbalance_us, **costs
-        )
-        self.local = Eevdf(machine) if machine.local == "eevdf" else DispatchTable(machine)
-        self.local = Inheritance(self.local) if self.lifts else self.local
-        self.random = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0, 2**31 + stream)))
-        self.processors = [Processor(self, p) for p in range(machine.processors)]
-        self.queues = KINDS[machine.queue](self)
-        self.start_timers(machine)
+        return {"switch_us": us["rule_switch"], "latency_us": us["rule_latency"]}
+
+    def expect(self, jobs, policy):
+        """Let the jobs arrive in their time."""
         jobs = sorted(jobs, key=lambda job: (job.arrival_s, job.number))
         firsts = np.cumsum([0] + [job.program.processes for job in jobs]).tolist()
         self.coming = {given.number: (given, first) for given, first in zip(jobs, firsts, strict=False)}
@@ -102,8 +109,8 @@ class NaiveSimulation:
             )
             for j in jobs
         ]
-        self.session = Session(policy, machine.seen(), known)
-        self.session.lost(machine.lost)
+        self.session = Session(policy, self.machine.seen(), known)
+        self.session.lost(self.machine.lost)
         for time in {job.arrival_ns for job in known}:
             here = [job.number for job in known if job.arrival_ns == time]
             self.at(time, PLANS, 0, partial(self.decide, self.session.arrive, here))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,9 +68,8 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
     profiles = [profile(job.program) for job in jobs]
     channels = [0 if job.replay is None else len(job.replay.channels) for job in jobs]
     under_way = (2 if any(channels) else 1) * processes
-    columns = 1
-    if any(job.replay for job in jobs):
-        columns = max(MOST_DRAWN, _power_of_two(STEPS_AT_HAND // processes))
+    replays = any(job.replay for job in jobs)
+    columns = max(MOST_DRAWN, _power_of_two(STEPS_AT_HAND // processes)) if replays else 1
     state = State(
         clock=_records(1, CLOCK),
         machine=_machine_record(machine, timeline, caches=caches),
@@ -98,15 +97,7 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
         accounts=np.zeros((processes + 1, LEFT + 1), dtype=np.int64),
         turns=np.zeros((machine.processors, processes) if caches else (1, 1), dtype=np.int64),
         moved=np.zeros((machine.processors, LEFT + 1), dtype=np.int64),
-        lateness_ns=_whole_ns(machine.lateness_us),
-        tick_late_ns=_whole_ns(machine.tick_lateness_us),
-        switch_costs_ns=np.maximum(
-            0, round(machine.context_switch_us * 1e3) + _whole_ns(machine.switch_scatter_us)
-        ),
-        overrun_ns=_whole_ns(machine.overrun_us),
-        rest_ns=_whole_ns(machine.rest_us),
-        rested_switch_ns=_rows_ns(machine.rested_switch_us),
-        rested_send_ns=_rows_ns(machine.rested_send_us),
+        **_distributions(machine),
         slots=np.zeros((1, processes), dtype=np.int8),
         slot_ns=np.zeros(1, dtype=np.int64),
         table=np.array(machine.table(), dtype=np.int32),
@@ -119,17 +110,29 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
     clock.shift = max(2 * processes, leaves).bit_length()
     clock.never_ns = NEVER_NS >> clock.shift
     clock.recording = TIMELINE_ROWS if timeline else 0
-    state.jobs.first = _begins(job.program.processes for job in jobs)
-    state.jobs.asked = [job.program.processes for job in jobs]
-    state.jobs.targets_at = _begins(sizes)
-    state.jobs.bursts_at = _begins(bursts)
-    state.jobs.locks_at = _begins(locks)
-    state.jobs.profile_at = _begins(map(len, profiles))
-    state.jobs.profile_tasks = [sum(tasks for tasks, _ in of) for of in profiles]
-    state.jobs.channels_at = _begins(channels)
-    state.jobs.channels = channels
     state.locks.owner = state.locks.first = state.locks.last = NOBODY
+    state.jobs.asked = [job.program.processes for job in jobs]
+    state.jobs.profile_tasks = [sum(tasks for tasks, _ in of) for of in profiles]
+    state.jobs.channels = channels
+    rooms = {"first": state.jobs.asked, "targets_at": sizes, "bursts_at": bursts, "locks_at": locks}
+    rooms |= {"profile_at": list(map(len, profiles)), "channels_at": channels}
+    for name, each in rooms.items():  # where each job's part begins
+        state.jobs[name] = [0, *itertools.accumulate(each)][:-1]
     return state
+
+
+def _distributions(machine: SimulatedMachine) -> dict[str, NDArray[np.int64]]:
+    """The arrays of ``State`` from which costs and times are drawn."""
+    switch_ns = round(machine.context_switch_us * 1e3)
+    return {
+        "lateness_ns": _whole_ns(machine.lateness_us),
+        "tick_late_ns": _whole_ns(machine.tick_lateness_us),
+        "switch_costs_ns": np.maximum(0, switch_ns + _whole_ns(machine.switch_scatter_us)),
+        "overrun_ns": _whole_ns(machine.overrun_us),
+        "rest_ns": _whole_ns(machine.rest_us),
+        "rested_switch_ns": _rows_ns(machine.rested_switch_us),
+        "rested_send_ns": _rows_ns(machine.rested_send_us),
+    }
 
 
 def _places(jobs: int, machine: SimulatedMachine) -> NDArray[np.int8]:
@@ -146,11 +149,6 @@ def _most_residents(job: SimulatedJob, machine: SimulatedMachine) -> int:
     if has_tasks(job) or machine.queue != "bound":
         return job.program.processes
     return math.ceil(job.program.processes / (machine.processors - len(machine.lost)))
-
-
-def _begins(sizes: Iterable[int]) -> list[int]:
-    """Where the parts of these sizes begin if they follow each other."""
-    return [0, *itertools.accumulate(sizes)][:-1]
 
 
 def start_timers(state: State, machine: SimulatedMachine, random: np.random.Generator) -> None:
