@@ -273,6 +273,27 @@ def test_what_a_killed_rank_did_not_record_of_its_program_is_computed_before(tmp
     assert started.busy_ns(0) - plain.busy_ns(0) == pytest.approx(0.3e9)
 
 
+def test_a_recording_says_itself_what_its_run_took_beside_it(tmp_path):
+    """A program that is shortened begins and ends in a shorter time, too."""
+    command, path = Command(("mpiexec", "./app"), 2, record=True), tmp_path / "app.npz"
+    whole = made([3 * [("ALLREDUCE", 10)]] * 2)
+    times = {"init_ns": 300_000_000, "init_cpu_ns": 10**7, "finalize_ns": 10**8, "finalize_cpu_ns": 2 * 10**7}
+    recording.write(replace(whole, ranks=tuple(replace(rank, **times) for rank in whole.ranks)), path)
+    started = RecordedPrograms({command: path}).replayed(command)
+    first, busy, _, last = (part.steps[0][0] for part in started.parts)
+    lengths = [(one["sleeps"], round(float(one["busy_ns"]) / 1e6)) for one in (first, busy, last)]
+    assert lengths == [(1, 270), (0, 30), (1, 100)]
+    shorter = replayed(whole, start_up_s=0.03, asleep_s=(0.27, 0.1), most_s=whole_s(whole) / 10)
+    lengths = [int(shorter.parts[place].steps[0][0]["busy_ns"]) for place in (0, 1, -1)]
+    assert lengths == pytest.approx([27e6, 3e6, 10e6], rel=0.01)
+
+
+def whole_s(recording):
+    """What the kept operations of a recording take, the mean of its ranks."""
+    rows = [rank.rows for rank in recording.ranks]
+    return float(np.mean([one["compute_ns"].sum() + one["within_ns"].sum() for one in rows])) / 1e9
+
+
 def test_processor_time_beside_the_recording_is_what_was_seen_of_ranks_until_their_ends():
     """Of a rank that was last seen before its end, less is known than between MPI_Init and MPI_Finalize."""
     job = SimpleNamespace(arrival_ns=0, finish_ns=2 * 10**9)

@@ -133,7 +133,10 @@ def test_a_program_s_own_mpi_says_what_large_messages_cost(compiled, tmp_path, m
     assert meets in meets_from_bytes
     assert len(copy_ns) == len(COPIED_BYTES) and copy_ns[-1] > 10 * copy_ns[0] > 0
     recording.write(found, tmp_path / "kept.npz")
-    assert recording.read(tmp_path / "kept.npz").ranks[1].copy_ns == copy_ns
+    kept = recording.read(tmp_path / "kept.npz").ranks[1]
+    assert kept.copy_ns == copy_ns
+    assert 0 < kept.init_cpu_ns < 2e9 and 1e6 < kept.init_ns < 20e9
+    assert 0 < kept.finalize_cpu_ns < 2e9 and 1e4 < kept.finalize_ns < 20e9
 
 
 def test_a_recording_that_does_not_say_whether_operations_have_a_root_has_none(tmp_path):

@@ -13,6 +13,7 @@ from harness.simulator.processes.replayed_program import ReplayedProgram
 from harness.spec.experiment import Experiment
 from harness.spec.jobs import rebuilt
 from harness.store import recording
+from harness.store.recording import Recording
 from harness.store.records import DEDICATED, RunRecord
 from workloads.other import Command
 from workloads.validation import InputError
@@ -52,6 +53,15 @@ class DedicatedTime(NamedTuple):
             None if after_ns is None else after_ns / 1e9,
             max(beyond_ns) / 1e9 if beyond_ns else None,
         )
+
+    @classmethod
+    def of_recording(cls, held: Recording) -> DedicatedTime:
+        """What a recording says of its own run: it has the times of MPI_Init and MPI_Finalize."""
+        elapsed_s = held.elapsed_ns / 1e9
+        before_s = max(rank.init_ns for rank in held.ranks) / 1e9
+        after_s = max(rank.finalize_ns for rank in held.ranks) / 1e9
+        outside_s = max(rank.init_cpu_ns + rank.finalize_cpu_ns for rank in held.ranks) / 1e9
+        return cls(before_s + elapsed_s + after_s, elapsed_s, after_s, outside_s)
 
     @classmethod
     def median(cls, runs: Collection[DedicatedTime]) -> DedicatedTime:
@@ -107,7 +117,7 @@ class RecordedPrograms:
         if (command, blocking_calls) not in self._made:
             held = recording.read(self.files[command])
             elapsed_s = held.elapsed_ns / 1e9
-            alone = self.alone.get(command, DedicatedTime(elapsed_s, elapsed_s))
+            alone = self.alone.get(command) or DedicatedTime.of_recording(held)
             outside_s = max(0.0, alone.taken_s - elapsed_s)
             busy_s = alone.outside_s or 0.0
             if alone.outside_s is None or not all(rank.complete for rank in held.ranks):

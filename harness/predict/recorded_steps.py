@@ -59,9 +59,10 @@ def replayed(
     Each stretch is carried out as often as it stands for operations. All processes sleep for
     ``asleep_s``, before and after what is recorded, and compute before it for ``start_up_s``. With ``most_s``
     stretches are repeated less often, in proportion, so that the program takes about so long, but each of
-    them once. ``as_mpi``: the processes spin as their MPI does, whatever the waiting rule.
-    ``blocking_calls``: whether its collective operations are the MPI's blocking calls. They are if the
-    waiting rule is spin. Two-phase waits make nonblocking calls, in which no rank waits for a root.
+    them once; the times before and after are shorter in the same proportion. ``as_mpi``: the processes spin
+    as their MPI does, whatever the waiting rule. ``blocking_calls``: whether its collective operations are
+    the MPI's blocking calls. They are if the waiting rule is spin. Two-phase waits make nonblocking calls, in
+    which no rank waits for a root.
 
     Raises:
         InputError: if there is nothing to replay, or too much.
@@ -82,9 +83,9 @@ def replayed(
     whole_s = sum(times * one.kept_s for times, one in zip(repeats, found, strict=True))
     share = 1.0 if most_s is None else min(1.0, most_s / whole_s)
     meets = channels.table()[:, 2] > 0
-    before_s, after_s = asleep_s
+    before_s, after_s = (share * each_s for each_s in asleep_s)
     alike = partial(_alike, processes=len(world), channels=len(channels.numbers))
-    parts = [*alike(before_s, sleeps=True), *alike(start_up_s)]
+    parts = [*alike(before_s, sleeps=True), *alike(share * start_up_s)]
     for repeat, ranks, (of_ranks, counts) in zip(repeats, columns, acts, strict=True):
         steps = tuple(_steps(times, meets, *each) for each in zip(ranks, of_ranks, strict=True))
         messages = np.zeros(len(channels.numbers), np.int64)

@@ -32,6 +32,9 @@ SLOTS = 16
 FULL, FINALIZED, ROOTED = 1, 2, 4
 """Flags of a rank's file."""
 
+OUTSIDE = ("init_ns", "init_cpu_ns", "finalize_ns", "finalize_cpu_ns")
+"""Times of MPI_Init and MPI_Finalize, which are not recorded themselves."""
+
 COPIED_BYTES = tuple(4096 << size for size in range(9))
 """Sizes of the messages whose times a recording has (``workloads/native/transfers.c``)."""
 
@@ -60,6 +63,7 @@ HEAD = np.dtype(
         *((name, "<i8") for name in ("start_ns", "finish_ns", "slot_ns", "collectives")),
         *((name, "<i8") for name in ("members_bytes", "last_ns")),
         *(("meets_from_bytes", "<i8"), ("copy_ns", "<f8", len(COPIED_BYTES))),
+        *((name, "<i8") for name in OUTSIDE),
         ("windows", WINDOW, SLOTS),
     ]
 )
@@ -107,9 +111,11 @@ class RankRecording:
         rows: of ``OPERATION``; those that the windows keep, one window after the other.
         communicators: their numbers, each with the ranks of MPI_COMM_WORLD that a rank can send to.
         rooted: whether its MPI's BARRIER and ALLREDUCE on one host gather at a root, which releases all.
-        meets_from_bytes: from how many bytes on a send to a rank of its host waits for the receiver; 0 if
+        meets_from_bytes: from how many bytes on a send to a rank of its host waits for its receive; 0 if
             unknown.
         copy_ns: by how much longer messages of COPIED_BYTES take than one of a byte; empty if unknown.
+        init_ns, init_cpu_ns, finalize_ns, finalize_cpu_ns: how long MPI_Init and MPI_Finalize took, and how
+            much processor time of the rank; 0 if unknown.
     """
 
     rank: int
@@ -126,6 +132,10 @@ class RankRecording:
     rooted: bool = False
     meets_from_bytes: int = 0
     copy_ns: tuple[float, ...] = ()
+    init_ns: int = 0
+    init_cpu_ns: int = 0
+    finalize_ns: int = 0
+    finalize_cpu_ns: int = 0
 
     @property
     def elapsed_ns(self) -> int:
@@ -236,6 +246,7 @@ def _rank(path: Path) -> tuple[bytes, int, RankRecording] | None:
             communicators,
             *(bool(head["flags"] & ROOTED), int(head["meets_from_bytes"])),
             _times(head["copy_ns"].tolist()) if head["copy_ns"].any() else (),
+            *(max(0, int(head[name])) for name in OUTSIDE),
         ),
     )
 
@@ -347,7 +358,7 @@ def write(recording: Recording, path: Path) -> None:
         raise
 
 
-NOT_IN_OLD = ("rooted", "meets_from_bytes", "copy_ns")
+NOT_IN_OLD = ("rooted", "meets_from_bytes", "copy_ns", *OUTSIDE)
 PLAIN = ("rank", "host", "start_ns", "finish_ns", "complete", "full", "threads", "slot_ns", *NOT_IN_OLD)
 
 

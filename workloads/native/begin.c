@@ -6,8 +6,9 @@
 struct own_mpi mpi;
 
 /* Find MPI's functions with `find`, and prepare everything. All ranks of MPI_COMM_WORLD call this right after
-   MPI's own initialization. Returns the prefix of the functions that replace MPI's from now on, or NULL. */
-__attribute__((visibility("default"))) const char *lockstep_begin(void *(*find)(const char *name))
+   MPI's own initialization, which took so long, and so much processor time. Returns the prefix of the functions that replace MPI's from now on, or NULL. */
+__attribute__((visibility("default"))) const char *
+lockstep_begin(void *(*find)(const char *name), int64_t took_ns, int64_t took_cpu_ns)
 {
     int rank, ranks, level;
 
@@ -23,8 +24,10 @@ __attribute__((visibility("default"))) const char *lockstep_begin(void *(*find)(
         peers_begin();
     segment_remove_name();
     record_begin(rank, ranks);
-    if (operations_open(rank, ranks))
+    if (operations_open(rank, ranks)) {
+        operations_note_init(took_ns, took_cpu_ns);
         return "recorded_";
+    }
     return wait_as_mpi() ? "timed_" : "lockstep_";
 }
 
@@ -44,6 +47,8 @@ __attribute__((visibility("default"))) int timed_Finalize(void)
 __attribute__((visibility("default"))) int recorded_Finalize(void)
 {
     struct transfers transfers;
+    int64_t begin_ns, begin_cpu_ns;
+    int error;
 
     if (op_begin()) {
         op_returned();
@@ -53,5 +58,9 @@ __attribute__((visibility("default"))) int recorded_Finalize(void)
     operations_close(1);
     transfers_find(&transfers);
     operations_note_transfers(&transfers);
-    return UNDER_Finalize();
+    begin_ns = now_ns();
+    begin_cpu_ns = process_ns();
+    error = UNDER_Finalize();
+    operations_note_finalize(now_ns() - begin_ns, process_ns() - begin_cpu_ns);
+    return error;
 }

@@ -10,9 +10,11 @@
 #include <dlfcn.h>
 #include <limits.h>
 #include <link.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define VISIBLE __attribute__((visibility("default")))
@@ -100,14 +102,24 @@ static void *ours_for(void *function)
     return NULL;
 }
 
-/* MPI has been initialized: direct the calls to the library for it. */
-static void begin(void *initialize)
+static int64_t clock_ns(clockid_t clock)
 {
+    struct timespec now;
+
+    clock_gettime(clock, &now);
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+/* MPI has been initialized, which took so long: direct the calls to the library for it. */
+static void begin(void *initialize, int64_t took_ns, int64_t took_cpu_ns)
+{
+    typedef const char *preparing(void *(*)(const char *), int64_t, int64_t);
     void *ours = ours_for(initialize);
-    const char *(*prepare)(void *(*)(const char *)) = NULL, *prefix;
+    preparing *prepare = NULL;
+    const char *prefix;
 
     if (ours != NULL)
-        prepare = (const char *(*)(void *(*)(const char *)))dlsym(ours, "lockstep_begin");
+        prepare = (preparing *)dlsym(ours, "lockstep_begin");
     if (prepare == NULL) {
         Dl_info info;
 
@@ -117,7 +129,7 @@ static void begin(void *initialize)
                     getenv("LOCKSTEP_OPERATIONS") ? "is not recorded" : "waits as it is");
         return;
     }
-    prefix = prepare(find);
+    prefix = prepare(find, took_ns, took_cpu_ns);
     if (prefix == NULL)
         return;
     for (int number = 0; number < ENTRIES; number++) {
@@ -135,6 +147,7 @@ static void begin(void *initialize)
 static int initialize(const char *name, int *argc, char ***argv, int required, int *provided, void *caller)
 {
     void *own = behind(name, caller);
+    int64_t begin_ns = clock_ns(CLOCK_MONOTONIC), begin_cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
     int error;
 
     if (own == NULL)
@@ -144,7 +157,7 @@ static int initialize(const char *name, int *argc, char ***argv, int required, i
     else
         error = ((int (*)(int *, char ***, int, int *))own)(argc, argv, required, provided);
     if (error == 0 && !__atomic_exchange_n(&initialized, 1, __ATOMIC_ACQ_REL))
-        begin(own);
+        begin(own, clock_ns(CLOCK_MONOTONIC) - begin_ns, clock_ns(CLOCK_PROCESS_CPUTIME_ID) - begin_cpu_ns);
     return error;
 }
 

@@ -32,7 +32,7 @@ enum { NOBODY = -1, ANYONE = -2 }; /* as a peer; so are ranks of another MPI_COM
 #define COPIED_SIZES 9 /* each twice as large as the one before */
 #define MOST_COPIED (LEAST_COPIED << (COPIED_SIZES - 1))
 struct transfers {
-    int64_t meets_from_bytes;      /* a send of so many bytes waits for its receiver; 0: unknown, or none does */
+    int64_t meets_from_bytes;      /* a send of so many bytes waits for its receive; 0: unknown, or none does */
     double copy_ns[COPIED_SIZES]; /* by how much longer a message takes than one of a byte */
 };
 
@@ -46,6 +46,9 @@ int operations_open(int rank, int ranks);
 void operations_close(int finalized);
 /* Add to the recording of this rank, if it was made; also after it was closed. */
 void operations_note_transfers(const struct transfers *transfers);
+/* Likewise how long MPI_Init and MPI_Finalize took, and how much processor time. */
+void operations_note_init(int64_t took_ns, int64_t took_cpu_ns);
+void operations_note_finalize(int64_t took_ns, int64_t took_cpu_ns);
 
 /* A call begins. Returns 0 if MPI itself or a callback makes it within another. */
 int op_begin(void);

@@ -21,7 +21,7 @@ static int written;
 static int64_t start_ns, start_cpu_ns, start_queued_ns;
 static struct rusage start_usage;
 
-static int64_t cpu_ns(void)
+int64_t process_ns(void)
 {
     struct timespec used;
 
@@ -49,7 +49,7 @@ void record_begin(int own, int all)
     ranks = all;
     process = getpid();
     start_ns = now_ns();
-    start_cpu_ns = cpu_ns();
+    start_cpu_ns = process_ns();
     start_queued_ns = queued_ns();
     getrusage(RUSAGE_SELF, &start_usage);
 }
@@ -81,7 +81,7 @@ static void write_to(FILE *out)
     getrusage(RUSAGE_SELF, &usage);
     fprintf(out, "{\"rank\": %d, \"processes\": %d, \"pid\": %d, \"host\": \"%s\"", rank, ranks, (int)process, host);
     fprintf(out, ", \"start_ns\": %lld, \"finish_ns\": %lld, \"cpu_ns\": %lld", (long long)start_ns, (long long)now_ns(),
-            (long long)(cpu_ns() - start_cpu_ns));
+            (long long)(process_ns() - start_cpu_ns));
     fprintf(out, ", \"voluntary_switches\": %ld, \"involuntary_switches\": %ld, \"run_queue_ns\": %lld",
             usage.ru_nvcsw - start_usage.ru_nvcsw, usage.ru_nivcsw - start_usage.ru_nivcsw,
             (long long)(queued_ns() - start_queued_ns));
