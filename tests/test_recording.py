@@ -157,6 +157,23 @@ def test_a_recording_that_does_not_say_whether_operations_have_a_root_has_none(t
     ] == [(False, 0, ())] * 2
 
 
+@pytest.mark.parametrize("value", [-1, 10**30, "many", None, [1], True, 0.5])
+def test_absurd_numbers_of_a_program_s_mpi_are_unknown(tmp_path, value):
+    recording.write(made(), tmp_path / "new.npz")
+    with np.load(tmp_path / "new.npz") as held:
+        columns = dict(held)
+    about = json.loads(bytes(columns["about"]))
+    for rank in about["ranks"]:
+        rank.update(dict.fromkeys(("meets_from_bytes", *recording.OUTSIDE), value), copy_ns=[value] * 9)
+    columns["about"] = np.frombuffer(json.dumps(about).encode(), "u1")
+    np.savez(tmp_path / "odd.npz", **columns)
+    try:
+        rank = recording.read(tmp_path / "odd.npz").ranks[0]
+    except RecordingError:
+        return
+    assert (rank.meets_from_bytes, rank.init_ns, rank.finalize_cpu_ns) == (0, 0, 0)
+
+
 @pytest.mark.slow
 def test_it_is_known_for_what_a_program_polls(compiled, tmp_path):  # noqa: F811
     argv = [*launcher("here"), "-n", "2", compiled("here", "poll.c"), "20", "0"]

@@ -173,7 +173,7 @@ def _files(folder: Path, names: re.Pattern[str], since_s: float) -> dict[Path, t
     """Files of this user made in a folder since then, with their device and inode.
 
     None in a folder that the user may not list: hardened hosts close /tmp, and whoever may not look there
-    cannot tell what is left.
+    cannot say which files are there.
     """
     found = {}
     for path in folder.iterdir() if os.access(folder, os.R_OK) else ():

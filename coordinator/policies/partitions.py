@@ -36,7 +36,7 @@ def remaining(view: View) -> tuple[int, ...]:
 def lowest(view: View, processes: int) -> tuple[int, ...]:
     """The lowest processors that are not lost; as if none were lost if fewer than ``processes`` are left.
 
-    A job that is too large for what is left would wait for ever. On lost processors the driver fails it.
+    A job that is larger than these would wait for ever. On lost processors the driver fails it.
     """
     there = remaining(view)
     return there[:processes] if len(there) >= processes else tuple(range(processes))

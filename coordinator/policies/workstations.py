@@ -136,7 +136,7 @@ class _OwnedStations(Policy):
                 open_to_all -= set(pool)
 
     def _partition(self, job: Job, view: View) -> range:
-        """The workstations for jobs of its kind; all for a job that is larger than what is left of these."""
+        """The workstations for jobs of its kind; all if too few of these are not lost."""
         processors = view.machine.processors
         parallel = max(0, processors - self.sequential)
         ours = range(parallel, processors) if job.processes == 1 else range(parallel)

@@ -244,9 +244,9 @@ def _rank(path: Path) -> tuple[bytes, int, RankRecording] | None:
             *(int(head["threads"]), int(head["slot_ns"]), windows.copy()),
             np.concatenate(rows),
             communicators,
-            *(bool(head["flags"] & ROOTED), int(head["meets_from_bytes"])),
+            *(bool(head["flags"] & ROOTED), _count(int(head["meets_from_bytes"]))),
             _times(head["copy_ns"].tolist()) if head["copy_ns"].any() else (),
-            *(max(0, int(head[name])) for name in OUTSIDE),
+            *(_count(int(head[name])) for name in OUTSIDE),
         ),
     )
 
@@ -255,6 +255,11 @@ def _times(copy_ns: Sequence[float]) -> tuple[float, ...]:
     """Times of messages as they are in a file; none if it is damaged."""
     good = len(copy_ns) == len(COPIED_BYTES) and all(0 < time_ns < 1e12 for time_ns in copy_ns)
     return tuple(map(float, copy_ns)) if good else ()
+
+
+def _count(value: Any) -> int:
+    """Bytes or nanoseconds as they are in a file; 0, unknown, if they are damaged."""
+    return value if type(value) is int and 0 <= value < 10**15 else 0
 
 
 def _kept(path: Path, file: Any, head: Any, number: int) -> Rows:
@@ -383,6 +388,7 @@ def read(path: Path) -> Recording:
             ranks.append(
                 RankRecording(
                     **{name: one[name] for name in PLAIN if name in one or name not in NOT_IN_OLD}
+                    | {name: _count(one.get(name, 0)) for name in ("meets_from_bytes", *OUTSIDE)}
                     | {"copy_ns": _times(one.get("copy_ns", ()))},
                     windows=windows[window : ends[1]],
                     rows=rows[row : ends[0]],
