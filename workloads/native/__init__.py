@@ -1,8 +1,7 @@
 """Two-phase waits for any MPI program: a library that is preloaded, made when it is first used.
 
-The library has two parts. ``front`` is loaded into every process and knows no MPI; ``back`` is made
-with the compiler wrapper of one MPI, and loaded where a program initializes that one. docs/native.md
-says what programs get; the C files say how.
+The library has two parts. ``front`` is preloaded into every process, and leaves alone what has no MPI;
+``back`` is made with the compiler wrapper of one MPI, and loaded where a program initializes that one. docs/native.md says what programs get; the C files say how.
 """
 
 from __future__ import annotations
@@ -27,6 +26,8 @@ from workloads.validation import LockstepError
 
 HERE = Path(__file__).parent
 FLAGS = ("-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-std=gnu11", "-Wall", "-Wextra")
+FRONT = ("-fno-builtin-dlsym", "-foptimize-sibling-calls", "-Wl,-z,nopack-relative-relocs")
+"""Flags for ``front``: it must work in old containers, and its dlsym must end in a jump."""
 OPERATIONS = "LOCKSTEP_OPERATIONS"
 """Names the directory for recordings."""
 
@@ -45,12 +46,10 @@ class Library:
 
     Attributes:
         front: the library that is preloaded.
-        back: the library that ``front`` loads when a program initializes the MPI.
         libraries: the files of that MPI.
     """
 
     front: Path
-    back: Path
     libraries: tuple[Path, ...]
 
     def environment(self, waiting: Waiting, operations: Path | None = None) -> dict[str, str]:
@@ -62,7 +61,6 @@ class Library:
         before = os.environ.get("LD_PRELOAD", "")
         return {
             "LD_PRELOAD": f"{self.front} {before}".strip(),
-            "LOCKSTEP_NATIVE": ":".join(f"{library}={self.back}" for library in self.libraries),
             "LOCKSTEP_WAITING": ",".join(map(str, numbers)),
             **({} if operations is None else {OPERATIONS: str(operations.absolute())}),
         }
@@ -120,9 +118,9 @@ def library(
     if not folder.exists():
         tell(f"compiling two-phase waits for the MPI of {mpicc} (once)")
         declared = set(re.findall(r"\bMPI_\w+(?=\s*\()", header))
-        _make(partial(_compile, mpicc, declared), folder, care)
+        _make(partial(_compile, mpicc, declared, folder), folder, care)
     libraries = (folder / "libraries").read_text().splitlines()
-    return Library(folder / "front.so", folder / "back.so", tuple(map(Path, libraries)))
+    return Library(folder / "front.so", tuple(map(Path, libraries)))
 
 
 def compiled(source: Path, tell: Callable[[str], None] = lambda line: None, care: Care = nullcontext) -> Path:
@@ -201,17 +199,19 @@ def _make(compile_into: Callable[[Path], None], folder: Path, care: Care) -> Non
             ) from error
 
 
-def _compile(mpicc: Path, declared: set[str], made: Path) -> None:
+def _compile(mpicc: Path, declared: set[str], kept: Path, made: Path) -> None:
+    """Compile in ``made``, which will be ``kept``."""
     covered = calls.covered(declared)
-    (made / "entries.h").write_text(calls.entries(covered))
     (made / "declared.h").write_text(calls.declarations(covered, declared) + recorded.declarations(covered))
     (made / "made.c").write_text(calls.definitions(covered) + recorded.definitions(covered))
     back = [str(source) for source in sorted(HERE.glob("*.c")) if source.name != "front.c"]
     include = [f"-I{made}", f"-I{HERE}"]
-    _run(["cc", *FLAGS, *include, "-o", str(made / "front.so"), str(HERE / "front.c"), "-ldl"])
     _run([str(mpicc), *FLAGS, *include, "-o", str(made / "back.so"), *back, str(made / "made.c")])
     needed = re.findall(r"(?m)^\s*libmpi\S* => (/\S+)", _run(["ldd", str(made / "back.so")]))
-    (made / "libraries").write_text("\n".join(str(Path(name).resolve()) for name in needed))
+    libraries = [Path(name).resolve() for name in needed]
+    (made / "libraries").write_text("\n".join(map(str, libraries)))
+    (made / "entries.h").write_text(calls.entries(covered, libraries, kept / "back.so"))
+    _run(["cc", *FLAGS, *FRONT, *include, "-o", str(made / "front.so"), str(HERE / "front.c")])
 
 
 def _run(command: list[str]) -> str:

@@ -25,6 +25,12 @@ struct peers {
     int inter;   /* whether it is an intercommunicator */
 };
 
+/* Tell lockstep's registrar that this rank has the library. Before MPI's own initialization. */
+void agree_announce(void);
+
+/* Whether all ranks of the job have it: all get the same answer. */
+int agree_reached(int rank, int ranks);
+
 /* Find out who shares this node and make the page. Collective over MPI_COMM_WORLD: nobody returns before all
    have called it. */
 void peers_begin(void);

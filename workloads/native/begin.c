@@ -4,20 +4,31 @@
 #include "operation.h"
 
 struct own_mpi mpi;
+static set_yielding yielding;
 
-/* Find MPI's functions with `find`, and prepare everything. All ranks of MPI_COMM_WORLD call this right after
-   MPI's own initialization, which took so long, and so much processor time. Returns the prefix of the functions that replace MPI's from now on, or NULL. */
-__attribute__((visibility("default"))) const char *
-lockstep_begin(void *(*find)(const char *name), int64_t took_ns, int64_t took_cpu_ns)
+/* Find MPI's functions with `find`, before MPI's own initialization. Returns whether they are all there. */
+__attribute__((visibility("default"))) int lockstep_prepare(void *(*find)(const char *name))
+{
+    if (!find_own_mpi(&mpi, find))
+        return 0;
+    yielding = (set_yielding)find("opal_progress_set_yield_when_idle");
+    agree_announce();
+    return 1;
+}
+
+/* Prepare everything. All ranks of MPI_COMM_WORLD with this library call this right after MPI's own initialization,
+   which took so long, and so much processor time. Returns the prefix of the functions that replace MPI's
+   from now on, or NULL if some rank has no library: then all wait as MPI does. */
+__attribute__((visibility("default"))) const char *lockstep_begin(int64_t took_ns, int64_t took_cpu_ns)
 {
     int rank, ranks, level;
 
-    if (!find_own_mpi(&mpi, find))
-        return NULL;
     PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
     PMPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    if (!agree_reached(rank, ranks))
+        return NULL;
     PMPI_Query_thread(&level);
-    wait_begin(level == MPI_THREAD_MULTIPLE, (set_yielding)find("opal_progress_set_yield_when_idle"));
+    wait_begin(level == MPI_THREAD_MULTIPLE, yielding);
     if (wait_as_mpi())
         mpi.Barrier(MPI_COMM_WORLD);
     else

@@ -20,9 +20,11 @@ Under the rule ``spin`` the calls in which somebody waits stay MPI's own, and ar
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
+from pathlib import Path
 
 CALLS = """
 collective Barrier(MPI_Comm comm)
@@ -186,16 +188,28 @@ def _forms(kind: str, name: str, text: str) -> Iterator[Call]:
         yield Call(kind, f"{name}_c", tuple(large.split(", ")))
 
 
-def entries(calls: Sequence[Call]) -> str:
-    """``entries.h``: for each call an entry, whose arguments are as wide as a register."""
-    quoted = ", ".join(f'"{call.name}"' for call in calls)
-    lines = [f"#define ENTRIES {len(calls)}", f"#define NAMES {quoted}"]
+def entries(calls: Sequence[Call], libraries: Sequence[Path], back: Path) -> str:
+    """``entries.h``: the files of an MPI and of the library made for it, and for each call an entry,
+    whose arguments are as wide as a register.
+    """
+    lines = [
+        f"#define LIBRARIES {', '.join(_quoted(str(library)) for library in libraries)}",
+        f"#define BACK {_quoted(str(back))}",
+        f"#define ENTRIES {len(calls)}",
+        f"#define NAMES {', '.join(_quoted(call.name) for call in calls)}",
+        f"#define ENTRY_OF {', '.join(f'(any_function *)entry_{call.name}' for call in calls)}",
+    ]
     for number, call in enumerate(calls):
         places = range(len(call.arguments))
         taken = ", ".join(f"word a{place}" for place in places) or "void"
         passed = ", ".join(f"a{place}" for place in places)
         lines.append(f"ENTRY({number}, {call.name}, ({taken}), ({passed}))")
     return "\n".join([*lines, ""])
+
+
+def _quoted(text: str) -> str:
+    """A string constant of C."""
+    return json.dumps(text)
 
 
 def declarations(calls: Sequence[Call], declared: Set[str]) -> str:

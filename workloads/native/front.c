@@ -1,11 +1,17 @@
-/* The library that is preloaded into every process. It knows no MPI: it has an entry for each covered
- * call, which jumps to the call's target. The target is MPI's own function until MPI has been
- * initialized, and for ever if LOCKSTEP_NATIVE ("LIBRARY=OURS:...") does not name the program's MPI.
- * Otherwise the target is the function of the library made for that MPI.
+/* The library that is preloaded into every process. It knows no MPI and exports no name of MPI's, and in a process
+ * without MPI it does nothing but look at the names of the loaded objects, at the start and before a dlsym.
  *
- * An entry passes its arguments on, each as wide as a register: it need not know their types.
- * The entries have both names, MPI_X and PMPI_X, because the Fortran functions of Open MPI call the second.
- * A process that never calls MPI runs nothing of this file. */
+ * Where an MPI library is loaded that LIBRARIES lists, its table of names then leads from the covered calls to entries
+ * in this file, and so do the tables of objects that the loader has bound to it already. So an entry is what everybody
+ * finds who asks for MPI_X or PMPI_X: the program, a Fortran function of the MPI, dlsym, and other tools. These stay
+ * above us and see what the program calls.
+ *
+ * An entry jumps to the call's target. The target is MPI's own function until MPI has been initialized, and for ever
+ * if not all ranks have this library. Otherwise it is the function of the library made for that MPI.
+ * Entries pass their arguments on, each as wide as a register: they need not know their types.
+ *
+ * No function of the C library may be called here that is newer than glibc 2.17: an older container ends programs
+ * whose preloaded libraries ask for more. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <limits.h>
@@ -14,92 +20,141 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
 #define VISIBLE __attribute__((visibility("default")))
+#define LONGEST 96 /* name of a function */
 
 typedef long word;
-
-static void *target(int number, void *caller);
+typedef int any_function(void);
 
 #define ENTRY(number, name, declared, passed)                                                                   \
-    VISIBLE int entry_##name declared __asm__("MPI_" #name);                                                    \
-    int entry_##name declared                                                                                   \
+    static int entry_##name declared                                                                            \
     {                                                                                                           \
-        return ((int(*) declared)target(number, __builtin_return_address(0))) passed;                           \
-    }                                                                                                           \
-    VISIBLE int own_entry_##name declared __asm__("PMPI_" #name) __attribute__((alias("MPI_" #name)));
+        return ((int(*) declared)__atomic_load_n(&targets[number], __ATOMIC_ACQUIRE)) passed;                   \
+    }
 
-#include "entries.h" /* generated: an ENTRY for each call, ENTRIES, NAMES */
+static void *targets[];
+#include "entries.h" /* generated: LIBRARIES, BACK, an ENTRY for each call, ENTRIES, NAMES, ENTRY_OF */
 
 static const char *const names[] = {NAMES};
-static void *targets[ENTRIES];
-static void *mpi; /* a handle of the process's MPI */
+static any_function *const entry_of[] = {ENTRY_OF};
+static const char *const libraries[] = {LIBRARIES};
+static void *targets[ENTRIES], *own[ENTRIES]; /* own: MPI's functions */
+static void *own_init, *own_init_thread;
+static int ours;                /* an MPI of `libraries` is there */
+static char stranger[PATH_MAX]; /* the library of an MPI that is none of them */
 static int initialized;
+static unsigned long long objects; /* that had been loaded when we last looked; 0: never */
 
-static void fail(const char *what, const char *name)
+/* The loader's list of objects: glibc's name for it, and musl's. */
+extern struct r_debug _r_debug __attribute__((weak));
+extern struct r_debug *_dl_debug_addr __attribute__((weak));
+
+/* Before a sanitizer is ready it asks for functions by dlsym, and its strcmp does not work. */
+static int same(const char *one, const char *other)
 {
-    dprintf(2, "lockstep: %s %s\n", what, name);
-    abort();
+    while (*one && *one == *other)
+        one++, other++;
+    return *one == *other;
 }
 
-/* A function behind this library: in the libraries of the program, or of a module loaded later. */
-static void *behind(const char *name, void *caller)
-{
-    void *found = mpi != NULL ? dlsym(mpi, name) : dlsym(RTLD_NEXT, name);
-    struct link_map *object;
-    Dl_info info;
+/* The names that an object defines, and the places where the loader has written addresses. */
+struct object {
+    ElfW(Addr) base;
+    ElfW(Sym) *symbols;
+    const char *strings;
+    uint32_t buckets, first;
+    const uint32_t *bucket, *chain;
+    const ElfW(Rela) *bound[2];
+    size_t bounds[2];
+};
 
-    if (found == NULL && mpi == NULL &&
-        dladdr1(caller, &info, (void **)&object, RTLD_DL_LINKMAP) && *object->l_name) {
-        mpi = dlopen(object->l_name, RTLD_LAZY | RTLD_NOLOAD);
-        found = mpi != NULL ? dlsym(mpi, name) : NULL;
+static int read_object(ElfW(Addr) base, const ElfW(Dyn) *at, struct object *object)
+{
+    const uint32_t *hashes = NULL;
+
+    *object = (struct object){.base = base};
+    for (; at != NULL && at->d_tag != DT_NULL; at++) {
+        uintptr_t place = at->d_un.d_ptr; /* glibc has added the base, others have not */
+
+        place += place < object->base ? object->base : 0;
+        switch (at->d_tag) {
+        case DT_SYMTAB: object->symbols = (ElfW(Sym) *)place; break;
+        case DT_STRTAB: object->strings = (const char *)place; break;
+        case DT_GNU_HASH: hashes = (const uint32_t *)place; break;
+        case DT_RELA: object->bound[0] = (const ElfW(Rela) *)place; break;
+        case DT_RELASZ: object->bounds[0] = at->d_un.d_val / sizeof(ElfW(Rela)); break;
+        case DT_JMPREL: object->bound[1] = (const ElfW(Rela) *)place; break;
+        case DT_PLTRELSZ: object->bounds[1] = at->d_un.d_val / sizeof(ElfW(Rela)); break;
+        }
     }
-    return found;
+    if (object->symbols == NULL || object->strings == NULL || hashes == NULL)
+        return 0;
+    object->buckets = hashes[0];
+    object->first = hashes[1];
+    object->bucket = hashes + 4 + hashes[2] * (sizeof(ElfW(Addr)) / sizeof *hashes);
+    object->chain = object->bucket + object->buckets;
+    return 1;
 }
 
-static void *find(const char *name)
+static int read_shown(const struct dl_phdr_info *info, struct object *object)
 {
-    return behind(name, NULL);
+    const ElfW(Dyn) *dynamic = NULL;
+
+    for (int part = 0; part < info->dlpi_phnum; part++)
+        if (info->dlpi_phdr[part].p_type == PT_DYNAMIC)
+            dynamic = (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[part].p_vaddr);
+    return read_object(info->dlpi_addr, dynamic, object);
 }
 
-static void *target(int number, void *caller)
+/* The entry of a name in an object's table, or NULL: a search as the format of DT_GNU_HASH prescribes it. */
+static ElfW(Sym) *look_up(const struct object *object, const char *name)
 {
-    void *found = __atomic_load_n(&targets[number], __ATOMIC_ACQUIRE);
+    uint32_t hash = 5381, number;
 
-    if (__builtin_expect(found == NULL, 0)) {
-        char name[64] = "PMPI_";
+    for (const char *at = name; *at; at++)
+        hash = hash * 33 + (unsigned char)*at;
+    number = object->buckets ? object->bucket[hash % object->buckets] : 0;
+    for (; number >= object->first && number != 0; number++) {
+        ElfW(Sym) *symbol = &object->symbols[number];
+        uint32_t found = object->chain[number - object->first];
 
-        found = behind(strcat(name, names[number]), caller);
-        if (found == NULL)
-            fail("no function of the MPI library is called", name);
-        __atomic_store_n(&targets[number], found, __ATOMIC_RELEASE);
-    }
-    return found;
-}
-
-/* The library for the MPI that has this function; NULL if there is none. */
-static void *ours_for(void *function)
-{
-    const char *known = getenv("LOCKSTEP_NATIVE");
-    char real[PATH_MAX];
-    Dl_info info;
-    size_t length;
-
-    if (known == NULL || !dladdr(function, &info) || realpath(info.dli_fname, real) == NULL)
-        return NULL;
-    length = strlen(real);
-    for (const char *at = known; *at; at += strcspn(at, ":"), at += *at == ':') {
-        char ours[PATH_MAX];
-        size_t all = strcspn(at, ":");
-
-        if (all <= length + 1 || all - length > PATH_MAX || strncmp(at, real, length) != 0 || at[length] != '=')
-            continue;
-        snprintf(ours, sizeof ours, "%.*s", (int)(all - length - 1), at + length + 1);
-        return dlopen(ours, RTLD_NOW | RTLD_LOCAL);
+        if ((found | 1) == (hash | 1) && symbol->st_shndx != SHN_UNDEF &&
+            same(object->strings + symbol->st_name, name))
+            return symbol;
+        if (found & 1)
+            break;
     }
     return NULL;
+}
+
+/* A function of the program's objects: of those behind the one that defines it as `before`, or of any. */
+static void *find_behind(const char *name, const void *before)
+{
+    const struct r_debug *loader = &_r_debug ? &_r_debug : &_dl_debug_addr ? _dl_debug_addr : NULL;
+
+    for (const struct link_map *at = loader ? loader->r_map : NULL; at != NULL; at = at->l_next) {
+        struct object object;
+        ElfW(Sym) *symbol = read_object(at->l_addr, at->l_ld, &object) ? look_up(&object, name) : NULL;
+
+        if (symbol != NULL && before == NULL)
+            return (void *)(object.base + symbol->st_value);
+        if (symbol != NULL && object.base + symbol->st_value == (ElfW(Addr))before)
+            before = NULL;
+    }
+    return NULL;
+}
+
+/* MPI's own function, though its name leads to an entry; or any other one. */
+static void *find(const char *name)
+{
+    for (int number = 0; strncmp(name, "PMPI_", 5) == 0 && number < ENTRIES; number++)
+        if (same(names[number], name + 5))
+            return own[number];
+    return find_behind(name, NULL);
 }
 
 static int64_t clock_ns(clockid_t clock)
@@ -110,67 +165,215 @@ static int64_t clock_ns(clockid_t clock)
     return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
-/* MPI has been initialized, which took so long: direct the calls to the library for it. */
-static void begin(void *initialize, int64_t took_ns, int64_t took_cpu_ns)
+/* The library made for this MPI. */
+static void *load(void)
 {
-    typedef const char *preparing(void *(*)(const char *), int64_t, int64_t);
-    void *ours = ours_for(initialize);
-    preparing *prepare = NULL;
-    const char *prefix;
+    void *(*open)(const char *, int) = find_behind("dlopen", NULL);
+    void *back = open != NULL ? open(BACK, RTLD_NOW | RTLD_LOCAL) : NULL;
 
-    if (ours != NULL)
-        prepare = (preparing *)dlsym(ours, "lockstep_begin");
-    if (prepare == NULL) {
-        Dl_info info;
+    if (back == NULL)
+        dprintf(2, "lockstep: cannot load %s, and this program waits as it is\n", BACK);
+    return back;
+}
 
-        if (getenv("LOCKSTEP_NATIVE") != NULL && dladdr(initialize, &info))
-            dprintf(2, "lockstep: the library is not made for %s, and this program %s; --mpicc names an MPI's"
-                       " compiler wrapper\n", info.dli_fname,
-                    getenv("LOCKSTEP_OPERATIONS") ? "is not recorded" : "waits as it is");
-        return;
-    }
-    prefix = prepare(find, took_ns, took_cpu_ns);
-    if (prefix == NULL)
-        return;
-    for (int number = 0; number < ENTRIES; number++) {
-        char name[64];
+static int initialize(void *init, int *argc, char ***argv, int required, int *provided)
+{
+    int64_t begin_ns = clock_ns(CLOCK_MONOTONIC), begin_cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+    int first = !__atomic_exchange_n(&initialized, 1, __ATOMIC_ACQ_REL), error;
+    void *back = first && ours ? load() : NULL;
+    int (*prepare)(void *(*)(const char *)) = back ? dlsym(back, "lockstep_prepare") : NULL;
+    const char *(*begin)(int64_t, int64_t) = prepare && prepare(find) ? dlsym(back, "lockstep_begin") : NULL;
+    const char *prefix = NULL;
+
+    if (first && !ours && *stranger)
+        dprintf(2, "lockstep: the library is not made for %s, and this program %s; --mpicc names an MPI's compiler"
+                   " wrapper\n", stranger, getenv("LOCKSTEP_OPERATIONS") ? "is not recorded" : "waits as it is");
+    if (provided == NULL)
+        error = ((int (*)(int *, char ***))init)(argc, argv);
+    else
+        error = ((int (*)(int *, char ***, int, int *))init)(argc, argv, required, provided);
+    if (error == 0 && begin != NULL)
+        prefix = begin(clock_ns(CLOCK_MONOTONIC) - begin_ns, clock_ns(CLOCK_PROCESS_CPUTIME_ID) - begin_cpu_ns);
+    for (int number = 0; prefix != NULL && number < ENTRIES; number++) {
+        char name[LONGEST];
         void *found;
 
         snprintf(name, sizeof name, "%s%s", prefix, names[number]);
-        found = dlsym(ours, name);
-
+        found = dlsym(back, name);
         if (found != NULL)
             __atomic_store_n(&targets[number], found, __ATOMIC_RELEASE);
     }
-}
-
-static int initialize(const char *name, int *argc, char ***argv, int required, int *provided, void *caller)
-{
-    void *own = behind(name, caller);
-    int64_t begin_ns = clock_ns(CLOCK_MONOTONIC), begin_cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
-    int error;
-
-    if (own == NULL)
-        fail("no function of the MPI library is called", name);
-    if (provided == NULL)
-        error = ((int (*)(int *, char ***))own)(argc, argv);
-    else
-        error = ((int (*)(int *, char ***, int, int *))own)(argc, argv, required, provided);
-    if (error == 0 && !__atomic_exchange_n(&initialized, 1, __ATOMIC_ACQ_REL))
-        begin(own, clock_ns(CLOCK_MONOTONIC) - begin_ns, clock_ns(CLOCK_PROCESS_CPUTIME_ID) - begin_cpu_ns);
     return error;
 }
 
-VISIBLE int MPI_Init(int *argc, char ***argv)
+static int init(int *argc, char ***argv)
 {
-    return initialize("PMPI_Init", argc, argv, 0, NULL, __builtin_return_address(0));
+    return initialize(own_init, argc, argv, 0, NULL);
 }
 
-VISIBLE int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
+static int init_thread(int *argc, char ***argv, int required, int *provided)
 {
-    return initialize("PMPI_Init_thread", argc, argv, required, provided, __builtin_return_address(0));
+    return initialize(own_init_thread, argc, argv, required, provided);
 }
 
-VISIBLE int PMPI_Init(int *argc, char ***argv) __attribute__((alias("MPI_Init")));
-VISIBLE int PMPI_Init_thread(int *argc, char ***argv, int required, int *provided)
-    __attribute__((alias("MPI_Init_thread")));
+/* Write an address where the loader may have protected the page. It stays writable: another thread's loader may
+   be about to write there, too. */
+static void write_address(ElfW(Addr) *place, const void *address)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)place & ~(page - 1);
+
+    if (mprotect((void *)from, page, PROT_READ | PROT_WRITE) == 0)
+        __atomic_store_n(place, (ElfW(Addr))address, __ATOMIC_RELEASE);
+}
+
+/* Lead a name to an entry; what it led to is MPI's own function. */
+static void lead(const struct object *mpi, const char *prefix, const char *name, const void *entry, void **before)
+{
+    char full[LONGEST];
+    ElfW(Sym) *symbol;
+
+    snprintf(full, sizeof full, "%s%s", prefix, name);
+    symbol = look_up(mpi, full);
+    if (symbol == NULL || mpi->base + symbol->st_value == (ElfW(Addr))entry)
+        return;
+    *before = (void *)(mpi->base + symbol->st_value);
+    write_address(&symbol->st_value, (const char *)entry - mpi->base);
+}
+
+static const char *last_part(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
+}
+
+/* Lead the covered calls of an MPI to the entries; of an MPI that we are not made for, those that initialize it.
+   A library without nonblocking collective operations is no MPI, but stands in for one. */
+static int cover(struct dl_phdr_info *info, size_t size, void *covered)
+{
+    static const char *const both[] = {"MPI_", "PMPI_"}; /* so that `own` has PMPI's in the end */
+    const char *name = last_part(info->dlpi_name);
+    char real[PATH_MAX];
+    struct object mpi;
+    int known = 0;
+
+    (void)size;
+    objects = info->dlpi_adds;
+    if ((strncmp(name, "libmpi", 6) && strncmp(name, "libpmpi", 7)) || realpath(info->dlpi_name, real) == NULL)
+        return 0;
+    for (size_t number = 0; number < sizeof libraries / sizeof *libraries; number++)
+        known |= same(real, libraries[number]);
+    if (!read_shown(info, &mpi) || (!known && (ours || !look_up(&mpi, "PMPI_Ibarrier"))))
+        return 0;
+    for (int prefix = 0; prefix < 2; prefix++) {
+        lead(&mpi, both[prefix], "Init", (void *)init, &own_init);
+        lead(&mpi, both[prefix], "Init_thread", (void *)init_thread, &own_init_thread);
+        for (int number = 0; known && number < ENTRIES; number++)
+            lead(&mpi, both[prefix], names[number], (void *)entry_of[number], &own[number]);
+    }
+    if (known)
+        ours = 1;
+    else
+        strcpy(stranger, real);
+    *(int *)covered = 1;
+    return 0;
+}
+
+static const void *entry_for(ElfW(Addr) address)
+{
+    if (address == (ElfW(Addr))own_init)
+        return (void *)init;
+    if (address == (ElfW(Addr))own_init_thread)
+        return (void *)init_thread;
+    for (int number = 0; number < ENTRIES; number++)
+        if (address == (ElfW(Addr))own[number])
+            return (void *)entry_of[number];
+    return NULL;
+}
+
+struct range {
+    ElfW(Addr) from, to;
+};
+
+/* Lead an object that is already bound to MPI's own functions to the entries. */
+static int rebind(struct dl_phdr_info *info, size_t size, void *what)
+{
+    const struct range *range = what;
+    struct object object;
+
+    (void)size;
+    read_shown(info, &object);
+    for (int table = 0; table < 2; table++)
+        for (size_t number = 0; object.bound[table] != NULL && number < object.bounds[table]; number++) {
+            ElfW(Addr) *place = (ElfW(Addr) *)(object.base + object.bound[table][number].r_offset);
+            const void *entry;
+
+            if ((uintptr_t)place % sizeof *place || *place < range->from || *place > range->to)
+                continue;
+            entry = entry_for(*place);
+            if (entry != NULL)
+                write_address(place, entry);
+        }
+    return 0;
+}
+
+static int count(struct dl_phdr_info *info, size_t size, void *loaded)
+{
+    (void)size;
+    *(unsigned long long *)loaded = info->dlpi_adds;
+    return 1;
+}
+
+/* Look whether an MPI has been loaded since the last time. */
+static void look(void)
+{
+    struct range range = {(ElfW(Addr))own_init, (ElfW(Addr))own_init};
+    unsigned long long loaded = 0;
+    int covered = 0;
+
+    dl_iterate_phdr(count, &loaded);
+    if (loaded == __atomic_load_n(&objects, __ATOMIC_RELAXED))
+        return;
+    dl_iterate_phdr(cover, &covered);
+    if (!covered && !ours)
+        return;
+    for (int number = -2; number < ENTRIES; number++) {
+        ElfW(Addr) address = (ElfW(Addr))(number == -2 ? own_init : number == -1 ? own_init_thread : own[number]);
+
+        if (address != 0 && (range.from == 0 || address < range.from))
+            range.from = address;
+        range.to = address > range.to ? address : range.to;
+        if (number >= 0 && targets[number] == NULL)
+            __atomic_store_n(&targets[number], own[number], __ATOMIC_RELEASE);
+    }
+    dl_iterate_phdr(rebind, &range);
+}
+
+__attribute__((constructor)) static void begin(void)
+{
+    look();
+}
+
+/* Who has opened an MPI, or a module that is bound to one, next asks for a name in it. This function ends in a jump:
+   the real one looks who has called it. */
+VISIBLE void *dlsym(void *handle, const char *name)
+{
+    static void *(*real)(void *, const char *);
+    void *(*found)(void *, const char *) = __atomic_load_n(&real, __ATOMIC_ACQUIRE);
+
+    if (found == NULL) {
+        found = find_behind("dlsym", (const void *)dlsym);
+        if (found == NULL)
+            return NULL;
+        __atomic_store_n(&real, found, __ATOMIC_RELEASE);
+    }
+    if (__atomic_load_n(&objects, __ATOMIC_RELAXED))
+        look();
+    return found(handle, name);
+}
+
+/* The sanitizer ends programs in which it is not loaded first, but for this. */
+VISIBLE const char *__asan_default_options(void)
+{
+    return "verify_asan_link_order=0";
+}

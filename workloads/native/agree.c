@@ -1,0 +1,166 @@
+/* Whether all ranks of a job have this library. A blocking collective operation of a rank without it does not match
+ * the nonblocking ones of the others, so they must know before the first. No MPI call can find it out: ranks without
+ * the library would have to take part. So each rank tells a registrar of lockstep, before MPI's own initialization,
+ * that it has the library (LOCKSTEP_REGISTRAR: "KEY,PATH,PORT,ADDRESS,..."). After it all ranks have begun it, and
+ * have told; then each asks, and all get one answer. A rank that the registrar does not hear is as good as one without the
+ * library: no rank gets a yes. */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "back.h"
+
+#define PATIENCE_MS 1000 /* for a connection */
+
+static int line = -1;    /* to the registrar */
+static int expected;     /* there is one */
+
+static int connected(int channel, const struct sockaddr *address, socklen_t length)
+{
+    struct pollfd ready = {.fd = channel, .events = POLLOUT};
+    int error = 0;
+    socklen_t bytes = sizeof error;
+
+    if (connect(channel, address, length) == 0)
+        return 1;
+    return errno == EINPROGRESS && poll(&ready, 1, PATIENCE_MS) == 1 &&
+           getsockopt(channel, SOL_SOCKET, SO_ERROR, &error, &bytes) == 0 && error == 0;
+}
+
+static int open_line(const struct sockaddr *address, socklen_t length)
+{
+    int channel = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    if (channel >= 0 && connected(channel, address, length) && fcntl(channel, F_SETFL, 0) == 0)
+        return channel;
+    if (channel >= 0)
+        close(channel);
+    return -1;
+}
+
+static int open_path(const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+
+    if (strlen(path) >= sizeof address.sun_path)
+        return -1;
+    strcpy(address.sun_path, path);
+    return open_line((struct sockaddr *)&address, sizeof address);
+}
+
+static int open_port(const char *host, int port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+
+    return inet_pton(AF_INET, host, &address.sin_addr) == 1 ? open_line((struct sockaddr *)&address, sizeof address)
+                                                            : -1;
+}
+
+/* What Hydra's proxies of a job have in common: MPICH's launcher gives ranks no other name of their job. */
+static void add_hydra(char *name, size_t room)
+{
+    int parent = getppid();
+
+    for (int depth = 0; depth < 16 && parent > 1; depth++) {
+        char path[64], words[4096], status[512], *after;
+        FILE *file;
+        size_t bytes;
+
+        snprintf(path, sizeof path, "/proc/%d/cmdline", parent);
+        file = fopen(path, "re");
+        if (file == NULL)
+            return;
+        bytes = fread(words, 1, sizeof words - 1, file);
+        fclose(file);
+        words[bytes] = 0;
+        for (char *at = words; at < words + bytes; at += strlen(at) + 1)
+            if (strcmp(at, "--control-port") == 0 || strcmp(at, "--pgid") == 0) {
+                at += strlen(at) + 1;
+                snprintf(name + strlen(name), room - strlen(name), "/%.64s", at < words + bytes ? at : "");
+            }
+        if (strstr(name, "/") != NULL)
+            return;
+        snprintf(path, sizeof path, "/proc/%d/stat", parent);
+        file = fopen(path, "re");
+        bytes = file != NULL ? fread(status, 1, sizeof status - 1, file) : 0;
+        if (file != NULL)
+            fclose(file);
+        status[bytes] = 0;
+        after = strrchr(status, ')');
+        if (after == NULL || sscanf(after + 1, " %*c %d", &parent) != 1)
+            return;
+    }
+}
+
+/* The name of the job whose ranks are together in MPI_COMM_WORLD, as its launcher has it. */
+static void name_world(char *name, size_t room)
+{
+    static const char *const variables[] = {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "SLURM_JOB_ID",
+                                            "SLURM_STEP_ID"};
+
+    *name = 0;
+    add_hydra(name, room);
+    for (size_t number = 0; number < sizeof variables / sizeof *variables; number++) {
+        const char *value = getenv(variables[number]);
+
+        snprintf(name + strlen(name), room - strlen(name), "%.100s,", value != NULL ? value : "");
+    }
+    for (char *at = name; *at; at++)
+        if (*at == '\n' || *at == ' ')
+            *at = '_';
+}
+
+static int tell(const char *text)
+{
+    return send(line, text, strlen(text), MSG_NOSIGNAL) == (ssize_t)strlen(text);
+}
+
+void agree_announce(void)
+{
+    const char *given = getenv("LOCKSTEP_REGISTRAR");
+    char *copy = given != NULL ? strdup(given) : NULL, *rest = copy, *key, *path, *port, *host;
+    char name[640], text[1024];
+
+    if (copy == NULL)
+        return;
+    expected = 1;
+    key = strsep(&rest, ",");
+    path = strsep(&rest, ",");
+    port = strsep(&rest, ",");
+    if (port != NULL) {
+        line = open_path(path);
+        while (line < 0 && (host = strsep(&rest, ",")) != NULL)
+            line = open_port(host, atoi(port));
+        name_world(name, sizeof name);
+        snprintf(text, sizeof text, "%s %s\n", key, name);
+        if (line >= 0 && !tell(text)) {
+            close(line);
+            line = -1;
+        }
+    }
+    free(copy);
+}
+
+int agree_reached(int rank, int ranks)
+{
+    char text[64], answer = 0;
+
+    if (line < 0)
+        return !expected || ranks == 1;
+    snprintf(text, sizeof text, "%d %d\n", rank, ranks);
+    if (tell(text) && ranks > 1)
+        while (recv(line, &answer, 1, 0) < 0 && errno == EINTR)
+            ;
+    close(line);
+    line = -1;
+    return answer == 'y' || ranks == 1;
+}
