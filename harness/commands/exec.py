@@ -20,6 +20,7 @@ from coordinator.host.processes import RUN, Process
 from coordinator.host.rundir import RunDirectory
 from harness.commands import SCHEMA, Answer
 from harness.measure.rank_listener import RankListener, summed
+from harness.measure.registrar import Registrar
 from harness.measure.session import Watcher
 from workloads import native
 from workloads.blocking import RULES, rule_name, waiting
@@ -114,9 +115,13 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     if options.record is not None:
         _make(options.record)
         variables["LOCKSTEP_RECORD"] = str(options.record.resolve())
-    with _guarded() as directory, RankListener() as listener:
+    with (
+        _guarded() as directory,
+        RankListener() as listener,
+        Registrar(directory.path if directory else None, watcher.warn) as registrar,
+    ):
         marks = directory.signs if directory else {}
-        environment = {**os.environ, **variables, **marks, **listener.variables}
+        environment = {**os.environ, **variables, **marks, **listener.variables, **registrar.variables}
         status = _run(command, environment, directory.note_process if directory else lambda pid: None)
     document = {"schema": SCHEMA, **summed(listener.records)}
     return Answer(document, (), status=status, notes=(_line(document),))

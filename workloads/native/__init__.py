@@ -1,7 +1,8 @@
 """Two-phase waits for any MPI program: a library that is preloaded, made when it is first used.
 
 The library has two parts. ``front`` is preloaded into every process, and leaves alone what has no MPI;
-``back`` is made with the compiler wrapper of one MPI, and loaded where a program initializes that one. docs/native.md says what programs get; the C files say how.
+``back`` is made with the compiler wrapper of one MPI, and loaded where a program initializes that one.
+docs/native.md says what programs get; the C files say how.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,7 +55,9 @@ static int open_path(const char *path)
     if (strlen(path) >= sizeof address.sun_path)
         return -1;
     strcpy(address.sun_path, path);
-    return open_line((struct sockaddr *)&address, sizeof address);
+    if (*path == '@') /* in no file system */
+        *address.sun_path = 0;
+    return open_line((struct sockaddr *)&address, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(path)));
 }
 
 static int open_port(const char *host, int port)

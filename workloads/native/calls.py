@@ -189,8 +189,9 @@ def _forms(kind: str, name: str, text: str) -> Iterator[Call]:
 
 
 def entries(calls: Sequence[Call], libraries: Sequence[Path], back: Path) -> str:
-    """``entries.h``: the files of an MPI and of the library made for it, and for each call an entry,
-    whose arguments are as wide as a register.
+    """``entries.h``: the files of an MPI and of the library made for it, and an entry for each call.
+
+    Entries take each argument as wide as a register.
     """
     lines = [
         f"#define LIBRARIES {', '.join(_quoted(str(library)) for library in libraries)}",

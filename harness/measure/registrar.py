@@ -1,0 +1,227 @@
+"""Whether all ranks of a job have the library of two-phase waits: they ask, and get one answer.
+
+A blocking collective operation of a rank without the library does not match the nonblocking ones of
+the others. ``workloads/native/agree.c`` is the ranks' side.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import secrets
+import selectors
+import signal
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+GRACE_S = 1.0
+"""So long after the last news of a job, a silent rank has no library: MPI_Init returns when all have begun it."""
+MOST_GRACE_S = 10.0
+"""For so long a rank that has the library may be on its way out of MPI_Init."""
+LONGEST_LINE_BYTES = 1024
+GET_ADDRESS = 0x8915  # SIOCGIFADDR
+
+
+@dataclass
+class Attendance:
+    """Which ranks of a job have come.
+
+    Attributes:
+        members: its processes that have the library, and have not yet heard the answer.
+        ranks: of those that have asked.
+        size: how many ranks it has; 0 if unknown.
+        news_s: when the last of them came or asked.
+        answer: once it is decided.
+    """
+
+    members: set[object] = field(default_factory=set)
+    ranks: dict[object, int] = field(default_factory=dict)
+    size: int = 0
+    news_s: float = 0.0
+    answer: bool | None = None
+
+    def decide(self, now_s: float) -> bool:
+        """Whether this call has found the answer."""
+        if self.answer is not None or not self.size:
+            return False
+        quiet_s = now_s - self.news_s
+        if len(self.members) >= self.size:
+            self.answer = True
+        elif quiet_s >= (GRACE_S if len(self.ranks) == len(self.members) else MOST_GRACE_S):
+            self.answer = False
+        return self.answer is not None
+
+    @property
+    def missing(self) -> list[int]:
+        """The ranks that have not asked."""
+        return sorted(set(range(self.size)) - set(self.ranks.values()))
+
+
+class Roll:
+    """The jobs whose ranks are about to begin, by their launchers' names for them. No clock inside."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[str, Attendance] = {}
+        self._job_of: dict[object, str] = {}
+
+    def announce(self, member: object, name: str, now_s: float) -> None:
+        """A process of a job has the library."""
+        job = self.jobs.setdefault(name, Attendance())
+        job.members.add(member)
+        job.news_s = now_s
+        self._job_of[member] = name
+
+    def ask(self, member: object, rank: int, size: int, now_s: float) -> None:
+        """It wants to know whether all ``size`` ranks have it."""
+        job = self.jobs[self._job_of[member]]
+        job.ranks[member] = rank
+        job.size = max(size, job.size)
+        job.news_s = now_s
+
+    def leave(self, member: object) -> None:
+        """It is gone, or has its answer. A job without members is forgotten: its name may come again."""
+        name = self._job_of.pop(member, None)
+        if name is None:
+            return
+        job = self.jobs[name]
+        job.members.discard(member)
+        if not job.members:
+            del self.jobs[name]
+
+    def decided(self, now_s: float) -> Iterator[Attendance]:
+        """Jobs whose answer is known from now on."""
+        return (job for job in list(self.jobs.values()) if job.decide(now_s))
+
+    def answers(self) -> Iterator[tuple[object, bool]]:
+        """Processes that wait for an answer that is known."""
+        for job in list(self.jobs.values()):
+            if job.answer is not None:
+                yield from ((member, job.answer) for member in list(job.members) if member in job.ranks)
+
+
+def sentence(job: Attendance) -> str:
+    """What to tell of a job whose ranks have not all got the library."""
+    missing = job.missing
+    which = ", ".join(map(str, missing[:8])) + (" and more" if len(missing) > 8 else "")
+    plural = "s" if len(missing) > 1 else ""
+    return (
+        f"rank{plural} {which} of a job of {job.size} did not say that the library is loaded, so all"
+        " its ranks wait as MPI does: let the launcher pass LD_PRELOAD and LOCKSTEP_* on to them (mpirun -x,"
+        " srun --export=ALL), link them with the MPI's shared library, and let them reach this host"
+    )
+
+
+class Registrar:
+    """Answers the ranks of the jobs that start while it is entered.
+
+    Ranks on this host come by a socket in ``folder``, or by one in no file system if there is none;
+    others by TCP. Who does not know its key is not heard.
+
+    Args:
+        folder: where its socket may be; it disappears with the folder.
+        tell: gets a sentence on each job whose ranks have not all got the library.
+    """
+
+    def __init__(self, folder: Path | None, tell: Callable[[str], None]) -> None:
+        self._key, self._tell, self._roll = secrets.token_hex(16), tell, Roll()
+        self._near = socket.socket(socket.AF_UNIX)
+        name = str(folder / "registrar") if folder else f"\0lockstep-{secrets.token_hex(16)}"
+        self._near.bind(name)
+        self._far = socket.create_server(("", 0))
+        parts = [self._key, name.replace("\0", "@"), str(self._far.getsockname()[1]), *own_addresses()]
+        self.variables = {"LOCKSTEP_REGISTRAR": ",".join(parts)}
+        self._woken, self._waker = socket.socketpair()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._heard: dict[socket.socket, bytes] = {}
+
+    def __enter__(self) -> Registrar:
+        self._near.listen(128)
+        # Its thread handles no signals: whoever waits for one with sigwaitinfo would miss it.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        try:
+            self._thread.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        return self
+
+    def __exit__(self, *ignored: object) -> None:
+        self._waker.close()
+        self._thread.join()
+        for one in (self._near, self._far, self._woken, *self._heard):
+            one.close()
+
+    def _serve(self) -> None:
+        with selectors.DefaultSelector() as ready:
+            for one in (self._near, self._far, self._woken):
+                ready.register(one, selectors.EVENT_READ)
+            while True:
+                for key, _ in ready.select(GRACE_S / 4 if self._roll.jobs else None):
+                    if key.fileobj is self._woken:
+                        return
+                    assert isinstance(key.fileobj, socket.socket)
+                    self._attend(key.fileobj, ready)
+                for job in self._roll.decided(time.monotonic()):
+                    if not job.answer:
+                        self._tell(sentence(job))
+                for member, answer in self._roll.answers():
+                    assert isinstance(member, socket.socket)
+                    with suppress(OSError):
+                        member.send(b"y" if answer else b"n")
+                    self._drop(member, ready)
+
+    def _attend(self, one: socket.socket, ready: selectors.BaseSelector) -> None:
+        if one in (self._near, self._far):
+            with suppress(OSError):
+                caller, _ = one.accept()
+                caller.setblocking(False)
+                self._heard[caller] = b""
+                ready.register(caller, selectors.EVENT_READ)
+            return
+        try:
+            came = one.recv(LONGEST_LINE_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            came = b""
+        *lines, self._heard[one] = (self._heard[one] + came).split(b"\n")
+        if (
+            not came
+            or len(self._heard[one]) > LONGEST_LINE_BYTES
+            or not all(self._hear(one, line) for line in lines)
+        ):
+            self._drop(one, ready)
+
+    def _hear(self, one: socket.socket, line: bytes) -> bool:
+        """One line of a process; returns whether it makes sense."""
+        words, now_s = line.decode(errors="replace").split(" "), time.monotonic()
+        if len(words) == 2 and words[0] == self._key:
+            self._roll.announce(one, words[1], now_s)
+            return True
+        try:
+            rank, size = map(int, words)
+            self._roll.ask(one, rank, size, now_s)
+        except (KeyError, ValueError):
+            return False
+        return True
+
+    def _drop(self, one: socket.socket, ready: selectors.BaseSelector) -> None:
+        self._roll.leave(one)
+        ready.unregister(one)
+        del self._heard[one]
+        one.close()
+
+
+def own_addresses() -> list[str]:
+    """The IPv4 addresses at which other hosts may reach this one."""
+    found = []
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        for _, name in socket.if_nameindex():
+            with suppress(OSError):
+                answer = fcntl.ioctl(any_socket, GET_ADDRESS, struct.pack("256s", name.encode()))
+                found.append(socket.inet_ntoa(answer[20:24]))
+    return [address for address in found if not address.startswith("127.")]
