@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 GRACE_S = 1.0
-"""So long after the last news of a job, a silent rank has no library: MPI_Init ends when all have begun it."""
+"""So long after the last news of a job, a silent rank has no library: MPI_Init ends when all have begun."""
 MOST_GRACE_S = 10.0
 """For so long a rank that has the library may be on its way out of MPI_Init."""
 LONGEST_LINE_BYTES = 1024
