@@ -11,19 +11,20 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from coordinator.host import guardian
 from coordinator.host.caretaker import Caretaker
-from coordinator.host.launchers import launcher_at
 from coordinator.host.processes import RUN, Process
 from coordinator.host.rundir import RunDirectory
 from harness.commands import SCHEMA, Answer
 from harness.measure.rank_listener import RankListener, summed
-from harness.measure.session import Watcher
 from workloads import native
 from workloads.blocking import RULES, rule_name, waiting
 from workloads.validation import InputError
+
+if TYPE_CHECKING:
+    from harness.measure.session import Watcher
 
 PASSED_ON = (
     *(signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT),
@@ -188,6 +189,8 @@ def _is_hydra(command: Sequence[str]) -> bool:
     """Whether a command is MPICH's launcher."""
     if not native.is_launcher(command):
         return False
+    from coordinator.host.launchers import launcher_at  # noqa: PLC0415 - seldom needed
+
     with suppress(InputError):
         return launcher_at(command[0]).kind == "mpich"
     return False
