@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from coordinator.host import guardian
 from coordinator.host.caretaker import Caretaker
+from coordinator.host.preloading import launched
 from coordinator.host.processes import RUN, Process
 from coordinator.host.rundir import RunDirectory
 from harness.commands import SCHEMA, Answer
@@ -111,14 +112,15 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         NativeError: if the library that waits cannot be made.
     """
     command = command_of(options, "exec")
-    _, variables = preload(options, command, watcher)
+    made, variables = preload(options, command, watcher)
     if options.record is not None:
         _make(options.record)
         variables["LOCKSTEP_RECORD"] = str(options.record.resolve())
     with _guarded() as directory, RankListener() as listener:
         marks = directory.signs if directory else {}
-        environment = {**os.environ, **variables, **marks, **listener.variables}
-        status = _run(command, environment, directory.note_process if directory else lambda pid: None)
+        words, told = launched(command, {**variables, **listener.variables}, made.needed)
+        environment = {**os.environ, **told, **marks}
+        status = _run(words, environment, directory.note_process if directory else lambda pid: None)
     document = {"schema": SCHEMA, **summed(listener.records)}
     return Answer(document, (), status=status, notes=(_line(document),))
 

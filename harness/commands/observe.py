@@ -13,6 +13,7 @@ from typing import Any
 
 from coordinator.drive.preflight import AS_MPI
 from coordinator.host.launch import LaunchError
+from coordinator.host.preloading import launched
 from harness.analyse import caveats, program_profile
 from harness.commands import SCHEMA, Answer
 from harness.commands.exec import command_of, library, mpicc_argument
@@ -120,7 +121,8 @@ def _recorded(command: Sequence[str], made: native.Library, beside: Path) -> tup
     failure = None
     with rank_files("--output", beside) as files:
         try:
-            run_copies(command, 1, made.environment(AS_MPI, files), None)
+            words, told = launched(command, made.environment(AS_MPI, files), made.needed)
+            run_copies(words, 1, told, None)
         except LaunchError as error:
             failure = error
         found = recording.gather(files, command)

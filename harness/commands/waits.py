@@ -9,6 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from coordinator.host.preloading import launched
 from harness.analyse.caveats import of_waits
 from harness.analyse.statistics import estimate
 from harness.analyse.wait_verdict import rows, verdict
@@ -148,7 +149,8 @@ def _runner(command: Sequence[str], made: Library | None) -> Runner:
         if choice.name != TWO_PHASE or made is None:
             return run_copies(command, copies, choice.variables, limit_s)
         with RankListener() as listener:
-            spent = run_copies(command, copies, {**choice.variables, **listener.variables}, limit_s)
+            words, told = launched(command, {**choice.variables, **listener.variables}, made.needed)
+            spent = run_copies(words, copies, told, limit_s)
         if spent.wall_s is not None and not listener.records:
             rule = f"started no program on this host that uses {made.libraries[0]}"
             remedy = "name the compiler wrapper of the program's MPI with --mpicc"

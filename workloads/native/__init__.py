@@ -48,11 +48,13 @@ class Library:
         front: the library that is preloaded.
         back: the library that ``front`` loads when a program initializes the MPI.
         libraries: the files of that MPI.
+        needed: names of all libraries that programs of that MPI load.
     """
 
     front: Path
     back: Path
     libraries: tuple[Path, ...]
+    needed: tuple[str, ...] = ()
 
     def environment(self, waiting: Waiting, operations: Path | None = None) -> dict[str, str]:
         """What to set for a command so that its MPI programs wait by the rule; its MPI does the spinning.
@@ -136,10 +138,11 @@ def library(
 def _made(folder: Path) -> Library | None:
     """The library in a folder, if it is there."""
     try:
-        libraries = (folder / "libraries").read_text().splitlines()
+        libraries = tuple(map(Path, (folder / "libraries").read_text().splitlines()))
+        needed = tuple((folder / "needed").read_text().splitlines())
     except OSError:
         return None
-    return Library(folder / "front.so", folder / "back.so", tuple(map(Path, libraries)))
+    return Library(folder / "front.so", folder / "back.so", libraries, needed)
 
 
 def _question(mpicc: Path) -> str:
@@ -190,7 +193,7 @@ def _check_compiler(why: str, without: str) -> None:
 
 
 def _sources() -> list[Path]:
-    return [*sorted(HERE.glob("*.[ch]")), HERE / "calls.py", HERE / "recorded.py"]
+    return [*sorted(HERE.glob("*.[ch]")), HERE / "__init__.py", HERE / "calls.py", HERE / "recorded.py"]
 
 
 def _cache() -> Path:
@@ -242,8 +245,10 @@ def _compile(mpicc: Path, declared: set[str], made: Path) -> None:
     include = [f"-I{made}", f"-I{HERE}"]
     _run(["cc", *FLAGS, *include, "-o", str(made / "front.so"), str(HERE / "front.c"), "-ldl"])
     _run([str(mpicc), *FLAGS, *include, "-o", str(made / "back.so"), *back, str(made / "made.c")])
-    needed = re.findall(r"(?m)^\s*libmpi\S* => (/\S+)", _run(["ldd", str(made / "back.so")]))
-    (made / "libraries").write_text("\n".join(str(Path(name).resolve()) for name in needed))
+    found = dict(re.findall(r"(?m)^\s*(\S+) => (/.*) \(0x", _run(["ldd", str(made / "back.so")])))
+    ours = [str(Path(path).resolve()) for name, path in found.items() if name.startswith("libmpi")]
+    (made / "libraries").write_text("\n".join(ours))
+    (made / "needed").write_text("\n".join(found))
 
 
 def _run(command: list[str]) -> str:
