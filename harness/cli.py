@@ -15,10 +15,12 @@ import re
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from functools import cache, cached_property
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
+from coordinator.host import preloading
 from harness import ENDING_SIGNALS, INTERRUPTED, end_quietly_when_interrupted
 from harness.commands import COMMANDS, Answer, Interrupted, user_defaults
 from workloads.validation import InputError, LockstepError
@@ -108,6 +110,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not _streams():
         _complain("standard output is closed: redirect it to a file, a pipe or /dev/null")
         return BAD_INPUT
+    left = preloading.undone(os.environ)  # what an exec around us has set is for its programs, not ours
+    for name in os.environ.keys() - left.keys():
+        del os.environ[name]
+    os.environ.update(left)
     try:
         options = parser().parse_args(arguments)
     except SystemExit as end:  # argparse has printed the error
@@ -134,9 +140,8 @@ def _ended(options: argparse.Namespace) -> int:
 
 
 def _answered(options: argparse.Namespace) -> int:
-    out, err = _consoles()
     try:
-        with _watcher(err) as watcher:
+        with _LateWatcher() as watcher:
             answer: Answer = options.module.execute(options, watcher)
     except LockstepError as error:
         _complain(str(error))
@@ -146,13 +151,13 @@ def _answered(options: argparse.Namespace) -> int:
             print(json.dumps(answer.document, indent=2, allow_nan=False))
         else:
             for part in answer.text:
-                out.print(part, markup=False, soft_wrap=answer.verbatim)
+                _out().print(part, markup=False, soft_wrap=answer.verbatim)
     except BrokenPipeError:
         raise
     except OSError as error:
         return _unwritten(error)
     for note in answer.notes:
-        err.print(note, markup=False, highlight=False, soft_wrap=True)
+        _tell(note)
     return _flushed(answer.status)
 
 
@@ -236,27 +241,59 @@ class _Bearing:
         return getattr(self._stream, name)
 
 
-def _consoles() -> tuple[Console, Console]:
-    """The console for results, and the console for everything else."""
-    from rich.console import Console  # noqa: PLC0415
+@cache
+def _out() -> Console:
+    """The console for results."""
+    from rich.console import Console  # noqa: PLC0415 - slow to load
 
     width = None if sys.stdout.isatty() else int(os.environ.get("COLUMNS", WIDTH_WITHOUT_TERMINAL))
-    out = Console(highlight=False, width=width)
-    if sys.stderr is None:
-        return out, Console(quiet=True)
-    return out, Console(file=cast(TextIO, _Bearing(sys.stderr)), highlight=False)
+    return Console(highlight=False, width=width)
 
 
-def _watcher(console: Console) -> Any:
-    from harness.report.progress import BarWatcher, PlainWatcher  # noqa: PLC0415
+class _LateWatcher(AbstractContextManager["_LateWatcher"]):
+    """The watcher of a terminal or a log, made at its first use: what draws is slow to load."""
 
-    return BarWatcher(console) if console.is_terminal else PlainWatcher(console)
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+
+    def __exit__(self, *error: Any) -> None:
+        self._stack.__exit__(*error)
+
+    def progress(self, progress: Any) -> None:
+        self._watcher.progress(progress)
+
+    def standing(self, standing: Any) -> None:
+        self._watcher.standing(standing)
+
+    def note(self, text: str) -> None:
+        self._watcher.note(text)
+
+    def warn(self, text: str) -> None:
+        self._watcher.warn(text)
+
+    @cached_property
+    def _watcher(self) -> Any:
+        from rich.console import Console  # noqa: PLC0415
+
+        from harness.report.progress import BarWatcher, PlainWatcher  # noqa: PLC0415
+
+        if sys.stderr is None:
+            console = Console(quiet=True)
+        else:
+            console = Console(file=cast(TextIO, _Bearing(sys.stderr)), highlight=False)
+        watcher = BarWatcher(console) if console.is_terminal else PlainWatcher(console)
+        return self._stack.enter_context(watcher)
 
 
 def _complain(message: str) -> None:
+    _tell(f"lockstep: {message}")
+
+
+def _tell(line: str) -> None:
+    """A line on stderr, if there is one."""
     if sys.stderr is not None:
         error = _Bearing(sys.stderr)
-        error.write(f"lockstep: {message}\n")
+        error.write(f"{line}\n")
         error.flush()
 
 

@@ -170,7 +170,7 @@ def command(monkeypatch, tmp_path, capsys):
         def run(argv, copies, variables, limit_s):
             assert argv == ["mpiexec", "./app"]
             listener = variables.get("LOCKSTEP_LISTENER")
-            kind = tuple(name for name in variables if name != "LOCKSTEP_LISTENER")
+            kind = tuple(name for name in variables if not name.startswith("LOCKSTEP_"))
             if listener and ranks:
                 with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as own:
                     own.sendto(b"{}", f"\0{listener}")

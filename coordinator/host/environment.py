@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import workloads
+from coordinator.host.preloading import undone
 
 PYTHON = (sys.executable, "-P")
 """Starts our own processes: no module in the current directory replaces another one."""
@@ -49,7 +50,7 @@ def passed_on(extra: Mapping[str, str], source: Mapping[str, str] | None = None)
     PYTHONPATH begins with the directory of our packages, so that ranks import the same ones in an
     editable installation and in a plain checkout. Numeric libraries get one thread.
     """
-    source = os.environ if source is None else source
+    source = undone(os.environ) if source is None else source
     passed = {
         name: value
         for name, value in source.items()

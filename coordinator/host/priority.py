@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import platform
 import resource
 import threading
 from collections.abc import Iterator
@@ -40,8 +39,8 @@ SLICE_NS = 100_000
 """The smallest slice that EEVDF grants; a task with a short slice runs earlier."""
 
 _RESET_ON_FORK = 1
-_SCHED_SETATTR = {"x86_64": 314, "aarch64": 274}.get(platform.machine())
-_SCHED_GETATTR = {"x86_64": 315, "aarch64": 275}.get(platform.machine())
+_SCHED_SETATTR = {"x86_64": 314, "aarch64": 274}.get(os.uname().machine)
+_SCHED_GETATTR = {"x86_64": 315, "aarch64": 275}.get(os.uname().machine)
 
 
 class _Attributes(ctypes.Structure):

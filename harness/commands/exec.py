@@ -11,20 +11,22 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from coordinator.host import guardian
 from coordinator.host.caretaker import Caretaker
-from coordinator.host.launchers import launcher_at
+from coordinator.host.preloading import launched
 from coordinator.host.processes import RUN, Process
 from coordinator.host.rundir import RunDirectory
 from harness.commands import SCHEMA, Answer
 from harness.measure.rank_listener import RankListener, summed
 from harness.measure.registrar import Registrar
-from harness.measure.session import Watcher
 from workloads import native
 from workloads.blocking import RULES, rule_name, waiting
 from workloads.validation import InputError
+
+if TYPE_CHECKING:
+    from harness.measure.session import Watcher
 
 PASSED_ON = (
     *(signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT),
@@ -111,7 +113,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         NativeError: if the library that waits cannot be made.
     """
     command = command_of(options, "exec")
-    _, variables = preload(options, command, watcher)
+    made, variables = preload(options, command, watcher)
     if options.record is not None:
         _make(options.record)
         variables["LOCKSTEP_RECORD"] = str(options.record.resolve())
@@ -121,8 +123,10 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         Registrar(directory.path if directory else None, watcher.warn) as registrar,
     ):
         marks = directory.signs if directory else {}
-        environment = {**os.environ, **variables, **marks, **listener.variables, **registrar.variables}
-        status = _run(command, environment, directory.note_process if directory else lambda pid: None)
+        variables |= {**listener.variables, **registrar.variables}
+        words, told = launched(command, variables, made.needed)
+        environment = {**os.environ, **told, **marks}
+        status = _run(words, environment, directory.note_process if directory else lambda pid: None)
     document = {"schema": SCHEMA, **summed(listener.records)}
     return Answer(document, (), status=status, notes=(_line(document),))
 
@@ -193,6 +197,8 @@ def _is_hydra(command: Sequence[str]) -> bool:
     """Whether a command is MPICH's launcher."""
     if not native.is_launcher(command):
         return False
+    from coordinator.host.launchers import launcher_at  # noqa: PLC0415 - seldom needed
+
     with suppress(InputError):
         return launcher_at(command[0]).kind == "mpich"
     return False

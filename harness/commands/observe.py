@@ -13,6 +13,7 @@ from typing import Any
 
 from coordinator.drive.preflight import AS_MPI
 from coordinator.host.launch import LaunchError
+from coordinator.host.preloading import launched
 from harness.analyse import caveats, program_profile
 from harness.commands import SCHEMA, Answer
 from harness.commands.exec import command_of, library, mpicc_argument
@@ -20,6 +21,7 @@ from harness.commands.shared import anyway_argument, results_argument
 from harness.measure import turn
 from harness.measure.dedicated_recordings import rank_files
 from harness.measure.guarded_copies import run_copies
+from harness.measure.registrar import Registrar
 from harness.measure.session import Watcher
 from harness.report import observation
 from harness.spec.experiment import usable_processors
@@ -94,7 +96,7 @@ def observe(
     made = library(options, command, watcher)
     with turn.reserved(usable_processors(), watcher, options.anyway):
         before = Moment.now(usable_processors())
-        found, failure = _recorded(command, made, path.absolute().parent)
+        found, failure = _recorded(command, made, path.absolute().parent, watcher)
         disturbed = caveats.of_waits(before, Moment.now(usable_processors()), complete=not failure)
     recording.write(found[0], path)
     profile = program_profile.profile(found[0])
@@ -109,7 +111,9 @@ def _name(command: Sequence[str]) -> str:
     return f"{Path(program).name}-{time.strftime('%Y%m%d-%H%M%S')}.npz"
 
 
-def _recorded(command: Sequence[str], made: native.Library, beside: Path) -> tuple[list[Recording], str]:
+def _recorded(
+    command: Sequence[str], made: native.Library, beside: Path, watcher: Watcher
+) -> tuple[list[Recording], str]:
     """Run a command; returns what its ranks left, and why it failed.
 
     Raises:
@@ -118,9 +122,11 @@ def _recorded(command: Sequence[str], made: native.Library, beside: Path) -> tup
         LaunchError: if the command fails and has left nothing.
     """
     failure = None
-    with rank_files("--output", beside) as files:
+    with rank_files("--output", beside) as files, Registrar(None, watcher.warn) as registrar:
         try:
-            run_copies(command, 1, made.environment(AS_MPI, files), None)
+            variables = made.environment(AS_MPI, files) | registrar.variables
+            words, told = launched(command, variables, made.needed)
+            run_copies(words, 1, told, None)
         except LaunchError as error:
             failure = error
         found = recording.gather(files, command)

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from coordinator.host.preloading import launched
 from harness.analyse.caveats import of_waits
 from harness.analyse.statistics import estimate
 from harness.analyse.wait_verdict import rows, verdict
@@ -18,6 +19,7 @@ from harness.commands.shared import anyway_argument
 from harness.measure import turn
 from harness.measure.guarded_copies import Spent, libraries_loaded, run_copies
 from harness.measure.rank_listener import RankListener
+from harness.measure.registrar import Registrar
 from harness.measure.session import Watcher
 from harness.measure.wait_rounds import ALONE, AS_IT_IS, TWO_PHASE, Round, Runner, WaitChoice, measure
 from harness.report import wait_table
@@ -81,7 +83,9 @@ def _measured(options: argparse.Namespace, command: Sequence[str], watcher: Watc
     _check_only(options, [choice.name for choice in choices])
     kept = [one for one in choices if one.name in {AS_IT_IS, *(options.only or [one.name])}]
     before = Moment.now(usable_processors())
-    rounds = measure(kept, options.jobs, options.rounds, options.give_up, _runner(command, made), watcher)
+    rounds = measure(
+        kept, options.jobs, options.rounds, options.give_up, _runner(command, made, watcher), watcher
+    )
     complete = all(spent.wall_s is not None for one in rounds for spent in one.values())
     doubts = of_waits(before, Moment.now(usable_processors()), complete=complete)
     document = _document(options, command, kept, missing, rounds) | {"doubts": doubts}
@@ -141,14 +145,16 @@ def _on_line(knob: Knob) -> str:
     return f"{knob.words()} (after the launcher's name)"
 
 
-def _runner(command: Sequence[str], made: Library | None) -> Runner:
+def _runner(command: Sequence[str], made: Library | None, watcher: Watcher) -> Runner:
     """Runs copies of the command, and sees to it that two-phase waits are what it says."""
 
     def run(choice: WaitChoice, copies: int, limit_s: float | None) -> Spent:
         if choice.name != TWO_PHASE or made is None:
             return run_copies(command, copies, choice.variables, limit_s)
-        with RankListener() as listener:
-            spent = run_copies(command, copies, {**choice.variables, **listener.variables}, limit_s)
+        with RankListener() as listener, Registrar(None, watcher.warn) as registrar:
+            variables = {**choice.variables, **listener.variables, **registrar.variables}
+            words, told = launched(command, variables, made.needed)
+            spent = run_copies(words, copies, told, limit_s)
         if spent.wall_s is not None and not listener.records:
             rule = f"started no program on this host that uses {made.libraries[0]}"
             remedy = "name the compiler wrapper of the program's MPI with --mpicc"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import signal
 import socket
 import struct
@@ -25,7 +24,7 @@ class RankListener:
 
     def __init__(self) -> None:
         self.records: list[dict[str, Any]] = []
-        self._name = f"lockstep-{secrets.token_hex(16)}"
+        self._name = f"lockstep-{os.urandom(16).hex()}"
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         self._socket.bind(f"\0{self._name}")

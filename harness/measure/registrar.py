@@ -7,7 +7,7 @@ the others. ``workloads/native/agree.c`` is the ranks' side.
 from __future__ import annotations
 
 import fcntl
-import secrets
+import os
 import selectors
 import signal
 import socket
@@ -128,9 +128,9 @@ class Registrar:
     """
 
     def __init__(self, folder: Path | None, tell: Callable[[str], None]) -> None:
-        self._key, self._tell, self._roll = secrets.token_hex(16), tell, Roll()
+        self._key, self._tell, self._roll = os.urandom(16).hex(), tell, Roll()
         self._near = socket.socket(socket.AF_UNIX)
-        name = str(folder / "registrar") if folder else f"\0lockstep-{secrets.token_hex(16)}"
+        name = str(folder / "registrar") if folder else f"\0lockstep-{os.urandom(16).hex()}"
         self._near.bind(name)
         self._far = socket.create_server(("", 0))
         parts = [self._key, name.replace("\0", "@"), str(self._far.getsockname()[1]), *own_addresses()]

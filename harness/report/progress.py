@@ -5,14 +5,17 @@ from __future__ import annotations
 import time
 from contextlib import AbstractContextManager, suppress
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
 from rich.text import Text
 
-from harness.measure import session
 from harness.report.cells import duration, fixed, interval, table
+
+if TYPE_CHECKING:
+    from harness.measure import session
 
 PLAIN_EVERY_S = 10.0
 

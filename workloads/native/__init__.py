@@ -9,20 +9,18 @@ from __future__ import annotations
 
 import hashlib
 import os
-import platform
 import re
-import secrets
 import shlex
 import shutil
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from workloads.blocking import Waiting
-from workloads.native import calls, recorded
+from workloads.native.memory import recall, remember
 from workloads.validation import LockstepError
 
 HERE = Path(__file__).parent
@@ -31,6 +29,9 @@ FRONT = ("-fno-builtin-dlsym", "-foptimize-sibling-calls", "-Wl,-z,nopack-relati
 """Flags for ``front``: it must work in old containers, and its dlsym must end in a jump."""
 OPERATIONS = "LOCKSTEP_OPERATIONS"
 """Names the directory for recordings."""
+
+COMPILERS = re.compile("PATH$|CPATH$|C_INCLUDE_PATH$|GCC_|COMPILER_PATH$|MPICH_|OMPI_|OPAL_|I_MPI_|MPICC")
+"""Environment variables that choose compilers and what wrappers pass to them."""
 
 LAUNCHERS = ("mpiexec", "mpirun", "orterun", "prterun")
 
@@ -48,10 +49,12 @@ class Library:
     Attributes:
         front: the library that is preloaded.
         libraries: the files of that MPI.
+        needed: names of all libraries that programs of that MPI load.
     """
 
     front: Path
     libraries: tuple[Path, ...]
+    needed: tuple[str, ...] = ()
 
     def environment(self, waiting: Waiting, operations: Path | None = None) -> dict[str, str]:
         """What to set for a command so that its MPI programs wait by the rule; its MPI does the spinning.
@@ -107,6 +110,10 @@ def library(
     Raises:
         NativeError: if it cannot be made.
     """
+    place = _cache()
+    question = _question(mpicc)
+    if (known := recall(place, question)) and (made := _made(place / known)):
+        return made
     _check_compiler(
         "two-phase waits are compiled here",
         'programs run as they are without lockstep exec, and in experiments with waits = "mpi" and no record',
@@ -115,13 +122,39 @@ def library(
     digest = hashlib.sha256(f"{mpicc} {_run([str(mpicc), '--version'])} {header} {FLAGS}".encode())
     for source in _sources():
         digest.update(hashlib.sha256(source.read_bytes()).digest())
-    folder = _cache() / f"native-{digest.hexdigest()[:24]}"
+    folder = place / f"native-{digest.hexdigest()[:24]}"
     if not folder.exists():
         tell(f"compiling two-phase waits for the MPI of {mpicc} (once)")
         declared = set(re.findall(r"\bMPI_\w+(?=\s*\()", header))
         _make(partial(_compile, mpicc, declared, folder), folder, care)
-    libraries = (folder / "libraries").read_text().splitlines()
-    return Library(folder / "front.so", tuple(map(Path, libraries)))
+    made = _made(folder)
+    if made is None:
+        raise NativeError(f"{folder} is damaged: remove it")
+    remember(place, question, folder.name, _rests_on(mpicc, header, made))
+    return made
+
+
+def _made(folder: Path) -> Library | None:
+    """The library in a folder, if it is there."""
+    try:
+        libraries = tuple(map(Path, (folder / "libraries").read_text().splitlines()))
+        needed = tuple((folder / "needed").read_text().splitlines())
+    except OSError:
+        return None
+    return Library(folder / "front.so", libraries, needed)
+
+
+def _question(mpicc: Path) -> str:
+    """The wrapper, and all that may change its answer, but for files: the library is asked for by this."""
+    told = sorted(f"{name}={value}" for name, value in os.environ.items() if COMPILERS.match(name))
+    return "\n".join([str(Path(shutil.which(mpicc) or mpicc).absolute()), *FLAGS, *told])
+
+
+def _rests_on(mpicc: Path, header: str, made: Library) -> Iterable[Path]:
+    """The files that the library for a wrapper rests on: the compilers, all headers, the MPI, our sources."""
+    compilers = filter(None, map(shutil.which, (str(mpicc), "cc", "gcc")))
+    headers = re.findall(r'(?m)^# \d+ "(/[^"]+)"', header)
+    return map(Path, dict.fromkeys([*compilers, *headers, *made.libraries, *_sources()]))
 
 
 def compiled(source: Path, tell: Callable[[str], None] = lambda line: None, care: Care = nullcontext) -> Path:
@@ -132,7 +165,7 @@ def compiled(source: Path, tell: Callable[[str], None] = lambda line: None, care
     Raises:
         NativeError: if it cannot be made.
     """
-    text = f"{source.read_text()} {FLAGS} {platform.machine()}"
+    text = f"{source.read_text()} {FLAGS} {os.uname().machine}"
     folder = _cache() / f"{source.stem}-{hashlib.sha256(text.encode()).hexdigest()[:24]}"
     made = folder / f"{source.stem}.so"
     if not made.exists():
@@ -159,7 +192,7 @@ def _check_compiler(why: str, without: str) -> None:
 
 
 def _sources() -> list[Path]:
-    return [*sorted(HERE.glob("*.[ch]")), Path(calls.__file__), Path(recorded.__file__)]
+    return [*sorted(HERE.glob("*.[ch]")), HERE / "__init__.py", HERE / "calls.py", HERE / "recorded.py"]
 
 
 def _cache() -> Path:
@@ -184,7 +217,7 @@ def _cache() -> Path:
 
 def _make(compile_into: Callable[[Path], None], folder: Path, care: Care) -> None:
     """Compile into ``folder``, which is there as a whole or not at all."""
-    made = folder.parent / f".native-{secrets.token_hex(8)}"
+    made = folder.parent / f".native-{os.urandom(8).hex()}"
     try:
         with care(made):
             made.mkdir(mode=0o700)
@@ -202,16 +235,19 @@ def _make(compile_into: Callable[[Path], None], folder: Path, care: Care) -> Non
 
 def _compile(mpicc: Path, declared: set[str], kept: Path, made: Path) -> None:
     """Compile in ``made``, which will be ``kept``."""
+    from workloads.native import calls, recorded  # noqa: PLC0415 - seldom needed
+
     covered = calls.covered(declared)
     (made / "declared.h").write_text(calls.declarations(covered, declared) + recorded.declarations(covered))
     (made / "made.c").write_text(calls.definitions(covered) + recorded.definitions(covered))
     back = [str(source) for source in sorted(HERE.glob("*.c")) if source.name != "front.c"]
     include = [f"-I{made}", f"-I{HERE}"]
     _run([str(mpicc), *FLAGS, *include, "-o", str(made / "back.so"), *back, str(made / "made.c")])
-    needed = re.findall(r"(?m)^\s*libmpi\S* => (/\S+)", _run(["ldd", str(made / "back.so")]))
-    libraries = [Path(name).resolve() for name in needed]
-    (made / "libraries").write_text("\n".join(map(str, libraries)))
-    (made / "entries.h").write_text(calls.entries(covered, libraries, kept / "back.so"))
+    found = dict(re.findall(r"(?m)^\s*(\S+) => (/.*) \(0x", _run(["ldd", str(made / "back.so")])))
+    ours = [Path(path).resolve() for name, path in found.items() if name.startswith("libmpi")]
+    (made / "libraries").write_text("\n".join(map(str, ours)))
+    (made / "needed").write_text("\n".join(found))
+    (made / "entries.h").write_text(calls.entries(covered, ours, kept / "back.so"))
     _run(["cc", *FLAGS, *FRONT, *include, "-o", str(made / "front.so"), str(HERE / "front.c")])
 
 
