@@ -53,7 +53,8 @@ def submit(script: Path, *, after: SlurmJob | None = None) -> SlurmJob:
     jobs = SlurmJob.printed(reply.out)
     if reply.status == 0 and len(jobs) == 1:
         return jobs[0]
-    if reply.status and not jobs and not any(sign in reply.err for sign in UNDECIDED):
+    ended = 0 < (reply.status or 0) < 128  # by itself, neither by us nor by a signal
+    if ended and not jobs and not any(sign in reply.err for sign in UNDECIDED):
         raise SlurmError(reply.failure)
     raise LostJobError(f"a job may be queued: {_unclear(reply, jobs)}; {_search(script)}")
 
@@ -76,19 +77,22 @@ def cancel(jobs: Sequence[SlurmJob]) -> None:
     """End jobs; jobs that are over stay as they are.
 
     Raises:
-        SlurmError: if Slurm does not answer.
+        SlurmError: if Slurm does not answer, or refuses one; it has been asked for all.
     """
-    for place in dict.fromkeys(job.place for job in jobs):
-        reply = answer("scancel", *place, *(job.id for job in jobs if job.place == place))
-        if reply.failure and not _over(reply):
-            raise SlurmError(reply.failure)
+    replies = [answer(*command) for command in _ends(jobs)]
+    failures = [reply.failure for reply in replies if reply.failure and not _over(reply)]
+    if failures:
+        raise SlurmError("; ".join(failures))
 
 
 def ends(jobs: Sequence[SlurmJob]) -> str:
     """The commands that end jobs, for a person."""
+    return "; ".join(map(shlex.join, _ends(jobs)))
+
+
+def _ends(jobs: Sequence[SlurmJob]) -> list[list[str]]:
     places = dict.fromkeys(job.place for job in jobs)
-    lines = (["scancel", *place, *(job.id for job in jobs if job.place == place)] for place in places)
-    return "; ".join(map(shlex.join, lines))
+    return [["scancel", *place, *(job.id for job in jobs if job.place == place)] for place in places]
 
 
 def states(jobs: Sequence[SlurmJob], directory: str) -> dict[SlurmJob, tuple[JobState, Ending | None]]:

@@ -49,6 +49,8 @@ class Reply:
             why = said.splitlines()[-1].removeprefix(f"{self.command}: ")
             remedy = "submit from a login node, or set SLURM_CONF"
             return f"no cluster answers {self.command} here ({why}): {remedy}"
+        if self.status and self.status < 0:
+            return f"{self.command}: ended by signal {-self.status}"
         return f"{self.command}: {said or f'status {self.status}'}" if self.status else ""
 
 

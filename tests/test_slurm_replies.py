@@ -89,6 +89,10 @@ def test_jobs_of_two_clusters_are_ended_on_each(site: Site) -> None:
     client.cancel(jobs)
     assert asked.read_text() == "scancel 1\nscancel -M a 2 3_4\n"
     assert client.ends(jobs) == "scancel 1; scancel -M a 2 3_4"
+    site(scancel="[ $1 = -M ] || { echo 'error: no' >&2; exit 1; }")
+    with pytest.raises(SlurmError, match="no"):
+        client.cancel(jobs)
+    assert asked.read_text().splitlines()[3] == "scancel -M a 2 3_4"
 
 
 @pytest.mark.parametrize(
@@ -99,6 +103,8 @@ def test_jobs_of_two_clusters_are_ended_on_each(site: Site) -> None:
         "echo 12; echo 13",
         "echo 12; exit 1",
         "echo 'sbatch: error: Batch job submission failed: Socket timed out' >&2; exit 1",
+        "kill -TERM $$",
+        "exit 143",
         "sleep 9",
     ],
 )
