@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
-from slurm.command import SlurmError, ask
+from slurm.command import SlurmError
+from slurm.nodelist import expand
 
-_COUNT = re.compile(r"(\d+)(?:\(x(\d+)\))?")
+_COUNT = re.compile(r"([0-9]+)(?:\(x([0-9]+)\))?")
 
 
 def inside(environment: Mapping[str, str]) -> bool:
@@ -15,13 +16,11 @@ def inside(environment: Mapping[str, str]) -> bool:
     return "SLURM_JOB_ID" in environment
 
 
-def nodes(
-    environment: Mapping[str, str], expand: Callable[[str], list[str]] | None = None
-) -> list[tuple[str, int]]:
+def nodes(environment: Mapping[str, str]) -> list[tuple[str, int]]:
     """Name and number of processors of each node, in Slurm's order.
 
     A node's number is the number of tasks per node that the job asked for, else the number of
-    processors that it has there. ``expand`` turns Slurm's notation into a list of hosts.
+    processors that it has there.
 
     Raises:
         SlurmError: outside of an allocation, or if its variables cannot be read.
@@ -29,7 +28,7 @@ def nodes(
     if not inside(environment):
         raise SlurmError("there is no allocation here: SLURM_JOB_ID is not set")
     try:
-        hosts = (expand or hostnames)(environment["SLURM_JOB_NODELIST"])
+        hosts = expand(environment["SLURM_JOB_NODELIST"])
         tasks = environment.get("SLURM_NTASKS_PER_NODE", "")
         counts = [int(tasks)] * len(hosts) if tasks else per_node(environment["SLURM_JOB_CPUS_PER_NODE"])
     except (KeyError, ValueError) as error:
@@ -52,12 +51,3 @@ def per_node(text: str) -> list[int]:
             raise ValueError(f"{text!r} is not a list of numbers")
         counts += [int(found[1])] * int(found[2] or 1)
     return counts
-
-
-def hostnames(text: str) -> list[str]:
-    """The hosts that "node[1-3]" stands for, as scontrol expands it.
-
-    Raises:
-        SlurmError: if that fails.
-    """
-    return ask("scontrol", "show", "hostnames", text).split()

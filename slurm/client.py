@@ -3,43 +3,99 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
-from slurm.command import SlurmError, ask
+from slurm.command import Reply, SlurmError, answer, ask
+from slurm.job import SlurmJob
+from slurm.nodelist import expand
 from slurm.script import status_file
 from slurm.states import Ending, JobState, judge
 
+UNDECIDED = ("timed out", "Zero Bytes were transmitted")
+"""Errors of sbatch after which Slurm may have the job: the answer is lost, not the question."""
 
-def submit(script: Path, *, after: str | None = None) -> str:
-    """Submit a script; returns the job's id.
+GONE = ("Invalid job id", "already completing or completed")
+"""What Slurm's commands say about a job that is over."""
+
+_ROW = re.compile(r"([0-9]+(?:_[0-9]+|_\[[0-9,-]+)?)(?:(?:%[0-9]+)?(\])|\+0)? *\| *([A-Z_]+(?: by .*|\+)?) *")
+"""A line with a state, and a job, a task, tasks ("12_[1-4%2]") or the first component of a job ("12+0").
+
+Lines of banners and steps do not match.
+"""
+
+
+class LostJobError(SlurmError):
+    """Slurm may have queued a job whose id is not known; the message says how to find and end it."""
+
+
+def submission(script: Path, after: SlurmJob | None = None) -> list[str]:
+    """The command that submits a script; ``after`` is as in ``submit``."""
+    where = [*after.place, f"--dependency=afterany:{after}"] if after else []
+    return ["sbatch", *where, str(script)]
+
+
+def submit(script: Path, *, after: SlurmJob | None = None) -> SlurmJob:
+    """Submit a script; returns the job.
 
     Args:
         script: its path.
-        after: id of a job, or of an array, whose end it waits for, however it ends.
+        after: job, or array, whose end it waits for, however it ends; it goes to the same cluster.
 
     Raises:
+        LostJobError: if it may be queued, but its id cannot be read.
         SlurmError: if it is not accepted.
     """
-    dependency = [f"--dependency=afterany:{after}"] if after else []
-    said = ask("sbatch", "--parsable", *dependency, str(script))
-    found = re.fullmatch(r"(\d+)(;.*)?", said.strip())
-    if found is None:
-        raise SlurmError(f"sbatch printed no job id, but {said.strip()!r}")
-    return found[1]
+    command, *words = submission(script, after)
+    reply = answer(command, "--parsable", *words)
+    jobs = SlurmJob.printed(reply.out)
+    if reply.status == 0 and len(jobs) == 1:
+        return jobs[0]
+    ended = 0 < (reply.status or 0) < 128  # by itself, neither by us nor by a signal
+    if ended and not jobs and not any(sign in reply.err for sign in UNDECIDED):
+        raise SlurmError(reply.failure)
+    raise LostJobError(f"a job may be queued: {_unclear(reply, jobs)}; {_search(script)}")
 
 
-def cancel(jobs: Sequence[str]) -> None:
+def _unclear(reply: Reply, jobs: Sequence[SlurmJob]) -> str:
+    """Why the id of a job is not known."""
+    if jobs:
+        told = f"sbatch printed {' and '.join(map(str, jobs))}"
+    else:
+        told = f"sbatch printed no job id, but {reply.out.strip()[:300]!r}"
+    return f"{reply.failure}; {told}" if reply.failure else told
+
+
+def _search(script: Path) -> str:
+    place = shlex.quote(str(script))
+    return f'squeue --me --format="%i %T %o" shows its id beside {place}, and scancel with this id ends it'
+
+
+def cancel(jobs: Sequence[SlurmJob]) -> None:
     """End jobs; jobs that are over stay as they are.
 
     Raises:
-        SlurmError: if Slurm does not answer.
+        SlurmError: if Slurm does not answer, or refuses one; it has been asked for all.
     """
-    if jobs:
-        ask("scancel", *jobs)
+    replies = [answer(*command) for command in _ends(jobs)]
+    failures = [reply.failure for reply in replies if reply.failure and not _over(reply)]
+    if failures:
+        raise SlurmError("; ".join(failures))
 
 
-def states(jobs: Sequence[str], directory: str) -> dict[str, tuple[JobState, Ending | None]]:
+def ends(jobs: Sequence[SlurmJob]) -> str:
+    """The commands that end jobs, for a person."""
+    return "; ".join(map(shlex.join, _ends(jobs)))
+
+
+def _ends(jobs: Sequence[SlurmJob]) -> list[list[str]]:
+    places = dict.fromkeys(job.place for job in jobs)
+    return [["scancel", *place, *(job.id for job in jobs if job.place == place)] for place in places]
+
+
+def states(jobs: Sequence[SlurmJob], directory: str) -> dict[SlurmJob, tuple[JobState, Ending | None]]:
     """State and ending of each job, or task of an array, of scripts that write to ``directory``.
 
     Raises:
@@ -56,36 +112,50 @@ def states(jobs: Sequence[str], directory: str) -> dict[str, tuple[JobState, End
     return found
 
 
-def ending(directory: str, job: str) -> Ending | None:
+def ending(directory: str, job: SlurmJob) -> Ending | None:
     """The content of a job's status file; None if there is none."""
     try:
-        return Ending.parse(Path(status_file(directory, job)).read_text())
-    except OSError:
+        return Ending.parse(Path(status_file(directory, job.id)).read_text())
+    except (OSError, UnicodeDecodeError):
         return None
 
 
-def _queued(jobs: Sequence[str]) -> dict[str, str]:
+def _queued(jobs: Sequence[SlurmJob]) -> dict[SlurmJob, str]:
     """States by job or task from squeue, without the jobs that it no longer knows."""
-    found: dict[str, str] = {}
-    for whole in dict.fromkeys(job.partition("_")[0] for job in jobs):
-        try:
-            said = ask("squeue", "-h", "-r", "-t", "all", "-j", whole, "-o", "%i|%T")
-        except SlurmError as error:
-            if "Invalid job id" not in str(error):
-                raise
-            continue
-        found |= dict(line.split("|", 1) for line in said.splitlines() if "|" in line)
+    found: dict[SlurmJob, str] = {}
+    for whole in dict.fromkeys(job.whole for job in jobs):
+        reply = answer("squeue", *whole.place, "-h", "-r", "-t", "all", "-j", whole.id, "-o", "%i|%T")
+        if reply.failure and not _over(reply):
+            raise SlurmError(reply.failure)
+        found |= {SlurmJob(name, whole.cluster): state for name, state in _rows(reply.out)}
     return found
 
 
-def _accounted(jobs: Sequence[str]) -> dict[str, str]:
+def _accounted(jobs: Sequence[SlurmJob]) -> dict[SlurmJob, str]:
     """States of jobs that are over, from the accounting or the log of completed jobs."""
-    for source in ([], ["-c"]):
-        try:
-            said = ask("sacct", *source, "-n", "-P", "-j", ",".join(jobs), "-o", "JobID,State")
-        except SlurmError:
-            continue  # there is no such source
-        lines = [line.split("|", 1) for line in said.splitlines() if "|" in line]
-        if found := {job: state for job, state in lines if job in jobs and state}:
-            return found
-    return {}
+    found: dict[SlurmJob, str] = {}
+    for place in dict.fromkeys(job.place for job in jobs):
+        ours = {job.id: job for job in jobs if job.place == place}
+        for source in ([], ["-c"]):
+            try:
+                said = ask("sacct", *place, *source, "-n", "-P", "-j", ",".join(ours), "-o", "JobID,State")
+            except SlurmError:
+                continue  # there is no such source
+            if states := {ours[name]: state for name, state in _rows(said) if name in ours}:
+                found |= states
+                break
+    return found
+
+
+def _over(reply: Reply) -> bool:
+    """Whether a command failed for no other reason than that jobs are over."""
+    lines = reply.err.splitlines()
+    others = [line for line in lines if not any(sign in line for sign in GONE)]
+    return len(others) < len(lines) and not any("error" in line for line in others)
+
+
+def _rows(text: str) -> Iterator[tuple[str, str]]:
+    """Id and state of each job, or task, in a table of squeue or sacct."""
+    for row in filter(None, map(_ROW.fullmatch, text.splitlines())):
+        with suppress(ValueError):  # squeue shortens long lists of tasks
+            yield from ((name, row[3]) for name in expand(row[1] + (row[2] or "")))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
+import tempfile
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 PATIENCE_S = 60
 FOREIGN = ("SLURM_", "SBATCH_", "SALLOC_", "SRUN_", "SQUEUE_", "SACCT_")
-KEPT = ("SLURM_CONF", "SLURM_JWT")
+KEPT = ("SLURM_CONF", "SLURM_JWT", "SLURM_CLUSTERS", "SBATCH_CLUSTERS")
 """Variables that commands need: they name the cluster and the user."""
 
 
@@ -20,11 +23,88 @@ class SlurmError(Exception):
     """A command of Slurm failed; the message names it and quotes its error."""
 
 
+@dataclass(frozen=True)
+class Reply:
+    """All that a command has said.
+
+    Attributes:
+        command: its name.
+        status: its exit status; negative if a signal ended it, None if it took longer than PATIENCE_S.
+        out: its standard output, whose lines end as usual here.
+        err: its standard error.
+    """
+
+    command: str
+    status: int | None
+    out: str
+    err: str
+
+    @property
+    def failure(self) -> str:
+        """Why the command failed, in a sentence that names it; empty if it did not."""
+        said = self.err.strip()
+        if self.status is None:
+            return f"{self.command}: no end after {PATIENCE_S} s"
+        if self.status and any(sign in said for sign in NO_CLUSTER):
+            why = said.splitlines()[-1].removeprefix(f"{self.command}: ")
+            remedy = "submit from a login node, or set SLURM_CONF"
+            return f"no cluster answers {self.command} here ({why}): {remedy}"
+        if self.status and self.status < 0:
+            return f"{self.command}: ended by signal {-self.status}"
+        return f"{self.command}: {said or f'status {self.status}'}" if self.status else ""
+
+
 def cleaned(environment: Mapping[str, str]) -> dict[str, str]:
     """``environment`` without the variables that change the meaning of a script or of a question."""
     return {
         name: value for name, value in environment.items() if name in KEPT or not name.startswith(FOREIGN)
     }
+
+
+def answer(*argv: str) -> Reply:
+    """The reply of one of Slurm's commands, which has no input.
+
+    A signal of the terminal does not reach it. If it takes longer than PATIENCE_S, or we are interrupted,
+    it is killed with its children.
+
+    Raises:
+        SlurmError: if it cannot be started.
+    """
+    try:
+        # Files, not pipes: a child that a site's wrapper leaves behind would keep a pipe open.
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            status = _status(
+                subprocess.Popen(
+                    argv,
+                    env=cleaned(os.environ),
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=err,
+                    process_group=0,
+                )
+            )
+            texts = []
+            for file in (out, err):
+                file.seek(0)
+                text = file.read().decode(errors="replace")
+                texts.append(text.replace("\r\n", "\n").replace("\r", "\n"))
+    except FileNotFoundError:
+        raise SlurmError(f"there is no {argv[0]} here: submit from a login node of the cluster") from None
+    except OSError as error:
+        raise SlurmError(f"{argv[0]}: {error}") from error
+    return Reply(argv[0], status, *texts)
+
+
+def _status(process: subprocess.Popen[bytes]) -> int | None:
+    """The exit status of a process that leads a group; None after PATIENCE_S, when the group is killed."""
+    try:
+        return process.wait(PATIENCE_S)
+    except BaseException as error:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        if isinstance(error, subprocess.TimeoutExpired):
+            return None
+        raise
 
 
 def ask(*argv: str) -> str:
@@ -33,26 +113,7 @@ def ask(*argv: str) -> str:
     Raises:
         SlurmError: if it is not there, fails, or takes longer than PATIENCE_S.
     """
-    try:
-        done = subprocess.run(
-            argv,
-            env=cleaned(os.environ),
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=PATIENCE_S,
-            check=False,
-        )
-    except FileNotFoundError:
-        raise SlurmError(f"there is no {argv[0]} here: submit from a login node of the cluster") from None
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise SlurmError(f"{argv[0]}: {error}") from error
-    said = done.stderr.strip()
-    if done.returncode and any(sign in said for sign in NO_CLUSTER):
-        why = said.splitlines()[-1].removeprefix(f"{argv[0]}: ")
-        raise SlurmError(
-            f"no cluster answers {argv[0]} here ({why}): submit from a login node, or set SLURM_CONF"
-        )
-    if done.returncode:
-        raise SlurmError(f"{argv[0]}: {said or f'status {done.returncode}'}")
-    return done.stdout
+    reply = answer(*argv)
+    if reply.failure:
+        raise SlurmError(reply.failure)
+    return reply.out

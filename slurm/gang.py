@@ -3,37 +3,40 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from slurm.command import ask
+from slurm.limits import setting
 from slurm.quoting import word
 
 PAUSE_S = 0.2
 """Pause before srun asks for a refused step again."""
 
 
-def time_slice_s(partition: str) -> tuple[int, str]:
+def time_slice_s(partition: str, place: Sequence[str] = ()) -> tuple[int, str]:
     """Seconds of a gang scheduling slot in a partition, and ""; or 0, and why there is no such slot.
+
+    ``place`` holds options that name a cluster.
 
     Raises:
         SlurmError: if Slurm does not answer, or does not know the partition.
     """
-    return judged(ask("scontrol", "show", "partition", partition), ask("scontrol", "show", "config"))
+    show = ("scontrol", *place, "show")
+    return judged(ask(*show, "partition", partition), ask(*show, "config"))
 
 
 def judged(partition: str, configuration: str) -> tuple[int, str]:
     """The same from scontrol's texts about the partition and the configuration."""
-    share = _value("OverSubscribe", partition)
-    mode = _value("PreemptMode", configuration)
+    share = setting("OverSubscribe", partition)
+    mode = setting("PreemptMode", configuration)
+    length_s = setting("SchedulerTimeSlice", configuration)
     if not share.startswith("FORCE"):
         return 0, f"the partition has OverSubscribe={share or 'unknown'}, not FORCE"
     if "GANG" not in mode.split(","):
         return 0, f"slurm.conf has PreemptMode={mode or 'unknown'}, without GANG"
-    return int(_value("SchedulerTimeSlice", configuration)), ""
-
-
-def _value(name: str, text: str) -> str:
-    found = re.search(rf"\b{name}\s*=\s*(\S+)", text)
-    return found[1] if found else ""
+    if not re.fullmatch("[0-9]{1,9}", length_s):
+        return 0, f"slurm.conf has SchedulerTimeSlice={length_s or 'unknown'}, no number of seconds"
+    return int(length_s), ""
 
 
 def step(tasks: int, plugin: str, *, retry: bool, begun: str) -> list[str]:

@@ -26,17 +26,23 @@ class JobState(Enum):
         return self not in (JobState.PENDING, JobState.RUNNING)
 
 
-_WAITING = ("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT")
-_GOING_ON = ("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING", "STAGE_OUT")
+_QUEUED = ("PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT")
+_BEGINNING = ("CONFIGURING", "EXPEDITING", "POWER_UP_NODE")
+_GOING_ON = ("RUNNING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING")
+_ENDING = ("COMPLETING", "STAGE_OUT", "UPDATE_DB")
+_ELSEWHERE = ("REVOKED",)  # another cluster of a federation has begun it
 REPORTED = {
-    **dict.fromkeys(_WAITING, JobState.PENDING),
-    **dict.fromkeys(_GOING_ON, JobState.RUNNING),
+    **dict.fromkeys((*_QUEUED, *_BEGINNING), JobState.PENDING),
+    **dict.fromkeys((*_GOING_ON, *_ENDING, *_ELSEWHERE), JobState.RUNNING),
     **{name: JobState[name] for name in ("CANCELLED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "TIMEOUT")},
     "BOOT_FAIL": JobState.NODE_FAIL,
+    "RECONFIG_FAIL": JobState.NODE_FAIL,
     "DEADLINE": JobState.TIMEOUT,
-    "REVOKED": JobState.CANCELLED,
 }
 """Slurm's words that need no further evidence."""
+
+FAILED = ("FAILED", "LAUNCH_FAILED")
+"""Slurm's words for a failure that the script itself may tell better."""
 
 MEANINGS = {
     JobState.PENDING: "waits",
@@ -81,7 +87,7 @@ def judge(reported: str | None, ending: Ending | None) -> JobState:
     if name in REPORTED:
         return REPORTED[name]
     if ending is None:
-        return JobState.FAILED if name == "FAILED" else JobState.UNKNOWN
+        return JobState.FAILED if name in FAILED else JobState.UNKNOWN
     if ending.status == 0:
         return JobState.COMPLETED
     return JobState.TIMEOUT if ending.out_of_time else JobState.FAILED

@@ -6,10 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from coordinator.workload import Node
 from harness.cli import main
 from harness.spec import experiment, hosts
+from slurm import nodelist
 from workloads.validation import InputError
 
 FILE = """
@@ -39,6 +42,8 @@ def test_hosts_say_how_many_processors_there_are(tmp_path: Path) -> None:
         (["a:x"], "at least 1"),
         (["-oProxyCommand=x"], "name of a host"),
         (["a b"], "name of a host"),
+        (["a,b"], "name of a host"),
+        (["c[1-2]", "c2"], "second time"),
         ([":2"], "name of a host"),
         (["a", "b", "a:2"], "second time"),
     ],
@@ -62,3 +67,53 @@ def test_a_host_file_is_read_as_launchers_read_it(tmp_path: Path) -> None:
 def test_an_agent_without_a_setup_is_bad_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["agent"]) == 2
     assert "needs the set-up that its driver made" in capsys.readouterr().err
+
+
+def test_slurms_notation_names_hosts(tmp_path: Path) -> None:
+    assert hosts.parse(["c[01-02,07]:2", "d"]) == (
+        *(Node(f"c{n}", 2) for n in ("01", "02", "07")),
+        Node("d", 1),
+    )
+    file = tmp_path / "x.toml"
+    file.write_text(FILE)
+    found = experiment.load(str(file), settings=['hosts=["a[1-2]x[08-10]"]'], here=True)
+    assert [node.host for node in found.nodes][3:] == ["a2x08", "a2x09", "a2x10"]
+
+
+SIMPLE = st.from_regex(r"[a-z]{1,3}", fullmatch=True)
+NUMBERS = st.lists(
+    st.tuples(st.integers(0, 120), st.integers(0, 3), st.integers(1, 4)), min_size=1, max_size=3
+)
+
+
+@pytest.mark.slow
+@settings(max_examples=50)
+@given(st.lists(st.tuples(SIMPLE, st.none() | NUMBERS), min_size=1, max_size=3))
+def test_a_list_stands_for_the_names_that_were_folded(drawn: Any) -> None:
+    texts, names = [], []
+    for prefix, ranges in drawn:
+        if ranges is None:
+            texts.append(prefix)
+            names.append(prefix)
+            continue
+        parts = [
+            f"{first:0{width}}-{first + more}" if more else f"{first:0{width}}"
+            for first, more, width in ranges
+        ]
+        texts.append(f"{prefix}[{','.join(parts)}]")
+        for first, more, width in ranges:
+            names += [prefix + str(first + step).zfill(width) for step in range(more + 1)]
+    text = ",".join(texts)
+    assert nodelist.expand(text) == names and nodelist.split(text) == texts
+
+
+@pytest.mark.parametrize(
+    "text", ["c[1-2", "c1]", "c[]", "c[2-1]", "c[1,]", "c[a]", "c[1-2[3]]", "c[0-9]" * 6]
+)
+def test_what_is_no_list_of_hosts_is_refused_with_a_remedy(
+    text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(ValueError):
+        nodelist.expand(text)
+    assert main(["run", "three-jobs", "--hosts", f"a,{text}:2"]) == 2
+    assert "write brackets as Slurm does" in " ".join(capsys.readouterr().err.split())

@@ -57,7 +57,7 @@ ONLY_IN = {
     "rich": ("harness/cli.py", "harness/report/"),
 }
 MAY_PRINT = ("harness/cli.py",)
-MAY_SIGNAL = ("coordinator/host/processes.py", "coordinator/host/mechanisms.py")
+MAY_SIGNAL = ("coordinator/host/processes.py", "coordinator/host/mechanisms.py", "slurm/command.py")
 
 
 @cache

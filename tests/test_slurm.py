@@ -13,6 +13,7 @@ from runs import eventually
 from slurm_cluster import SlurmCluster, slurm_cluster, unavailable
 
 from harness.store import database
+from slurm.nodelist import expand
 from slurm.script import status_file
 
 pytestmark = [pytest.mark.slurm, pytest.mark.slow]
@@ -24,6 +25,7 @@ QUICK = (
     "schedulers=[{policy='gang'}]",
 )
 LONG = ("repeats=100", *QUICK[1:])
+STATE = "from slurm.client import states; from slurm.job import SlurmJob"
 
 
 @pytest.fixture(scope="module")
@@ -197,7 +199,7 @@ def test_a_job_whose_node_goes_down_lost_it(cluster: SlurmCluster, tmp_path: Pat
     number = job["jobs"]["three-jobs.sbatch"]
     assert eventually(lambda: state(cluster, number) == "RUNNING", 60), cluster.logs()
     cluster.call("scontrol", "update", "NodeName=node2", "State=DOWN", "Reason=test")
-    question = f"from slurm.client import states; print(states(['{number}'], '{job['folder']}'))"
+    question = f"{STATE}; print(states([SlurmJob('{number}')], '{job['folder']}'))"
     asked = (sys.executable, "-c", question)
     assert eventually(lambda: "State.NODE_FAIL" in cluster.call(*asked), 60), state(cluster, number)
     assert nothing_is_left(cluster)
@@ -212,7 +214,7 @@ def test_a_script_that_fails_before_the_run_has_failed(cluster: SlurmCluster, tm
 
 
 def test_a_job_that_slurm_has_never_heard_of_is_unknown(cluster: SlurmCluster, tmp_path: Path) -> None:
-    question = f"from slurm.client import states; print(states(['4711'], {str(tmp_path)!r})['4711'])"
+    question = f"{STATE}; print(states([SlurmJob('4711')], {str(tmp_path)!r}))"
     assert "State.UNKNOWN" in cluster.call(sys.executable, "-c", question)
 
 
@@ -221,3 +223,15 @@ def test_what_slurm_refuses_is_told(cluster: SlurmCluster, tmp_path: Path) -> No
     run = cluster.hosts.start([*command, "--results", str(tmp_path)])
     out, err = run.communicate(timeout=60)
     assert (run.returncode, out) == (1, "") and "invalid partition" in err and "Traceback" not in err
+
+
+def test_lists_of_hosts_are_read_as_scontrol_reads_them(cluster: SlurmCluster) -> None:
+    for text in ("c[01-03,07]", "a,b[1-2],d[1,3]x[0-1]", "c[098-101]", "c[9-011]", "[1-3]", "c[1,1]"):
+        assert cluster.call("scontrol", "show", "hostnames", text).split() == expand(text)
+
+
+def test_the_largest_array_is_known(cluster: SlurmCluster, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "harness.cli", "submit", "three-jobs", "--array=1001"]
+    run = cluster.hosts.start([*command, "--results", str(tmp_path)])
+    out, err = run.communicate(timeout=60)
+    assert (run.returncode, out) == (2, "") and "MaxArraySize of 1001 allows 1000 tasks" in err

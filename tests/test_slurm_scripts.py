@@ -254,6 +254,7 @@ def test_what_an_earlier_start_left_is_no_evidence(tmp_path: Path) -> None:
         ("PREEMPTED", None, JobState.PREEMPTED),
         ("TIMEOUT", None, JobState.TIMEOUT),
         ("DEADLINE", None, JobState.TIMEOUT),
+        ("REVOKED", None, JobState.RUNNING),
     ],
 )
 def test_a_job_has_completed_only_with_evidence(
@@ -274,18 +275,16 @@ def test_half_a_status_is_none(text: str) -> None:
 
 def test_nodes_and_processors_of_an_allocation() -> None:
     variables = {"SLURM_JOB_ID": "1", "SLURM_JOB_NODELIST": "n[1-3]", "SLURM_JOB_CPUS_PER_NODE": "2(x2),4"}
-
-    def expand(text: str) -> list[str]:
-        return {"n[1-3]": ["n1", "n2", "n3"], "n1": ["n1"]}[text]
-
-    assert nodes(variables, expand) == [("n1", 2), ("n2", 2), ("n3", 4)]
-    assert nodes(variables | {"SLURM_NTASKS_PER_NODE": "1"}, expand) == [("n1", 1), ("n2", 1), ("n3", 1)]
+    assert nodes(variables) == [("n1", 2), ("n2", 2), ("n3", 4)]
+    assert nodes(variables | {"SLURM_NTASKS_PER_NODE": "1"}) == [("n1", 1), ("n2", 1), ("n3", 1)]
     with pytest.raises(SlurmError, match="1 nodes, but processors of 3"):
-        nodes(variables | {"SLURM_JOB_NODELIST": "n1"}, expand)
+        nodes(variables | {"SLURM_JOB_NODELIST": "n1"})
     with pytest.raises(SlurmError, match="cannot be read"):
-        nodes(variables | {"SLURM_JOB_CPUS_PER_NODE": "2x2"}, expand)
+        nodes(variables | {"SLURM_JOB_CPUS_PER_NODE": "2x2"})
+    with pytest.raises(SlurmError, match="bracket"):
+        nodes(variables | {"SLURM_JOB_NODELIST": "n[1-3"})
     with pytest.raises(SlurmError, match="no allocation"):
-        nodes({}, expand)
+        nodes({})
 
 
 def test_processors_per_node_are_written_out() -> None:
@@ -300,8 +299,10 @@ def test_the_callers_options_do_not_reach_slurm() -> None:
         "SBATCH_PARTITION": "x",
         "SLURM_JOB_ID": "1",
         "SQUEUE_FORMAT": "%i",
+        "SLURM_TIME_FORMAT": "%s",
+        "SLURM_CLUSTERS": "slaking",
     }
-    assert cleaned(mine) == {"SLURM_CONF": "c", "PATH": "p"}
+    assert cleaned(mine) == {"SLURM_CONF": "c", "PATH": "p", "SLURM_CLUSTERS": "slaking"}
 
 
 def test_without_slurm_the_message_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from coordinator.host.environment import PYTHON
+from coordinator.host.interrupt import Interrupt
 from harness.analyse import results_document
 from harness.analyse.summary import TAU_S
 from harness.commands import SCHEMA, Answer, Interrupted, stored
@@ -24,8 +25,9 @@ from harness.report import text
 from harness.spec import experiment, experiment_source, overrides, submission
 from harness.spec.experiment import Experiment
 from harness.spec.submission import Submission
-from slurm import client
+from slurm import client, limits
 from slurm.command import SlurmError
+from slurm.job import SlurmJob
 from slurm.script import TASK, Script, Word
 from slurm.states import JobState, explain
 from workloads.bounds import within
@@ -117,23 +119,31 @@ def _answer(options: argparse.Namespace, watcher: Watcher) -> Answer:
         texts = {name: script.text for name, script in plan.scripts.items()}
         return Answer(found | {"scripts": texts}, list(texts.values()), verbatim=True)
     jobs, refusal = _submit(plan)
-    found |= {"jobs": jobs, "folder": str(plan.folder), "results": str(plan.results)}
+    found |= {
+        "jobs": {file: job.id for file, job in jobs.items()},
+        "cluster": next(iter(jobs.values())).cluster or None,
+    }
+    found |= {"folder": str(plan.folder), "results": str(plan.results)}
     said = [f"job {job}: {plan.folder / name}" for name, job in jobs.items()]
     if refusal:
         return Answer(found | {"refusal": refusal}, said, status=1, notes=(refusal,))
     if not options.wait:
-        return Answer(found, said, notes=(f"results will be in {plan.results}",))
+        return Answer(
+            found, said, notes=(f"results will be in {plan.results} (to end the jobs: {_ends(jobs)})",)
+        )
     return _awaited(plan, jobs, found, watcher, resume=options.resume)
 
 
 def _plan(options: argparse.Namespace) -> _Plan:
     asked = {key: getattr(options, key.replace("-", "_")) for key in (*TEXTS, *WHOLES, *FLAGS)}
     given = [f"slurm.{key}={json.dumps(value)}" for key, value in asked.items() if value not in (None, False)]
+    for line in options.sbatch:
+        submission.sbatch_option("--sbatch", line)
     written = experiment_source.read(options.experiment).overridden(
         map(overrides.parse, [*options.settings, *given])
     )
     try:
-        how = submission.parse(written.data.get("slurm", {}))
+        how = submission.parse(written.data.get("slurm", {}), options.sbatch)
         processors = written.data.get("processors", 0)
         within("processors", processors)
         how = how.spread(processors)
@@ -154,10 +164,26 @@ def _plan(options: argparse.Namespace) -> _Plan:
             slurm_gang.check(wanted, how)
         except InputError as error:
             raise written.located(error) from None
+    if options.array is not None and not options.dry_run:
+        _check_array(options.array, how)
     results = Path(os.path.realpath(options.results))  # resolve() would fail on loops of links
     folder = results / "submissions" / session_name()
     scripts = _scripts(options, wanted, how, folder, results)
     return _Plan(wanted, written.source, folder, results, scripts, how)
+
+
+def _check_array(tasks: int, how: Submission) -> None:
+    """Accept a number of tasks that the cluster allows, else raise InputError.
+
+    Where Slurm does not answer, sbatch decides.
+    """
+    try:
+        most = limits.most_tasks(how.place)
+    except SlurmError:
+        return
+    if most is not None and tasks > most:
+        rule = f"the cluster's MaxArraySize of {most + 1} allows {most} tasks at most"
+        raise InputError("--array", tasks, rule, f"give --array {most}" if most else "leave --array out")
 
 
 def _scripts(
@@ -165,34 +191,30 @@ def _scripts(
 ) -> dict[str, Script]:
     """The script of the run; with --array, a script for the parts and one that collects their results."""
     name = _file_name(wanted.name)
-    for line in options.sbatch:
-        submission.sbatch_option("--sbatch", line)
     lockstep = how.started(["lockstep"], [*PYTHON, "-m", "harness.cli"])
     run: list[Word] = [*lockstep, "run", str(folder / f"{name}.toml"), "--allocation", *passed_on(options)]
     parts = options.array
     if parts is None:
         run += ["--results", str(results)]
-        return {f"{name}.sbatch": how.script(name, folder, run, resume=options.resume, extra=options.sbatch)}
+        return {f"{name}.sbatch": how.script(name, folder, run, resume=options.resume)}
     whole("--array", parts, least=1, most=len(wanted.measured_cells))
     stores = [str(results / "parts" / f"{part}-of-{parts}") for part in range(1, parts + 1)]
     run += ["--part", (TASK, f"/{parts}"), "--results", (f"{results}/parts/", TASK, f"-of-{parts}")]
     collect = [*lockstep, "collect", *stores, "--results", str(results)]
     return {
-        f"{name}.sbatch": how.script(
-            name, folder, run, resume=options.resume, extra=options.sbatch, tasks=parts
-        ),
-        "collect.sbatch": how.alone.script(f"{name}-collect", folder, collect, extra=options.sbatch),
+        f"{name}.sbatch": how.script(name, folder, run, resume=options.resume, tasks=parts),
+        "collect.sbatch": how.alone.script(f"{name}-collect", folder, collect),
     }
 
 
-def _submit(plan: _Plan) -> tuple[dict[str, str], str]:
+def _submit(plan: _Plan) -> tuple[dict[str, SlurmJob], str]:
     """Write the scripts, and submit them so that each waits for the one before.
 
-    Returns the job ids by file, and why the rest was not submitted (empty if all were).
+    Returns the jobs by file, and why the rest was not submitted (empty if all were).
 
     Raises:
         SlurmError: if Slurm does not accept the first script.
-        Interrupted: if interrupted between two scripts.
+        Interrupted: if interrupted, after the end of the submission in progress.
     """
     name = _file_name(plan.wanted.name)
     try:
@@ -203,45 +225,65 @@ def _submit(plan: _Plan) -> tuple[dict[str, str], str]:
     except OSError as error:
         rule = f"cannot hold scripts and logs: {error.strerror}"
         raise InputError("--results", str(plan.results), rule, "choose another directory") from error
-    jobs: dict[str, str] = {}
-    last = None
+    jobs: dict[str, SlurmJob] = {}
     for file in plan.scripts:
         try:
-            last = jobs[file] = client.submit(plan.folder / file, after=last)
-        except (SlurmError, KeyboardInterrupt) as error:
+            with Interrupt():  # so that no job is submitted whose id is not known
+                jobs[file] = client.submit(plan.folder / file, after=_last(jobs))
+        except (SlurmError, KeyboardInterrupt, SystemExit) as error:
+            failure = error if isinstance(error, SlurmError) else error.__context__
+            refusal = _refusal(plan, jobs, failure)
+            if failure is not error:
+                raise Interrupted(refusal) from None
             if not jobs:
                 raise
-            by_hand = shlex.join(["sbatch", f"--dependency=afterany:{last}", str(plan.folder / file)])
-            why = str(error) or "interrupted"
-            refusal = f"{file} is not submitted: {why}; {_going_on(jobs)}; submit it with {by_hand}"
-            if isinstance(error, KeyboardInterrupt):
-                raise Interrupted(refusal) from None
             return jobs, refusal
     return jobs, ""
 
 
-def _going_on(jobs: Mapping[str, str]) -> str:
-    return f"the submitted jobs continue (to end them: scancel {' '.join(jobs.values())})"
+def _last(jobs: Mapping[str, SlurmJob]) -> SlurmJob | None:
+    return [*jobs.values()][-1] if jobs else None
+
+
+def _refusal(plan: _Plan, jobs: Mapping[str, SlurmJob], failure: BaseException | None) -> str:
+    """Why the rest is not submitted, an interrupt if not for a ``failure``, and what can be done."""
+    said = [str(failure or "interrupted")]
+    if jobs:
+        said.append(_going_on(jobs))
+    rest = [file for file in plan.scripts if file not in jobs]
+    if rest and not isinstance(failure, client.LostJobError):
+        said[0] = f"{rest[0]} is not submitted: {said[0]}"
+        said.append(f"submit it with {shlex.join(client.submission(plan.folder / rest[0], _last(jobs)))}")
+    return "; ".join(said)
+
+
+def _going_on(jobs: Mapping[str, SlurmJob]) -> str:
+    return f"the submitted jobs continue (to end them: {_ends(jobs)})"
+
+
+def _ends(jobs: Mapping[str, SlurmJob]) -> str:
+    return client.ends(list(jobs.values()))
 
 
 def _awaited(
-    plan: _Plan, jobs: Mapping[str, str], found: dict[str, Any], watcher: Watcher, *, resume: bool
+    plan: _Plan, jobs: Mapping[str, SlurmJob], found: dict[str, Any], watcher: Watcher, *, resume: bool
 ) -> Answer:
     ids = [
-        f"{job}_{task}" if plan.scripts[file].tasks else job
+        job.task(task + 1) if tasks else job
         for file, job in jobs.items()
-        for task in range(1, (plan.scripts[file].tasks or 1) + 1)
+        for tasks in [plan.scripts[file].tasks]
+        for task in range(tasks or 1)
     ]
     try:
         ended = slurm_wait.wait(ids, plan.folder, watcher)
     except KeyboardInterrupt:
         raise Interrupted(f"no longer waiting; {_going_on(jobs)}") from None
     found["states"] = {
-        job: {"state": state.value, "status": ending.status if ending else None}
+        job.id: {"state": state.value, "status": ending.status if ending else None}
         for job, (state, ending) in ended.items()
     }
     bad = [
-        f"job {job} {explain(state, ending)}; its log: {plan.folder / job}.log"
+        f"job {job} {explain(state, ending)}; its log: {plan.folder / job.id}.log"
         for job, (state, ending) in ended.items()
         if state is not JobState.COMPLETED
     ]

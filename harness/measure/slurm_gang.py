@@ -35,6 +35,7 @@ from harness.store.database import Store
 from harness.store.records import DEDICATED, RunRecord
 from slurm import client, gang
 from slurm.command import SlurmError
+from slurm.job import SlurmJob
 from slurm.states import Ending, JobState, explain
 from workloads.alone import record_file
 from workloads.program import Program
@@ -69,7 +70,7 @@ def check(wanted: Experiment, how: Submission) -> None:
         remedy = "name one with OverSubscribe=FORCE, on a cluster with PreemptMode=GANG"
         raise InputError("slurm.gang_partition", None, rule, remedy)
     try:
-        slice_s, why = gang.time_slice_s(name)
+        slice_s, why = gang.time_slice_s(name, how.place)
     except SlurmError as error:
         raise InputError(
             "slurm.gang_partition", name, str(error), "name a partition of this cluster"
@@ -185,7 +186,7 @@ class Cluster:
         assert isinstance(workload.policy, SlurmGang)
         folder = self.folder / f"gang-{time.time_ns()}"
         folder.mkdir(parents=True)
-        ids: dict[int, str] = {}
+        ids: dict[int, SlurmJob] = {}
         begin_ns = time.time_ns()
         try:
             for job in sorted(workload.jobs, key=lambda job: job.arrival_s):
@@ -197,7 +198,7 @@ class Cluster:
             try:
                 client.cancel(list(ids.values()))
             except SlurmError as error:  # says less than what ends us
-                progress(f"jobs {', '.join(ids.values())} stay in Slurm: {error}")
+                progress(f"jobs may stay in Slurm: {error}; {client.ends(list(ids.values()))}")
             raise
         parts = [_outcome(workload, job, folder, ended[ids[job.number]], begin_ns) for job in workload.jobs]
         failed = [f"job {job.number}: {job.failure}" for job, _ in parts if job.failure]

@@ -10,6 +10,7 @@ from coordinator.host.launch import tail
 from harness.measure.session import Progress, Watcher
 from slurm.client import states
 from slurm.command import SlurmError
+from slurm.job import SlurmJob
 from slurm.states import Ending, JobState, explain
 
 FIRST_PAUSE_S, LAST_PAUSE_S = 1.0, 15.0
@@ -21,22 +22,22 @@ LATE_S = 30.0
 SILENCE_S = 600.0
 """How long Slurm may give no answer."""
 
-Ask = Callable[[Sequence[str], str], dict[str, tuple[JobState, Ending | None]]]
+Ask = Callable[[Sequence[SlurmJob], str], dict[SlurmJob, tuple[JobState, Ending | None]]]
 
 
 def wait(
-    jobs: Sequence[str],
+    jobs: Sequence[SlurmJob],
     folder: Path,
     watcher: Watcher,
     *,
     ask: Ask = states,
     pause: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
-) -> dict[str, tuple[JobState, Ending | None]]:
+) -> dict[SlurmJob, tuple[JobState, Ending | None]]:
     """State and ending of each job once all are over.
 
     Args:
-        jobs: ids, or ids of tasks ("12_3"), of scripts that write to ``folder``.
+        jobs: jobs, or tasks, of scripts that write to ``folder``.
         folder: their directory.
         watcher: receives the states, and the last line of the log of a running job.
         ask: asks Slurm for the states.
@@ -47,7 +48,7 @@ def wait(
         SlurmError: if Slurm gives no answer for SILENCE_S.
     """
     begin_s = heard_s = clock()
-    unknown_s: dict[str, float] = {}
+    unknown_s: dict[SlurmJob, float] = {}
     pause_s = FIRST_PAUSE_S
     while True:
         try:
@@ -72,7 +73,7 @@ def wait(
         pause_s = min(1.3 * pause_s, LAST_PAUSE_S)
 
 
-def _label(found: dict[str, tuple[JobState, Ending | None]], folder: Path) -> str:
+def _label(found: dict[SlurmJob, tuple[JobState, Ending | None]], folder: Path) -> str:
     """The first job that is not over, in words."""
     for job, (state, ending) in found.items():
         if not state.over:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from coordinator.workload import Node
-from slurm import allocation
+from slurm import allocation, nodelist
 from slurm.command import SlurmError
 from workloads.bounds import BOUNDS
 from workloads.validation import InputError
@@ -21,23 +21,33 @@ REMEDY = 'write hosts = ["node1:2", "node2:2"]'
 def parse(entries: Any) -> tuple[Node, ...]:
     """The nodes that ``["host:processors", ...]`` names; a host without a number counts one.
 
+    A host may be a list in Slurm's notation: all its hosts have the number.
+
     Raises:
         InputError: for anything else, and for a host named twice.
     """
     if not isinstance(entries, list) or not all(isinstance(entry, str) for entry in entries):
         raise InputError("hosts", entries, RULE, REMEDY)
-    nodes = [_node(entry, f"hosts[{index}]") for index, entry in enumerate(entries)]
-    names = [node.host for node in nodes]
-    for index, name in enumerate(names):
-        if name in names[:index]:
-            remedy = "name it once, with all its processors"
-            raise InputError(f"hosts[{index}]", entries[index], "names a host a second time", remedy)
-    return tuple(nodes)
+    nodes: dict[str, Node] = {}
+    for index, entry in enumerate(entries):
+        key = f"hosts[{index}]"
+        for node in _nodes(entry, key):
+            if node.host in nodes:
+                remedy = "name it once, with all its processors"
+                raise InputError(key, entry, "names a host a second time", remedy)
+            nodes[node.host] = node
+    return tuple(nodes.values())
 
 
-def _node(entry: str, key: str) -> Node:
+def _nodes(entry: str, key: str) -> list[Node]:
+    """The nodes of an entry: "c[01-03]:2" stands for three, with two processors each."""
     host, colon, count = entry.partition(":")
-    if not host or host.startswith("-") or not host.isprintable() or set(host) & set(" ,\t"):
+    try:
+        names = nodelist.expand(host)
+    except ValueError as error:
+        raise InputError(key, entry, str(error), 'write brackets as Slurm does: "c[01-03,07]:2"') from None
+    several = len(nodelist.split(host)) > 1
+    if several or not host or host.startswith("-") or not host.isprintable() or " " in host:
         raise InputError(key, entry, "must begin with the name of a host", REMEDY)
     most = int(BOUNDS["hosts"].most)
     processors = int(count) if re.fullmatch(r"[0-9]{1,9}", count) else 0
@@ -45,7 +55,7 @@ def _node(entry: str, key: str) -> Node:
         raise InputError(
             key, entry, f"must end with a number of processors of at least 1 and at most {most}", REMEDY
         )
-    return Node(host, processors if colon else 1)
+    return [Node(name, processors if colon else 1) for name in names]
 
 
 def read(path: Path) -> list[str]:

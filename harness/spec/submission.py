@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import shlex
 from collections.abc import Mapping, Sequence
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.spec.table_checks import as_table, field_names, known_keys
+from slurm import limits
 from slurm.script import Script, Word, word
 from workloads.bounds import within
 from workloads.validation import InputError, flag, whole
@@ -74,6 +76,41 @@ class Submission:
         within("slurm.signal_s", self.signal_s)
         for line in self.extra:
             sbatch_option("extra", line)
+        self._check_time()
+
+    def _check_time(self) -> None:
+        """Accept a time limit that lies after the signal to end, else raise InputError."""
+        limit = self._asked("--time", "-t") or self.time
+        if limit is None:
+            return
+        try:
+            limit_s = limits.seconds(limit.strip())
+        except ValueError:
+            rule, remedy = (
+                "must be a time limit of sbatch",
+                "write minutes, hours:minutes:seconds or days-hours",
+            )
+            raise InputError("time", limit, rule, remedy) from None
+        if limit_s is not None and limit_s <= self.signal_s:
+            rule = f"is {limit_s} s, and the signal to end comes {self.signal_s} s before (signal_s)"
+            raise InputError("time", limit, rule, "give more time, or write a smaller slurm.signal_s")
+
+    def _asked(self, *names: str) -> str | None:
+        """The value of an option among the further ones, as sbatch takes it: the last one counts."""
+        parser = argparse.ArgumentParser(add_help=False, exit_on_error=False)
+        parser.add_argument(*names, dest="asked")
+        try:
+            words = [word for line in self.extra for word in shlex.split(line, comments=True)]
+            asked: str | None = parser.parse_known_args(words)[0].asked
+        except (argparse.ArgumentError, ValueError):
+            return None  # sbatch tells what is wrong
+        return asked
+
+    @property
+    def place(self) -> tuple[str, ...]:
+        """The options that name the cluster of the jobs to Slurm's commands; none for the usual one."""
+        cluster = self._asked("--clusters", "-M")
+        return ("-M", cluster) if cluster else ()
 
     def spread(self, processors: int) -> Submission:
         """A copy with the number of processors on each node.
@@ -123,7 +160,6 @@ class Submission:
         command: Sequence[Word],
         *,
         resume: bool | None = None,
-        extra: Sequence[str] = (),
         tasks: int | None = None,
     ) -> Script:
         """The batch script of a command; ``resume`` and ``tasks`` as in ``slurm.script.Script``.
@@ -138,7 +174,7 @@ class Submission:
                 directory=str(folder),
                 command=command,
                 options=self._options,
-                extra=(*self.extra, *extra),
+                extra=self.extra,
                 setup=[*loads, *self.setup],
                 signal_s=self.signal_s,
                 requeue=self.requeue,
@@ -155,8 +191,8 @@ class Submission:
         return made | {name: getattr(self, name) for name in TEXTS}
 
 
-def parse(value: Any) -> Submission:
-    """The values of a [slurm] table.
+def parse(value: Any, options: Sequence[str] = ()) -> Submission:
+    """The values of a [slurm] table, with further ``options`` of sbatch from the command line.
 
     Raises:
         InputError: for unknown keys and values that do not fit.
@@ -164,7 +200,8 @@ def parse(value: Any) -> Submission:
     table = as_table(value, "slurm")
     known_keys(table, [_written(name) for name in field_names(Submission)], "slurm")
     try:
-        return Submission(**_fields(table))
+        fields = _fields(table)
+        return Submission(**fields | {"extra": (*fields.get("extra", ()), *options)})
     except InputError as error:
         raise error.under("slurm") from None
 
