@@ -160,7 +160,7 @@ def test_a_choice_is_best_only_if_its_interval_is_apart(other, best):
 def command(monkeypatch, tmp_path, capsys):
     """Runs ``lockstep waits`` on a made-up host; gives status, stdout, stderr."""
     mpi = library_of("Open MPI 4.1", tmp_path)
-    made = Library(tmp_path / "front", tmp_path / "back", (mpi,))
+    made = Library(tmp_path / "front", (mpi,))
     monkeypatch.setattr(waits, "preload", lambda *ignored: (made, {"LD_PRELOAD": "front"}))
     monkeypatch.setattr(waits, "libraries_loaded", lambda argv: [Path("/lib/libc.so.6"), mpi])
 
