@@ -12,8 +12,8 @@ from pathlib import Path
 
 from coordinator.host import descriptors, guardian
 from coordinator.host.bereft import Bereft
+from coordinator.host.causes import explained
 from coordinator.host.processes import RUN, Process, environment_of
-from coordinator.host.rundir import SHARED_MEMORY
 from workloads.validation import LockstepError
 
 HEAD_BYTES = 1 << 20
@@ -21,12 +21,6 @@ HEAD_BYTES = 1 << 20
 
 TAIL_BYTES = 1 << 16
 """Length of the end of an output file that is kept and read."""
-
-BUS_ERRORS = (-signal.SIGBUS, 128 + signal.SIGBUS)
-"""Exit statuses after a bus error: of the program itself, and of a shell or launcher around it."""
-
-BUS_ERROR_SIGNS = ("Bus error", "signal 7", "EXIT CODE: 7\n")
-"""Signs of a bus error in a launcher's output; the last is MPICH's, for the first rank that failed."""
 
 LOOK_S = 0.5
 """From one look at the children of a launcher to the next."""
@@ -173,7 +167,7 @@ def run_session(
             if why := _unended(process, timeout_s, Bereft(parent=parent)):
                 raise LaunchError(f"{argv[0]} {why}\n{tail(err)}")
             if status := process.wait():
-                raise LaunchError(f"{argv[0]} {failed(status, err)}")
+                raise LaunchError(f"{argv[0]} {failed(status, err, out)}")
             return out.read_text(errors="replace")
     except OSError as error:
         raise LaunchError(f"cannot run {argv[0]}: {error}") from error
@@ -200,24 +194,9 @@ def describe(status: int) -> str:
 
 
 def failed(status: int, *logs: Path) -> str:
-    """The failure of a program in words: exit status, last lines of the first nonempty log, likely cause."""
-    said = next(filter(None, map(tail, logs)), "")
-    bus_error = status in BUS_ERRORS or any(sign in said for sign in BUS_ERROR_SIGNS)
-    return "\n".join(filter(None, [describe(status), said, _shared_memory() if bus_error else ""]))
-
-
-def _shared_memory() -> str:
-    """The usual cause of a bus error, with the current free space."""
-    try:
-        found = os.statvfs(SHARED_MEMORY)
-    except OSError:
-        return ""
-    free, total = (blocks * found.f_frsize / (1 << 20) for blocks in (found.f_bavail, found.f_blocks))
-    return (
-        f"Signal 7 is a bus error. Its usual cause is that {SHARED_MEMORY}, where ranks share memory, is "
-        f"full: {free:.1f} of {total:.1f} MiB are free now. Remove files (ls -l {SHARED_MEMORY}, lockstep "
-        f"clean), or enlarge it (mount -o remount,size=1G {SHARED_MEMORY}; docker run --shm-size=1g)"
-    )
+    """The failure of a program in words: exit status, last lines of the first nonempty log, likely causes."""
+    said = list(filter(None, map(tail, logs)))
+    return "\n".join(filter(None, [describe(status), *said[:1], explained(status, "\n".join([*said, ""]))]))
 
 
 def head(path: Path) -> str:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from coordinator.host import guardian
 from coordinator.host.caretaker import Caretaker
+from coordinator.host.causes import explained
 from coordinator.host.preloading import launched
 from coordinator.host.processes import RUN, Process
 from coordinator.host.rundir import RunDirectory
@@ -105,6 +106,19 @@ def library(options: argparse.Namespace, command: Sequence[str], watcher: Watche
     return native.library(mpicc, watcher.note, care=Caretaker)
 
 
+def unheard(
+    options: argparse.Namespace, command: Sequence[str], made: native.Library, said: str
+) -> InputError:
+    """The error that no rank with the library was heard of, although the command went well and said this."""
+    rule = f"started no program on this host that uses {made.libraries[0]}"
+    if why := explained(0, said):
+        return InputError("COMMAND", shlex.join(command), rule, why)
+    other = "one that loads this MPI as a shared library" if options.mpicc else "an MPI program"
+    remedy = f"write a command that runs {other}"
+    named = "" if options.mpicc else ", or name its MPI's compiler wrapper with --mpicc"
+    return InputError("COMMAND", shlex.join(command), rule, remedy + named)
+
+
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     """Run the command; its status is ours.
 
@@ -128,7 +142,8 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         environment = {**os.environ, **told, **marks}
         status = _run(words, environment, directory.note_process if directory else lambda pid: None)
     document = {"schema": SCHEMA, **summed(listener.records)}
-    return Answer(document, (), status=status, notes=(_line(document),))
+    notes = filter(None, [_line(document), explained(status, records=listener.records)])
+    return Answer(document, (), status=status, notes=tuple(notes))
 
 
 def _make(folder: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 import shutil
 import time
 from collections.abc import Sequence
@@ -16,7 +15,7 @@ from coordinator.host.launch import LaunchError
 from coordinator.host.preloading import launched
 from harness.analyse import caveats, program_profile
 from harness.commands import SCHEMA, Answer
-from harness.commands.exec import command_of, library, mpicc_argument
+from harness.commands.exec import command_of, library, mpicc_argument, unheard
 from harness.commands.shared import anyway_argument, results_argument
 from harness.measure import turn
 from harness.measure.dedicated_recordings import rank_files
@@ -29,7 +28,6 @@ from harness.store import recording
 from harness.store.conditions import Moment
 from harness.store.recording import Recording
 from workloads import native
-from workloads.validation import InputError
 
 FEW_COVERED = 0.5
 VARIES = 0.25
@@ -96,7 +94,7 @@ def observe(
     made = library(options, command, watcher)
     with turn.reserved(usable_processors(), watcher, options.anyway):
         before = Moment.now(usable_processors())
-        found, failure = _recorded(command, made, path.absolute().parent, watcher)
+        found, failure = _recorded(options, command, made, path.absolute().parent, watcher)
         disturbed = caveats.of_waits(before, Moment.now(usable_processors()), complete=not failure)
     recording.write(found[0], path)
     profile = program_profile.profile(found[0])
@@ -112,7 +110,11 @@ def _name(command: Sequence[str]) -> str:
 
 
 def _recorded(
-    command: Sequence[str], made: native.Library, beside: Path, watcher: Watcher
+    options: argparse.Namespace,
+    command: Sequence[str],
+    made: native.Library,
+    beside: Path,
+    watcher: Watcher,
 ) -> tuple[list[Recording], str]:
     """Run a command; returns what its ranks left, and why it failed.
 
@@ -121,21 +123,19 @@ def _recorded(
         RecordingError: if the files cannot be made, or read.
         LaunchError: if the command fails and has left nothing.
     """
-    failure = None
+    failure, said = None, ""
     with rank_files("--output", beside) as files, Registrar(None, watcher.warn) as registrar:
         try:
             variables = made.environment(AS_MPI, files) | registrar.variables
             words, told = launched(command, variables, made.needed)
-            run_copies(words, 1, told, None)
+            said = run_copies(words, 1, told, None).said
         except LaunchError as error:
             failure = error
         found = recording.gather(files, command)
     if not found and failure is not None:
         raise failure
     if not found:
-        rule = f"started no program on this host that uses {made.libraries[0]}, or nothing could be written"
-        remedy = "write a command that runs an MPI program, or name its MPI's compiler wrapper with --mpicc"
-        raise InputError("COMMAND", shlex.join(command), rule, remedy)
+        raise unheard(options, command, made, said)
     return found, str(failure or "")
 
 

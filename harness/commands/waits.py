@@ -14,7 +14,7 @@ from harness.analyse.caveats import of_waits
 from harness.analyse.statistics import estimate
 from harness.analyse.wait_verdict import rows, verdict
 from harness.commands import SCHEMA, Answer
-from harness.commands.exec import command_of, preload, rule_arguments
+from harness.commands.exec import command_of, preload, rule_arguments, unheard
 from harness.commands.shared import anyway_argument
 from harness.measure import turn
 from harness.measure.guarded_copies import Spent, libraries_loaded, run_copies
@@ -83,9 +83,8 @@ def _measured(options: argparse.Namespace, command: Sequence[str], watcher: Watc
     _check_only(options, [choice.name for choice in choices])
     kept = [one for one in choices if one.name in {AS_IT_IS, *(options.only or [one.name])}]
     before = Moment.now(usable_processors())
-    rounds = measure(
-        kept, options.jobs, options.rounds, options.give_up, _runner(command, made, watcher), watcher
-    )
+    run = _runner(options, command, made, watcher)
+    rounds = measure(kept, options.jobs, options.rounds, options.give_up, run, watcher)
     complete = all(spent.wall_s is not None for one in rounds for spent in one.values())
     doubts = of_waits(before, Moment.now(usable_processors()), complete=complete)
     document = _document(options, command, kept, missing, rounds) | {"doubts": doubts}
@@ -145,7 +144,9 @@ def _on_line(knob: Knob) -> str:
     return f"{knob.words()} (after the launcher's name)"
 
 
-def _runner(command: Sequence[str], made: Library | None, watcher: Watcher) -> Runner:
+def _runner(
+    options: argparse.Namespace, command: Sequence[str], made: Library | None, watcher: Watcher
+) -> Runner:
     """Runs copies of the command, and sees to it that two-phase waits are what it says."""
 
     def run(choice: WaitChoice, copies: int, limit_s: float | None) -> Spent:
@@ -156,9 +157,7 @@ def _runner(command: Sequence[str], made: Library | None, watcher: Watcher) -> R
             words, told = launched(command, variables, made.needed)
             spent = run_copies(words, copies, told, limit_s)
         if spent.wall_s is not None and not listener.records:
-            rule = f"started no program on this host that uses {made.libraries[0]}"
-            remedy = "name the compiler wrapper of the program's MPI with --mpicc"
-            raise InputError("COMMAND", shlex.join(command), rule, remedy)
+            raise unheard(options, command, made, spent.said)
         return spent
 
     return run

@@ -30,10 +30,12 @@ class Spent:
     Attributes:
         wall_s: time until the end of the last; None if they were stopped before.
         cpu_s: processor time of all their processes; None if they were stopped.
+        said: the end of what they wrote to standard error.
     """
 
     wall_s: float | None
     cpu_s: float | None
+    said: str = ""
 
 
 def run_copies(
@@ -55,7 +57,9 @@ def run_copies(
                 started.append(_start(command, copy, {**os.environ, **variables}, directory))
             if not _ended(started, command, directory, None if limit_s is None else begin + limit_s):
                 return Spent(None, None)
-            return Spent(time.monotonic() - begin, _children_s() - cpu_s)
+            wall_s, cpu_s = time.monotonic() - begin, _children_s() - cpu_s
+            said = [launch.tail(directory.log(f"err-{copy}")) for copy in range(copies)]
+            return Spent(wall_s, cpu_s, "\n".join(said))
     finally:
         launch.reap(started, STUBBORN_S)  # else a stopped copy's time would count in a later run
 

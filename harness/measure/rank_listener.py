@@ -11,6 +11,8 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from coordinator.host import identity
+
 LARGEST_RECORD_BYTES = 65536
 CREDENTIALS_BYTES = socket.CMSG_SPACE(struct.calcsize("3i"))
 
@@ -24,7 +26,7 @@ class RankListener:
 
     def __init__(self) -> None:
         self.records: list[dict[str, Any]] = []
-        self._name = f"lockstep-{os.urandom(16).hex()}"
+        self._name = f"lockstep-{os.urandom(16).hex()}-{identity.boot()}"
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         self._socket.bind(f"\0{self._name}")

@@ -13,7 +13,7 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -83,9 +83,9 @@ def wrapper(command: Sequence[str]) -> Path:
     """
     launcher = shutil.which(command[0]) if is_launcher(command) else None
     if launcher:
-        beside = Path(launcher).with_name("mpicc" + "".join(Path(command[0]).name.partition(".")[1:]))
-        if beside.exists():
-            return beside
+        for beside in _wrappers_beside(Path(launcher)):
+            if beside.exists():
+                return beside
     found = shutil.which("mpicc")
     if found is None:
         raise NativeError(
@@ -93,6 +93,21 @@ def wrapper(command: Sequence[str]) -> Path:
             "package (Debian: libmpich-dev or libopenmpi-dev), or name the wrapper with --mpicc (exec, waits)"
         )
     return Path(found)
+
+
+def _wrappers_beside(launcher: Path) -> Iterator[Path]:
+    """Where the wrapper of a launcher's MPI may be, the surest first.
+
+    Where several MPIs share a directory, a suffix tells them apart; a launcher without one of its MPI is
+    also there under a name with it (Debian: mpiexec.hydra as mpiexec.mpich).
+    """
+    real = launcher.resolve()
+    for folder in dict.fromkeys((launcher.parent, real.parent)):
+        others = [other for name in LAUNCHERS for other in sorted(folder.glob(f"{name}.*"))]
+        same = [launcher, *(other for other in others if other.resolve() == real)]
+        suffixes = dict.fromkeys("".join(one.name.partition(".")[1:]) for one in same)
+        yield from (folder / f"mpicc{suffix}" for suffix in suffixes if suffix)
+        yield folder / "mpicc"
 
 
 Care = Callable[[Path], AbstractContextManager[object]]
@@ -212,6 +227,8 @@ def _cache() -> Path:
         raise NativeError(f"{str(place)!r} has a character that LD_PRELOAD cannot carry; {remedy} without it")
     if found.st_uid != os.getuid() or found.st_mode & 0o022:
         raise NativeError(f"others can change {place}, and a library from there would run as you; {remedy}")
+    if os.statvfs(place).f_flag & os.ST_NOEXEC:
+        raise NativeError(f"{place} is mounted noexec, and no library from there can be loaded; {remedy}")
     return place
 
 

@@ -1,0 +1,81 @@
+"""Why a launch of an MPI program failed, or nothing was heard of its ranks: causes with remedies."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from coordinator.host.rundir import SHARED_MEMORY
+
+BUS_ERRORS = (-signal.SIGBUS, 128 + signal.SIGBUS)
+"""Exit statuses after a bus error: of the program itself, and of a shell or launcher around it."""
+
+BUS_ERROR_SIGNS = ("Bus error", "signal 7", "EXIT CODE: 7\n")
+"""Signs of a bus error in a launcher's output; the last is MPICH's, for the first rank that failed."""
+
+SCARCE_BYTES = 64 << 20
+"""Containers get so much shared memory unless they ask for more; MPI takes some megabytes for each rank."""
+
+OURS = re.compile(r"(?m)^lockstep: (.+)")
+"""What the preloaded library says about itself in a rank."""
+
+REFUSED = re.compile(r"object '([^']*)' from LD_\w+ cannot be \w+ \(([^)]*)\)")
+"""What the dynamic loader says of a library that it does not load."""
+
+
+def explained(status: int, said: str = "", records: Sequence[Mapping[str, Any]] = ()) -> str:
+    """The likely causes of a failure, of silence, or of slow waits, in lines; empty without a sign.
+
+    Args:
+        status: exit status of the program or its launcher, negative for a signal.
+        said: their output.
+        records: of the ranks that were heard of.
+    """
+    return "\n".join(dict.fromkeys([*_causes(status, said), *_of_ranks(records)]))
+
+
+def _causes(status: int, said: str) -> Iterator[str]:
+    free, total = _shared_memory()
+    if status in BUS_ERRORS or (status and any(sign in said for sign in BUS_ERROR_SIGNS)):
+        yield (
+            f"Signal 7 is a bus error. Its usual cause is that {SHARED_MEMORY}, where ranks share memory, is "
+            f"full: {_room(free, total)}"
+        )
+    elif status and free < SCARCE_BYTES:
+        yield f"A cause may be that {SHARED_MEMORY}, where ranks share memory, is small: {_room(free, total)}"
+    for library, why in REFUSED.findall(said):
+        yield (
+            f"The dynamic loader of a program refuses {library}: {why}. All hosts must see it and have "
+            "no older C library; XDG_CACHE_HOME chooses its place"
+        )
+    if not status:  # else they stand in the output that is shown
+        yield from OURS.findall(said)
+
+
+def _of_ranks(records: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    elsewhere = any(one["processes"] > len(records) for one in records)
+    if elsewhere and any(one.get("concurrent") for one in records):
+        yield (
+            "Ranks whose threads may all call MPI (MPI_THREAD_MULTIPLE) are not rung from other hosts: they "
+            "test every 50 to 400 us. mpi4py asks for that unless MPI4PY_RC_THREAD_LEVEL=serialized is set"
+        )
+
+
+def _shared_memory() -> tuple[float, float]:
+    """Bytes that are free where ranks share memory, and all; infinite where nobody knows."""
+    try:
+        found = os.statvfs(SHARED_MEMORY)
+    except OSError:
+        return float("inf"), float("inf")
+    return found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize
+
+
+def _room(free: float, total: float) -> str:
+    return (
+        f"{free / (1 << 20):.1f} of {total / (1 << 20):.1f} MiB are free now. Remove files "
+        f"(ls -l {SHARED_MEMORY}, lockstep clean), or enlarge it (mount -o remount,size=1G {SHARED_MEMORY}; "
+        "docker run --shm-size=1g)"
+    )
