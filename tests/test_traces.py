@@ -16,8 +16,13 @@ import pytest
 import slow_trace_reader
 from slow_trace_reader import RefusedError
 
+from coordinator import policies
 from harness.predict.job_level import Study, run
 from harness.predict.trace import Trace, read
+from harness.simulator import interruption
+from harness.simulator.interruption import InterruptedSimulationError
+from harness.simulator.jobs.model import rigid
+from harness.simulator.jobs.simulate import simulate
 from harness.spec import experiment_source, job_level, overrides
 from workloads.validation import InputError
 
@@ -217,6 +222,34 @@ def test_arrivals_at_one_instant_and_gaps_of_months_are_simulated(
     rows = run(study(tmp_path, HEADER + JOBS.replace("2 5", f"2 {at_s}")), lambda *_: None)
     assert [row.saturated for row in rows] == [""] * 4
     assert [row.metrics["response_s"] for row in rows] == responses_s
+
+
+ENDLESS = {"easy": {}, "dyn-equi": {}, "dqt": {"quantum_ms": 0.01}, "gang": {"quantum_ms": 1000}}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ENDLESS)
+def test_a_long_simulation_ends_when_its_caller_is_interrupted(name: str) -> None:
+    count = 200_000 if name == "easy" else 20_000
+    jobs = rigid(np.zeros(count, dtype=np.int64), 1 + np.arange(count) % 50, np.full(count, 1000 * S))
+    policy = policies.create(name, ENDLESS[name])
+    simulate(jobs.first(2), 64, policy)  # compiles, if need be
+    caught: list[Exception] = []
+
+    def work() -> None:
+        try:
+            simulate(jobs, 64, policy)
+        except InterruptedSimulationError as error:
+            caught.append(error)
+
+    with interruption.interruptible():
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        thread.join(0.3)
+        running = thread.is_alive()
+        interruption.interrupt()
+        thread.join(5)
+        assert (running, thread.is_alive(), len(caught)) == (True, False, 1)
 
 
 PIECES = ["", " ", "\t", "\n", "\r", "\r\n", "\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\xa0", ";", "|"]
