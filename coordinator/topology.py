@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,3 +69,19 @@ class Topology:
 
 
 FLAT = Topology()
+
+
+def runs(processors: Iterable[int]) -> list[tuple[int, int]]:
+    """The first and the last of each run of consecutive processors, ascending."""
+    found: list[tuple[int, int]] = []
+    for processor in sorted(processors):
+        if found and found[-1][1] == processor - 1:
+            found[-1] = (found[-1][0], processor)
+        else:
+            found.append((processor, processor))
+    return found
+
+
+def ranges(processors: Iterable[int]) -> str:
+    """Processors in words: 0-3,8."""
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs(processors))

@@ -252,7 +252,7 @@ def test_a_job_of_a_trace_that_is_larger_than_what_is_left_is_named(tmp_path: Pa
     trace.write_text("; MaxProcs: 16\n" + "\n".join(f"{n} {n} -1 5 {14 + n} " + "-1 " * 13 for n in (0, 1)))
     text = MODEL.replace("[model]\ncount = 100\nmaxima = [2, 16]\n", "")
     text = text.replace("processors = 16", f'trace = "{trace}"')
-    with pytest.raises(InputError, match=r"jobs\[1\].processes = 15: .*leaves 14 \(1 of 2 jobs need more\)"):
+    with pytest.raises(InputError, match=r"job 1 of the trace asks for 15 .*leaves 14 \(1 of 2 jobs"):
         study(text)
 
 

@@ -25,6 +25,8 @@ def _count(least: int, most: int) -> Bounds:
 
 
 PROCESSORS = 4096
+SIMULATED_PROCESSORS = 1_000_000
+TRACE_S = 5e8
 TIME_US = Bounds(0, 1e8)
 COST_US = Bounds(0, 1e7)
 QUANTUM_MS = Bounds(0.01, 1e8)
@@ -103,7 +105,13 @@ BOUNDS: Mapping[str, Bounds] = {
     "model.cv": Bounds(1.000001, 1000),
     "model.shares": Bounds(1e-9, 1),
     "model.means_s": Bounds(1e-9, 1e9),
-    "model.maxima": _count(1, 1_000_000),
+    "model.maxima": _count(1, SIMULATED_PROCESSORS),
+    "simulated.processors": _count(0, SIMULATED_PROCESSORS),
+    "trace.number": _count(0, 2**53),
+    "trace.submit_s": Bounds(0, 1e10),
+    "trace.time_s": Bounds(0, TRACE_S),
+    "trace.status": _count(0, 5),
+    "trace.other": Bounds(-1e18, 1e18),
     "owners.processors": _count(0, PROCESSORS - 1),
     "owners.present_s": Bounds(1e-3, 1e7),
     "owners.away_s": Bounds(1e-3, 1e7),

@@ -15,6 +15,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from coordinator.topology import ranges, runs
+
 SOCKETS = Path("/proc/net/unix")
 
 NAME = re.compile(rb"@lockstep-([a-z]{1,16})/(\d{1,10})/([0-9a-f.]{1,16})/([0-9,-]{1,64})")
@@ -38,9 +40,10 @@ class ProcessorClaim:
         self._holder = holder
         self._processors = frozenset(processors)
         self._sockets: list[socket.socket] = []
-        parts = list(_ranges(sorted(self._processors)))
-        for first in range(0, len(parts), RANGES):
-            part = ",".join(parts[first : first + RANGES])
+        found = runs(self._processors)
+        for place in range(0, len(found), RANGES):
+            some = found[place : place + RANGES]
+            part = ranges(processor for first, last in some for processor in range(first, last + 1))
             bound = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
             self._sockets.append(bound)
             with suppress(OSError):  # others then miss it
@@ -76,11 +79,6 @@ def holders(kind: str, processors: Iterable[int]) -> dict[tuple[int, str], set[i
     return found
 
 
-def ranges(processors: Iterable[int]) -> str:
-    """Processors in words: 0-3,8."""
-    return ",".join(_ranges(sorted(processors)))
-
-
 def _claims(kind: str) -> Iterator[tuple[int, str, frozenset[int]]]:
     """User, holder and processors of all claims of this kind on this host."""
     try:
@@ -92,18 +90,6 @@ def _claims(kind: str) -> Iterator[tuple[int, str, frozenset[int]]]:
             found_kind, user, holder, claimed = (part.decode() for part in found.groups())
             if found_kind == kind:
                 yield int(user), holder, frozenset(_numbers(claimed))
-
-
-def _ranges(ascending: Iterable[int]) -> Iterator[str]:
-    """Numbers as ranges: 0-3, 8."""
-    pairs: list[list[int]] = []
-    for number in ascending:
-        if pairs and pairs[-1][1] == number - 1:
-            pairs[-1][1] = number
-        else:
-            pairs.append([number, number])
-    for first, last in pairs:
-        yield str(first) if first == last else f"{first}-{last}"
 
 
 def _numbers(text: str) -> Iterator[int]:

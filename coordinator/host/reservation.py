@@ -17,7 +17,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from coordinator.host import identity
-from coordinator.host.processor_claims import RUN, SERIES, ProcessorClaim, holders, ranges
+from coordinator.host.processor_claims import RUN, SERIES, ProcessorClaim, holders
+from coordinator.topology import ranges
 
 GATE = "\0lockstep-gate"
 

@@ -103,6 +103,7 @@ def document(study: Study, rows: Sequence[Schedule]) -> dict[str, Any]:
         "lost": sorted(study.lost),
         "jobs": study.count,
         "skipped": study.trace.skipped if study.trace else {},
+        "assumed": study.trace.assumed if study.trace else {},
         "seed": study.experiment.seed,
         "rows": [row.document() for row in rows],
     }
@@ -114,7 +115,8 @@ def _schedule(study: Study, row: Schedule, session: str, place: int) -> Schedule
     source: dict[str, Any] = {"warm_up": experiment.warm_up, "tau_s": experiment.tau_s}
     if study.trace:
         file = os.fsencode(str(experiment.trace)).decode(errors="backslashreplace")
-        source |= {"trace": study.trace.header, "file": file, "skipped": study.trace.skipped}
+        source |= {"trace": study.trace.header, "file": file}
+        source |= {"skipped": study.trace.skipped, "assumed": study.trace.assumed}
     source |= {"model": asdict(experiment.model)} if experiment.model else {}
     source |= {"machine": dict(experiment.machine)} if experiment.machine else {}
     source |= {"count": study.count, "place": place, "schedulers": len(experiment.schedulers)}
@@ -141,7 +143,7 @@ def _write(study: Study, row: Schedule, stem: Path) -> Iterator[Path]:
     swf.write_jobs(jobs, row.outcome, study.trace.numbers)
     yield from (trace, jobs)
     if row.outcome.places != {}:
-        swf.write_placement(placement, row.outcome)
+        swf.write_placement(placement, row.outcome, study.trace.numbers)
         yield placement
 
 

@@ -47,7 +47,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     results_argument(parser, "store whose last calibration gives the values missing in [machine]")
     verdict_arguments(parser)
     add("--mpi", action="store_true", help="simulate on the ranks of mpiexec (docs/slurm.md)")
-    add("--trace", metavar="FILE", help="with level = 'jobs': trace of jobs (.swf, .swf.gz, sacct)")
+    add("--trace", metavar="FILE", help="with level = 'jobs': trace of jobs (SWF or sacct)")
     add("-o", dest="folder", type=Path, metavar="DIR", help="with level = 'jobs': output directory")
 
 

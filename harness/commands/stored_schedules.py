@@ -25,7 +25,7 @@ SAME_S = 1e-3
 
 SOURCE = {
     **dict.fromkeys(("warm_up", "count", "place", "schedulers"), int),
-    **dict.fromkeys(("trace", "model", "machine", "skipped"), dict),
+    **dict.fromkeys(("trace", "model", "machine", "skipped", "assumed"), dict),
     **{"tau_s": int | float, "file": str},
 }
 """Types of what a record says of its jobs; older stores lack some."""

@@ -19,7 +19,7 @@ from coordinator.policies.space import Batch
 from coordinator.topology import FLAT, Topology
 from harness.predict.pool import Pool, Progress, compute, forget
 from harness.predict.replicate import Precision, replicate
-from harness.simulator.jobs import swf
+from harness.predict.trace import Trace, read
 from harness.simulator.jobs.arrivals import gaps_s, hyperexponential, in_ns, moldable
 from harness.simulator.jobs.metrics import Metrics, measure
 from harness.simulator.jobs.model import JobLevelOutcome, Jobs
@@ -28,7 +28,7 @@ from harness.spec import owners
 from harness.spec.job_level import JobExperiment, Model, no_processors
 from harness.spec.machine import lost_of, topology_of
 from harness.spec.naming import policy_name
-from workloads.bounds import fits
+from workloads.bounds import TRACE_S, fits
 from workloads.validation import InputError
 
 ONE_AT_A_TIME = (Batch, TwoQueue, ModifiedTwoQueue, MultilevelTwoQueue)
@@ -44,7 +44,7 @@ class Study:
 
     experiment: JobExperiment
     processors: int
-    trace: swf.Trace | None = field(default=None, repr=False)
+    trace: Trace | None = field(default=None, repr=False)
     topology: Topology = FLAT
     owners: tuple[Owner, ...] = ()
     lost: frozenset[int] = frozenset()
@@ -59,14 +59,15 @@ class Study:
         """
         trace, processors = None, experiment.processors
         if experiment.trace is not None:
-            trace = _stretched(swf.read(experiment.trace), experiment.load)
+            trace = read(experiment.trace)
             processors = processors or trace.processors or 0
-        if not processors:
-            raise no_processors("trace")
+            if not processors:
+                raise no_processors("trace", f"--set processors={trace.jobs.most.max()} for its largest job")
+            trace = trace.stretched(experiment.load, processors)
         connected = topology_of(experiment.machine, processors)
         lost = lost_of(experiment.machine, processors)
         if trace is not None:
-            trace.jobs.check(processors, len(lost))
+            trace.check(processors, len(lost))
         elif experiment.model is not None and experiment.model.rigid:
             _check_rigid(experiment.model, processors, len(lost))
         present = owners.on(experiment.owners, processors)
@@ -78,18 +79,6 @@ class Study:
         if self.trace:
             return len(self.trace.jobs)
         return self.experiment.model.count if self.experiment.model else 0
-
-
-def _stretched(trace: swf.Trace, load: float | None) -> swf.Trace:
-    """The trace with its times between arrivals stretched to an offered load, if there is one."""
-    if load is None:
-        return trace
-    if not trace.processors:
-        raise InputError("load", load, "the trace does not give its number of processors", "leave load out")
-    jobs = trace.jobs
-    span_s = (jobs.submit_ns[-1] - jobs.submit_ns[0]) / 1e9
-    factor = float(jobs.work_s.sum()) / (trace.processors * span_s) / load
-    return replace(trace, jobs=replace(jobs, submit_ns=np.rint(jobs.submit_ns * factor).astype(np.int64)))
 
 
 def _check_rigid(model: Model, processors: int, lost: int) -> None:
@@ -172,8 +161,8 @@ def _on_trace(study: Study, policy: Policy) -> Schedule:
     assert study.trace is not None
     jobs, experiment = study.trace.jobs, study.experiment
     if isinstance(policy, ONE_AT_A_TIME):
-        span_s = (jobs.submit_ns[-1] - jobs.submit_ns[0]) / 1e9
-        load = float(jobs.times_s(jobs.most).sum()) / max(span_s, 1e-9)
+        # Jobs that all arrive at once are no load: only so many that no clock holds them are too many.
+        load = float(jobs.times_s(jobs.most).sum()) / (study.trace.span_s or TRACE_S)
         if load > 1:
             return Schedule(saturated=f"one job at a time is a load of {load:.2f}")
     outcome = simulate(

@@ -14,6 +14,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from coordinator.topology import runs
 from harness.analyse.schedules import by_size
 from harness.predict.job_level import Schedule
 from harness.report.charts import DOTS, slowdown_axis
@@ -140,7 +141,7 @@ def processors(rows: Sequence[Schedule], width: int) -> Figure | None:
         for job, place in places:
             start_s, finish_s = (times[job] / WHOLE_NS for times in (outcome.start_ns, outcome.finish_ns))
             ends = (start_s, min(finish_s, end_s))
-            for first, last in _runs(place) if start_s < end_s else ():
+            for first, last in runs(place) if start_s < end_s else ():
                 low, high = first - 0.5, last + 0.5
                 corners = [(ends[0], low), (ends[0], high), (ends[1], high), (ends[1], low)]
                 boxes.setdefault(job % JOBS, []).append(corners)
@@ -192,14 +193,3 @@ def _alone(outcome: JobLevelOutcome, places: Sequence[tuple[int, Sequence[int]]]
             return False
         free_ns[held] = outcome.finish_ns[job]
     return True
-
-
-def _runs(place: Sequence[int]) -> list[tuple[int, int]]:
-    """The first and the last processor of each range of ascending processors."""
-    found: list[tuple[int, int]] = []
-    for processor in place:
-        if found and found[-1][1] == processor - 1:
-            found[-1] = (found[-1][0], processor)
-        else:
-            found.append((processor, processor))
-    return found

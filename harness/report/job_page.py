@@ -103,8 +103,9 @@ def _conditions(content: JobContent) -> Iterator[tuple[str, str]]:
     if (header := source.get("trace")) is not None:
         yield "Trace", f"{source.get('file', 'its name is not recorded')}: {source.get('count')} jobs"
         yield from ((key, value) for key, value in header.items() if key in ("Computer", "Note"))
-        if skipped := source.get("skipped"):
-            yield "Left out", ", ".join(f"{count} {reason}" for reason, count in skipped.items())
+        for key, name in (("skipped", "Left out"), ("assumed", "Assumed")):
+            if counts := source.get(key):
+                yield name, ", ".join(f"{count} {reason}" for reason, count in counts.items())
     if (model := source.get("model")) is not None:
         arrivals = f"{model.get('arrivals')} arrivals, load {model.get('load')}"
         yield "Random jobs", f"{model.get('count')} in each replication, {arrivals}"

@@ -41,6 +41,8 @@ def render(document: Mapping[str, Any], files: Sequence[Path]) -> Iterator[Rende
         title += f", of which {len(document['lost'])} are lost"
     left_out = ", ".join(f"{count} {reason}" for reason, count in document["skipped"].items())
     yield Text(title + (f" (left out: {left_out})" if left_out else ""), style="bold")
+    if assumed := document["assumed"]:
+        yield Text("assumed: " + ", ".join(f"{count} {reason}" for reason, count in assumed.items()))
     shown = columns(row["metrics"] for row in document["rows"])
     rows = table(["scheduler\n"], shown.values())
     rows.columns[0].min_width = 24

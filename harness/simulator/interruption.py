@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any, TypeVar
 
-_interrupted = threading.Event()
+import numpy as np
+
+T = TypeVar("T")
+
+_interrupted = np.zeros(1, dtype=np.int64)
+"""1 if simulations are to end. Compiled code, which raises nothing, reads it at every event."""
 
 
 class InterruptedSimulationError(Exception):
@@ -15,13 +20,24 @@ class InterruptedSimulationError(Exception):
 
 def interrupt() -> None:
     """End all simulations of this process within a second."""
-    _interrupted.set()
+    _interrupted[0] = 1
 
 
 def check() -> None:
     """Raises InterruptedSimulationError if simulations are to end."""
-    if _interrupted.is_set():
+    if _interrupted[0]:
         raise InterruptedSimulationError
+
+
+def heeding(kernel: Callable[..., T], *arguments: Any) -> T:
+    """The result of a kernel, whose last argument is an array that gets a 1 when it is to end.
+
+    Raises:
+        InterruptedSimulationError: if it has ended before its time.
+    """
+    result = kernel(*arguments, _interrupted)
+    check()
+    return result
 
 
 @contextmanager
@@ -30,4 +46,4 @@ def interruptible() -> Iterator[None]:
     try:
         yield
     finally:
-        _interrupted.clear()
+        _interrupted[0] = 0

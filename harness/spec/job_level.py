@@ -141,12 +141,12 @@ def _experiment(data: Mapping[str, Any], file: Path, trace: str | None) -> JobEx
         raise InputError("trace", source, rule, 'write trace = "log.swf.gz", or a [model] table')
     numbers = {key: data[key] for key in ("processors", "seed", *_NUMBERS) if key in data}
     for key, value in numbers.items():
-        within(key, value)
+        within("simulated.processors" if key == "processors" else key, value, key)
     machine = as_table(data.get("machine", {}), "machine")
     known_keys(machine, (*TOPOLOGY_KEYS, "lost"), "machine")
     model = None if source else build(Model, as_table(data["model"], "model"), "model")
     if model and not numbers.get("processors"):
-        raise no_processors("[model]")
+        raise no_processors("[model]", "write processors = 128")
     schedulers = each(
         data.get("schedulers"), "schedulers", 'policy = "easy"', lambda table: (table, policy_of(table))
     )
@@ -165,7 +165,7 @@ def _experiment(data: Mapping[str, Any], file: Path, trace: str | None) -> JobEx
     )
 
 
-def no_processors(source: str) -> InputError:
+def no_processors(source: str, remedy: str) -> InputError:
     """The error for a machine of unknown size."""
     rule = f"the {source} does not give the number of processors of the machine"
-    return InputError("processors", 0, rule, "write processors = 128")
+    return InputError("processors", 0, rule, remedy)

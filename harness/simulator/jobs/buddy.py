@@ -8,6 +8,7 @@ import numpy as np
 
 from coordinator.policies import buddy
 from harness.simulator.compiled import entry, step
+from harness.simulator.interruption import heeding
 from harness.simulator.jobs.heap import pop, push
 from harness.simulator.jobs.model import Integers, JobLevelOutcome, Jobs, Times
 
@@ -52,7 +53,7 @@ def simulate(jobs: Jobs, processors: int, direction: int) -> JobLevelOutcome:
     needs = Needs(jobs.submit_ns, np.ceil(np.log2(jobs.most)).astype(np.int64), jobs.times_ns(jobs.most))
     queues = Queues(np.full(levels, -1), np.full(levels, -1), np.full(n, -1))
     scratch = np.zeros((2, processors + 1), dtype=np.int64)
-    _run(direction, needs, blocks, queues, scratch, np.zeros(n, dtype=np.int64), times, first)
+    heeding(_run, direction, needs, blocks, queues, scratch, np.zeros(n, dtype=np.int64), times, first)
     return JobLevelOutcome(jobs, processors, *times, jobs.most.astype(float), first)
 
 
@@ -86,6 +87,7 @@ def _run(
     block: Integers,
     times: Times,
     first: Integers,
+    ended: Integers,
 ) -> None:
     """The event loop; FCFS has only one queue. ``times`` and ``first`` are modified in place."""
     heads = queues.heads
@@ -96,7 +98,7 @@ def _run(
     running = 0
     arrived = 0
     current = levels - 1 if direction < 0 else 0
-    while arrived < n or running > 0:
+    while (arrived < n or running > 0) and not ended[0]:
         if running > 0 and (arrived == n or ends_ns[0] <= submit_ns[arrived]):
             now_ns = ends_ns[0]
             job = ending[0]

@@ -6,6 +6,7 @@ import numpy as np
 
 from coordinator.policies import allocation
 from harness.simulator.compiled import entry, step
+from harness.simulator.interruption import heeding
 from harness.simulator.jobs.execution import time_ns, useful
 from harness.simulator.jobs.model import Columns, Floats, Integers, JobLevelOutcome, Jobs, Times
 
@@ -20,7 +21,8 @@ def simulate(jobs: Jobs, processors: int, watched: int | None = None) -> JobLeve
     n = len(jobs)
     times = Times.unknown(n)
     held_ns = np.zeros(n)
-    saturated = _run(
+    saturated = heeding(
+        _run,
         processors,
         n if watched is None else watched,
         watched is not None,
@@ -105,6 +107,7 @@ def _run(
     scratch: Integers,
     times: Times,
     held_ns: Floats,
+    ended: Integers,
 ) -> bool:
     """The event loop; ``times`` and ``held_ns`` are modified in place. Returns whether it saturated.
 
@@ -119,7 +122,7 @@ def _run(
     arrived = 0
     unfinished = watched
     now_ns = 0
-    while unfinished > 0:
+    while unfinished > 0 and not ended[0]:
         able = min(present, processors)
         soonest = _soonest(able, left_ns)
         departs = soonest >= 0 and (arrived == n or now_ns + left_ns[soonest] <= submit_ns[arrived])

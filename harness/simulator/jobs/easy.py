@@ -6,6 +6,7 @@ import numpy as np
 
 from coordinator.policies import backfill
 from harness.simulator.compiled import entry, hot, step
+from harness.simulator.interruption import heeding
 from harness.simulator.jobs.heap import pop, push
 from harness.simulator.jobs.model import Integers, JobLevelOutcome, Jobs, Times
 
@@ -18,7 +19,8 @@ def simulate(jobs: Jobs, processors: int) -> JobLevelOutcome:
     """Simulate EASY; every job has as many processors as it can use."""
     n = len(jobs)
     times = Times.unknown(n)
-    _run(
+    heeding(
+        _run,
         processors,
         jobs.submit_ns,
         jobs.most,
@@ -84,6 +86,7 @@ def _run(
     starts: Integers,
     scratch: Integers,
     times: Times,
+    ended: Integers,
 ) -> None:
     """The event loop; ``times`` are modified in place."""
     ends_ns, ending, expected_ns, held, owner = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4]
@@ -93,7 +96,7 @@ def _run(
     first = 0
     last = 0
     arrived = 0
-    while arrived < n or running > 0:
+    while (arrived < n or running > 0) and not ended[0]:
         if running > 0 and (arrived == n or ends_ns[0] <= submit_ns[arrived]):
             now_ns = ends_ns[0]
             job = ending[0]

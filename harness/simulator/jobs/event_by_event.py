@@ -21,6 +21,7 @@ from coordinator.policies import Policy
 from coordinator.policies.regions.region_policy import RegionPolicy
 from coordinator.topology import FLAT, Topology
 from coordinator.view import Decision, Machine
+from harness.simulator import interruption
 from harness.simulator.jobs.fragmentation import FragmentationMeter
 from harness.simulator.jobs.model import NEVER_NS, Integers, JobLevelOutcome, Jobs
 from harness.simulator.jobs.relocation import Relocations
@@ -266,6 +267,7 @@ def simulate(
     arrived = 0
     unfinished = len(jobs)
     while unfinished:
+        interruption.check()
         end_ns, ending = run.ending()
         arrival_ns = arrivals[arrived] if arrived < len(arrivals) else NEVER_NS
         owner_ns = change.at_ns if change is not None else NEVER_NS

@@ -12,6 +12,7 @@ import numpy as np
 
 from coordinator.policies import allocation, demands
 from harness.simulator.compiled import entry, hot, step
+from harness.simulator.interruption import heeding
 from harness.simulator.jobs.execution import demanded, time_ns
 from harness.simulator.jobs.heap import pop, push
 from harness.simulator.jobs.model import Columns, Floats, Integers, JobLevelOutcome, Jobs, Times
@@ -77,7 +78,8 @@ def simulate(
     times = Times.unknown(n)
     size = np.zeros(n, dtype=np.int64)
     limited, weights = demanded(jobs, bound, share)
-    saturated = _run(
+    saturated = heeding(
+        _run,
         Rule(processors, rule, order, limit, n if watched is None else watched, watched is not None),
         limited,
         Demands(jobs.demand_s, jobs.work_s * jobs.factor, jobs.beta_s * jobs.factor, weights),
@@ -169,7 +171,9 @@ def _start(
 
 
 @entry
-def _run(rule: Rule, jobs: Columns, known: Demands, scratch: Scratch, times: Times, size: Integers) -> bool:
+def _run(
+    rule: Rule, jobs: Columns, known: Demands, scratch: Scratch, times: Times, size: Integers, ended: Integers
+) -> bool:
     """The event loop; ``times`` and ``size`` are modified in place. Returns whether it saturated."""
     n = len(jobs.submit_ns)
     free = rule.processors
@@ -179,7 +183,7 @@ def _run(rule: Rule, jobs: Columns, known: Demands, scratch: Scratch, times: Tim
     last = 0
     arrived = 0
     unfinished = rule.watched
-    while unfinished > 0:
+    while unfinished > 0 and not ended[0]:
         if running > 0 and (arrived == n or scratch.ends_ns[0] <= jobs.submit_ns[arrived]):
             now_ns = scratch.ends_ns[0]
             job = scratch.ending[0]

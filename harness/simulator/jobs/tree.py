@@ -9,6 +9,7 @@ import numpy as np
 
 from coordinator.policies import queue_tree_front
 from harness.simulator.compiled import entry, hot, step
+from harness.simulator.interruption import heeding
 from harness.simulator.jobs.collapsed_branches import CollapsedTree, close, empty, reopen, reopen_ended, serve
 from harness.simulator.jobs.model import NEVER_NS, Integers, JobLevelOutcome, Jobs
 
@@ -37,7 +38,7 @@ def simulate(
     tree = empty(processors, -(-jobs.times_ns(jobs.most) // quantum_ns))
     finish = np.full(len(jobs), -1)
     busy = np.zeros(quanta or 0, dtype=np.int64)
-    _run(tree, fair, processors, quanta or NEVER_NS, arrival, depth, finish, busy)
+    heeding(_run, tree, fair, processors, quanta or NEVER_NS, arrival, depth, finish, busy)
     size = 1 << (processors.bit_length() - 1 - depth)
     outcome = JobLevelOutcome(
         jobs,
@@ -199,13 +200,14 @@ def _run(
     depth: Integers,
     finish: Integers,
     busy: Integers,
+    ended: Integers,
 ) -> None:
     """One pass per quantum: admit jobs, run the front, remove jobs that end, move the front on."""
     n = len(arrival)
     now = 0
     arrived = 0
     unfinished = n
-    while now < quanta and unfinished > 0:
+    while now < quanta and unfinished > 0 and not ended[0]:
         if tree.tasks[1] == 0:
             if arrived == n:
                 break

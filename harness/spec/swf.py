@@ -1,0 +1,110 @@
+"""Traces in the Standard Workload Format 2.2, read: a row of numbers for each job.
+
+Source: Feitelson, "The Standard Workload Format", version 2.2 (18 fields a job, -1 for
+unknown, header comments that begin with a semicolon).
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from harness.spec.trace_text import PLAIN, UNKNOWN, number, refusal
+from workloads.bounds import BOUNDS
+
+_OTHER = "trace.other"
+FIELDS = {
+    "job number": "trace.number",
+    "submit time": "trace.submit_s",
+    "wait time": _OTHER,
+    "run time": "trace.time_s",
+    "allocated processors": "simulated.processors",
+    "average CPU time": _OTHER,
+    "used memory": _OTHER,
+    "requested processors": "simulated.processors",
+    "requested time": "trace.time_s",
+    "requested memory": _OTHER,
+    "status": "trace.status",
+    **dict.fromkeys(("user", "group", "executable", "queue", "partition"), _OTHER),
+    **dict.fromkeys(("preceding job", "think time"), _OTHER),
+}
+"""The fields of a job, and the bounds of each."""
+
+NUMBER, SUBMIT, RUN, ALLOCATED, REQUESTED, REQUESTED_S, STATUS = 0, 1, 3, 4, 7, 8, 10
+FAILED, COMPLETED, PARTIAL, LAST_PARTIAL, PARTIAL_FAILED, CANCELLED = range(6)
+
+_COMMENT = re.compile(r"[ \t]*;[ \t]*(\w+)[ \t]*:[ \t]*(.*?)[ \t]*")
+_NUMBERS = re.compile(rf"(?:[ \t]*+{PLAIN}(?![^ \t]))*+[ \t]*+")
+
+
+@dataclass(frozen=True)
+class Records:
+    """The jobs of a trace, as they are recorded.
+
+    Attributes:
+        rows: a row with the fields of the Standard Workload Format for each job.
+        processors: of the traced machine, None if the trace does not say.
+        header: the comments ``; Key: value``, the first of each key.
+    """
+
+    rows: np.ndarray
+    processors: int | None
+    header: Mapping[str, str]
+
+
+def read(path: Path, lines: Sequence[str]) -> Records:
+    """The jobs in the ``lines`` of the file ``path``.
+
+    Raises:
+        InputError: naming file, line, field and value, for what is no such trace.
+    """
+    header: dict[str, str] = {}
+    processors: dict[str, float] = {}
+    for place, line in enumerate(lines, 1):
+        if ";" in line and (match := _COMMENT.fullmatch(line)) and match[1] not in header:
+            key, value = match.groups()
+            header[key] = value
+            if key in ("MaxProcs", "MaxNodes") and value:
+                processors[key] = number(path, place, key, value, "simulated.processors")
+    known = [processors[key] for key in ("MaxProcs", "MaxNodes") if processors.get(key, UNKNOWN) > 0]
+    return Records(_rows(path, lines), int(known[0]) if known else None, header)
+
+
+def _rows(path: Path, lines: Sequence[str]) -> np.ndarray:
+    found = array("d")  # smaller and sooner made than lists of a row each
+    places: list[int] = []
+    for place, line in enumerate(lines, 1):
+        text = line.partition(";")[0]
+        words = text.split()
+        if not _NUMBERS.fullmatch(text) or len(words) not in (0, len(FIELDS)):
+            _refuse(path, place, text)
+        if words:
+            try:
+                found.extend(map(float, words))
+            except ValueError:
+                _refuse(path, place, text)
+            places.append(place)
+    rows = np.array(found).reshape(-1, len(FIELDS))
+    sound = rows == UNKNOWN
+    for field, bound in enumerate(FIELDS.values()):
+        column, (least, most, whole) = rows[:, field], BOUNDS[bound]
+        inside = (column >= least) & (column <= most)  # a NaN is not
+        sound[:, field] |= inside & (np.rint(column) == column) if whole else inside
+    for faulty in np.flatnonzero(~sound.all(axis=1)):
+        _refuse(path, places[faulty], lines[places[faulty] - 1].partition(";")[0])
+    return rows
+
+
+def _refuse(path: Path, place: int, text: str) -> None:
+    """Raises InputError for the first fault in a line."""
+    words = re.findall(r"[^ \t]+", text)
+    if len(words) != len(FIELDS):
+        rule = f"has {len(FIELDS)} numbers, and this line has {len(words)}"
+        raise refusal(path, place, "a job", text.strip(" \t"), rule)
+    for place_in_line, (word, (name, bound)) in enumerate(zip(words, FIELDS.items(), strict=True), 1):
+        number(path, place, f"field {place_in_line} ({name})", word, bound)

@@ -1,0 +1,98 @@
+"""The text of traces: files and pipes, compressed or not, their lines, and the numbers in them."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import re
+import stat
+import zlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from workloads.bounds import BOUNDS, within
+from workloads.validation import InputError
+
+UNKNOWN = -1
+
+_MAGIC: Mapping[bytes, Callable[[bytes], bytes]] = {
+    b"\x1f\x8b": gzip.decompress,
+    b"BZh": bz2.decompress,
+    b"\xfd7zXZ\0": lzma.decompress,
+}
+"""How compressed data begin. A pipe has no suffix, and suffixes may be wrong."""
+
+PLAIN = r"[-+.0-9]{1,25}(?:[eE][-+]?[0-9]{1,2})?"
+"""The characters of a number. Python takes letters, underscores and digits of other scripts, too, and takes
+numbers for 0 that are too small for it."""
+
+
+def lines(path: Path) -> list[str]:
+    """The lines of a file or pipe, also one that gzip, bzip2 or xz has compressed.
+
+    Lines end at a line feed, or at a carriage return and a line feed. The text is UTF-8, with or without
+    a byte order mark; bytes that are none become U+FFFD, which is in no number.
+
+    Raises:
+        InputError: naming the file, if it cannot be read, is damaged or holds no text.
+    """
+    try:
+        if stat.S_ISCHR(path.stat().st_mode) or stat.S_ISBLK(path.stat().st_mode):
+            raise ValueError("it is a device, which may never end")
+        data = path.read_bytes()
+    except (OSError, ValueError) as error:  # ValueError: a path that cannot be one
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError("trace", str(path), f"cannot be read: {reason.lower()}", "check the path") from None
+    for magic, decompress in _MAGIC.items():
+        if data.startswith(magic):
+            try:
+                data = decompress(data)
+            except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError, MemoryError) as error:
+                rule = f"its compression is damaged or incomplete: {str(error).lower() or 'too large'}"
+                raise InputError("trace", str(path), rule, "copy the file again") from None
+            break
+    text = data.decode("utf-8-sig", errors="replace")
+    if (at := text.find("\0")) >= 0:
+        line = text.count("\n", 0, at) + 1
+        raise refusal(path, line, "the line", "\0", "must be text, without a byte 0", "save it as UTF-8")
+    return [line.removesuffix("\r") for line in text.split("\n")]
+
+
+def decimal(text: str) -> float:
+    """The number in a text of ASCII digits, perhaps with sign, point and exponent.
+
+    Raises:
+        ValueError: for any other text.
+    """
+    if not re.fullmatch(PLAIN, text):
+        raise ValueError(text)
+    return float(text)
+
+
+def number(path: Path, line: int, name: str, text: str, bounds: str) -> float:
+    """The number ``name`` in a line, within ``BOUNDS[bounds]``, or UNKNOWN.
+
+    Raises:
+        InputError: naming file, line, field and value, for any other text.
+    """
+    value: float | str
+    try:
+        value = decimal(text)
+    except ValueError:
+        value = text
+    if value == UNKNOWN:
+        return UNKNOWN
+    try:
+        whole = isinstance(value, float) and value.is_integer() and BOUNDS[bounds].whole
+        within(bounds, int(value) if whole else value)
+    except InputError as error:
+        raise refusal(path, line, name, text, f"{error.rule}, or -1 if unknown") from None
+    return float(value)
+
+
+def refusal(
+    path: Path, line: int, name: str, text: str, rule: str, remedy: str = "correct or remove that line"
+) -> InputError:
+    """The error for a text that breaks the ``rule`` of its field ``name``."""
+    return InputError("trace", text, f"{path}, line {line}: {name} {rule}", remedy)
