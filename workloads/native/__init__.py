@@ -15,14 +15,14 @@ import secrets
 import shlex
 import shutil
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from workloads.blocking import Waiting
-from workloads.native import calls, recorded
+from workloads.native import calls, conformance, recorded
 from workloads.validation import LockstepError
 
 HERE = Path(__file__).parent
@@ -98,12 +98,17 @@ Care = Callable[[Path], AbstractContextManager[object]]
 
 
 def library(
-    mpicc: Path, tell: Callable[[str], None] = lambda line: None, care: Care = nullcontext
+    mpicc: Path,
+    tell: Callable[[str], None] = lambda line: None,
+    care: Care = nullcontext,
+    *,
+    leave: Set[str] = frozenset(),
 ) -> Library:
     """The library for the MPI of a compiler wrapper: as it was made before, or made now.
 
     It is kept in the user's cache directory under a digest of our sources, the MPI's header and the
-    compiler. ``tell`` gets a line when it is made.
+    compiler. ``tell`` gets a line when it is made, and one when its calls are tried first, as those of an
+    MPI that we do not know are. ``leave`` names calls that stay MPI's own.
 
     Raises:
         NativeError: if it cannot be made.
@@ -116,11 +121,12 @@ def library(
     digest = hashlib.sha256(f"{mpicc} {_run([str(mpicc), '--version'])} {header} {FLAGS}".encode())
     for source in _sources():
         digest.update(hashlib.sha256(source.read_bytes()).digest())
+    digest.update(" ".join(sorted(leave)).encode())
     folder = _cache() / f"native-{digest.hexdigest()[:24]}"
     if not folder.exists():
         tell(f"compiling two-phase waits for the MPI of {mpicc} (once)")
         declared = set(re.findall(r"\bMPI_\w+(?=\s*\()", header))
-        _make(partial(_compile, mpicc, declared), folder, care)
+        _make(partial(_compile, mpicc, declared, leave, tell), folder, care)
     libraries = (folder / "libraries").read_text().splitlines()
     return Library(folder / "front.so", folder / "back.so", tuple(map(Path, libraries)))
 
@@ -160,7 +166,8 @@ def _check_compiler(why: str, without: str) -> None:
 
 
 def _sources() -> list[Path]:
-    return [*sorted(HERE.glob("*.[ch]")), Path(calls.__file__), Path(recorded.__file__)]
+    modules = [Path(module.__file__ or "") for module in (calls, recorded, conformance)]
+    return [*sorted(HERE.glob("*.[ch]")), *modules, *conformance.sources()]
 
 
 def _cache() -> Path:
@@ -201,9 +208,12 @@ def _make(compile_into: Callable[[Path], None], folder: Path, care: Care) -> Non
             ) from error
 
 
-def _compile(mpicc: Path, declared: set[str], made: Path) -> None:
-    covered = calls.covered(declared)
-    (made / "entries.h").write_text(calls.entries(covered))
+def _compile(
+    mpicc: Path, declared: set[str], leave: Set[str], tell: Callable[[str], None], made: Path
+) -> None:
+    differing = _differing(mpicc, made, tell)
+    covered = calls.covered(declared, differing)
+    (made / "entries.h").write_text(calls.entries(calls.replaced(covered, differing, leave)))
     (made / "declared.h").write_text(calls.declarations(covered, declared) + recorded.declarations(covered))
     (made / "made.c").write_text(calls.definitions(covered) + recorded.definitions(covered))
     back = [str(source) for source in sorted(HERE.glob("*.c")) if source.name != "front.c"]
@@ -212,6 +222,24 @@ def _compile(mpicc: Path, declared: set[str], made: Path) -> None:
     _run([str(mpicc), *FLAGS, *include, "-o", str(made / "back.so"), *back, str(made / "made.c")])
     needed = re.findall(r"(?m)^\s*libmpi\S* => (/\S+)", _run(["ldd", str(made / "back.so")]))
     (made / "libraries").write_text("\n".join(str(Path(name).resolve()) for name in needed))
+
+
+def _differing(mpicc: Path, made: Path, tell: Callable[[str], None]) -> set[str]:
+    """The calls whose nonblocking forms differ in the MPI of a wrapper; ``made`` keeps what was found out."""
+    macros = _run([str(mpicc), "-E", "-dM", "-include", "mpi.h", "-x", "c", os.devnull])
+    if name := conformance.identity(macros):
+        return set(conformance.FAULTS[name].split())
+    tell(f"trying the calls of the MPI of {mpicc}, which Lockstep does not know (once)")
+    program = made / "conformance"
+    _run(conformance.compiling(mpicc, program))
+    launcher = conformance.launcher_beside(mpicc)
+    start = [str(launcher), "-n", str(conformance.RANKS)] if launcher else []
+    outcomes = conformance.tried(program, start) or conformance.tried(program, [])
+    (made / "outcomes").write_text("".join(f"{name} {found}\n" for name, found in outcomes.items()))
+    if not outcomes:
+        tell("they cannot be tried here: those of known MPIs that have faults are left to MPI")
+        return conformance.of_family(macros)
+    return conformance.differing(outcomes)
 
 
 def _run(command: list[str]) -> str:
