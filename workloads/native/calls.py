@@ -152,11 +152,13 @@ class Call:
         kind: as in the table.
         name: without "MPI_".
         arguments: each as a C declaration.
+        meets_in_place: whether a collective one is as a meeting one where its buffers are MPI_IN_PLACE.
     """
 
     kind: str
     name: str
     arguments: tuple[str, ...]
+    meets_in_place: bool = False
 
     @property
     def names(self) -> list[str]:
@@ -185,7 +187,7 @@ def nonblocking(name: str) -> str:
 def covered(declared: Set[str], differing: Set[str] = frozenset()) -> list[Call]:
     """The calls of the table that an MPI has, by the functions that its header declares ("MPI_Send").
 
-    ``differing`` names those whose nonblocking forms do something else.
+    ``differing`` names those whose nonblocking forms do something else, with ":in-place" if only there.
     """
     calls: list[Call] = []
     for kind, name, text in re.findall(r"(?m)^(\w+) (\w+)\((.*)\)$", CALLS):
@@ -193,11 +195,16 @@ def covered(declared: Set[str], differing: Set[str] = frozenset()) -> list[Call]
         if kind == "collective":
             calls += _forms("starting", nonblocking(name), f"{text}, MPI_Request *request")
             calls += _forms("lasting", f"{name}_init", f"{text}, MPI_Info info, MPI_Request *request")
-    calls = [call for call in calls if {f"MPI_{call.name}", f"MPI_{call.needs}"} <= declared]
-    return [
-        replace(call, kind="meeting") if call.kind == "collective" and call.name in differing else call
-        for call in calls
-    ]
+    declared_ones = [call for call in calls if {f"MPI_{call.name}", f"MPI_{call.needs}"} <= declared]
+    return [_met(call, differing) if call.kind == "collective" else call for call in declared_ones]
+
+
+def _met(call: Call, differing: Set[str]) -> Call:
+    """A collective call as it has to be in an MPI; only with a root may some ranks be in place, and some not."""
+    in_place = f"{call.name}:in-place" in differing
+    if call.name in differing or (in_place and "root" in call.names):
+        return replace(call, kind="meeting")
+    return replace(call, meets_in_place=in_place)
 
 
 def replaced(calls: Sequence[Call], differing: Set[str], leave: Set[str]) -> list[Call]:
@@ -347,10 +354,10 @@ def _alike(names: Set[str], where: str, side: str) -> list[str]:
 def _body(call: Call) -> list[str]:
     """What takes the place of a call, line by line."""
     arguments = ", ".join(call.names)
+    met = f"return error ? error : mpi.{call.name}({arguments});"
     if call.kind in ("meeting", "entering", "exposing"):
         brief = ["nap_briefly();"] if call.kind == "exposing" else []
-        wait = "int error = spans_worlds(comm) ? MPI_SUCCESS : wait_entered(comm);"
-        return [wait, *brief, f"return error ? error : mpi.{call.name}({arguments});"]
+        return ["int error = spans_worlds(comm) ? MPI_SUCCESS : wait_entered(comm);", *brief, met]
     if call.kind == "lasting":
         return ["requests_last();", f"return mpi.{call.name}({arguments});"]
     peer = next((name for name in ("dest", "source") if name in call.names), None)
@@ -371,6 +378,8 @@ def _body(call: Call) -> list[str]:
     own = "spans_worlds(comm) || spans_groups(comm)" if "root" in call.names else "spans_worlds(comm)"
     plain = [] if peer else [f"if ({own})", f"    return mpi.{call.name}({arguments});"]
     start = f"error = mpi.{call.needs}({arguments}, &request);"
+    if call.meets_in_place:
+        plain += ["if (sendbuf == MPI_IN_PLACE) {", "    error = wait_entered(comm);", f"    {met}", "}"]
     plain += _ignored(call)
     carried = _carried(call, "request")
     return [

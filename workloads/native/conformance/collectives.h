@@ -89,7 +89,7 @@ static void FORM(bcast)(void)
 /* What is drawn for an operation with a root: where it is, whether it uses MPI_IN_PLACE, and whether what MPI ignores
    is wrong. The other form gets no such arguments: the library replaces them. */
 #define ROOTED                                                                                                  \
-    int root = (int)draw((unsigned)ranks), place = draw(3) == 0, odd = draw(2) == 0 && !started; \
+    int root = (int)draw((unsigned)ranks), place = in_place, odd = draw(2) == 0 && !started;                    \
                                                                                                                 \
     (void)odd;                                                                                                  \
     DRAWN(", root %d%s%s", root, place ? ", in place" : "", odd ? ", ignored arguments" : "")
@@ -161,7 +161,7 @@ static void FORM(scatterv)(void)
 
 /* All ranks in place, or none; then MPI ignores what is sent. */
 #define IN_PLACE                                                                                                \
-    int place = !group->inter && draw(3) == 0, odd = draw(2) == 0 && !started; \
+    int place = in_place && !group->inter, odd = draw(2) == 0 && !started;                                      \
                                                                                                                 \
     (void)odd;                                                                                                  \
     DRAWN("%s%s", place ? ", in place" : "", place && odd ? ", ignored arguments" : "")
@@ -405,26 +405,26 @@ static void FORM(neighbor_alltoallw)(void)
 }
 
 const struct call TABLE[] = {
-    {NAMED("Bcast"), FORM(bcast)},
-    {NAMED("Gather"), FORM(gather)},
-    {NAMED("Gatherv"), FORM(gatherv)},
-    {NAMED("Scatter"), FORM(scatter)},
-    {NAMED("Scatterv"), FORM(scatterv)},
-    {NAMED("Allgather"), FORM(allgather)},
-    {NAMED("Allgatherv"), FORM(allgatherv)},
-    {NAMED("Alltoall"), FORM(alltoall)},
-    {NAMED("Alltoallv"), FORM(alltoallv)},
-    {NAMED("Alltoallw"), FORM(alltoallw)},
-    {NAMED("Reduce"), FORM(reduce)},
-    {NAMED("Allreduce"), FORM(allreduce)},
-    {NAMED("Reduce_scatter"), FORM(reduce_scatter)},
-    {NAMED("Reduce_scatter_block"), FORM(reduce_scatter_block)},
-    {NAMED("Scan"), FORM(scan)},
-    {NAMED("Exscan"), FORM(exscan)},
-    {NAMED("Neighbor_allgather"), FORM(neighbor_allgather)},
-    {NAMED("Neighbor_allgatherv"), FORM(neighbor_allgatherv)},
-    {NAMED("Neighbor_alltoall"), FORM(neighbor_alltoall)},
-    {NAMED("Neighbor_alltoallv"), FORM(neighbor_alltoallv)},
-    {NAMED("Neighbor_alltoallw"), FORM(neighbor_alltoallw)},
-    {NULL, NULL},
+    {NAMED("Bcast"), FORM(bcast), 0},
+    {NAMED("Gather"), FORM(gather), 1},
+    {NAMED("Gatherv"), FORM(gatherv), 1},
+    {NAMED("Scatter"), FORM(scatter), 1},
+    {NAMED("Scatterv"), FORM(scatterv), 1},
+    {NAMED("Allgather"), FORM(allgather), 1},
+    {NAMED("Allgatherv"), FORM(allgatherv), 1},
+    {NAMED("Alltoall"), FORM(alltoall), 1},
+    {NAMED("Alltoallv"), FORM(alltoallv), 1},
+    {NAMED("Alltoallw"), FORM(alltoallw), 1},
+    {NAMED("Reduce"), FORM(reduce), 1},
+    {NAMED("Allreduce"), FORM(allreduce), 1},
+    {NAMED("Reduce_scatter"), FORM(reduce_scatter), 1},
+    {NAMED("Reduce_scatter_block"), FORM(reduce_scatter_block), 1},
+    {NAMED("Scan"), FORM(scan), 1},
+    {NAMED("Exscan"), FORM(exscan), 1},
+    {NAMED("Neighbor_allgather"), FORM(neighbor_allgather), 0},
+    {NAMED("Neighbor_allgatherv"), FORM(neighbor_allgatherv), 0},
+    {NAMED("Neighbor_alltoall"), FORM(neighbor_alltoall), 0},
+    {NAMED("Neighbor_alltoallv"), FORM(neighbor_alltoallv), 0},
+    {NAMED("Neighbor_alltoallw"), FORM(neighbor_alltoallw), 0},
+    {NULL, NULL, 0},
 };

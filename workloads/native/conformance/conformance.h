@@ -21,6 +21,8 @@ struct group {
 
 /* The form: MPI's blocking one, or started and tested. */
 extern int started;
+/* Whether buffers are MPI_IN_PLACE. */
+extern int in_place;
 
 void groups_make(unsigned seed);
 void groups_free(void);
@@ -67,6 +69,7 @@ void finish(MPI_Request *request, MPI_Status *status);
 struct call {
     const char *name;
     void (*one)(void);
+    int places; /* whether it is also tried in place */
 };
 extern const struct call collectives[], collectives_large[], messages[], messages_large[], completions[];
 

@@ -11,5 +11,5 @@
 #include "collectives.h"
 #include "messages.h"
 #else
-const struct call collectives_large[] = {{NULL, NULL}}, messages_large[] = {{NULL, NULL}};
+const struct call collectives_large[] = {{NULL, NULL, 0}}, messages_large[] = {{NULL, NULL, 0}};
 #endif

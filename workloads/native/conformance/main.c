@@ -18,10 +18,10 @@
 #define CASES 1000
 
 uint64_t noted(void);
-int started;
+int started, in_place;
 static unsigned seed;
 static int rank, cases;
-static const char *trying; /* this call */
+static char trying[80]; /* this call */
 
 /* A line in one piece: all ranks write to the same place. */
 static void say(const char *word, const char *call, const char *more)
@@ -38,11 +38,11 @@ static void end(const char *how)
 {
     char more[500];
 
-    if (trying == NULL)
+    if (!*trying)
         return;
     snprintf(more, sizeof more, ": rank %d, %s form: %s", rank, started ? "tested" : "blocking", drawn);
     say(how, trying, more);
-    trying = NULL;
+    trying[0] = 0;
 }
 
 static void end_early(void)
@@ -88,40 +88,55 @@ static void both_forms(const struct call *call, unsigned seconds)
     const char *differs;
     char more[32];
 
-    trying = call->name;
     alarm(seconds);
     started = 0;
     if (rank == 0)
-        say("begin", call->name, "");
+        say("begin", trying, "");
     try_all(call, own, NULL);
     if (rank == 0)
-        say("own", call->name, "");
+        say("own", trying, "");
     started = 1;
     differs = try_all(call, tested, own);
     if (*differs)
-        say("differs", call->name, differs);
+        say("differs", trying, differs);
     for (int number = 0; number < cases; number++)
         digest = digest * UINT64_C(0x100000001b3) + own[number];
     MPI_Reduce(&digest, &all, 1, MPI_UINT64_T, MPI_SUM, 0, MPI_COMM_WORLD);
     snprintf(more, sizeof more, " %016llx", (unsigned long long)all);
     if (rank == 0)
-        say("end", call->name, more);
+        say("end", trying, more);
     alarm(0);
-    trying = NULL;
+    trying[0] = 0;
 }
 
-static int wanted(const char *name, int count, char **names)
+/* Do something with each call that is wanted. */
+static void each(int count, char **names, void (*act)(const struct call *, unsigned), unsigned seconds)
 {
-    for (int number = 0; number < count; number++)
-        if (strcmp(names[number], name) == 0)
-            return 1;
-    return count == 0;
+    const struct call *tables[] = {collectives, messages, completions, collectives_large, messages_large};
+
+    for (size_t table = 0; table < sizeof tables / sizeof *tables; table++)
+        for (const struct call *call = tables[table]; call->name != NULL; call++)
+            for (in_place = 0; in_place <= call->places; in_place++) {
+                int found = count == 0;
+
+                snprintf(trying, sizeof trying, "%s%s", call->name, in_place ? ":in-place" : "");
+                for (int number = 0; number < count; number++)
+                    found |= strcmp(trying, names[number]) == 0;
+                if (found)
+                    act(call, seconds);
+                trying[0] = 0;
+            }
+}
+
+static void announce(const struct call *call, unsigned seconds)
+{
+    (void)call, (void)seconds;
+    if (rank == 0)
+        say("call", trying, "");
 }
 
 int main(int count, char **words)
 {
-    const struct call *tables[] = {collectives, messages, completions, collectives_large, messages_large};
-
     MPI_Init(&count, &words);
     if (count < 4)
         MPI_Abort(MPI_COMM_WORLD, 2);
@@ -135,15 +150,8 @@ int main(int count, char **words)
     atexit(end_early);
     types_make();
     groups_make(seed);
-    for (int now = 0; now < 2; now++)
-        for (size_t table = 0; table < sizeof tables / sizeof *tables; table++)
-            for (const struct call *call = tables[table]; call->name != NULL; call++)
-                if (!wanted(call->name, count - 4, words + 4))
-                    continue;
-                else if (now)
-                    both_forms(call, (unsigned)atoi(words[3]));
-                else if (rank == 0)
-                    say("call", call->name, "");
+    each(count - 4, words + 4, announce, 0);
+    each(count - 4, words + 4, both_forms, (unsigned)atoi(words[3]));
     groups_free();
     types_free();
     return MPI_Finalize();

@@ -154,12 +154,12 @@ static void FORM(sendrecv_replace)(void)
 }
 
 const struct call MESSAGES[] = {
-    {NAMED("Send"), FORM(send)},
-    {NAMED("Ssend"), FORM(ssend)},
-    {NAMED("Rsend"), FORM(rsend)},
-    {NAMED("Recv"), FORM(recv)},
-    {NAMED("Mrecv"), FORM(mrecv)},
-    {NAMED("Sendrecv"), FORM(sendrecv)},
-    {NAMED("Sendrecv_replace"), FORM(sendrecv_replace)},
-    {NULL, NULL},
+    {NAMED("Send"), FORM(send), 0},
+    {NAMED("Ssend"), FORM(ssend), 0},
+    {NAMED("Rsend"), FORM(rsend), 0},
+    {NAMED("Recv"), FORM(recv), 0},
+    {NAMED("Mrecv"), FORM(mrecv), 0},
+    {NAMED("Sendrecv"), FORM(sendrecv), 0},
+    {NAMED("Sendrecv_replace"), FORM(sendrecv_replace), 0},
+    {NULL, NULL, 0},
 };

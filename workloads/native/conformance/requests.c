@@ -344,16 +344,16 @@ static void barrier(void)
 
 /* After a colon: with requests of MPI 4, too. */
 const struct call completions[] = {
-    {"Barrier", barrier},
-    {"Probe", probe},
-    {"Mprobe", mprobe},
-    {"Wait", wait_each_old},
-    {"Wait:4", wait_each_all},
-    {"Waitall", wait_all_old},
-    {"Waitall:4", wait_all_all},
-    {"Waitany", wait_any_old},
-    {"Waitany:4", wait_any_all},
-    {"Waitsome", wait_some_old},
-    {"Waitsome:4", wait_some_all},
-    {NULL, NULL},
+    {"Barrier", barrier, 0},
+    {"Probe", probe, 0},
+    {"Mprobe", mprobe, 0},
+    {"Wait", wait_each_old, 0},
+    {"Wait:4", wait_each_all, 0},
+    {"Waitall", wait_all_old, 0},
+    {"Waitall:4", wait_all_all, 0},
+    {"Waitany", wait_any_old, 0},
+    {"Waitany:4", wait_any_all, 0},
+    {"Waitsome", wait_some_old, 0},
+    {"Waitsome:4", wait_some_all, 0},
+    {NULL, NULL, 0},
 };
