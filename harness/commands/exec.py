@@ -56,7 +56,25 @@ def rule_arguments(parser: argparse.ArgumentParser) -> None:
     add("--spin-switches", type=float, default=2, metavar="N", help="spin of the fixed rule")
     add("--switch-us", type=float, default=10.0, metavar="US", help="cost of a context switch")
     add("--latency-us", type=float, default=2.0, metavar="US", help="one-way message latency")
+    add("--leave", action="append", default=[], metavar="CALL", help="a call that stays MPI's own")
     mpicc_argument(parser)
+
+
+def _call(name: str) -> str:
+    """The name of a call that can be left to MPI, without "MPI_".
+
+    Raises:
+        InputError: if it is none of those that are replaced.
+    """
+    import difflib  # noqa: PLC0415 - seldom needed
+
+    from workloads.native import calls  # noqa: PLC0415
+
+    known, bare = calls.known(), name.removeprefix("MPI_").removesuffix("_c")
+    if bare in known:
+        return bare
+    near = difflib.get_close_matches(bare.capitalize(), known, 3) or known
+    raise InputError("--leave", name, "is no call that Lockstep replaces", f"choose from {', '.join(near)}")
 
 
 def mpicc_argument(parser: argparse.ArgumentParser) -> None:
@@ -92,18 +110,20 @@ def preload(
         latency_us=options.latency_us,
         spin_switches=options.spin_switches,
     )
-    made = library(options, command, watcher)
+    made = library(options, command, watcher, frozenset(map(_call, options.leave)))
     return made, made.environment(rule)
 
 
-def library(options: argparse.Namespace, command: Sequence[str], watcher: Watcher) -> native.Library:
-    """The library for the MPI of a command, or of --mpicc.
+def library(
+    options: argparse.Namespace, command: Sequence[str], watcher: Watcher, leave: Set[str] = frozenset()
+) -> native.Library:
+    """The library for the MPI of a command, or of --mpicc; ``leave`` as in ``native.library``.
 
     Raises:
         NativeError: if it cannot be made.
     """
     mpicc = Path(options.mpicc) if options.mpicc else native.wrapper(command)
-    return native.library(mpicc, watcher.note, care=Caretaker)
+    return native.library(mpicc, watcher.note, care=Caretaker, leave=leave)
 
 
 def unheard(

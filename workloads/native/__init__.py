@@ -13,7 +13,7 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -115,18 +115,23 @@ Care = Callable[[Path], AbstractContextManager[object]]
 
 
 def library(
-    mpicc: Path, tell: Callable[[str], None] = lambda line: None, care: Care = nullcontext
+    mpicc: Path,
+    tell: Callable[[str], None] = lambda line: None,
+    care: Care = nullcontext,
+    *,
+    leave: Set[str] = frozenset(),
 ) -> Library:
     """The library for the MPI of a compiler wrapper: as it was made before, or made now.
 
     It is kept in the user's cache directory under a digest of our sources, the MPI's header and the
-    compiler. ``tell`` gets a line when it is made.
+    compiler. ``tell`` gets a line when it is made, and one when its calls are tried first, as those of an
+    MPI that we do not know are. ``leave`` names calls that stay MPI's own.
 
     Raises:
         NativeError: if it cannot be made.
     """
     place = _cache()
-    question = _question(mpicc)
+    question = _question(mpicc, leave)
     if (known := recall(place, question)) and (made := _made(place / known)):
         return made
     _check_compiler(
@@ -137,11 +142,12 @@ def library(
     digest = hashlib.sha256(f"{mpicc} {_run([str(mpicc), '--version'])} {header} {FLAGS}".encode())
     for source in _sources():
         digest.update(hashlib.sha256(source.read_bytes()).digest())
+    digest.update(" ".join(sorted(leave)).encode())
     folder = place / f"native-{digest.hexdigest()[:24]}"
     if not folder.exists():
         tell(f"compiling two-phase waits for the MPI of {mpicc} (once)")
         declared = set(re.findall(r"\bMPI_\w+(?=\s*\()", header))
-        _make(partial(_compile, mpicc, declared, folder), folder, care)
+        _make(partial(_compile, mpicc, declared, leave, tell, folder), folder, care)
     made = _made(folder)
     if made is None:
         raise NativeError(f"{folder} is damaged: remove it")
@@ -159,10 +165,10 @@ def _made(folder: Path) -> Library | None:
     return Library(folder / "front.so", libraries, needed)
 
 
-def _question(mpicc: Path) -> str:
+def _question(mpicc: Path, leave: Set[str]) -> str:
     """The wrapper, and all that may change its answer, but for files: the library is asked for by this."""
     told = sorted(f"{name}={value}" for name, value in os.environ.items() if COMPILERS.match(name))
-    return "\n".join([str(Path(shutil.which(mpicc) or mpicc).absolute()), *FLAGS, *told])
+    return "\n".join([str(Path(shutil.which(mpicc) or mpicc).absolute()), *FLAGS, *told, *sorted(leave)])
 
 
 def _rests_on(mpicc: Path, header: str, made: Library) -> Iterable[Path]:
@@ -207,7 +213,8 @@ def _check_compiler(why: str, without: str) -> None:
 
 
 def _sources() -> list[Path]:
-    return [*sorted(HERE.glob("*.[ch]")), HERE / "__init__.py", HERE / "calls.py", HERE / "recorded.py"]
+    modules = [HERE / f"{name}.py" for name in ("__init__", "calls", "recorded")]
+    return [*sorted(HERE.glob("*.[ch]")), *modules, *sorted((HERE / "conformance").glob("*.[chp]*"))]
 
 
 def _cache() -> Path:
@@ -250,11 +257,14 @@ def _make(compile_into: Callable[[Path], None], folder: Path, care: Care) -> Non
             ) from error
 
 
-def _compile(mpicc: Path, declared: set[str], kept: Path, made: Path) -> None:
+def _compile(
+    mpicc: Path, declared: set[str], leave: Set[str], tell: Callable[[str], None], kept: Path, made: Path
+) -> None:
     """Compile in ``made``, which will be ``kept``."""
     from workloads.native import calls, recorded  # noqa: PLC0415 - seldom needed
 
-    covered = calls.covered(declared)
+    differing = _differing(mpicc, made, tell)
+    covered = calls.covered(declared, differing)
     (made / "declared.h").write_text(calls.declarations(covered, declared) + recorded.declarations(covered))
     (made / "made.c").write_text(calls.definitions(covered) + recorded.definitions(covered))
     back = [str(source) for source in sorted(HERE.glob("*.c")) if source.name != "front.c"]
@@ -264,8 +274,30 @@ def _compile(mpicc: Path, declared: set[str], kept: Path, made: Path) -> None:
     ours = [Path(path).resolve() for name, path in found.items() if name.startswith("libmpi")]
     (made / "libraries").write_text("\n".join(map(str, ours)))
     (made / "needed").write_text("\n".join(found))
-    (made / "entries.h").write_text(calls.entries(covered, ours, kept / "back.so"))
+    (made / "entries.h").write_text(
+        calls.entries(calls.replaced(covered, differing, leave), ours, kept / "back.so")
+    )
     _run(["cc", *FLAGS, *FRONT, *include, "-o", str(made / "front.so"), str(HERE / "front.c")])
+
+
+def _differing(mpicc: Path, made: Path, tell: Callable[[str], None]) -> set[str]:
+    """The calls whose nonblocking forms differ in the MPI of a wrapper; ``made`` keeps what was found out."""
+    from workloads.native import conformance  # noqa: PLC0415 - seldom needed
+
+    macros = _run([str(mpicc), "-E", "-dM", "-include", "mpi.h", "-x", "c", os.devnull])
+    if name := conformance.identity(macros):
+        return set(conformance.FAULTS[name].split())
+    tell(f"trying the calls of the MPI of {mpicc}, which Lockstep does not know (once)")
+    program = made / "conformance"
+    _run(conformance.compiling(mpicc, program))
+    launcher = conformance.launcher_beside(mpicc)
+    start = [str(launcher), "-n", str(conformance.RANKS)] if launcher else []
+    outcomes = conformance.tried(program, start) or conformance.tried(program, [])
+    (made / "outcomes").write_text("".join(f"{name} {found}\n" for name, found in outcomes.items()))
+    if not outcomes:
+        tell("they cannot be tried here: those of known MPIs that have faults are left to MPI")
+        return conformance.of_family(macros)
+    return conformance.differing(outcomes)
 
 
 def _run(command: list[str]) -> str:

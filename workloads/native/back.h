@@ -49,6 +49,9 @@ int spans_worlds(MPI_Comm comm);
    nonblocking ones hang if ranks with the root MPI_PROC_NULL pass a count of 0, as mpi4py does. */
 int spans_groups(MPI_Comm comm);
 
+/* Whether what an operation gives to all comes from this rank. */
+int is_root(MPI_Comm comm, int root);
+
 /* Whether any communicator that was looked at has such ranks. */
 int knows_foreigners(void);
 
@@ -88,7 +91,8 @@ struct wait {
 /* Wait until the test says done, or fails: spin as long as the rule allows, then sleep. Returns the error. */
 int wait_two_phase(struct wait *wait);
 
-/* This many items are on their way from here: the next wait may take as long as they do, and spins so much longer. */
+/* This many items are on their way from here: the next wait may take as long as they do, and spins so much longer.
+   MPI has accepted the datatype. */
 void wait_carries(MPI_Count count, MPI_Datatype datatype);
 
 /* Wait in a collective operation that has been started. */
@@ -96,6 +100,9 @@ int wait_collective(MPI_Request *request, MPI_Comm comm);
 
 /* Wait for a send that has been started. */
 int wait_sent(MPI_Request *request, MPI_Comm comm, int dest);
+
+/* From now on requests may be of persistent collective operations or partitioned messages. */
+void requests_last(void);
 
 /* Wait until all ranks have called this. */
 int wait_entered(MPI_Comm comm);

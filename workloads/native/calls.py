@@ -6,13 +6,17 @@ and ``MPI_Count`` in the form of the call that ends in ``_c``; DISPL likewise ``
 
 - collective: becomes its nonblocking form and a two-phase wait in it; a program's own nonblocking
   form is MPI's own, after which all who wait are woken
-- entering: waits two-phase until all ranks of ``comm`` have called it, then is MPI's
+- meeting: a collective operation whose nonblocking form has faults in this MPI: waits two-phase until all
+  ranks of ``comm`` have called it, then is MPI's
+- entering: the same, for a call that makes a communicator
 - exposing: the same; from then on sleepers nap briefly, since others may need their progress at any time
 - sending: a blocking send; becomes its nonblocking form and a two-phase wait
 - starting: MPI's own, after which the peer (``dest`` or ``source``) is woken if it waits for this rank
 - waiting: written in C, in ``receive.h`` (with its ``_c`` form) and ``complete.c``
 - own: likewise, but nobody waits in it; a program that only polls naps
 - preparing: stays MPI's own, and makes a request that ``Start`` starts; only recordings note it
+- lasting: likewise, for a collective operation or a message in parts; from then on ``Waitall`` tests its
+  requests one by one
 - noted: likewise; somebody may wait in it, and nothing more is known (a window's or a file's)
 
 Under the rule ``spin`` the calls in which somebody waits stay MPI's own, and are timed.
@@ -23,7 +27,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 CALLS = """
@@ -84,6 +88,9 @@ preparing Ssend_init(const void *buf, COUNT count, MPI_Datatype datatype, int de
 preparing Rsend_init(const void *buf, COUNT count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request)
 preparing Recv_init(void *buf, COUNT count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Request *request)
 
+lasting Psend_init(const void *buf, int partitions, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Info info, MPI_Request *request)
+lasting Precv_init(void *buf, int partitions, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Info info, MPI_Request *request)
+
 waiting Recv(void *buf, COUNT count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Status *status)
 waiting Mrecv(void *buf, COUNT count, MPI_Datatype datatype, MPI_Message *message, MPI_Status *status)
 waiting Sendrecv(const void *sendbuf, COUNT sendcount, MPI_Datatype sendtype, int dest, int sendtag, void *recvbuf, COUNT recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm, MPI_Status *status)
@@ -131,11 +138,11 @@ noted Comm_free(MPI_Comm *comm)
 noted Comm_disconnect(MPI_Comm *comm)
 """  # noqa: E501
 
-WAITS = {"collective": "COLLECTIVE", "entering": "COLLECTIVE", "exposing": "COLLECTIVE"}
+WAITS = dict.fromkeys(("collective", "meeting", "entering", "exposing"), "COLLECTIVE")
 WAITS |= {"sending": "MESSAGE", "waiting": "MESSAGE"}
 """What somebody waits for in a call of this kind."""
 
-TWO_PHASE = (*WAITS, "starting", "own")
+TWO_PHASE = (*WAITS, "starting", "lasting", "own")
 """Kinds of calls that two-phase waits replace."""
 
 
@@ -147,11 +154,13 @@ class Call:
         kind: as in the table.
         name: without "MPI_".
         arguments: each as a C declaration.
+        meets_in_place: whether a collective one is as a meeting one where its buffers are MPI_IN_PLACE.
     """
 
     kind: str
     name: str
     arguments: tuple[str, ...]
+    meets_in_place: bool = False
 
     @property
     def names(self) -> list[str]:
@@ -164,19 +173,54 @@ class Call:
         return nonblocking(self.name) if self.kind in ("collective", "sending") else self.name
 
 
+def known() -> list[str]:
+    """The names of the calls of the table, without "_c"."""
+    names = re.findall(r"(?m)^(?!collective)\w+ (\w+)\(", CALLS)
+    for name in re.findall(r"(?m)^collective (\w+)\(", CALLS):
+        names += [name, nonblocking(name), f"{name}_init"]
+    return sorted(names)
+
+
 def nonblocking(name: str) -> str:
     """The name of the form of a call that only starts it."""
     return f"I{name[0].lower()}{name[1:]}"
 
 
-def covered(declared: Set[str]) -> list[Call]:
-    """The calls of the table that an MPI has, by the functions that its header declares ("MPI_Send")."""
+def covered(declared: Set[str], differing: Set[str] = frozenset()) -> list[Call]:
+    """The calls of the table that an MPI has, by the functions that its header declares ("MPI_Send").
+
+    ``differing`` names those whose nonblocking forms do something else, with ":in-place" if only there.
+    """
     calls: list[Call] = []
     for kind, name, text in re.findall(r"(?m)^(\w+) (\w+)\((.*)\)$", CALLS):
         calls += _forms(kind, name, text)
         if kind == "collective":
             calls += _forms("starting", nonblocking(name), f"{text}, MPI_Request *request")
-    return [call for call in calls if {f"MPI_{call.name}", f"MPI_{call.needs}"} <= declared]
+            calls += _forms("lasting", f"{name}_init", f"{text}, MPI_Info info, MPI_Request *request")
+    declared_ones = [call for call in calls if {f"MPI_{call.name}", f"MPI_{call.needs}"} <= declared]
+    return [_met(call, differing) if call.kind == "collective" else call for call in declared_ones]
+
+
+def _met(call: Call, differing: Set[str]) -> Call:
+    """A collective call as it has to be in an MPI; only with a root can some ranks be in place, and some not."""
+    in_place = f"{call.name}:in-place" in differing
+    if call.name in differing or (in_place and "root" in call.names):
+        return replace(call, kind="meeting")
+    return replace(call, meets_in_place=in_place)
+
+
+def replaced(calls: Sequence[Call], differing: Set[str], leave: Set[str]) -> list[Call]:
+    """The calls that take the places of MPI's own.
+
+    MPI's own stay those to ``leave`` (without "_c"), and those that differ where to wait for all ranks is no
+    remedy.
+    """
+    return [
+        call
+        for call in calls
+        if call.name.removesuffix("_c") not in leave
+        and (call.name not in differing or call.kind == "meeting")
+    ]
 
 
 def _forms(kind: str, name: str, text: str) -> Iterator[Call]:
@@ -273,31 +317,86 @@ def _timed(call: Call) -> list[str]:
     ]
 
 
-def _carried(call: Call) -> list[str]:
-    """Tell the next wait how much leaves this rank; a receive's count is only the room that it has."""
+def _carried(call: Call, request: str) -> list[str]:
+    """Tell the next wait how much leaves this rank, once MPI has accepted it.
+
+    A receive's count is only the room that it has. What MPI ignores need not be a datatype, and to look at
+    one that is none would end the program.
+    """
     for count, datatype in (("count", "datatype"), ("sendcount", "sendtype")):
-        if {count, datatype} <= set(call.names) and "source" not in call.names:
-            return [f"wait_carries({count}, {datatype});"]
+        if not {count, datatype} <= set(call.names) or "source" in call.names:
+            continue
+        accepted = [f"{request} != MPI_REQUEST_NULL"]
+        if "dest" in call.names:
+            accepted.append("dest != MPI_PROC_NULL")
+        if "root" in call.names:
+            from_root = re.match("I?(bcast|scatter)", call.name, re.IGNORECASE)
+            accepted.append("is_root(comm, root)" if from_root else "root >= 0")  # else of two groups
+        if datatype == "sendtype":
+            accepted.append("sendbuf != MPI_IN_PLACE")
+        return [f"if ({' && '.join(accepted)})", f"    wait_carries({count}, {datatype});"]
     return []
+
+
+def _ignored(call: Call) -> list[str]:
+    """Replace what MPI ignores in a blocking call, and nonblocking forms do not always ignore."""
+    names = set(call.names)
+    if not names & {"sendtype", "sendtypes"}:
+        return []
+    from_root, to_root = "Scatter" in call.name, "Gather" in call.name
+    lines = []
+    if not call.name.startswith("Neighbor"):
+        place = "recvbuf" if from_root else "sendbuf"
+        lines += _alike(names, f"{place} == MPI_IN_PLACE", "recv" if from_root else "send")
+    if from_root or to_root:
+        lines += _alike(names, "!is_root(comm, root)", "send" if from_root else "recv")
+    return lines
+
+
+def _alike(names: Set[str], where: str, side: str) -> list[str]:
+    """Where this holds, let one side's counts and datatypes be the other's."""
+    other = {"send": "recv", "recv": "send"}[side]
+    lines = [
+        f"    {name} = {name.replace(side, other, 1)};"
+        for name in (f"{side}counts", f"{side}type", f"{side}types")
+        if name in names and name.replace(side, other, 1) in names
+    ]
+    lines += [f"    {side}count = 0;"] if f"{side}count" in names else []
+    lines += ["    sdispls = rdispls;"] if "sdispls" in names else []
+    return [f"if ({where}) {{", *lines, "}"]
 
 
 def _body(call: Call) -> list[str]:
     """What takes the place of a call, line by line."""
     arguments = ", ".join(call.names)
-    if call.kind in ("entering", "exposing"):
+    met = f"return error ? error : mpi.{call.name}({arguments});"
+    if call.kind in ("meeting", "entering", "exposing"):
         brief = ["nap_briefly();"] if call.kind == "exposing" else []
-        wait = "int error = spans_worlds(comm) ? MPI_SUCCESS : wait_entered(comm);"
-        return [wait, *brief, f"return error ? error : mpi.{call.name}({arguments});"]
-    carried = _carried(call)
+        return ["int error = spans_worlds(comm) ? MPI_SUCCESS : wait_entered(comm);", *brief, met]
+    if call.kind == "lasting":
+        return ["requests_last();", f"return mpi.{call.name}({arguments});"]
     peer = next((name for name in ("dest", "source") if name in call.names), None)
     if call.kind == "starting":
         ring = f"ring_rank(comm, {peer});" if peer else "ring_members(comm);"
-        start = f"int error = mpi.{call.name}({arguments});"
-        return [start, *carried, "if (!error)", f"    {ring}", "return error;"]
+        if "request" not in call.names:
+            start = f"int error = mpi.{call.name}({arguments});"
+            return [start, "if (!error)", f"    {ring}", "return error;"]
+        started = ", ".join([*call.names[:-1], "request ? &made : request"])
+        return [
+            "MPI_Request made = MPI_REQUEST_NULL;",
+            f"int error = mpi.{call.name}({started});",
+            *("if (!error && request)", "    *request = made;"),
+            *_carried(call, "made"),
+            *("if (!error)", f"    {ring}", "return error;"),
+        ]
     wait = f"wait_sent(&request, comm, {peer})" if peer else "wait_collective(&request, comm)"
     own = "spans_worlds(comm) || spans_groups(comm)" if "root" in call.names else "spans_worlds(comm)"
     plain = [] if peer else [f"if ({own})", f"    return mpi.{call.name}({arguments});"]
     start = f"error = mpi.{call.needs}({arguments}, &request);"
+    if call.meets_in_place:
+        plain += ["if (sendbuf == MPI_IN_PLACE) {", "    error = wait_entered(comm);", f"    {met}", "}"]
+    plain += _ignored(call)
+    carried = _carried(call, "request")
     return [
         *("MPI_Request request = MPI_REQUEST_NULL;", "int error;", *plain, start, *carried),
         f"return error ? error : {wait};",

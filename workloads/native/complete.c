@@ -113,6 +113,7 @@ struct requests {
     MPI_Request *requests;
     int *index, *indices;
     MPI_Status *status;
+    int done, error; /* so many requests are over; what Waitall returns */
 };
 
 static int wait_requests(int (*test)(void *, int *), struct requests *requests)
@@ -127,16 +128,54 @@ int lockstep_Wait(MPI_Request *request, MPI_Status *status)
     return wait_received(request, status, MPI_COMM_NULL, MPI_ANY_SOURCE);
 }
 
+/* Testall of MPICH 4.0 to 5.0 fails if a persistent collective operation or a partitioned message is among the
+   requests. Its Test does not. */
+static int lasting;
+
+void requests_last(void)
+{
+    lasting = 1;
+}
+
+/* A request has failed: all statuses tell how their requests fared. */
+static void note_failure(struct requests *all, int error)
+{
+    for (int number = 0; !all->error && all->status != MPI_STATUSES_IGNORE && number < all->done; number++)
+        all->status[number].MPI_ERROR = MPI_SUCCESS;
+    all->error = MPI_ERR_IN_STATUS;
+    if (all->status != MPI_STATUSES_IGNORE)
+        all->status[all->done].MPI_ERROR = error;
+}
+
+static int test_each(struct requests *all, int *done)
+{
+    for (*done = 0; all->done < all->count; all->done++) {
+        MPI_Status *status = all->status == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : &all->status[all->done];
+        int over = 1, error = mpi.Test(&all->requests[all->done], &over, status);
+
+        if (error)
+            note_failure(all, error);
+        else if (!over)
+            return MPI_SUCCESS;
+        else if (all->error && status != MPI_STATUS_IGNORE)
+            status->MPI_ERROR = MPI_SUCCESS;
+    }
+    *done = 1;
+    return all->error;
+}
+
 static int test_all(void *what, int *done)
 {
     struct requests *all = what;
 
+    if (lasting)
+        return test_each(all, done);
     return mpi.Testall(all->count, all->requests, done, all->status);
 }
 
 int lockstep_Waitall(int count, MPI_Request requests[], MPI_Status statuses[])
 {
-    struct requests all = {count, requests, NULL, NULL, statuses};
+    struct requests all = {count, requests, NULL, NULL, statuses, 0, MPI_SUCCESS};
 
     return wait_requests(test_all, &all);
 }
@@ -150,7 +189,7 @@ static int test_any(void *what, int *done)
 
 int lockstep_Waitany(int count, MPI_Request requests[], int *index, MPI_Status *status)
 {
-    struct requests any = {count, requests, index, NULL, status};
+    struct requests any = {count, requests, index, NULL, status, 0, MPI_SUCCESS};
 
     return wait_requests(test_any, &any);
 }
@@ -168,7 +207,7 @@ static int test_some(void *what, int *done)
 
 int lockstep_Waitsome(int count, MPI_Request requests[], int *outcount, int indices[], MPI_Status statuses[])
 {
-    struct requests some = {count, requests, outcount, indices, statuses};
+    struct requests some = {count, requests, outcount, indices, statuses, 0, MPI_SUCCESS};
 
     return wait_requests(test_some, &some);
 }

@@ -207,6 +207,16 @@ int spans_groups(MPI_Comm comm)
     return comm != MPI_COMM_NULL && peers_of(comm)->inter;
 }
 
+int is_root(MPI_Comm comm, int root)
+{
+    int rank = 0;
+
+    if (root < 0 || spans_groups(comm))
+        return root == MPI_ROOT;
+    PMPI_Comm_rank(comm, &rank);
+    return rank == root;
+}
+
 int knows_foreigners(void)
 {
     return foreigners;

@@ -65,8 +65,10 @@ def _function(call: Call, before: Sequence[str], noted: Sequence[str]) -> list[s
 def _noted(call: Call) -> list[str]:
     """What a call was, if it is not written in C."""
     base = call.name.removesuffix("_c").removesuffix("_init")
+    if "partitions" in call.names:
+        return []
     request = "request" if "request" in call.names else "NULL"
-    prepared = int(call.kind == "preparing")
+    prepared = int(call.kind in ("preparing", "lasting"))
     if call.kind in ("entering", "exposing"):
         made = next((name for name in call.names if re.match("newcomm|comm_", name)), None)
         note = [f"if (*{made} != MPI_COMM_NULL)", f"    members_of(*{made});"] if made else []
@@ -80,6 +82,8 @@ def _noted(call: Call) -> list[str]:
     kind = ("I" if request != "NULL" else "") + blocking.upper()
     root = "root" if "root" in call.names else "MPI_PROC_NULL"
     lines, bytes_ = _bytes(blocking, call)
+    if root == "root":  # negative in one of two groups, where some or all else is ignored
+        bytes_ = f"root {'< 0' if 'sendtype' in call.names else '== MPI_PROC_NULL'} ? 0 : {bytes_}"
     return [*lines, f"op_collective(KIND_{kind}, {bytes_}, {root}, comm, {request}, {prepared});"]
 
 
