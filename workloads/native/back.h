@@ -73,7 +73,7 @@ enum kind { COLLECTIVE, MESSAGE };
 
 struct wait {
     enum kind kind;
-    int (*test)(void *what, int *done); /* returns an MPI error */
+    int (*test)(void *what, int *done); /* returns an MPI error; without `done` waits as MPI does */
     void *what;
     MPI_Comm comm; /* its ranks can end the wait; MPI_COMM_NULL: any rank can */
     int rank;      /* the rank of comm that can; MPI_ANY_SOURCE: any */

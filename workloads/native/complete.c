@@ -15,7 +15,7 @@ static int test_receipt(void *what, int *done)
 {
     struct receipt *receipt = what;
 
-    return mpi.Test(receipt->request, done, receipt->status);
+    return done ? mpi.Test(receipt->request, done, receipt->status) : mpi.Wait(receipt->request, receipt->status);
 }
 
 static int wait_received(MPI_Request *request, MPI_Status *status, MPI_Comm comm, int source)
@@ -38,18 +38,19 @@ static int test_exchange(void *what, int *done)
     struct exchange *exchange = what;
 
     for (int number = 0; number < 2; number++) {
-        MPI_Status *status = number == 0 ? exchange->status : MPI_STATUS_IGNORE;
+        struct receipt receipt = {&exchange->requests[number], number == 0 ? exchange->status : MPI_STATUS_IGNORE};
         int error;
 
         if (exchange->over[number])
             continue;
         exchange->over[number] = 1; /* if it fails */
-        error = mpi.Test(&exchange->requests[number], &exchange->over[number], status);
+        error = test_receipt(&receipt, done ? &exchange->over[number] : NULL);
         if (error && !exchange->error)
             exchange->error = error;
         exchange->over[number] |= error != MPI_SUCCESS;
     }
-    *done = exchange->over[0] && exchange->over[1];
+    if (done)
+        *done = exchange->over[0] && exchange->over[1];
     return MPI_SUCCESS;
 }
 
@@ -87,7 +88,10 @@ static int test_probe(void *what, int *done)
     struct probe *probe = what;
 
     if (probe->message == NULL)
-        return mpi.Iprobe(probe->source, probe->tag, probe->comm, done, probe->status);
+        return done ? mpi.Iprobe(probe->source, probe->tag, probe->comm, done, probe->status)
+                    : mpi.Probe(probe->source, probe->tag, probe->comm, probe->status);
+    if (done == NULL)
+        return mpi.Mprobe(probe->source, probe->tag, probe->comm, probe->message, probe->status);
     return mpi.Improbe(probe->source, probe->tag, probe->comm, done, probe->message, probe->status);
 }
 
@@ -131,7 +135,8 @@ static int test_all(void *what, int *done)
 {
     struct requests *all = what;
 
-    return mpi.Testall(all->count, all->requests, done, all->status);
+    return done ? mpi.Testall(all->count, all->requests, done, all->status)
+                : mpi.Waitall(all->count, all->requests, all->status);
 }
 
 int lockstep_Waitall(int count, MPI_Request requests[], MPI_Status statuses[])
@@ -145,7 +150,8 @@ static int test_any(void *what, int *done)
 {
     struct requests *any = what;
 
-    return mpi.Testany(any->count, any->requests, any->index, done, any->status);
+    return done ? mpi.Testany(any->count, any->requests, any->index, done, any->status)
+                : mpi.Waitany(any->count, any->requests, any->index, any->status);
 }
 
 int lockstep_Waitany(int count, MPI_Request requests[], int *index, MPI_Status *status)
@@ -160,6 +166,8 @@ static int test_some(void *what, int *done)
     struct requests *some = what;
     int error;
 
+    if (done == NULL)
+        return mpi.Waitsome(some->count, some->requests, some->index, some->indices, some->status);
     *some->index = MPI_UNDEFINED;
     error = mpi.Testsome(some->count, some->requests, some->index, some->indices, some->status);
     *done = error || *some->index != 0;
