@@ -31,6 +31,7 @@
 #define BYTES_PER_NS 4 /* which a processor copies */
 #define CARRIED_NS 2000000 /* of a longer time, sleeping costs too small a share to be avoided */
 #define BUSY_NS 2000 /* between two polls: the program computes meanwhile */
+#define RING_GAP_NS 10000 /* between two rings of a program that polls in vain; each is twice as long as the one before */
 #define STEPS 16      /* how often, at most, a sleeper rings others in one wait */
 #define ASKS 4        /* and how often it asks ranks on other nodes to ring */
 
@@ -356,6 +357,7 @@ int wait_two_phase(struct wait *wait)
 /* Programs also wait in loops of their own, which poll. A program that does nothing else, while a rank of the job cannot
    run because it polls, naps between its polls. It does not say who will end its wait, so naps are brief. */
 static int64_t polled_ns, poll_nap_ns; /* the last poll in vain; the next nap (0: none) */
+static _Atomic int64_t ring_gap_ns, ring_due_ns;
 
 void poll_over(void)
 {
@@ -381,14 +383,28 @@ static int polls_in_place(void)
            runs_beside(peers, MPI_ANY_SOURCE);
 }
 
-void poll_end(int announced, int done)
+/* A poll may have advanced operations that others wait for: if it has found something that is likely. The more polls
+   have been in vain, the less likely is it, and the more rarely do they ring. */
+static void ring_after_poll(int done, int64_t now)
 {
-    int64_t now;
+    if (done)
+        ring_gap_ns = 0;
+    else if (now < ring_due_ns)
+        return;
+    ring_due_ns = now + ring_gap_ns;
+    if (ring_gap_ns < NAP_NS)
+        ring_gap_ns = ring_gap_ns ? 2 * ring_gap_ns : RING_GAP_NS;
+    ring_all();
+}
+
+int poll_end(int announced, int error, const int *found)
+{
+    int done = error || *found;
+    int64_t now = now_ns();
 
     if (done || concurrent || !has_page || waiting.rule == SPIN)
         poll_over();
     else {
-        now = now_ns();
         if (now - polled_ns > BUSY_NS)
             poll_over();
         else if (!announced)
@@ -406,6 +422,8 @@ void poll_end(int announced, int done)
     }
     if (announced)
         page_awake();
+    ring_after_poll(done, now);
+    return error;
 }
 
 static int test_request(void *what, int *done)
