@@ -12,8 +12,10 @@ import signal
 import subprocess
 import sys
 import time
+from fnmatch import fnmatch
 from pathlib import Path
 
+import mpi_calls
 import pytest
 from runs import eventually
 
@@ -47,6 +49,13 @@ def wrapper(mpi: str) -> Path:
     if not (beside := found.with_name("mpicc_abi")).exists():
         pytest.skip("the MPI has no library of the standard ABI")
     return beside
+
+
+def declared(mpi: str) -> set[str]:
+    """The names of the functions that an MPI's header declares, without "MPI_"."""
+    argv = [wrapper(mpi), "-E", "-include", "mpi.h", "-x", "c", os.devnull]
+    header = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+    return set(re.findall(r"\bint MPI_(\w+)\s*\(", header))
 
 
 @pytest.fixture(scope="module")
@@ -128,14 +137,34 @@ def test_without_a_c_compiler_the_remedy_is_told(monkeypatch):
         native.library(Path("/usr/bin/mpicc"))
 
 
-def test_the_table_names_each_call_once():
+@pytest.fixture(scope="module")
+def table() -> list[calls.Call]:
+    """All calls of the table, as if an MPI declared every one."""
     everything = set(re.findall(r"\w+", calls.CALLS))
-    declared = {
-        f"MPI_{prefix}{name}{form}" for name in everything for form in ("", "_c") for prefix in ("", "I")
-    }
-    declared |= {f"MPI_I{name[0].lower()}{name[1:]}{form}" for name in everything for form in ("", "_c")}
-    names = [call.name for call in calls.covered(declared)]
+    forms = {form for name in everything for form in (name, mpi_calls.nonblocking(name), f"{name}_init")}
+    return calls.covered({f"MPI_{form}{large}" for form in forms for large in ("", "_c")})
+
+
+def test_the_table_names_each_call_once(table):
+    names = [call.name for call in table]
     assert len(names) == len(set(names)) > 100
+
+
+def test_each_call_of_mpi_that_waits_or_makes_progress_is_covered_or_named_as_not_reached(table):
+    page = (PROGRAMS.parents[1] / "docs" / "native.md").read_text()
+    limits = page.partition("## What it does not reach\n")[2].partition("\n## ")[0]
+    patterns = re.findall(r"`([\w*]+)`", limits)
+    waits = {call.name for call in table if call.kind in calls.WAITS} | {"Finalize"}
+    missing = (mpi_calls.waiting() - waits) | (mpi_calls.advancing() - {call.name for call in table})
+    assert not [name for name in missing if not any(fnmatch(name, pattern) for pattern in patterns)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mpi", LAUNCHERS)
+def test_the_list_of_mpi_s_calls_knows_every_call_of_an_mpi(mpi):
+    names = {name.removesuffix("_c") for name in declared(mpi)}
+    assert len(names) > 300
+    assert sorted(name for name in names if not mpi_calls.knows(name)) == []
 
 
 @pytest.mark.slow
@@ -253,29 +282,29 @@ def test_mpi4py_s_own_tests_pass_where_they_pass_without(mpi, ranks):
     assert done.returncode == 0 and " passed as it is" in done.stdout, done.stdout
 
 
-THREADS = """
-import threading
-from mpi4py import MPI
-comm = MPI.COMM_WORLD
-def talk(comm):
-    for step in range(200): assert comm.allreduce(step) == step * comm.size
-threads = [threading.Thread(target=talk, args=(comm.Dup(),)) for _ in range(3)]
-for thread in threads: thread.start()
-for thread in threads: thread.join()
-print("right\\n", end="")  # in one write, also without a buffer
-"""
+@pytest.mark.slow
+@pytest.mark.parametrize("mpi", ["here", "openmpi"])
+def test_a_program_whose_threads_wait_is_right_and_says_how_it_waits(compiled, mpi):
+    argv = [*launcher(mpi), "-n", "3", compiled(mpi, "threads.c", "-pthread"), "4", "50", "100"]
+    result = two_phase(argv, "--blocking", "immediate")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.split()[0] == "0"
+    assert 1 <= result.stderr.count("several threads wait") <= 3
 
 
 @pytest.mark.slow
-def test_a_program_whose_threads_wait_spins_and_says_so(tmp_path):
-    program = tmp_path / "app.py"
-    program.write_text(THREADS)
-    result = two_phase(
-        [*launcher("here"), "-n", "2", sys.executable, str(program)], "--blocking", "immediate"
-    )
-    assert result.returncode == 0, result.stderr
-    assert result.stdout == "right\nright\n"
-    assert 1 <= result.stderr.count("several threads wait") <= 2
+@pytest.mark.parametrize("mpi", ["here", "abi"])
+def test_calls_of_mpi_4_are_right_and_wake_those_who_wait_for_them(compiled, mpi, tmp_path):
+    rounds = 100
+    if "Isendrecv" not in declared(mpi):
+        pytest.skip("the MPI is older")
+    argv = [*launcher(mpi), "-n", "2", compiled(mpi, "newer.c"), str(rounds)]
+    options = ["--blocking", "immediate", "--mpicc", str(wrapper(mpi)), "--record", str(tmp_path)]
+    result = two_phase(argv, *options)
+    assert (result.returncode, result.stdout) == (0, "0\n"), result.stderr
+    # If a partition that is ready, a start or a poll did not ring, one wait in each round would end by a nap.
+    for file in tmp_path.glob("rank-*.json"):
+        assert json.loads(file.read_text())["rechecks"] < rounds / 2
 
 
 @pytest.mark.slow

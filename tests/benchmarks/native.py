@@ -8,6 +8,7 @@
     python -P tests/benchmarks/native.py --program lammps
     python -P tests/benchmarks/native.py --program hpcc
     python -P tests/benchmarks/native.py --program ping-pong [--launcher mpirun.openmpi]
+    python -P tests/benchmarks/native.py --program threads [--launcher mpirun.openmpi]
 
 A row for each program and loop: the makespan of the jobs together over the sum of their times alone as they
 are. Columns: the jobs as they are, with each setting of their MPI, and two-phase (``lockstep waits``); under
@@ -15,7 +16,8 @@ gang scheduling while they spin (``lockstep run``); one job alone with two-phase
 with their 95 % intervals. Look at ratios, not times, and only on a machine that does nothing else.
 
 lammps and hpcc are Debian's packages, linked with its Open MPI. ``--jobs 1 --ranks 4`` is one job larger than
-the machine; ``--only two-phase`` leaves the settings of the MPI out.
+the machine; ``--only two-phase`` leaves the settings of the MPI out. ping-pong and threads (3 ranks
+of 4 threads that wait at the same time) are one job alone, in turn as it is and two-phase.
 """
 
 import argparse
@@ -40,6 +42,12 @@ LOOPS = {
     "fortran-f08": ("bsp.f90", "mpifort", ["-cpp", "-ffree-line-length-none", "-DF08"]),
 }
 """Source, compiler wrapper and flags."""
+
+PAIRED = {
+    "ping-pong": ("pingpong.c", [], 2, ["20000"]),
+    "threads": ("threads.c", ["-pthread"], 3, ["4", "300", "100"]),
+}
+"""Source, flags, ranks and words of programs whose last word is the time that they took."""
 
 QUANTA_MS = (10, 100)
 DEBIAN = "mpirun.openmpi"
@@ -139,10 +147,11 @@ def shown(estimate):
     return f"{estimate['median']:.2f}{ends}"
 
 
-def ping_pong(options, folder):
-    """The time of a ping-pong of 8 bytes with two-phase waits over that without, in each round."""
-    program = compiled(options.launcher, "pingpong.c", "mpicc", [], folder)
-    argv = launched(options.launcher, 2, [program, "20000"])
+def paired(options, folder):
+    """The time that a program says it took, with two-phase waits over without, in each round."""
+    source, flags, ranks, words = PAIRED[options.program]
+    program = compiled(options.launcher, source, "mpicc", flags, folder)
+    argv = launched(options.launcher, ranks, [program, *words])
     library = native.library(native.wrapper([options.launcher]))
     two_phase = library.environment(waiting("global-adaptive", switch_us=10, latency_us=2))
     ratios = []
@@ -151,12 +160,12 @@ def ping_pong(options, folder):
             float(
                 subprocess.run(
                     argv, env=ENVIRONMENT | more, capture_output=True, text=True, check=True
-                ).stdout
+                ).stdout.split()[-1]
             )
             for more in ({}, two_phase)
         )
         ratios.append(ours / plain)
-    return {"program": "ping-pong", "two-phase alone": f"{statistics.median(ratios):.2f}"}
+    return {"program": options.program, "two-phase alone": f"{statistics.median(ratios):.2f}"}
 
 
 def main():
@@ -164,8 +173,8 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("--program", choices=[*LOOPS, "mpi4py", "lammps", "hpcc", "ping-pong"], default="c")
-    add("--launcher", help="of the MPI (default: mpiexec for c and ping-pong, Debian's Open MPI for others)")
+    add("--program", choices=[*LOOPS, "mpi4py", "lammps", "hpcc", *PAIRED], default="c")
+    add("--launcher", help="of the MPI (default: mpiexec for C, Debian's Open MPI for others)")
     add("--seconds", type=float, default=1.6, help="of work of each job of the loop")
     add("--loops", nargs="*", default=["100:.25", "1000:1.5"], help="US:IMBALANCE of the loop")
     add("--steps", type=int, default=400, help="of lammps")
@@ -178,11 +187,11 @@ def main():
     add("--no-gang", action="store_true", help="not under gang scheduling")
     options = parser.parse_args()
     if options.launcher is None:
-        options.launcher = "mpiexec" if options.program in ("c", "ping-pong") else DEBIAN
+        options.launcher = "mpiexec" if options.program in ("c", *PAIRED) else DEBIAN
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        if options.program == "ping-pong":
-            return show(ping_pong(options, folder))
+        if options.program in PAIRED:
+            return show(paired(options, folder))
         for number, (label, words) in enumerate(commands(options, folder)):
             cells = {"program": label, **waits(options, words, folder)}
             if not options.no_gang and options.jobs > 1:

@@ -82,7 +82,7 @@ enum kind { COLLECTIVE, MESSAGE };
 
 struct wait {
     enum kind kind;
-    int (*test)(void *what, int *done); /* returns an MPI error */
+    int (*test)(void *what, int *done); /* returns an MPI error; without `done` waits as MPI does */
     void *what;
     MPI_Comm comm; /* its ranks can end the wait; MPI_COMM_NULL: any rank can */
     int rank;      /* the rank of comm that can; MPI_ANY_SOURCE: any */
@@ -110,10 +110,10 @@ int wait_entered(MPI_Comm comm);
 /* From now on naps are short: others may need this rank's progress while it sleeps. */
 void nap_briefly(void);
 
-/* Around each poll of the program's own: if it only polls, and in vain, it naps.
-   The first returns what the second takes. */
+/* Around each poll of the program's own: if it only polls, and in vain, it naps. The first returns what the second
+   takes; that returns the poll's error. */
 int poll_begin(void);
-void poll_end(int announced, int done);
+int poll_end(int announced, int error, const int *found);
 
 /* The program has done something else than poll in vain. */
 void poll_over(void);

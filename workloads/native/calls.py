@@ -4,20 +4,24 @@ One line a call: what kind it is, its name, its arguments as in the MPI standard
 and ``MPI_Count`` in the form of the call that ends in ``_c``; DISPL likewise ``int`` and
 ``MPI_Aint``. The kinds:
 
-- collective: becomes its nonblocking form and a two-phase wait in it; a program's own nonblocking
-  form is MPI's own, after which all who wait are woken
+- collective: becomes its nonblocking form and a two-phase wait in it; the program's own nonblocking form is
+  starting, its persistent one lasting
 - meeting: a collective operation whose nonblocking form has faults in this MPI: waits two-phase until all
   ranks of ``comm`` have called it, then is MPI's
 - entering: the same, for a call that makes a communicator
 - exposing: the same; from then on sleepers nap briefly, since others may need their progress at any time
 - sending: a blocking send; becomes its nonblocking form and a two-phase wait
-- starting: MPI's own, after which the peer (``dest`` or ``source``) is woken if it waits for this rank
+- starting: MPI's own, after which the peers (``dest`` and ``source``, else all of ``comm``) are woken if they
+  wait for this rank
 - waiting: written in C, in ``receive.h`` (with its ``_c`` form) and ``complete.c``
-- own: likewise, but nobody waits in it; a program that only polls naps
+- own: likewise, but nobody waits in it
+- polling: MPI's own; all who wait are woken if it finds something (``flag``, ``outcount``), else at times;
+  a program that only polls naps
+- advancing: MPI's own, after which all who wait are woken; somebody may wait in it, as MPI does
+- unrung: MPI's own, which starts what no rank rings for; from then on sleepers nap briefly
 - preparing: stays MPI's own, and makes a request that ``Start`` starts; only recordings note it
-- lasting: likewise, for a collective operation or a message in parts; from then on ``Waitall`` tests its
-  requests one by one
-- noted: likewise; somebody may wait in it, and nothing more is known (a window's or a file's)
+- lasting: advancing, and makes a request of a collective operation or of a message in parts; from then on
+  ``Waitall`` tests its requests one by one
 
 Under the rule ``spin`` the calls in which somebody waits stay MPI's own, and are timed.
 """
@@ -64,6 +68,10 @@ entering Cart_sub(MPI_Comm comm, const int remain_dims[], MPI_Comm *newcomm)
 entering Graph_create(MPI_Comm comm, int nnodes, const int index[], const int edges[], int reorder, MPI_Comm *comm_graph)
 entering Dist_graph_create(MPI_Comm comm, int n, const int sources[], const int degrees[], const int destinations[], const int weights[], MPI_Info info, int reorder, MPI_Comm *comm_dist_graph)
 entering Dist_graph_create_adjacent(MPI_Comm comm, int indegree, const int sources[], const int sourceweights[], int outdegree, const int destinations[], const int destweights[], MPI_Info info, int reorder, MPI_Comm *comm_dist_graph)
+entering Comm_spawn(const char *command, char *argv[], int maxprocs, MPI_Info info, int root, MPI_Comm comm, MPI_Comm *intercomm, int errcodes[])
+entering Comm_spawn_multiple(int count, char *commands[], char **argvs[], const int maxprocs[], const MPI_Info infos[], int root, MPI_Comm comm, MPI_Comm *intercomm, int errcodes[])
+entering Comm_accept(const char *port, MPI_Info info, int root, MPI_Comm comm, MPI_Comm *newcomm)
+entering Comm_connect(const char *port, MPI_Info info, int root, MPI_Comm comm, MPI_Comm *newcomm)
 entering Intercomm_merge(MPI_Comm comm, int high, MPI_Comm *newintracomm)
 
 exposing Win_create(void *base, MPI_Aint size, DISPL disp_unit, MPI_Info info, MPI_Comm comm, MPI_Win *win)
@@ -81,6 +89,10 @@ starting Ibsend(const void *buf, COUNT count, MPI_Datatype datatype, int dest, i
 starting Issend(const void *buf, COUNT count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request)
 starting Irsend(const void *buf, COUNT count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request)
 starting Irecv(void *buf, COUNT count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Request *request)
+starting Isendrecv(const void *sendbuf, COUNT sendcount, MPI_Datatype sendtype, int dest, int sendtag, void *recvbuf, COUNT recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm, MPI_Request *request)
+starting Isendrecv_replace(void *buf, COUNT count, MPI_Datatype datatype, int dest, int sendtag, int source, int recvtag, MPI_Comm comm, MPI_Request *request)
+starting Comm_idup(MPI_Comm comm, MPI_Comm *newcomm, MPI_Request *request)
+starting Comm_idup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm, MPI_Request *request)
 
 preparing Send_init(const void *buf, COUNT count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request)
 preparing Bsend_init(const void *buf, COUNT count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request)
@@ -101,48 +113,117 @@ waiting Wait(MPI_Request *request, MPI_Status *status)
 waiting Waitall(int count, MPI_Request requests[], MPI_Status statuses[])
 waiting Waitany(int count, MPI_Request requests[], int *index, MPI_Status *status)
 waiting Waitsome(int count, MPI_Request requests[], int *outcount, int indices[], MPI_Status statuses[])
-own Test(MPI_Request *request, int *flag, MPI_Status *status)
-own Testall(int count, MPI_Request requests[], int *flag, MPI_Status statuses[])
-own Testany(int count, MPI_Request requests[], int *index, int *flag, MPI_Status *status)
-own Testsome(int count, MPI_Request requests[], int *outcount, int indices[], MPI_Status statuses[])
-own Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status)
-own Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *message, MPI_Status *status)
-own Start(MPI_Request *request)
-own Startall(int count, MPI_Request requests[])
 own Finalize(void)
 
-noted Imrecv(void *buf, COUNT count, MPI_Datatype datatype, MPI_Message *message, MPI_Request *request)
-noted Request_free(MPI_Request *request)
-noted Win_fence(int assert, MPI_Win win)
-noted Win_free(MPI_Win *win)
-noted Win_lock(int lock_type, int rank, int assert, MPI_Win win)
-noted Win_lock_all(int assert, MPI_Win win)
-noted Win_unlock(int rank, MPI_Win win)
-noted Win_unlock_all(MPI_Win win)
-noted Win_flush(int rank, MPI_Win win)
-noted Win_flush_all(MPI_Win win)
-noted Win_start(MPI_Group group, int assert, MPI_Win win)
-noted Win_complete(MPI_Win win)
-noted Win_wait(MPI_Win win)
-noted File_open(MPI_Comm comm, const char *filename, int amode, MPI_Info info, MPI_File *fh)
-noted File_close(MPI_File *fh)
-noted File_sync(MPI_File fh)
-noted File_set_view(MPI_File fh, MPI_Offset disp, MPI_Datatype etype, MPI_Datatype filetype, const char *datarep, MPI_Info info)
-noted File_read_all(MPI_File fh, void *buf, COUNT count, MPI_Datatype datatype, MPI_Status *status)
-noted File_write_all(MPI_File fh, const void *buf, COUNT count, MPI_Datatype datatype, MPI_Status *status)
-noted File_read_at_all(MPI_File fh, MPI_Offset offset, void *buf, COUNT count, MPI_Datatype datatype, MPI_Status *status)
-noted File_write_at_all(MPI_File fh, MPI_Offset offset, const void *buf, COUNT count, MPI_Datatype datatype, MPI_Status *status)
-noted Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *newcomm)
-noted Intercomm_create(MPI_Comm local_comm, int local_leader, MPI_Comm peer_comm, int remote_leader, int tag, MPI_Comm *newintercomm)
-noted Comm_free(MPI_Comm *comm)
-noted Comm_disconnect(MPI_Comm *comm)
+polling Test(MPI_Request *request, int *flag, MPI_Status *status)
+polling Testall(int count, MPI_Request requests[], int *flag, MPI_Status statuses[])
+polling Testany(int count, MPI_Request requests[], int *index, int *flag, MPI_Status *status)
+polling Testsome(int count, MPI_Request requests[], int *outcount, int indices[], MPI_Status statuses[])
+polling Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status)
+polling Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *message, MPI_Status *status)
+polling Request_get_status(MPI_Request request, int *flag, MPI_Status *status)
+polling Request_get_status_all(int count, const MPI_Request requests[], int *flag, MPI_Status statuses[])
+polling Request_get_status_any(int count, const MPI_Request requests[], int *index, int *flag, MPI_Status *status)
+polling Request_get_status_some(int count, const MPI_Request requests[], int *outcount, int indices[], MPI_Status statuses[])
+polling Parrived(MPI_Request request, int partition, int *flag)
+polling Win_test(MPI_Win win, int *flag)
+
+advancing Start(MPI_Request *request)
+advancing Startall(int count, MPI_Request requests[])
+advancing Pready(int partition, MPI_Request request)
+advancing Pready_range(int first, int last, MPI_Request request)
+advancing Pready_list(int length, int partitions[], MPI_Request request)
+advancing Imrecv(void *buf, COUNT count, MPI_Datatype datatype, MPI_Message *message, MPI_Request *request)
+advancing Cancel(MPI_Request *request)
+advancing Request_free(MPI_Request *request)
+advancing Buffer_detach(void *buffer, COUNT *size)
+advancing Buffer_flush(void)
+advancing Buffer_iflush(MPI_Request *request)
+advancing Comm_detach_buffer(MPI_Comm comm, void *buffer, COUNT *size)
+advancing Comm_flush_buffer(MPI_Comm comm)
+advancing Comm_iflush_buffer(MPI_Comm comm, MPI_Request *request)
+advancing Session_detach_buffer(MPI_Session session, void *buffer, COUNT *size)
+advancing Session_flush_buffer(MPI_Session session)
+advancing Session_iflush_buffer(MPI_Session session, MPI_Request *request)
+
+advancing Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *newcomm)
+advancing Comm_create_from_group(MPI_Group group, const char *stringtag, MPI_Info info, MPI_Errhandler errhandler, MPI_Comm *newcomm)
+advancing Intercomm_create(MPI_Comm local_comm, int local_leader, MPI_Comm peer_comm, int remote_leader, int tag, MPI_Comm *newintercomm)
+advancing Intercomm_create_from_groups(MPI_Group local_group, int local_leader, MPI_Group remote_group, int remote_leader, const char *stringtag, MPI_Info info, MPI_Errhandler errhandler, MPI_Comm *newintercomm)
+advancing Comm_join(int fd, MPI_Comm *intercomm)
+advancing Comm_set_info(MPI_Comm comm, MPI_Info info)
+advancing Comm_free(MPI_Comm *comm)
+advancing Comm_disconnect(MPI_Comm *comm)
+
+advancing Win_set_info(MPI_Win win, MPI_Info info)
+advancing Win_fence(int assert, MPI_Win win)
+advancing Win_free(MPI_Win *win)
+advancing Win_lock(int lock_type, int rank, int assert, MPI_Win win)
+advancing Win_lock_all(int assert, MPI_Win win)
+advancing Win_unlock(int rank, MPI_Win win)
+advancing Win_unlock_all(MPI_Win win)
+advancing Win_flush(int rank, MPI_Win win)
+advancing Win_flush_all(MPI_Win win)
+advancing Win_flush_local(int rank, MPI_Win win)
+advancing Win_flush_local_all(MPI_Win win)
+advancing Win_post(MPI_Group group, int assert, MPI_Win win)
+advancing Win_start(MPI_Group group, int assert, MPI_Win win)
+advancing Win_complete(MPI_Win win)
+advancing Win_wait(MPI_Win win)
+
+advancing File_open(MPI_Comm comm, const char *filename, int amode, MPI_Info info, MPI_File *fh)
+advancing File_close(MPI_File *fh)
+advancing File_preallocate(MPI_File fh, MPI_Offset size)
+advancing File_set_size(MPI_File fh, MPI_Offset size)
+advancing File_set_info(MPI_File fh, MPI_Info info)
+advancing File_set_view(MPI_File fh, MPI_Offset disp, MPI_Datatype etype, MPI_Datatype filetype, const char *datarep, MPI_Info info)
+advancing File_set_atomicity(MPI_File fh, int flag)
+advancing File_seek_shared(MPI_File fh, MPI_Offset offset, int whence)
+advancing File_sync(MPI_File fh)
+advancing File_read(MPI_File fh, void *buf, COUNT count, MPI_Datatype datatype, MPI_Status *status)
+advancing File_read_all(MPI_File fh, void *buf, COUNT count, MPI_Datatype datatype, MPI_Status *status)
+advancing File_read_at(MPI_File fh, MPI_Offset offset, void *buf, COUNT count, MPI_Datatype datatype, MPI_Status *status)
+advancing File_read_at_all(MPI_File fh, MPI_Offset offset, void *buf, COUNT count, MPI_Datatype datatype, MPI_Status *status)
+advancing File_read_shared(MPI_File fh, void *buf, COUNT count, MPI_Datatype datatype, MPI_Status *status)
+advancing File_read_ordered(MPI_File fh, void *buf, COUNT count, MPI_Datatype datatype, MPI_Status *status)
+advancing File_read_all_begin(MPI_File fh, void *buf, COUNT count, MPI_Datatype datatype)
+advancing File_read_all_end(MPI_File fh, void *buf, MPI_Status *status)
+advancing File_read_at_all_begin(MPI_File fh, MPI_Offset offset, void *buf, COUNT count, MPI_Datatype datatype)
+advancing File_read_at_all_end(MPI_File fh, void *buf, MPI_Status *status)
+advancing File_read_ordered_begin(MPI_File fh, void *buf, COUNT count, MPI_Datatype datatype)
+advancing File_read_ordered_end(MPI_File fh, void *buf, MPI_Status *status)
+advancing File_write(MPI_File fh, const void *buf, COUNT count, MPI_Datatype datatype, MPI_Status *status)
+advancing File_write_all(MPI_File fh, const void *buf, COUNT count, MPI_Datatype datatype, MPI_Status *status)
+advancing File_write_at(MPI_File fh, MPI_Offset offset, const void *buf, COUNT count, MPI_Datatype datatype, MPI_Status *status)
+advancing File_write_at_all(MPI_File fh, MPI_Offset offset, const void *buf, COUNT count, MPI_Datatype datatype, MPI_Status *status)
+advancing File_write_shared(MPI_File fh, const void *buf, COUNT count, MPI_Datatype datatype, MPI_Status *status)
+advancing File_write_ordered(MPI_File fh, const void *buf, COUNT count, MPI_Datatype datatype, MPI_Status *status)
+advancing File_write_all_begin(MPI_File fh, const void *buf, COUNT count, MPI_Datatype datatype)
+advancing File_write_all_end(MPI_File fh, const void *buf, MPI_Status *status)
+advancing File_write_at_all_begin(MPI_File fh, MPI_Offset offset, const void *buf, COUNT count, MPI_Datatype datatype)
+advancing File_write_at_all_end(MPI_File fh, const void *buf, MPI_Status *status)
+advancing File_write_ordered_begin(MPI_File fh, const void *buf, COUNT count, MPI_Datatype datatype)
+advancing File_write_ordered_end(MPI_File fh, const void *buf, MPI_Status *status)
+
+unrung Grequest_start(MPI_Grequest_query_function *query, MPI_Grequest_free_function *release, MPI_Grequest_cancel_function *cancel, void *state, MPI_Request *request)
+advancing Grequest_complete(MPI_Request request)
+unrung File_iread(MPI_File fh, void *buf, COUNT count, MPI_Datatype datatype, MPI_Request *request)
+unrung File_iread_all(MPI_File fh, void *buf, COUNT count, MPI_Datatype datatype, MPI_Request *request)
+unrung File_iread_at(MPI_File fh, MPI_Offset offset, void *buf, COUNT count, MPI_Datatype datatype, MPI_Request *request)
+unrung File_iread_at_all(MPI_File fh, MPI_Offset offset, void *buf, COUNT count, MPI_Datatype datatype, MPI_Request *request)
+unrung File_iread_shared(MPI_File fh, void *buf, COUNT count, MPI_Datatype datatype, MPI_Request *request)
+unrung File_iwrite(MPI_File fh, const void *buf, COUNT count, MPI_Datatype datatype, MPI_Request *request)
+unrung File_iwrite_all(MPI_File fh, const void *buf, COUNT count, MPI_Datatype datatype, MPI_Request *request)
+unrung File_iwrite_at(MPI_File fh, MPI_Offset offset, const void *buf, COUNT count, MPI_Datatype datatype, MPI_Request *request)
+unrung File_iwrite_at_all(MPI_File fh, MPI_Offset offset, const void *buf, COUNT count, MPI_Datatype datatype, MPI_Request *request)
+unrung File_iwrite_shared(MPI_File fh, const void *buf, COUNT count, MPI_Datatype datatype, MPI_Request *request)
 """  # noqa: E501
 
 WAITS = dict.fromkeys(("collective", "meeting", "entering", "exposing"), "COLLECTIVE")
 WAITS |= {"sending": "MESSAGE", "waiting": "MESSAGE"}
 """What somebody waits for in a call of this kind."""
 
-TWO_PHASE = (*WAITS, "starting", "lasting", "own")
+TWO_PHASE = (*WAITS, "starting", "lasting", "own", "polling", "advancing", "unrung")
 """Kinds of calls that two-phase waits replace."""
 
 
@@ -324,7 +405,7 @@ def _carried(call: Call, request: str) -> list[str]:
     one that is none would end the program.
     """
     for count, datatype in (("count", "datatype"), ("sendcount", "sendtype")):
-        if not {count, datatype} <= set(call.names) or "source" in call.names:
+        if not {count, datatype} <= set(call.names) or ("source" in call.names and "dest" not in call.names):
             continue
         accepted = [f"{request} != MPI_REQUEST_NULL"]
         if "dest" in call.names:
@@ -373,25 +454,31 @@ def _body(call: Call) -> list[str]:
     if call.kind in ("meeting", "entering", "exposing"):
         brief = ["nap_briefly();"] if call.kind == "exposing" else []
         return ["int error = spans_worlds(comm) ? MPI_SUCCESS : wait_entered(comm);", *brief, met]
-    if call.kind == "lasting":
-        return ["requests_last();", f"return mpi.{call.name}({arguments});"]
-    peer = next((name for name in ("dest", "source") if name in call.names), None)
+    own = f"error = mpi.{call.name}({arguments})"
+    if call.kind == "polling":
+        found = "flag" if "flag" in call.names else "outcount"
+        return [f"int announced = poll_begin(), {own};", "", f"return poll_end(announced, error, {found});"]
+    if call.kind in ("advancing", "lasting", "unrung"):
+        then = "nap_briefly();" if call.kind == "unrung" else "ring_all();"
+        lasts = ["requests_last();"] if call.kind == "lasting" else []
+        return [f"int {own};", "", *lasts, then, "return error;"]
+    peers = [name for name in ("dest", "source") if name in call.names]
     if call.kind == "starting":
-        ring = f"ring_rank(comm, {peer});" if peer else "ring_members(comm);"
+        rings = [f"ring_rank(comm, {peer});" for peer in peers] or ["ring_members(comm);"]
+        rung = ["if (!error) {", *(f"    {ring}" for ring in rings), "}", "return error;"]
         if "request" not in call.names:
-            start = f"int error = mpi.{call.name}({arguments});"
-            return [start, "if (!error)", f"    {ring}", "return error;"]
+            return [f"int {own};", *rung]
         started = ", ".join([*call.names[:-1], "request ? &made : request"])
         return [
             "MPI_Request made = MPI_REQUEST_NULL;",
             f"int error = mpi.{call.name}({started});",
             *("if (!error && request)", "    *request = made;"),
             *_carried(call, "made"),
-            *("if (!error)", f"    {ring}", "return error;"),
+            *rung,
         ]
-    wait = f"wait_sent(&request, comm, {peer})" if peer else "wait_collective(&request, comm)"
-    own = "spans_worlds(comm) || spans_groups(comm)" if "root" in call.names else "spans_worlds(comm)"
-    plain = [] if peer else [f"if ({own})", f"    return mpi.{call.name}({arguments});"]
+    wait = f"wait_sent(&request, comm, {peers[0]})" if peers else "wait_collective(&request, comm)"
+    foreign = "spans_worlds(comm) || spans_groups(comm)" if "root" in call.names else "spans_worlds(comm)"
+    plain = [] if peers else [f"if ({foreign})", f"    return mpi.{call.name}({arguments});"]
     start = f"error = mpi.{call.needs}({arguments}, &request);"
     if call.meets_in_place:
         plain += ["if (sendbuf == MPI_IN_PLACE) {", "    error = wait_entered(comm);", f"    {met}", "}"]

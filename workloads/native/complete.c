@@ -15,7 +15,7 @@ static int test_receipt(void *what, int *done)
 {
     struct receipt *receipt = what;
 
-    return mpi.Test(receipt->request, done, receipt->status);
+    return done ? mpi.Test(receipt->request, done, receipt->status) : mpi.Wait(receipt->request, receipt->status);
 }
 
 static int wait_received(MPI_Request *request, MPI_Status *status, MPI_Comm comm, int source)
@@ -38,18 +38,19 @@ static int test_exchange(void *what, int *done)
     struct exchange *exchange = what;
 
     for (int number = 0; number < 2; number++) {
-        MPI_Status *status = number == 0 ? exchange->status : MPI_STATUS_IGNORE;
+        struct receipt receipt = {&exchange->requests[number], number == 0 ? exchange->status : MPI_STATUS_IGNORE};
         int error;
 
         if (exchange->over[number])
             continue;
         exchange->over[number] = 1; /* if it fails */
-        error = mpi.Test(&exchange->requests[number], &exchange->over[number], status);
+        error = test_receipt(&receipt, done ? &exchange->over[number] : NULL);
         if (error && !exchange->error)
             exchange->error = error;
         exchange->over[number] |= error != MPI_SUCCESS;
     }
-    *done = exchange->over[0] && exchange->over[1];
+    if (done)
+        *done = exchange->over[0] && exchange->over[1];
     return MPI_SUCCESS;
 }
 
@@ -87,7 +88,10 @@ static int test_probe(void *what, int *done)
     struct probe *probe = what;
 
     if (probe->message == NULL)
-        return mpi.Iprobe(probe->source, probe->tag, probe->comm, done, probe->status);
+        return done ? mpi.Iprobe(probe->source, probe->tag, probe->comm, done, probe->status)
+                    : mpi.Probe(probe->source, probe->tag, probe->comm, probe->status);
+    if (done == NULL)
+        return mpi.Mprobe(probe->source, probe->tag, probe->comm, probe->message, probe->status);
     return mpi.Improbe(probe->source, probe->tag, probe->comm, done, probe->message, probe->status);
 }
 
@@ -168,9 +172,10 @@ static int test_all(void *what, int *done)
 {
     struct requests *all = what;
 
-    if (lasting)
+    if (done && lasting)
         return test_each(all, done);
-    return mpi.Testall(all->count, all->requests, done, all->status);
+    return done ? mpi.Testall(all->count, all->requests, done, all->status)
+                : mpi.Waitall(all->count, all->requests, all->status);
 }
 
 int lockstep_Waitall(int count, MPI_Request requests[], MPI_Status statuses[])
@@ -184,7 +189,8 @@ static int test_any(void *what, int *done)
 {
     struct requests *any = what;
 
-    return mpi.Testany(any->count, any->requests, any->index, done, any->status);
+    return done ? mpi.Testany(any->count, any->requests, any->index, done, any->status)
+                : mpi.Waitany(any->count, any->requests, any->index, any->status);
 }
 
 int lockstep_Waitany(int count, MPI_Request requests[], int *index, MPI_Status *status)
@@ -199,6 +205,8 @@ static int test_some(void *what, int *done)
     struct requests *some = what;
     int error;
 
+    if (done == NULL)
+        return mpi.Waitsome(some->count, some->requests, some->index, some->indices, some->status);
     *some->index = MPI_UNDEFINED;
     error = mpi.Testsome(some->count, some->requests, some->index, some->indices, some->status);
     *done = error || *some->index != 0;
@@ -210,72 +218,4 @@ int lockstep_Waitsome(int count, MPI_Request requests[], int *outcount, int indi
     struct requests some = {count, requests, outcount, indices, statuses, 0, MPI_SUCCESS};
 
     return wait_requests(test_some, &some);
-}
-
-/* A poll of the program's own. A rank that completes something may have advanced operations that others wait for. */
-static int polled(int announced, int error, const int *done)
-{
-    poll_end(announced, error || *done);
-    if (!error && *done)
-        ring_all();
-    return error;
-}
-
-int lockstep_Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status)
-{
-    int announced = poll_begin();
-
-    return polled(announced, mpi.Iprobe(source, tag, comm, flag, status), flag);
-}
-
-int lockstep_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *message, MPI_Status *status)
-{
-    int announced = poll_begin();
-
-    return polled(announced, mpi.Improbe(source, tag, comm, flag, message, status), flag);
-}
-
-int lockstep_Test(MPI_Request *request, int *flag, MPI_Status *status)
-{
-    int announced = poll_begin();
-
-    return polled(announced, mpi.Test(request, flag, status), flag);
-}
-
-int lockstep_Testall(int count, MPI_Request requests[], int *flag, MPI_Status statuses[])
-{
-    int announced = poll_begin();
-
-    return polled(announced, mpi.Testall(count, requests, flag, statuses), flag);
-}
-
-int lockstep_Testany(int count, MPI_Request requests[], int *index, int *flag, MPI_Status *status)
-{
-    int announced = poll_begin();
-
-    return polled(announced, mpi.Testany(count, requests, index, flag, status), flag);
-}
-
-int lockstep_Testsome(int count, MPI_Request requests[], int *outcount, int indices[], MPI_Status statuses[])
-{
-    int announced = poll_begin();
-
-    return polled(announced, mpi.Testsome(count, requests, outcount, indices, statuses), outcount);
-}
-
-/* A persistent request does not say who its peer is. */
-int lockstep_Start(MPI_Request *request)
-{
-    int error = mpi.Start(request);
-
-    ring_all();
-    return error;
-}
-
-int lockstep_Startall(int count, MPI_Request requests[])
-{
-    int error = mpi.Startall(count, requests);
-
-    ring_all();
-    return error;
 }

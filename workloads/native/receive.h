@@ -32,7 +32,7 @@ int FORM(lockstep_Sendrecv)(const void *sendbuf, COUNT sendcount, MPI_Datatype s
         return error;
     error = mpi.FORM(Isend)(sendbuf, sendcount, sendtype, dest, sendtag, comm, &requests[1]);
     if (error) {
-        PMPI_Cancel(&requests[0]);
+        mpi.Cancel(&requests[0]);
         mpi.Request_free(&requests[0]);
         return error;
     }

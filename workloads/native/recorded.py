@@ -22,8 +22,12 @@ KINDS = (
 """Kinds of operations by their numbers (docs/formats.md). From BARRIER on they are collective. Those with I
 only start, and WAIT ends them. COMMUNICATOR makes one, or a window."""
 
-RECEIVING = {"Recv", "Mrecv", "Imrecv", "Sendrecv", "Sendrecv_replace"}
-"""These have a form for large counts. The other calls that wait for messages are in ``recorded.c``."""
+RECEIVING = {"Recv", "Mrecv", "Imrecv", "Sendrecv", "Sendrecv_replace", "Isendrecv", "Isendrecv_replace"}
+"""These have a form for large counts. The other calls that wait for messages are in ``recorded.c``, ..."""
+
+WRITTEN = {"Finalize", "Start", "Startall", "Request_free"}
+WRITTEN |= {"Test", "Testall", "Testany", "Testsome", "Iprobe", "Improbe"}
+"""... and so are these."""
 
 
 def declarations(calls: Sequence[Call]) -> str:
@@ -31,10 +35,12 @@ def declarations(calls: Sequence[Call]) -> str:
     lines = [f"enum {{ {', '.join(f'KIND_{kind}' for kind in KINDS)} }};"]
     for call in calls:
         as_mpi = f"timed_{call.name}" if call.kind in WAITS else f"mpi.{call.name}"
-        ours = f"lockstep_{call.name}" if call.kind not in ("preparing", "noted") else f"mpi.{call.name}"
+        ours = f"mpi.{call.name}" if call.kind == "preparing" else f"lockstep_{call.name}"
         if call.name == "Finalize":
             as_mpi = "timed_Finalize"
-        lines.append(f"#define UNDER_{call.name}(...) (wait_as_mpi() ? {as_mpi} : {ours})(__VA_ARGS__)")
+        lines.append(
+            f"#define UNDER_{call.name}(...) (wait_as_mpi() ? {as_mpi}(__VA_ARGS__) : {ours}(__VA_ARGS__))"
+        )
     return "\n".join([*lines, ""])
 
 
@@ -43,10 +49,10 @@ def definitions(calls: Sequence[Call]) -> str:
     lines = ['#include "operation.h"']
     for call in calls:
         base = call.name.removesuffix("_c")
-        if call.kind not in ("own", "waiting", "noted") or base in RECEIVING:
-            lines += _function(call, *(_receiving(call) if base in RECEIVING else ([], _noted(call))))
-        elif call.kind == "noted" and base != "Request_free":
-            lines += _function(call, [], ["op_add(KIND_OTHER, 0, NOBODY, 0, OTHERS, 0);"])
+        if base in RECEIVING:
+            lines += _function(call, *_receiving(call))
+        elif call.kind != "waiting" and base not in WRITTEN:
+            lines += _function(call, [], _noted(call))
     return "\n".join([*lines, ""])
 
 
@@ -64,6 +70,12 @@ def _function(call: Call, before: Sequence[str], noted: Sequence[str]) -> list[s
 
 def _noted(call: Call) -> list[str]:
     """What a call was, if it is not written in C."""
+    other = "op_add(KIND_OTHER, 0, NOBODY, 0, OTHERS, 0);"
+    if call.kind in ("advancing", "unrung"):
+        return [other]
+    if call.kind == "polling":
+        found = "flag" if "flag" in call.names else "outcount"
+        return [f"if (*{found})", f"    {other}"]
     base = call.name.removesuffix("_c").removesuffix("_init")
     if "partitions" in call.names:
         return []
@@ -78,6 +90,8 @@ def _noted(call: Call) -> list[str]:
         kind = _kind_of_message(base, started=request != "NULL")
         bytes_ = "op_bytes(count, datatype)"
         return [f"op_message(KIND_{kind}, {bytes_}, {peer}, tag, comm, {request}, {prepared});"]
+    if base.startswith("Comm_idup"):
+        return ["op_collective(KIND_IBARRIER, 0, MPI_PROC_NULL, comm, request, 0);"]
     blocking = next(name for name in COLLECTIVES if base in (name, nonblocking(name)))
     kind = ("I" if request != "NULL" else "") + blocking.upper()
     root = "root" if "root" in call.names else "MPI_PROC_NULL"
@@ -145,15 +159,20 @@ def _receiving(call: Call) -> tuple[list[str], list[str]]:
         return ["MPI_Message taken = *message;"], [
             f"op_received(taken, op_bytes(count, datatype), {request});"
         ]
+    given = ("sendcount", "sendtype") if "sendcount" in call.names else ("count", "datatype")
+    room = ("recvcount", "recvtype") if "recvcount" in call.names else ("count", "datatype")
+    sent, fits = f"op_bytes({', '.join(given)})", f"op_bytes({', '.join(room)})"
+    if base.startswith("I"):
+        return [], [
+            f"op_message(KIND_ISEND, {sent}, dest, sendtag, comm, NULL, 0);",
+            f"op_message(KIND_IRECV, {fits}, source, recvtag, comm, request, 0);",
+        ]
     own = ["MPI_Status own;", "", "status = status == MPI_STATUS_IGNORE ? &own : status;"]
     real = "source == MPI_ANY_SOURCE ? status->MPI_SOURCE : source"
     if base == "Recv":
         tag = "tag == MPI_ANY_TAG ? status->MPI_TAG : tag"
         return own, [f"op_message(KIND_RECV, op_bytes(count, datatype), {real}, {tag}, comm, NULL, 0);"]
-    room = ("recvcount", "recvtype") if base == "Sendrecv" else ("count", "datatype")
-    given = ("sendcount", "sendtype") if base == "Sendrecv" else ("count", "datatype")
     tag = "recvtag == MPI_ANY_TAG ? status->MPI_TAG : recvtag"
     return own, [
-        f"op_exchanged(op_bytes({given[0]}, {given[1]}), dest, sendtag,",
-        f"             op_bytes({room[0]}, {room[1]}), {real}, {tag}, comm);",
+        f"op_exchanged({sent}, dest, sendtag, {fits}, {real}, {tag}, comm);",
     ]

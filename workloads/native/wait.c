@@ -31,6 +31,7 @@
 #define BYTES_PER_NS 4 /* which a processor copies */
 #define CARRIED_NS 2000000 /* of a longer time, sleeping costs too small a share to be avoided */
 #define BUSY_NS 2000 /* between two polls: the program computes meanwhile */
+#define RING_GAP_NS 10000 /* between two rings of a program that polls in vain; each is twice as long as the one before */
 #define STEPS 16      /* how often, at most, a sleeper rings others in one wait */
 #define ASKS 4        /* and how often it asks ranks on other nodes to ring */
 
@@ -40,9 +41,9 @@ static struct waiting waiting = {SPIN, 0, 0, 0, 0};
 static int64_t sample[SAMPLE_LENGTH], estimate_ns = UNKNOWN_NS;
 int concurrent;                 /* whether several threads may call MPI at the same time */
 static atomic_int inside;       /* a thread waits */
-static atomic_int only_spin;    /* several threads have waited at the same time */
+static atomic_int crowded;      /* several threads have waited at the same time */
 static int has_page, learns, brief;
-static set_yielding own_yielding;
+static set_yielding own_yielding; /* NULL: this MPI's idle ranks do not yield */
 static int64_t carried_ns; /* what copying the items takes that left since the last wait */
 
 int64_t now_ns(void)
@@ -66,7 +67,10 @@ void wait_begin(int threads, set_yielding yielding)
     if (rule != NULL && sscanf(rule, "%lld,%lld,%lld,%lld", read, read + 1, read + 2, read + 3) == 4)
         waiting = (struct waiting){read[0], read[1], read[2], read[3], 0};
     concurrent = threads;
-    own_yielding = yielding;
+    if (yielding != NULL && yielding(true))
+        own_yielding = yielding;
+    else if (yielding != NULL)
+        yielding(false);
 }
 
 void wait_page(int rank)
@@ -287,57 +291,73 @@ static int block(struct wait *wait, int *done, int64_t *blocks)
     return error;
 }
 
-/* Whether this thread may sleep: not while another thread waits, since two cannot sleep on one flag. */
-static int alone(void)
-{
-    if (!concurrent)
-        return 1;
-    if (atomic_exchange(&inside, 1) == 0)
-        return !atomic_load(&only_spin);
-    if (!atomic_exchange(&only_spin, 1))
-        say("several threads wait in MPI at the same time: this process spins from now on");
-    return 0;
-}
-
 /* Open MPI yields in each test where ranks outnumber processors: a spin would last as long as others compute.
    In its own waits it should yield: there nobody sleeps. */
-static bool stop_yielding(void)
+static void set_own_yielding(bool yield)
 {
-    return own_yielding != NULL && own_yielding(false);
+    if (own_yielding != NULL)
+        own_yielding(yield);
+}
+
+/* Whether this thread waits two-phase: no longer once another has waited at the same time. Two cannot sleep on one
+   flag, and threads that spin in tests take each other's processors and MPI's locks. In MPI's own calls they take
+   turns. One that sleeps meanwhile goes on sleeping, but the others yield. */
+static int begin_alone(void)
+{
+    if (atomic_load(&crowded))
+        return 0;
+    if (concurrent && atomic_exchange(&inside, 1)) {
+        if (!atomic_exchange(&crowded, 1))
+            say("several threads wait in MPI at the same time: this process waits as its MPI does from now on");
+        set_own_yielding(true);
+        return 0;
+    }
+    set_own_yielding(false);
+    atomic_thread_fence(memory_order_seq_cst);
+    if (atomic_load(&crowded))
+        set_own_yielding(true);
+    return 1;
+}
+
+static void end_alone(void)
+{
+    atomic_store_explicit(&inside, 0, memory_order_release);
+    set_own_yielding(true);
 }
 
 int wait_two_phase(struct wait *wait)
 {
     int64_t begin_ns = now_ns(), blocks = 0;
-    int done = 0, error, sole = alone();
-    bool yields = stop_yielding();
+    int done = 0, error;
 
+    if (!begin_alone()) {
+        error = wait->test(wait->what, NULL);
+        ring_for(wait);
+        return error;
+    }
     poll_over();
     if (has_page)
         page_here();
     error = test(wait, &done);
     if (!done && !error) {
-        error = spin(wait, &done, sole ? end_of_spin(wait, begin_ns) : FOREVER_NS);
+        error = spin(wait, &done, end_of_spin(wait, begin_ns));
         if (!done && !error)
             error = block(wait, &done, &blocks);
     }
-    if (sole) {
-        carried_ns = 0;
-        begin_ns = now_ns() - begin_ns;
-        note(wait->kind, begin_ns, blocks);
-        if (wait->kind == COLLECTIVE)
-            learn_from(begin_ns);
-        atomic_store_explicit(&inside, 0, memory_order_release);
-    }
+    carried_ns = 0;
+    begin_ns = now_ns() - begin_ns;
+    note(wait->kind, begin_ns, blocks);
+    if (wait->kind == COLLECTIVE)
+        learn_from(begin_ns);
+    end_alone();
     ring_for(wait);
-    if (yields)
-        own_yielding(true);
     return error;
 }
 
 /* Programs also wait in loops of their own, which poll. A program that does nothing else, while a rank of the job cannot
    run because it polls, naps between its polls. It does not say who will end its wait, so naps are brief. */
 static int64_t polled_ns, poll_nap_ns; /* the last poll in vain; the next nap (0: none) */
+static _Atomic int64_t ring_gap_ns, ring_due_ns;
 
 void poll_over(void)
 {
@@ -363,14 +383,28 @@ static int polls_in_place(void)
            runs_beside(peers, MPI_ANY_SOURCE);
 }
 
-void poll_end(int announced, int done)
+/* A poll may have advanced operations that others wait for: if it has found something that is likely. The more polls
+   have been in vain, the less likely is it, and the more rarely do they ring. */
+static void ring_after_poll(int done, int64_t now)
 {
-    int64_t now;
+    if (done)
+        ring_gap_ns = 0;
+    else if (now < ring_due_ns)
+        return;
+    ring_due_ns = now + ring_gap_ns;
+    if (ring_gap_ns < NAP_NS)
+        ring_gap_ns = ring_gap_ns ? 2 * ring_gap_ns : RING_GAP_NS;
+    ring_all();
+}
+
+int poll_end(int announced, int error, const int *found)
+{
+    int done = error || *found;
+    int64_t now = now_ns();
 
     if (done || concurrent || !has_page || waiting.rule == SPIN)
         poll_over();
     else {
-        now = now_ns();
         if (now - polled_ns > BUSY_NS)
             poll_over();
         else if (!announced)
@@ -388,11 +422,13 @@ void poll_end(int announced, int done)
     }
     if (announced)
         page_awake();
+    ring_after_poll(done, now);
+    return error;
 }
 
 static int test_request(void *what, int *done)
 {
-    return mpi.Test(what, done, MPI_STATUS_IGNORE);
+    return done ? mpi.Test(what, done, MPI_STATUS_IGNORE) : mpi.Wait(what, MPI_STATUS_IGNORE);
 }
 
 int wait_collective(MPI_Request *request, MPI_Comm comm)
