@@ -68,14 +68,14 @@ def _function(call: Call, before: Sequence[str], noted: Sequence[str]) -> list[s
     ]
 
 
+OTHER = "op_add(KIND_OTHER, 0, NOBODY, 0, OTHERS, 0);"
+
+
 def _noted(call: Call) -> list[str]:
     """What a call was, if it is not written in C."""
-    other = "op_add(KIND_OTHER, 0, NOBODY, 0, OTHERS, 0);"
-    if call.kind in ("advancing", "unrung"):
-        return [other]
-    if call.kind == "polling":
-        found = "flag" if "flag" in call.names else "outcount"
-        return [f"if (*{found})", f"    {other}"]
+    if call.kind in ("advancing", "unrung", "polling"):
+        found = "*flag" if "flag" in call.names else "*outcount"
+        return [*([f"if ({found})"] if call.kind == "polling" else []), OTHER]
     base = call.name.removesuffix("_c").removesuffix("_init")
     if "partitions" in call.names:
         return []
