@@ -23,7 +23,7 @@ from harness.simulator import interruption
 from harness.simulator.interruption import InterruptedSimulationError
 from harness.simulator.jobs.model import rigid
 from harness.simulator.jobs.simulate import simulate
-from harness.spec import experiment_source, job_level, overrides
+from harness.spec import experiment_source, job_level, overrides, owners
 from workloads.validation import InputError
 
 S = 1_000_000_000
@@ -222,6 +222,13 @@ def test_arrivals_at_one_instant_and_gaps_of_months_are_simulated(
     rows = run(study(tmp_path, HEADER + JOBS.replace("2 5", f"2 {at_s}")), lambda *_: None)
     assert [row.saturated for row in rows] == [""] * 4
     assert [row.metrics["response_s"] for row in rows] == responses_s
+
+
+@pytest.mark.parametrize("line", ["1 \u0662", "1_0 1", "1 nan", "1\x0c2 1", "1 1e-400"])
+def test_loads_of_an_owner_are_read_as_strictly(tmp_path: Path, line: str) -> None:
+    made(tmp_path, f"0 1\n{line}\n", "load.txt")
+    with pytest.raises(InputError, match="line 2"):
+        owners.parse([{"trace": "load.txt"}], tmp_path)
 
 
 ENDLESS = {"easy": {}, "dyn-equi": {}, "dqt": {"quantum_ms": 0.01}, "gang": {"quantum_ms": 1000}}

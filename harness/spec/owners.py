@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import errno
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any
 from coordinator import policies
 from coordinator.owners import Owner
 from coordinator.policies import Policy
+from harness.spec import trace_text
 from harness.spec.table_checks import each, known_keys
 from workloads.bounds import within
 from workloads.validation import InputError
@@ -81,20 +82,13 @@ def _trace(given: Any, folder: Path) -> tuple[tuple[float, float], ...]:
     if not isinstance(given, str):
         raise InputError("trace", given, "must be a path", 'write trace = "load.txt"')
     path = folder / given
-    try:
-        if not path.is_file():  # a device may never end
-            raise FileNotFoundError(errno.ENOENT, "no such file")
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, ValueError) as error:  # ValueError: no UTF-8, or a path that cannot be one
-        rule = f"must be a readable file: {getattr(error, 'strerror', None) or 'no text'}"
-        raise InputError("trace", str(path), rule, "check the path") from None
     loads: list[tuple[float, float]] = []
-    for place, line in enumerate(lines, 1):
-        text = line.partition("#")[0].strip()
+    for place, line in enumerate(trace_text.lines(path), 1):
+        text = line.partition("#")[0].strip(" \t")
         if not text:
             continue
         try:
-            at_s, load = map(float, text.split())
+            at_s, load = map(trace_text.decimal, re.findall(r"[^ \t]+", text))
         except ValueError:
             rule = f"line {place} of {path} is not a time in seconds and a load"
             raise InputError("trace", text, rule, "write 12.5 0.8") from None
