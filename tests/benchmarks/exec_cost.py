@@ -2,8 +2,8 @@
 
     python -P tests/benchmarks/exec_cost.py [--launcher mpirun.openmpi] [--rounds 7] [--only halo]
 
-A row for each program. Columns: the time with two-phase waits over the time as it is, alone; three at a time with
-two-phase waits, and as they are, over three times the time alone as it is. Each is the median over rounds of
+A row for each program. Columns: the time with two-phase waits over the time as it is, alone; three at a time
+with two-phase waits, and as they are, over three times the time alone as it is. Each is the median over rounds of
 alternating order, with the smallest and the largest. The times are the programs' own, or the command's if it
 tells none; the start of ``lockstep exec`` is in none. Look at ratios, and only on a quiet machine.
 """
@@ -94,13 +94,7 @@ def row(command, place, ours, options):
         if not options.alone:
             three.append(timed(command, 3, place, ours) / 3 / took[False])
             plain.append(timed(command, 3, place, {}) / 3 / took[False])
-    return " ".join(
-        [
-            f"{shown(alone):>20s}",
-            f"{shown(three):>20s}" if three else "",
-            f"{median(plain):>12s}" if plain else "",
-        ]
-    )
+    return " ".join(f"{shown(ratios):>20s}" for ratios in (alone, three, plain) if ratios)
 
 
 def shown(ratios):
