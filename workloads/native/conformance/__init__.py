@@ -117,7 +117,7 @@ def differing(outcomes: dict[str, Conformity]) -> set[str]:
 
 
 def of_family(macros: str) -> set[str]:
-    """The faults to expect of an unknown MPI, though some are rare: those of all that we know of its family."""
+    """The faults to expect of an unknown MPI, since some are rare: those of all known ones of its family."""
     versions = _versions(macros)
     families = [family for family, parts in FAMILIES.items() if parts[0] in versions] or list(FAMILIES)
     return {call for name, calls in FAULTS.items() for call in calls.split() if name[:-4] in families}
