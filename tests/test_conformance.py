@@ -135,7 +135,7 @@ def test_the_table_knows_the_faults_for_many_cases_and_ranks(program, mpi, ranks
 @pytest.mark.slow
 @pytest.mark.parametrize(("mpi", "ranks"), [("here", 2), ("here", 3), ("openmpi", 2)])
 def test_blocking_calls_leave_the_same_with_two_phase_waits(program, mpi, ranks):
-    argv = [*launcher(mpi), "-n", str(ranks), str(program(mpi)), "5", "8", "60"]
+    argv = [*launcher(mpi), "-n", str(ranks), str(program(mpi)), "5", "5", "60"]
     plain = run(argv)
     ours = two_phase(argv, "--blocking", "immediate", "--mpicc", str(wrapper(mpi)))
     ended = [[line for line in done.stdout.splitlines() if line.startswith("end ")] for done in (plain, ours)]

@@ -295,9 +295,8 @@ def _differing(mpicc: Path, made: Path, tell: Callable[[str], None]) -> set[str]
     outcomes = conformance.tried(program, start) or conformance.tried(program, [])
     (made / "outcomes").write_text("".join(f"{name} {found}\n" for name, found in outcomes.items()))
     if not outcomes:
-        tell("they cannot be tried here: those of known MPIs that have faults are left to MPI")
-        return conformance.of_family(macros)
-    return conformance.differing(outcomes)
+        tell("they cannot be tried here")
+    return conformance.differing(outcomes) | conformance.of_family(macros)
 
 
 def _run(command: list[str]) -> str:

@@ -283,7 +283,7 @@ def covered(declared: Set[str], differing: Set[str] = frozenset()) -> list[Call]
 
 
 def _met(call: Call, differing: Set[str]) -> Call:
-    """A collective call as it has to be in an MPI; only with a root can some ranks alone be in place."""
+    """A collective call as an MPI needs it; only with a root may some ranks be in place, and some not."""
     in_place = f"{call.name}:in-place" in differing
     if call.name in differing or (in_place and "root" in call.names):
         return replace(call, kind="meeting")
