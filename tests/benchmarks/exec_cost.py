@@ -2,10 +2,11 @@
 
     python -P tests/benchmarks/exec_cost.py [--launcher mpirun.openmpi] [--rounds 7] [--only halo]
 
-A row for each program. Columns: the time with two-phase waits over the time as it is, alone; three at a time
-with two-phase waits, and as they are, over three times the time alone as it is. Each is the median over rounds
-of alternating order, with the smallest and the largest. The times are the programs' own, or the command's if it
-tells none; the start of ``lockstep exec`` is in none. Look at ratios, and only on a quiet machine.
+A row for each program. Columns: the time with two-phase waits over the time as it is, alone; three at a
+time with two-phase waits, and as they are, over three times the time alone as it is. Each is the median
+over rounds of alternating order, with the smallest and the largest. The times are the programs' own, or
+the command's if it tells none; the start of ``lockstep exec`` is in none. Look at ratios, and only on a
+quiet machine.
 """
 
 import argparse
