@@ -6,12 +6,13 @@ import ctypes
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ from runs import eventually, text
 from workloads import native
 
 PROGRAMS = Path(__file__).parent / "native"
-RUNG, TIMED_OUT = 0, 1  # of bell.h
+RUNG, TIMED_OUT, LOOPBACK = 0, 1, 9  # of bell.h
 EXEC = [sys.executable, "-P", "-m", "harness", "exec", "--blocking"]
 
 
@@ -81,6 +82,149 @@ def test_a_rank_on_another_node_rings(hosts: Cluster, compiled: Callable[[str], 
     assert sum(record["rechecks"] for record in records) <= blocked / 4
 
 
+LONE = ("link add docker0 type veth peer name inside", "link set docker0 up", "link set inside up")
+"""Up and with a carrier, and leads nowhere."""
+DEAD = ("link add docker0 type bridge", "link set docker0 up")  # has no carrier
+SAME, OWN = "addr add 172.17.0.1/16 dev docker0", "addr add 172.17.0.{number}/16 dev docker0"
+ALONE = (
+    "addr add {address}/32 dev eth0",
+    "addr del {address}/24 dev eth0",
+    "route add 10.119.0.0/24 dev eth0",
+)
+"""Networks of clouds: no two hosts are in one."""
+MANY = [
+    command
+    for number in range(5)
+    for command in (
+        f"link add docker{number} type veth peer name inside{number}",
+        f"addr add 172.1{number}.0.{{number}}/16 dev docker{number}",
+        f"link set docker{number} up",
+        f"link set inside{number} up",
+    )
+]
+
+
+@pytest.fixture(scope="module")
+def again() -> Iterator[Callable[[], Cluster]]:
+    """A function that gives hosts whose network may be changed."""
+    if why := unavailable():
+        pytest.skip(why)
+    with ExitStack() as stack:
+        yield lambda: stack.enter_context(cluster(2))
+
+
+def dress(hosts: Cluster, commands: Sequence[str]) -> None:
+    """Run these commands of ``ip`` on each node."""
+    for number, node in enumerate(hosts.nodes, 1):
+        node.network(*(command.format(number=number, address=node.address) for command in commands))
+
+
+def rechecks(hosts: Cluster, loop: list[str], records: Path, ranks: int = 2) -> tuple[int, int, str]:
+    """How many waits blocked, how many of these ended with a nap, and what was said."""
+    argv = [*EXEC, "immediate", "--record", str(records), "--"]
+    argv += ["mpiexec", "-hosts", ",".join(hosts.hosts), "-n", str(ranks), *loop]
+    job = hosts.start(argv)
+    _, err = job.communicate(timeout=120)
+    assert job.returncode == 0, err
+    found = [json.loads(path.read_text()) for path in records.iterdir()]
+    blocked = sum(waits["blocked"] for record in found for waits in record["waits"].values())
+    return blocked, sum(record["rechecks"] for record in found), err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "commands",
+    [
+        [*LONE, SAME, *ALONE],
+        [*LONE, OWN, *ALONE],
+        [*DEAD, SAME, *ALONE],
+        [*DEAD, OWN, *ALONE],
+        [*MANY, *ALONE],
+    ],
+    ids=["same", "lone", "dead-same", "dead", "many"],
+)
+def test_ranks_ring_on_the_network_that_they_share(
+    again: Callable[[], Cluster], compiled: Callable[[str], str], tmp_path: Path, commands: list[str]
+) -> None:
+    hosts = again()
+    dress(hosts, commands)
+    blocked, late, err = rechecks(hosts, [compiled("bsp"), "20000", "1.5", "50"], tmp_path)
+    assert blocked >= 40 and late <= blocked / 5
+    assert "lockstep:" not in err
+
+
+@pytest.mark.slow
+def test_it_is_said_once_that_datagrams_do_not_pass(
+    again: Callable[[], Cluster], compiled: Callable[[str], str], tmp_path: Path
+) -> None:
+    hosts = again()
+    hosts.nodes[1].network("rule add blackhole ipproto udp")
+    _, late, err = rechecks(hosts, [compiled("bsp"), "1000", "1", "50"], tmp_path, 4)
+    assert late == 0
+    (said,) = [line for line in err.splitlines() if line.startswith("lockstep:")]
+    assert re.search(r"UDP datagrams of rank \d do not reach rank \d.*let UDP pass", said)
+
+
+RIGHTS = "-sys_ptrace,-dac_override,-dac_read_search"
+APART = {
+    "unreadable": ["setpriv", "--bounding-set", RIGHTS, "--inh-caps", RIGHTS, "env"],
+    "users": ["unshare", "--user", "--map-root-user"],
+    "processes": ["unshare", "--user", "--map-root-user", "--pid", "--fork"],
+}
+"""Ranks that may not look into each other."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", APART)
+def test_ranks_that_may_not_look_into_each_other_ring(
+    compiled: Callable[[str], str], tmp_path: Path, how: str
+) -> None:
+    """Of 5 ms a rank that can be rung sleeps 1, 2 and 4 ms, one that cannot 50 us to 0.4 ms."""
+    if subprocess.run([*APART[how], "true"], capture_output=True, check=False).returncode:
+        pytest.skip(f"no {' '.join(APART[how])} here")
+    program = shutil.copy(compiled("bsp"), tmp_path / "program")
+    Path(program).chmod(0o111 if how == "unreadable" else 0o755)
+    loop = [*APART[how], program, "10000", "1.5", "60"]
+    argv = [*EXEC, "immediate", "--record", str(tmp_path / "rec"), "--", "mpiexec", "-n", "2", *loop]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "lockstep:" not in done.stderr
+    waits = [
+        kind
+        for path in (tmp_path / "rec").iterdir()
+        for kind in json.loads(path.read_text())["waits"].values()
+    ]
+    blocked, blocks = (sum(kind[name] for kind in waits) for name in ("blocked", "blocks"))
+    assert blocked >= 40 and blocks <= 4.5 * blocked
+
+
+NO_PAGE = """#include <errno.h>
+int memfd_create(const char *name, unsigned flags) { (void)name; (void)flags; errno = EPERM; return -1; }"""
+NO_NETWORK = ["unshare", "--user", "--map-root-user", "--net"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("why", ["page", "network"])
+def test_it_is_said_once_that_ranks_cannot_ring(
+    compiled: Callable[[str], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    if why == "page":
+        (tmp_path / "no_page.c").write_text(NO_PAGE)
+        library = str(tmp_path / "no_page.so")
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", library, tmp_path / "no_page.c"], check=True)
+        monkeypatch.setenv("LD_PRELOAD", library)
+        before, expected = [], "cannot all share memory (rank 0: Operation not permitted)"
+    else:
+        if subprocess.run([*NO_NETWORK, "true"], capture_output=True, check=False).returncode:
+            pytest.skip("no namespaces of users here")
+        before, expected = NO_NETWORK, "has no network"
+    argv = [*EXEC, "immediate", "--", "mpiexec", "-n", "3", *before, compiled("bsp"), "1000", "1", "20"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0 and done.stdout.split()[-1] == "60", done.stderr
+    (said,) = [line for line in done.stderr.splitlines() if line.startswith("lockstep:")]
+    assert expected in said
+
+
 @pytest.mark.slow
 def test_killed_ranks_of_other_nodes_leave_no_shared_memory(
     hosts: Cluster, compiled: Callable[[str], str]
@@ -129,8 +273,8 @@ def bell(bell_alone: ctypes.CDLL) -> Iterator[tuple[ctypes.CDLL, int]]:
     if made.bell_open(card):
         pytest.skip("this host has no network")
     (descriptor,) = sockets() - before
-    assert made.bell_join(0, 1) == 0
-    made.bell_introduce(0, card, 1)
+    assert made.bell_join(0, 1, ctypes.c_uint64(1)) == 0
+    made.bell_introduce(0, card, LOOPBACK)
     yield made, descriptor
     made.bell_close()
 
@@ -179,8 +323,8 @@ out, sent = socket.socket(socket.AF_INET, socket.SOCK_DGRAM), 0
 while not os.path.exists(sys.argv[1]):
     ports = [int(line.split()[1].split(":")[1], 16) for line in open("/proc/net/udp").readlines()[1:]]
     for port in ports:
-        for length in (0, 1, 16, 16, 17, 4000):
-            noise = bytes(16) if random.random() < .3 else os.urandom(length)
+        for length in (0, 1, 24, 24, 25, 4000):
+            noise = bytes(24) if random.random() < .3 else os.urandom(length)
             out.sendto(noise, ("127.0.0.1", port))
             sent += 1
     time.sleep(.001)

@@ -31,7 +31,7 @@ void agree_announce(void);
 /* Whether all ranks of the job have it: all get the same answer. */
 int agree_reached(int rank, int ranks);
 
-/* Find out who shares this node and make the page. Collective over MPI_COMM_WORLD: nobody returns before all
+/* Find out who shares this node. Collective over MPI_COMM_WORLD: nobody returns before all
    have called it. */
 void peers_begin(void);
 
@@ -61,8 +61,14 @@ int place_of(const struct peers *peers, int rank);
 /* The ranks in MPI_COMM_WORLD of a group's ranks, or -1; to be freed. */
 int *in_world(MPI_Group group, int ranks);
 
-/* How a rank can ring this one. */
+/* How two ranks can ring each other; both say the same. */
 enum reach { SILENT, BY_PAGE, BY_BELL };
+
+/* Try how this rank and each other can ring each other, make what they need, and say once a job where they cannot.
+   `place`: of each rank on the page, or -1. Collective over MPI_COMM_WORLD. */
+void meet(int own, int ranks, enum reach *reach, int *place);
+
+/* How a rank can ring this one. */
 enum reach reach_of(const struct peers *peers, int rank);
 
 /* Wake ranks that wait for this one: one rank, the ranks of a communicator, or all. */

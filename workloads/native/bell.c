@@ -12,7 +12,6 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -22,12 +21,14 @@
 
 #define MOST_READ 1024 /* datagrams at a time */
 
-enum what { ASK = 1, RING };
+enum what { ASK = 1, RING, TRY };
 
+/* All but the token is in network byte order. */
 struct datagram {
     uint64_t token;
-    uint32_t rank; /* network byte order */
-    uint32_t what; /* network byte order */
+    uint32_t from, to; /* ranks: one address may be that of several hosts */
+    uint32_t what;
+    uint32_t number; /* of a try: that of the address which it is sent to */
 };
 
 static int bell = -1;
@@ -37,6 +38,7 @@ static uint64_t token;
 static struct bell_card self;
 static struct sockaddr_in *reached; /* of each rank */
 static char *asked;                 /* by each rank */
+static unsigned char *tried;        /* by each rank, and at which address */
 
 static void note_addresses(struct bell_card *card)
 {
@@ -45,12 +47,11 @@ static void note_addresses(struct bell_card *card)
     if (getifaddrs(&found))
         return;
     for (at = found; at != NULL && card->addresses < ADDRESSES; at = at->ifa_next) {
-        if (at->ifa_addr == NULL || at->ifa_netmask == NULL || at->ifa_addr->sa_family != AF_INET)
+        if (at->ifa_addr == NULL || at->ifa_addr->sa_family != AF_INET)
             continue;
-        if ((at->ifa_flags & IFF_LOOPBACK) || !(at->ifa_flags & IFF_UP))
+        if ((at->ifa_flags & (IFF_LOOPBACK | IFF_UP | IFF_RUNNING)) != (IFF_UP | IFF_RUNNING))
             continue;
-        card->address[card->addresses] = ((struct sockaddr_in *)at->ifa_addr)->sin_addr.s_addr;
-        card->mask[card->addresses++] = ((struct sockaddr_in *)at->ifa_netmask)->sin_addr.s_addr;
+        card->address[card->addresses++] = ((struct sockaddr_in *)at->ifa_addr)->sin_addr.s_addr;
     }
     freeifaddrs(found);
 }
@@ -68,8 +69,6 @@ int bell_open(struct bell_card *card)
     socklen_t length = sizeof any;
 
     memset(card, 0, sizeof *card);
-    if (getrandom(&card->token, sizeof card->token, 0) != sizeof card->token)
-        return -1;
     bell = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (bell < 0)
         return -1;
@@ -95,51 +94,67 @@ void bell_close(void)
     bell = -1;
 }
 
-int bell_join(int rank, int all)
+int bell_join(int rank, int all, uint64_t of_job)
 {
     own = rank;
     ranks = all;
+    token = of_job;
     reached = calloc((size_t)all, sizeof *reached);
+    tried = calloc((size_t)all, 1);
     asked = calloc((size_t)all, 1);
-    return reached != NULL && asked != NULL ? 0 : -1;
+    return reached != NULL && tried != NULL && asked != NULL ? 0 : -1;
 }
 
-/* The address at which this host best reaches another: on a network that both are in, else its first. */
-static uint32_t address_of(const struct bell_card *card, int here)
+void bell_introduce(int rank, const struct bell_card *card, int number)
 {
-    if (here)
-        return htonl(INADDR_LOOPBACK);
-    for (int theirs = 0; theirs < card->addresses; theirs++)
-        for (int mine = 0; mine < self.addresses; mine++)
-            if (self.mask[mine] == card->mask[theirs] &&
-                ((self.address[mine] ^ card->address[theirs]) & self.mask[mine]) == 0)
-                return card->address[theirs];
-    return card->address[0];
-}
-
-void bell_introduce(int rank, const struct bell_card *card, int here)
-{
-    if (rank == 0)
-        token = card->token;
     reached[rank].sin_family = AF_INET;
     reached[rank].sin_port = card->port;
-    reached[rank].sin_addr.s_addr = address_of(card, here);
+    reached[rank].sin_addr.s_addr = number == LOOPBACK ? htonl(INADDR_LOOPBACK) : card->address[number - 1];
 }
 
-static void send_to(int rank, enum what what)
+/* One that cannot be sent is as good as lost. */
+static void send_to(int rank, enum what what, int number)
 {
-    struct datagram datagram = {token, htonl((uint32_t)own), htonl(what)};
+    struct datagram datagram = {token, htonl((uint32_t)own), htonl((uint32_t)rank), htonl(what),
+                                htonl((uint32_t)number)};
 
-    /* One that cannot be sent is as good as lost. */
-    if (!is_ours())
-        return;
-    (void)sendto(bell, &datagram, sizeof datagram, MSG_NOSIGNAL, (struct sockaddr *)&reached[rank],
-                 sizeof reached[rank]);
+    if (is_ours())
+        (void)sendto(bell, &datagram, sizeof datagram, MSG_NOSIGNAL, (struct sockaddr *)&reached[rank],
+                     sizeof reached[rank]);
+}
+
+static int is_own(uint32_t address)
+{
+    int found = 0;
+
+    for (int number = 0; number < self.addresses; number++)
+        found |= self.address[number] == address;
+    return found;
+}
+
+static void try_at(int rank, const struct bell_card *card, int number)
+{
+    bell_introduce(rank, card, number);
+    send_to(rank, TRY, number);
+}
+
+void bell_try(int rank, const struct bell_card *card)
+{
+    if (rank == own)
+        try_at(rank, card, LOOPBACK);
+    for (int number = 1; rank != own && number <= card->addresses; number++)
+        if (!is_own(card->address[number - 1]))
+            try_at(rank, card, number);
+}
+
+int bell_tried(int rank)
+{
+    return tried[rank];
 }
 
 void bell_ask(int rank)
 {
-    send_to(rank, ASK);
+    send_to(rank, ASK, 0);
 }
 
 /* Whether something has come. Each call of the program asks this, so it only looks, and asks whose socket
@@ -159,16 +174,21 @@ static void read_all(void)
     ssize_t length;
 
     for (int read = 0; come && read < MOST_READ; read++) {
-        uint32_t rank;
+        uint32_t rank, number;
 
         length = recv(bell, &datagram, sizeof datagram, MSG_TRUNC | MSG_DONTWAIT);
         if (length < 0)
             break;
-        rank = ntohl(datagram.rank);
-        if (length != sizeof datagram || datagram.token != token || rank >= (uint32_t)ranks)
+        rank = ntohl(datagram.from);
+        number = ntohl(datagram.number);
+        if (length != sizeof datagram || datagram.token != token || rank >= (uint32_t)ranks ||
+            ntohl(datagram.to) != (uint32_t)own || number > LOOPBACK)
             continue;
         if (ntohl(datagram.what) == RING) {
             rung = 1;
+        } else if (ntohl(datagram.what) == TRY) {
+            if (tried[rank] == 0 || number < tried[rank])
+                tried[rank] = (unsigned char)number;
         } else if (!asked[rank]) {
             asked[rank] = 1;
             asking++;
@@ -190,12 +210,12 @@ void bell_ring(int rank)
         return;
     asked[rank] = 0;
     asking--;
-    send_to(rank, RING);
+    send_to(rank, RING, 0);
 }
 
 void bell_wake(int rank)
 {
-    send_to(rank, RING);
+    send_to(rank, RING, 0);
 }
 
 void bell_forget(void)

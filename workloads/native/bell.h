@@ -4,13 +4,13 @@
 
 #include <stdint.h>
 
-#define ADDRESSES 4
+#define ADDRESSES 8
+#define LOOPBACK (ADDRESSES + 1)
 
 /* How others reach a rank. All of it is in network byte order. */
 struct bell_card {
-    uint64_t token; /* of rank 0; what comes without it is ignored */
-    uint32_t address[ADDRESSES], mask[ADDRESSES];
-    uint16_t port;
+    uint32_t address[ADDRESSES];
+    uint16_t port; /* 0: it has no bell */
     uint16_t addresses;
 };
 
@@ -18,11 +18,18 @@ struct bell_card {
 int bell_open(struct bell_card *card);
 void bell_close(void);
 
-/* Take part as rank `own` of `ranks`. After it, the other calls may be made. Returns 0, or -1. */
-int bell_join(int own, int ranks);
+/* Take part as rank `own` of `ranks`; datagrams without the job's token are ignored. After it, the other calls may
+   be made. Returns 0, or -1. */
+int bell_join(int own, int ranks, uint64_t token);
 
-/* `rank` is reached as its card says; `here`: on this host. */
-void bell_introduce(int rank, const struct bell_card *card, int here);
+/* Try to reach a rank of another host at each of its addresses, and this one at LOOPBACK. */
+void bell_try(int rank, const struct bell_card *card);
+
+/* The number, from 1 on, of this rank's address at which `rank` has reached it, or LOOPBACK; 0: at none so far. */
+int bell_tried(int rank);
+
+/* From now on reach a rank at its address of this number, or at LOOPBACK. */
+void bell_introduce(int rank, const struct bell_card *card, int number);
 
 /* Ask a rank to ring when it has done something that this rank may wait for. */
 void bell_ask(int rank);

@@ -5,11 +5,9 @@
 #include "page.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -54,22 +52,19 @@ int page_make(int ranks)
     return -1;
 }
 
-int page_join(int process, int descriptor, int ranks, int rank)
+int page_join(int descriptor, int ranks, int rank)
 {
-    char name[64];
     struct stat found;
     void *memory = MAP_FAILED;
-    int file;
+    int error = EINVAL;
 
-    snprintf(name, sizeof name, "/proc/%d/fd/%d", process, descriptor);
-    file = open(name, O_RDWR | O_CLOEXEC);
-    if (file < 0)
-        return -1;
-    if (fstat(file, &found) == 0 && (size_t)found.st_size == bytes(ranks))
-        memory = mmap(NULL, bytes(ranks), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    close(file);
+    if (fstat(descriptor, &found) == 0 && (size_t)found.st_size == bytes(ranks)) {
+        memory = mmap(NULL, bytes(ranks), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+        error = errno;
+    }
+    close(descriptor);
     if (memory == MAP_FAILED)
-        return -1;
+        return error;
     own = rank;
     page = memory;
     return 0;

@@ -6,12 +6,12 @@
 
 #define ANYBODY (-1)
 
-/* Make the page for `ranks` ranks. Returns its descriptor, or -1. The page has no name: it
+/* Make the page for `ranks` ranks. Returns its descriptor, or -1 and sets errno. The page has no name: it
    disappears with the last process that has it. */
 int page_make(int ranks);
 
-/* Take part as rank `own` of the node in the page that `process` made as its `descriptor`. Returns 0, or -1. */
-int page_join(int process, int descriptor, int ranks, int own);
+/* Take part as rank `own` of the node in the page of a descriptor, which is closed. Returns 0, or the error. */
+int page_join(int descriptor, int ranks, int own);
 
 /* Note the processor on which this rank runs. */
 void page_here(void);

@@ -1,14 +1,5 @@
-/* How the ranks of a communicator reach each other: by the page of a node, by bells between nodes.
- *
- * Ranks are on one node if they have the same boot and the same process numbers. The first of them
- * provides the page; the others open its descriptor through /proc. */
-#define _GNU_SOURCE
-#include <stdint.h>
-#include <stdio.h>
+/* How the ranks of a communicator reach each other: by the page of a node, by bells between nodes. */
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "back.h"
 #include "bell.h"
@@ -16,37 +7,12 @@
 
 #define MOST_AWAY 16 /* ranks of a communicator on other nodes that a sleeper asks to ring */
 
-struct card {
-    int64_t node, process, page;
-    struct bell_card bell;
-};
-
 static int *place;        /* of each rank of MPI_COMM_WORLD on the page, or -1 */
 static enum reach *reach; /* of each rank of MPI_COMM_WORLD */
 static int own_rank, foreigners;
 static int keyval = MPI_KEYVAL_INVALID;
 static MPI_Comm last_comm;
 static const struct peers *last_peers, nobody;
-
-/* A number that ranks share if they have the same boot and the same process numbers. */
-static int64_t node(void)
-{
-    char text[128] = "";
-    FILE *boot = fopen("/proc/sys/kernel/random/boot_id", "r");
-    struct stat found;
-    uint64_t digest = 14695981039346656037u;
-
-    if (boot != NULL) {
-        if (fgets(text, 64, boot) == NULL)
-            text[0] = 0;
-        fclose(boot);
-    }
-    if (stat("/proc/self/ns/pid", &found) == 0)
-        sprintf(text + strlen(text), "%llu", (unsigned long long)found.st_ino);
-    for (char *at = text; *at; at++)
-        digest = (digest ^ (unsigned char)*at) * 1099511628211u;
-    return (int64_t)digest;
-}
 
 static int forget(MPI_Comm comm, int key, void *value, void *extra)
 {
@@ -61,56 +27,16 @@ static int forget(MPI_Comm comm, int key, void *value, void *extra)
     return MPI_SUCCESS;
 }
 
-static int test_request(void *what, int *done)
-{
-    return mpi.Test(what, done, MPI_STATUS_IGNORE);
-}
-
 void peers_begin(void)
 {
-    int ranks, here = 0, first = -1, bell, page;
-    MPI_Request request;
-    struct card own, *cards;
-    struct wait wait = {COLLECTIVE, test_request, &request, MPI_COMM_NULL, MPI_ANY_SOURCE};
+    int ranks;
 
     PMPI_Comm_rank(MPI_COMM_WORLD, &own_rank);
     PMPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    cards = calloc((size_t)ranks, sizeof *cards);
     place = calloc((size_t)ranks, sizeof *place);
     reach = calloc((size_t)ranks, sizeof *reach);
-    own = (struct card){.node = node(), .process = getpid(), .page = page_make(ranks)};
-    if (!concurrent)
-        bell_open(&own.bell);
-    mpi.Iallgather(&own, sizeof own, MPI_BYTE, cards, sizeof own, MPI_BYTE, MPI_COMM_WORLD, &request);
-    wait_two_phase(&wait);
-    for (int other = 0; other < ranks; other++) {
-        place[other] = cards[other].node == own.node ? here++ : -1;
-        if (place[other] == 0)
-            first = other;
-    }
-    if (own.page >= 0 && first != own_rank)
-        close((int)own.page);
-    page = here > 1 && cards[first].page >= 0 &&
-           page_join((int)cards[first].process, (int)cards[first].page, ranks, place[own_rank]) == 0;
-    if (page)
-        wait_page(place[own_rank]);
-    bell = here < ranks;
-    for (int other = 0; other < ranks; other++)
-        bell = bell && cards[other].bell.port != 0; /* all have one, or nobody uses any */
-    if (bell && bell_join(own_rank, ranks) != 0)
-        bell = 0;
-    if (!bell)
-        bell_close();
-    for (int other = 0; other < ranks; other++) {
-        if (place[other] >= 0)
-            reach[other] = page ? BY_PAGE : SILENT;
-        else
-            reach[other] = bell ? BY_BELL : SILENT;
-        if (bell)
-            bell_introduce(other, &cards[other].bell, place[other] >= 0);
-    }
+    meet(own_rank, ranks, reach, place);
     PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget, &keyval, NULL);
-    free(cards);
 }
 
 int *in_world(MPI_Group group, int ranks)
