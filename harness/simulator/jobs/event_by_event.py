@@ -24,6 +24,7 @@ from coordinator.view import Decision, Machine
 from harness.simulator.jobs.fragmentation import FragmentationMeter
 from harness.simulator.jobs.model import NEVER_NS, Integers, JobLevelOutcome, Jobs
 from harness.simulator.jobs.relocation import Relocations
+from workloads.bounds import fits
 from workloads.validation import InputError
 
 PATIENCE = 1_000_000
@@ -259,6 +260,9 @@ def simulate(
     jobs.check(processors, len(lost))
     machine = Machine(processors, topology)
     run = _JobLevelRun(jobs, machine, policy, malleable, migration or Migration(), lost)
+    for number in range(len(jobs)) if lost else ():
+        if run.session.too_large(number):
+            fits(f"jobs[{number}].processes", int(jobs.most[number]), processors, lost=len(lost))
     changes = iter(owners)
     change = next(changes, None)
     stalled = 0
