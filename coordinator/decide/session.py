@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import groupby
 
 from coordinator.decide.attained import Attained
 from coordinator.decide.cycle import Cycle
@@ -79,14 +80,19 @@ class Session:
         trial = Session(self.policy, self.machine, self._workload.values())
         trial.lost(self._lost)
         placed: dict[int, tuple[int, ...]] = {}
-        for job in sorted(self._workload.values(), key=lambda job: (job.arrival_ns, job.number)):
-            plan = trial.arrive(job.number, job.arrival_ns)
+        jobs = sorted(self._workload.values(), key=lambda job: (job.arrival_ns, job.number))
+        for now_ns, arrived in groupby(jobs, lambda job: job.arrival_ns):
+            first, *others = (job.number for job in arrived)
+            plan = trial.arrive(first, now_ns, *others)
             placed = {**plan.decision.placements, **placed}
         return placed
 
-    def arrive(self, number: int, now_ns: int) -> Plan:
-        """Job ``number`` of the workload has arrived; returns the plan in force from now."""
-        self._here[number] = self._workload[number]
+    def arrive(self, number: int, now_ns: int, *beside: int) -> Plan:
+        """Job ``number`` of the workload has arrived, and at this instant those ``beside`` it.
+
+        Returns the plan in force from now.
+        """
+        self._here |= {arrived: self._workload[arrived] for arrived in (number, *beside)}
         return self._decide(Reason.ARRIVAL, now_ns)
 
     def depart(self, number: int, now_ns: int) -> Plan:

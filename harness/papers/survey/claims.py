@@ -79,7 +79,7 @@ def _optimal() -> Claim:
     best = all(min(sums, key=lambda rule: sums[rule]) == "square root of work" for sums in found.values())
     return Claim(
         "allocation in proportion to the square root of work is optimal (jobs of perfect speedup, all there)",
-        f"sum of the times of {TOGETHER} jobs over that of equal shares: {words}",
+        f"sum of the response times of {TOGETHER} jobs under the policy over that of equal shares: {words}",
         verdict(best),
     )
 
