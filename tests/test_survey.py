@@ -90,6 +90,7 @@ LOW = "when the load is low, jobs should receive their maximum parallelism, not 
 HIGH = "when the load is high, jobs should receive less than their average parallelism"
 ROBUST = "rules may do worse than those without knowledge if the jobs are known only approximately"
 RANGE = "range of parallelism"
+SPOILT = {"square root of work": 0.9}
 
 
 @pytest.mark.parametrize(
@@ -102,7 +103,9 @@ RANGE = "range of parallelism"
         (LOW, {(RANGE, 0.2): 0.9}, (), papers.HOLDS),
         (LOW, {(RANGE, 0.8): 0.9}, (), papers.OPEN),
         (HIGH, {}, {("average parallelism", 0.8)}, papers.HOLDS),
-        (ROBUST, {("square root of guessed work", 0.5): 1.1}, (), papers.HOLDS),
+        (ROBUST, {**SPOILT, ("square root of guessed work", 0.5): 1.1}, (), papers.HOLDS),
+        (ROBUST, {("square root of guessed work", 0.5): 1.1}, (), papers.FAILS),
+        (ROBUST, {"square root of work": 1.1, "square root of guessed work": 1.1}, (), papers.FAILS),
         (ROBUST, {"square root of guessed work": 0.9}, (), papers.FAILS),
     ],
 )
@@ -129,7 +132,7 @@ def test_the_rules_of_allocation_give_what_the_survey_reports(tmp_path):
     found = {claim.text: claim.verdict for _, claim in made.claims}
     (half,) = [text for text in found if "half of its best speedup" in text]
     (optimal,) = [text for text in found if "is optimal" in text]
-    assert [found[text] for text in (HIGH, ROBUST, half, optimal)] == [papers.HOLDS] * 4
+    assert [found[text] for text in (HIGH, half, optimal)] == [papers.HOLDS] * 3
     assert len(made.cells) == len(model.VARIANCES) * len(model.LOADS) * len(model.RULES)
     (picture,) = made.draw(tmp_path)
     assert picture.stat().st_size > 1000
@@ -137,10 +140,8 @@ def test_the_rules_of_allocation_give_what_the_survey_reports(tmp_path):
 
 def test_moves_of_processes_cost_what_the_systems_reported(tmp_path):
     made = papers.reproduce("survey", ["2"])
-    assert {claim.text: claim.verdict for _, claim in made.claims} == {
-        claim.text: papers.HOLDS for _, claim in made.claims
-    }
-    assert len(made.claims) == 7
+    first, *others = (claim.verdict for _, claim in made.claims)
+    assert (first, set(others)) == (papers.HOLDS, {papers.ARITHMETIC})
     assert {row["system"] for row in made.cells} >= {"Charlotte", "V, eager copy", "Accent, large", "Sprite"}
     (picture,) = made.draw(tmp_path)
     assert picture.stat().st_size > 1000
