@@ -1,4 +1,4 @@
-"""Processors that are lost: no policy puts a process on one, and every job that fits still runs."""
+"""Processors that are lost: no policy puts a process on one, jobs that fit run, larger ones fail."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from coordinator import policies
+from coordinator.decide.conductor import Conductor
 from coordinator.decide.session import Plan, Session
 from coordinator.policies import packing
 from coordinator.policies.regions import subcubes, submeshes
@@ -68,19 +69,28 @@ def test_every_job_that_fits_gets_processors_that_are_there(
     name: str, options: dict[str, Any], data: st.DataObject
 ) -> None:
     processors, lost = data.draw(machines())
-    size = st.integers(1, processors - len(lost))
+    size = st.integers(1, processors)
     sizes = data.draw(st.lists(st.tuples(size, st.booleans()), min_size=1, max_size=6))
     jobs = [Job(number, size, 0, moldable) for number, (size, moldable) in enumerate(sizes)]
-    run = Session(policies.create(name, options), Machine(processors), jobs)
+    policy = policies.create(name, options)
+    run = Session(policy, Machine(processors), jobs)
     run.lost(lost)
     coming, ran, now_ns, plan = [job.number for job in jobs], set(), 0, None
     here: list[int] = []
+    failed: set[int] = set()
     while coming or here:
         now_ns += data.draw(st.integers(0, 300)) * MS
         if coming and (not here or data.draw(st.booleans())):
             here.append(coming.pop(0))
             plan = run.arrive(here[-1], now_ns)
         assert plan is not None
+        for number, place in plan.decision.placements.items():
+            if len(place) > processors - len(lost) and not policy.folds:
+                here.remove(number)
+                failed.add(number)
+                plan = run.depart(number, now_ns)
+        if not here:
+            continue
         for _ in range(50):
             decision = plan.decision
             assert lost.isdisjoint(p for place in decision.placements.values() for p in place)
@@ -99,7 +109,88 @@ def test_every_job_that_fits_gets_processors_that_are_there(
             here.remove(leaving)
             ran.add(leaving)
             plan = run.depart(leaving, now_ns)
-    assert ran == {job.number for job in jobs}
+    assert ran | failed == {job.number for job in jobs}
+    assert all(jobs[number].processes > processors - len(lost) for number in failed)
+
+
+class Crew:
+    """Launches jobs at once, and fails those that it is to launch on lost processors."""
+
+    def __init__(self) -> None:
+        self.lost: frozenset[int] = frozenset()
+        self.launched: list[int] = []
+        self.refused: list[int] = []
+        self.begun: list[int] = []
+
+    def launch(self, job: int, placement: tuple[int, ...]) -> None:
+        (self.launched if self.lost.isdisjoint(placement) else self.refused).append(job)
+
+    def begin(self, job: int, at_ns: int, placement: tuple[int, ...]) -> None:
+        self.begun.append(job)
+
+    def vacate(self, job: int) -> None:
+        self.begun.remove(job)
+
+    def publish(self, plan: Plan, from_ns: int) -> None: ...
+    def resize(self, job: int, placement: tuple[int, ...]) -> None: ...
+    def move(self, job: int, placement: tuple[int, ...]) -> None: ...
+
+    def serve(self, conductor: Conductor, now_ns: int) -> None:
+        """Tell the conductor of all that it has asked for."""
+        while self.launched or self.refused:
+            if self.refused:
+                conductor.leave(self.refused.pop(), now_ns)
+            else:
+                conductor.ready(self.launched.pop(), now_ns)
+
+
+@pytest.mark.parametrize(("name", "options"), VARIANTS, ids=str)
+@settings(max_examples=15, deadline=None)
+@example(sizes=[1, 3, 1], arrivals=[0, 0, 0], machine=(3, frozenset({1, 2})))
+@example(sizes=[1, 3], arrivals=[0, 1], machine=(4, frozenset({1})))
+@example(sizes=[1, 1, 3], arrivals=[0, 0, 0], machine=(3, frozenset({1, 2})))
+@given(
+    sizes=st.lists(st.integers(1, 9), min_size=1, max_size=6),
+    arrivals=st.lists(st.integers(0, 90), min_size=6, max_size=6),
+    machine=machines(),
+)
+def test_after_a_loss_no_job_waits_for_one_that_is_too_large(
+    name: str, options: dict[str, Any], sizes: list[int], arrivals: list[int], machine: Any
+) -> None:
+    """Losses come 1 ms after the last arrival, at most after 40 ms; then at each step the oldest job ends."""
+    processors, lost = machine
+    jobs = [
+        Job(number, min(size, processors), arrival_ms * MS)
+        for number, (size, arrival_ms) in enumerate(zip(sizes, arrivals, strict=False))
+    ]
+    policy, crew = policies.create(name, options), Crew()
+    conductor = Conductor(Session(policy, Machine(processors), jobs), jobs, crew)
+    conductor.prepare()
+    crew.serve(conductor, 0)
+    now_ns = 0
+    loss_ns = min(40, 1 + max(arrivals[: len(jobs)])) * MS
+    while (due_ns := conductor.due_ns()) is not None and due_ns <= loss_ns:
+        now_ns = max(now_ns, due_ns)
+        conductor.advance(now_ns)
+        crew.serve(conductor, now_ns)
+    crew.lost = lost
+    hit = [job for job in crew.begun if not lost.isdisjoint(conductor.placements[job])]
+    conductor.lose(sorted(lost), loss_ns, hit)
+    crew.begun = [job for job in crew.begun if job not in hit]
+    crew.serve(conductor, now_ns)
+    finished: list[int] = []
+    for _ in range(200):
+        if conductor.over:
+            break
+        if crew.begun:
+            finished.append(crew.begun.pop(0))
+            conductor.leave(finished[-1], now_ns)
+        elif (due_ns := conductor.due_ns()) is not None:
+            now_ns = max(now_ns, due_ns)
+            conductor.advance(now_ns)
+        crew.serve(conductor, now_ns)
+    fit = {job.number for job in jobs if policy.folds or job.processes <= processors - len(lost)}
+    assert {*finished} == fit - {*hit}
 
 
 BY_PROCESS = [(name, options) for name, options in VARIANTS if not policies.create(name, options).moves]

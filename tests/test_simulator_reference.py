@@ -188,6 +188,7 @@ SCHEDULERS = st.sampled_from(
         ("implicit", {}),
         ("gang", {"quantum_ms": 1}),
         ("gang", {"quantum_ms": 20}),
+        ("gang", {"quantum_ms": 2, "synchronised": False}),
         ("partitioned", {}),
         ("batch", {}),
         ("two-queue", {}),  # its tables end and are not repeated
@@ -269,6 +270,11 @@ RESTING = {
         ("gang", {"quantum_ms": 1}),
         {"remedy": remedy("activations", 0)},
     ),
+    "holders that run on as soon as another asks": (
+        LockProgram(processes=3, granularity_us=300, phases=60, section_us=200, lock="ticket"),
+        ("gang", {"quantum_ms": 2, "synchronised": False}),
+        {"remedy": remedy("activations", 0)},
+    ),
     "suspended processes that wake among others": (
         Program("TASKS", processes=5, granularity_us=300, imbalance=1.0, phases=200),
         ("process-control", {}),
@@ -288,6 +294,25 @@ def test_who_pays_for_a_rest_does_so_on_both_sides(name, local):
         chosen = policies.create(policy, options)
         outcome = simulate(workload, machine, chosen, blocking="immediate", timeline=True, seed=seed, **how)
         compare(outcome, NaiveSimulation(workload, machine, chosen, "immediate", seed=seed, **how).run())
+
+
+@pytest.mark.parametrize("rule", ["spin", "fixed", "immediate"])
+@pytest.mark.parametrize("granularity_us", [46.7, 180.0])
+def test_who_asks_for_the_lock_of_a_stopped_process_lets_it_run_on(granularity_us, rule):
+    """Some of 9000 waits for 20 us would last to the next slot of a stopped process, which is 10 ms long."""
+    machine = SimulatedMachine(processors=2, context_switch_us=5, local="eevdf")
+    program = LockProgram(
+        processes=2, granularity_us=granularity_us, section_us=20, lock="ticket", phases=1500
+    )
+    workload = [SimulatedJob(number, program) for number in range(3)]
+    slots = policies.create("gang", {"quantum_ms": 10, "synchronised": False})
+
+    def waits_ns(name):
+        outcome = simulate(workload, machine, slots, blocking=rule, seed=1, remedy=remedy(name, 0))
+        return sum(job.barriers.spun_ns + job.barriers.blocked_ns for job in outcome.jobs)
+
+    assert waits_ns("none") > 50e6
+    assert waits_ns("activations") < 1e6
 
 
 def compare(outcome, naive):

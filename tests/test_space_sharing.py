@@ -3,6 +3,7 @@
 import itertools
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -11,6 +12,9 @@ from coordinator import policies
 from coordinator.decide.session import Session
 from coordinator.policies import allocation, backfill, buddy, demands
 from coordinator.view import ExecutionTime, Job, Machine, useful_processors
+from harness.simulator.jobs import event_by_event
+from harness.simulator.jobs import simulate as by_job
+from harness.simulator.jobs.model import Jobs
 
 S = 1_000_000_000
 
@@ -52,6 +56,48 @@ def test_shortest_demand_goes_first():
     assert sizes("sdf", jobs, 8, [0, 1, 2, ~0]) == {2: 8}
     assert sizes("sdf-max", jobs, 8, [0, 1, 2, ~0], maximum=3) == {1: 3, 2: 2}
     assert sizes("aep", jobs, 2, [0, 1, 2, ~0], order=0) == {1: 1, 2: 1}
+
+
+def together(name, jobs, processors, **options):
+    """Number of processors of each job if all arrive at one instant."""
+    plan = Session(policies.create(name, options), Machine(processors), jobs).arrive(
+        jobs[0].number, 0, *(one.number for one in jobs[1:])
+    )
+    return [len(plan.decision.placements.get(one.number, ())) for one in jobs]
+
+
+@pytest.mark.parametrize("order", [0, 1, 2])
+def test_shares_by_work_are_rounded_to_the_nearest(order):
+    for name in ("square-root", "equal-time"):
+        assert together(name, [job(0, 4, 3), job(1, 4, 2)], 4, order=order) == [2, 2], (
+            "2.2 or 2.4, and the rest"
+        )
+    thirds = [job(number, 8, 5) for number in range(3)]
+    assert sum(together("square-root", thirds, 8, order=order)) == 8, "no processor is left over"
+
+
+def test_jobs_that_arrive_at_one_instant_start_together():
+    short, long_ = job(0, 16, 1), job(1, 16, 100)
+    assert together("square-root", [short, long_], 16) == [1, 15]
+    assert together("asp", [short, long_], 16) == [8, 8]
+
+
+@pytest.mark.parametrize("name", ["square-root", "asp", "easy", "scan-up", "dyn-equi"])
+def test_the_simulators_let_jobs_of_one_instant_arrive_together(name):
+    """The kernels, and the policy asked event by event."""
+    work_s, none = np.array([1.0, 100, 3, 50, 7]), np.zeros(5)
+    once = np.array([0, 0, 0, 2, 2]) * S
+    least = np.full(5, 4 if name in ("easy", "scan-up") else 1)
+    jobs = Jobs(
+        once, least, np.full(5, 4 if name in ("easy", "scan-up") else 16), work_s, none, none, none + 1
+    )
+    policy = policies.create(name, {})
+    plans = []
+    asked, _ = event_by_event.simulate(
+        jobs, 16, policy, malleable=name == "dyn-equi", watch=lambda plan, now_ns: plans.append(now_ns)
+    )
+    assert (by_job.simulate(jobs, 16, policy).finish_ns == asked.finish_ns).all()
+    assert plans.count(0) == 1
 
 
 def test_static_equipartition_has_fixed_parts():

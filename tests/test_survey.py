@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from coordinator import migration, policies
+from coordinator.policies import allocation
+from coordinator.policies.characteristics import SquareRoot
 from harness import papers
 from harness.papers.survey import claims, model
 from harness.predict.replicate import Replications
@@ -66,8 +68,8 @@ def metrics(response_s):
     return Metrics(1, response_s, 0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0)
 
 
-def verdicts(factors, saturated=()):
-    """Verdicts if every rule takes the time of equal shares by its factor; some cells cannot keep up."""
+def equal(factors={}, saturated=()):  # noqa: B006 - nobody changes it
+    """Every rule takes the time of equal shares by its factor; some cells cannot keep up."""
     cells = {}
     for variance in model.VARIANCES:
         for at in model.LOADS:
@@ -76,7 +78,11 @@ def verdicts(factors, saturated=()):
                 factor = factors.get((rule, at), factors.get(rule, 1.0))
                 runs = Replications(tuple(metrics(chance * factor) for chance in (9, 10, 11)))
                 cells[cell] = replace(runs, stuck=1) if (rule, at) in saturated else runs
-    return {claim.text: claim.verdict for claim in claims.CLAIMS["1"](model.RuleResults(cells))}
+    return model.RuleResults(cells)
+
+
+def verdicts(factors, saturated=()):
+    return {claim.text: claim.verdict for claim in claims.CLAIMS["1"](equal(factors, saturated))}
 
 
 ROOT = "shares by the square root of work give shorter response times than equal shares"
@@ -84,6 +90,7 @@ LOW = "when the load is low, jobs should receive their maximum parallelism, not 
 HIGH = "when the load is high, jobs should receive less than their average parallelism"
 ROBUST = "rules may do worse than those without knowledge if the jobs are known only approximately"
 RANGE = "range of parallelism"
+SPOILT = {"square root of work": 0.9}
 
 
 @pytest.mark.parametrize(
@@ -96,7 +103,9 @@ RANGE = "range of parallelism"
         (LOW, {(RANGE, 0.2): 0.9}, (), papers.HOLDS),
         (LOW, {(RANGE, 0.8): 0.9}, (), papers.OPEN),
         (HIGH, {}, {("average parallelism", 0.8)}, papers.HOLDS),
-        (ROBUST, {("square root of guessed work", 0.5): 1.1}, (), papers.HOLDS),
+        (ROBUST, {**SPOILT, ("square root of guessed work", 0.5): 1.1}, (), papers.HOLDS),
+        (ROBUST, {("square root of guessed work", 0.5): 1.1}, (), papers.FAILS),
+        (ROBUST, {"square root of work": 1.1, "square root of guessed work": 1.1}, (), papers.FAILS),
         (ROBUST, {"square root of guessed work": 0.9}, (), papers.FAILS),
     ],
 )
@@ -104,10 +113,12 @@ def test_claims_about_allocation_follow_their_values(text, factors, saturated, v
     assert verdicts(factors, saturated)[text] == verdict
 
 
-def test_the_square_root_of_work_is_optimal_for_jobs_of_perfect_speedup():
-    for variance in model.VARIANCES:
-        sums = model.summed_times(variance, jobs=8, seed=1)
-        assert sums["square root of work"] < 1 == pytest.approx(sums["equal time"], rel=1e-4)
+@pytest.mark.parametrize(("rule", "verdict"), [(None, papers.HOLDS), (allocation.TARGET_ALL, papers.FAILS)])
+def test_the_square_root_of_work_is_optimal_only_if_its_shares_are_not_rounded_up(monkeypatch, rule, verdict):
+    if rule is not None:
+        monkeypatch.setattr(SquareRoot, "rule", rule)
+    (claim,) = (one for one in claims.CLAIMS["1"](equal()) if "is optimal" in one.text)
+    assert claim.verdict == verdict, claim.found
 
 
 def test_the_experiment_on_real_ranks_leaves_no_rule_out():
@@ -121,7 +132,7 @@ def test_the_rules_of_allocation_give_what_the_survey_reports(tmp_path):
     found = {claim.text: claim.verdict for _, claim in made.claims}
     (half,) = [text for text in found if "half of its best speedup" in text]
     (optimal,) = [text for text in found if "is optimal" in text]
-    assert [found[text] for text in (HIGH, ROBUST, half, optimal)] == [papers.HOLDS] * 4
+    assert [found[text] for text in (HIGH, half, optimal)] == [papers.HOLDS] * 3
     assert len(made.cells) == len(model.VARIANCES) * len(model.LOADS) * len(model.RULES)
     (picture,) = made.draw(tmp_path)
     assert picture.stat().st_size > 1000
@@ -129,10 +140,8 @@ def test_the_rules_of_allocation_give_what_the_survey_reports(tmp_path):
 
 def test_moves_of_processes_cost_what_the_systems_reported(tmp_path):
     made = papers.reproduce("survey", ["2"])
-    assert {claim.text: claim.verdict for _, claim in made.claims} == {
-        claim.text: papers.HOLDS for _, claim in made.claims
-    }
-    assert len(made.claims) == 7
+    first, *others = (claim.verdict for _, claim in made.claims)
+    assert (first, set(others)) == (papers.HOLDS, {papers.ARITHMETIC})
     assert {row["system"] for row in made.cells} >= {"Charlotte", "V, eager copy", "Accent, large", "Sprite"}
     (picture,) = made.draw(tmp_path)
     assert picture.stat().st_size > 1000

@@ -67,7 +67,7 @@ class Stage(Enum):
 
 @dataclass(frozen=True)
 class LoggedDecision:
-    """An entry of the log: why and when the policy decided, the job concerned, and the decision."""
+    """An entry of the log: why and when the policy decided, the (first) job concerned, and the decision."""
 
     why: Reason
     at_ns: int
@@ -237,7 +237,8 @@ class Conductor:
     def advance(self, now_ns: int) -> None:
         """Decide about all foreseeable events up to ``now_ns`` plus the lead.
 
-        At one time the changes of owners come before arrivals, then timers, then ends of tables.
+        At one time the changes of owners come before arrivals, then timers, then ends of tables. Jobs that
+        arrive at one time do so together.
         """
         while (due := self.due_ns()) is not None and due <= now_ns:
             at_ns = max(due + self._lead_ns, self._last_ns)
@@ -247,9 +248,8 @@ class Conductor:
                 change, self._owner = self._owner, next(self._owners, None)
                 self._decided(Reason.OWNER, None, self._session.owner(change.processors, change.load, at_ns))
             elif event_ns == self._arrival_ns():
-                number = self._arrivals.pop(0).number
-                self._arrived.add(number)
-                self._decided(Reason.ARRIVAL, number, self._session.arrive(number, at_ns))
+                first, *others = self._next_to_arrive()
+                self._decided(Reason.ARRIVAL, first, self._session.arrive(first, at_ns, *others))
             elif event_ns == self._timer_ns():
                 self._decided(Reason.TIMER, None, self._session.timer(at_ns))
             else:
@@ -257,6 +257,14 @@ class Conductor:
                 end_ns = self._table_end_ns()
                 if end_ns is not None and end_ns <= at_ns:
                     raise ValueError("the policy answers the end of a table with one that is over as well")
+
+    def _next_to_arrive(self) -> list[int]:
+        """Take the jobs that arrive at the next instant from those to come."""
+        count = sum(job.arrival_ns == self._arrival_ns() for job in self._arrivals)
+        numbers = [job.number for job in self._arrivals[:count]]
+        del self._arrivals[:count]
+        self._arrived.update(numbers)
+        return numbers
 
     def _decided(self, why: Reason, job: int | None, plan: Plan) -> None:
         self.log.append(LoggedDecision(why, self._last_ns, job, plan.decision))

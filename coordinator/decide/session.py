@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import groupby
 
 from coordinator.decide.attained import Attained
 from coordinator.decide.cycle import Cycle
@@ -42,6 +43,10 @@ class Session:
 
     Guarantees that a placement never exceeds the machine, and that it never changes its
     length while the job runs, unless the job is malleable or vacates its processors.
+
+    Policies do not see a job for which too few processors are left after a loss: it would wait for ever, and
+    others behind it. Plans place it as if nothing were lost, outside of all slots, so that whoever carries
+    them out fails it.
     """
 
     def __init__(self, policy: Policy, machine: Machine, workload: Iterable[Job]) -> None:
@@ -53,6 +58,7 @@ class Session:
         self._owner_load: dict[int, float] = {}
         self._attained = Attained()
         self._observations = Observations()
+        self._answer: Decision | None = None
         self.plan: Plan | None = None
 
     def processes(self, number: int) -> int | None:
@@ -60,6 +66,11 @@ class Session:
         jobs = tuple(self._workload.values())
         view = View(self.machine, 0, jobs, len(jobs), lost=self._lost)
         return self.policy.processes(self._workload[number], view)
+
+    def too_large(self, number: int) -> bool:
+        """Whether more processors are lost than job ``number`` can do without."""
+        left = self.machine.processors - len(self._lost)
+        return bool(self._lost) and not self.policy.folds and (self.processes(number) or 1) > left
 
     def foresee(self) -> dict[int, tuple[int, ...]]:
         """The first placement of each job if all arrive in turn and none leaves.
@@ -69,14 +80,19 @@ class Session:
         trial = Session(self.policy, self.machine, self._workload.values())
         trial.lost(self._lost)
         placed: dict[int, tuple[int, ...]] = {}
-        for job in sorted(self._workload.values(), key=lambda job: (job.arrival_ns, job.number)):
-            plan = trial.arrive(job.number, job.arrival_ns)
+        jobs = sorted(self._workload.values(), key=lambda job: (job.arrival_ns, job.number))
+        for now_ns, arrived in groupby(jobs, lambda job: job.arrival_ns):
+            first, *others = (job.number for job in arrived)
+            plan = trial.arrive(first, now_ns, *others)
             placed = {**plan.decision.placements, **placed}
         return placed
 
-    def arrive(self, number: int, now_ns: int) -> Plan:
-        """Job ``number`` of the workload has arrived; returns the plan in force from now."""
-        self._here[number] = self._workload[number]
+    def arrive(self, number: int, now_ns: int, *beside: int) -> Plan:
+        """Job ``number`` of the workload has arrived, and at this instant those ``beside`` it.
+
+        Returns the plan in force from now.
+        """
+        self._here |= {arrived: self._workload[arrived] for arrived in (number, *beside)}
         return self._decide(Reason.ARRIVAL, now_ns)
 
     def depart(self, number: int, now_ns: int) -> Plan:
@@ -135,22 +151,31 @@ class Session:
         slot, elapsed_ns = self.plan.cycle.position(now_ns) if self.plan else (0, 0)
         if self.plan:
             self._attained.count(self.plan.decision, self.plan.cycle, now_ns)
+        stranded = self._stranded()
         view = View(
             machine=self.machine,
             now_ns=now_ns,
-            jobs=tuple(self._here.values()),
+            jobs=tuple(job for number, job in self._here.items() if number not in stranded),
             workload_jobs=len(self._workload),
-            previous=self.plan.decision if self.plan else None,
+            previous=self._answer,
             slot=slot,
             elapsed_ns=elapsed_ns,
             lost=self._lost,
             owner_load=dict(self._owner_load),
             attained_ns={number: self._attained.service_ns.get(number, 0) for number in self._here},
         )
-        decision = self.policy.decide(view, why)
+        self._answer = decision = self.policy.decide(view, why)
         self._check(decision)
+        if stranded:
+            decision = replace(decision, placements={**decision.placements, **stranded})
         self.plan = Plan(decision, now_ns - decision.elapsed_ns)
         return self.plan
+
+    def _stranded(self) -> dict[int, tuple[int, ...]]:
+        """The jobs here that are too large, where they are or as if nothing were lost."""
+        before = self.plan.decision.placements if self.plan else {}
+        large = [number for number in self._here if self.too_large(number)]
+        return {n: before.get(n, tuple(range(self._workload[n].processes))) for n in large}
 
     def _check(self, decision: Decision) -> None:
         before = self.plan.decision.placements if self.plan else {}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-FIXED, SHARE_FREE, TARGET_WAITING, TARGET_ALL = range(4)
+FIXED, SHARE_FREE, TARGET_WAITING, TARGET_ALL, SHARE_ALL = range(5)
 """Rules: see ``grant``."""
 
 
@@ -37,9 +37,11 @@ def grant(
     * SHARE_FREE: the free processors divided as equally as possible (ASP);
     * TARGET_WAITING: up to ``processors`` over the number of waiting jobs (AP1);
     * TARGET_ALL: up to its share of the ``processors`` by weight, where ``total`` is the weight of all
-      waiting and running jobs (AEP: all weights are equal).
+      waiting and running jobs (AEP: all weights are equal);
+    * SHARE_ALL: up to the same share, but jobs that start together have whole shares with the same sum.
 
-    Targets are rounded up, so that equal parts leave no processor over while jobs wait.
+    Targets are rounded up, so that equal parts leave no processor over while jobs wait. Shares are rounded
+    down or up: rounded up the first jobs would take from the last ones, which have least.
     Source: Anastasiadis and Sevcik 1997, sections 3.2 and 3.3.
     """
     if waiting == 0 or free == 0:
@@ -50,10 +52,16 @@ def grant(
     elif rule == TARGET_WAITING:
         target = (processors + waiting - 1) // waiting
     started = 0
+    passed = 0
+    shared = 0
     while started < waiting and free > 0:
         job = queue[first + started]
         if rule == TARGET_ALL:
             target = (processors * weights[job] + total - 1) // total
+        elif rule == SHARE_ALL:
+            passed += weights[job]
+            target = (processors * passed + total // 2) // total - shared
+            shared += target
         given = max(least[job], min(most[job], target, free))
         if given > free:
             break

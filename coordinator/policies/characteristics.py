@@ -61,7 +61,7 @@ class ParallelismVariance(OrderedAllocation):
 class SquareRoot(OrderedAllocation):
     """Shares of the processors in proportion to the square roots of the work of all jobs present."""
 
-    rule: ClassVar[int] = allocation.TARGET_ALL
+    rule: ClassVar[int] = allocation.SHARE_ALL
     share: ClassVar[int] = demands.BY_ROOT
     source: ClassVar[str] = SURVEY
 
@@ -71,7 +71,7 @@ class SquareRoot(OrderedAllocation):
 class EqualTime(OrderedAllocation):
     """Shares of the processors in proportion to the work of all jobs present: equal execution times."""
 
-    rule: ClassVar[int] = allocation.TARGET_ALL
+    rule: ClassVar[int] = allocation.SHARE_ALL
     share: ClassVar[int] = demands.BY_WORK
     source: ClassVar[str] = (
         "after Brecht and Guha 1996, shares by work; the survey (1999) has those by its square root alone"

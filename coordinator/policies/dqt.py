@@ -152,7 +152,8 @@ class _QueueTree(Policy):
             node = _node(tree, newcomer, view)
             tree.enter(newcomer.number, node, _size(node, view))
         before = memory.places if memory else {}
-        placed = {n: before[n] if n in before else _place(tree.nodes[n], here[n], view) for n in here}
+        kept = {n: place for n, place in before.items() if n in here and view.lost.isdisjoint(place)}
+        placed = {n: kept.get(n) or _place(tree.nodes[n], here[n], view) for n in here}
         keep = _TreeMemory(tree, ending, view.now_ns, placed)
         return self._table(keep, (fresh and not come) or not tree.tasks[1], view)
 

@@ -6,6 +6,7 @@ A policy is a pure function, so the recorded arrivals and ends of the jobs give 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 from coordinator.decide.session import Session
 from coordinator.policies import Policy
@@ -54,7 +55,7 @@ def _slots(record: RunRecord, policy: Policy) -> Iterator[tuple[int, int, Slot]]
     machine = Machine(processors, Topology.of(record.conditions, processors))
     session = Session(policy, machine, map(_job, record.jobs))
     count, now_ns = 0, 0
-    for at_ns, arrives, number in sorted(_events(record.jobs)):
+    for (at_ns, arrives), events in groupby(sorted(_events(record.jobs)), lambda event: event[:2]):
         while session.plan and now_ns < at_ns and count < MOST_SLOTS:
             cycle = session.plan.cycle
             if cycle.end_ns is not None and cycle.end_ns <= now_ns:
@@ -68,10 +69,12 @@ def _slots(record: RunRecord, policy: Policy) -> Iterator[tuple[int, int, Slot]]
         if count >= MOST_SLOTS:
             return
         now_ns = at_ns
+        first, *others = (number for _, _, number in events)
         if arrives:
-            session.arrive(number, at_ns)
+            session.arrive(first, at_ns, *others)
         else:
-            session.depart(number, at_ns)
+            for number in (first, *others):
+                session.depart(number, at_ns)
 
 
 def _events(jobs: Sequence[JobRecord]) -> Iterator[tuple[int, bool, int]]:

@@ -39,6 +39,8 @@ PAPERS: Mapping[str, str] = {
 HOLDS, FAILS, OPEN = "holds", "does not hold", "not significant"
 CONTRADICTED = "contradicts the paper itself"
 """The sentence does not hold here, and the paper's own result elsewhere, which does, excludes it."""
+ARITHMETIC = "arithmetic"
+"""It follows from definitions and constants that were put in, so that nothing was tested."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class Claim:
     places: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        one_of("verdict", self.verdict, (HOLDS, FAILS, OPEN, CONTRADICTED))
+        one_of("verdict", self.verdict, (HOLDS, FAILS, OPEN, CONTRADICTED, ARITHMETIC))
         if len(self.places) != (2 if self.verdict == CONTRADICTED else 0):
             rule = f"a claim that {self.verdict} has {2 if self.verdict == CONTRADICTED else 0}"
             raise InputError("places", self.places, rule, "name both places of the paper")
@@ -118,6 +120,11 @@ class Reproduction:
 def verdict(holds: bool, significant: bool = True) -> str:
     """HOLDS or FAILS; OPEN if the difference is not significant."""
     return (HOLDS if holds else FAILS) if significant else OPEN
+
+
+def arithmetic(follows: bool) -> str:
+    """ARITHMETIC, or FAILS if the computation itself is wrong."""
+    return ARITHMETIC if follows else FAILS
 
 
 def reproduce(

@@ -18,7 +18,7 @@ class Lock:
             self.line.remove(self.owner)
             self.owner.answered = True
             self.owner.processor.tell(self.owner)
-            if by.simulation.activations and self.owner.state == "ready" and not self.owner.woken:
+            if by.simulation.activations and self.owner.state == "ready":
                 self.owner.visit()
         sleepers = [process for process in self.line if process.state == "asleep"]
         wakes = not self.owner if fair else True

@@ -70,6 +70,11 @@ class Job:
             if process.suspended and process.state == "asleep":
                 process.resume()
 
+    def host(self):
+        """Where a stopped process would visit."""
+        mates = (q.processor for q in self.processes if q.state == "running" and q.allowed)
+        return next((place for place in mates if place.visitor is None), None)
+
     def arrival(self, sender):
         # Section 6.3: the root knows that the load imbalance is the longest wait of any process (each tells
         # its last one, or when it comes); a completion carries what it has learned: at the barriers before.
@@ -206,16 +211,23 @@ class Process:
 
     def visit(self):
         """Anderson et al. 1992: if stopped, it runs on in the place of another of its job until it leaves."""
-        if self.state != "ready" or self.allowed or self.visits or self.has_left:
+        if not self.stopped():
             return
-        mates = (q.processor for q in self.job.processes if q.state == "running" and q.allowed)
-        place = next((place for place in mates if place.visitor is None), None)
-        if place:
+        if place := self.job.host():
+            if self.woken:
+                self.woken = False
+                self.simulation.local.unblocked(self)
             handed = self.entered is None and self.wait == "lock"
             self.entered = self.simulation.now if handed else self.entered
             in_line = self.wait == "lock"
             left = round(self.job.program.section_us * 1e3) if in_line else self.wants.left
             place.receive(self, left)
+
+    def stopped(self):
+        return self.state == "ready" and not (self.allowed or self.visits or self.has_left)
+
+    def plays_host(self):
+        return self.lock.owner.stopped() and self.job.host() is self.processor
 
     def try_lock(self):
         """It has a processor again: a lock that nobody has is its own. Else a sleeper lines up anew."""
@@ -326,9 +338,20 @@ class Process:
         began = self.asks if self.wait == "lock" else self.began
         end = began + self.limit() if until is None else until
         left = end - (began if until is None else self.simulation.now)
+        begins = self.simulation.activations and self.wait == "lock"
         while not self.answered:
             left = end - self.simulation.now if self.machine.spin_clock == "wall" else left
             left = 0 if self.gives_way and self.wait == "lock" else left
+            if begins and (left > 0 or self.plays_host()):
+                # Whoever is waited for runs on if it is stopped: here before a limit of nothing ends, ...
+                then = self.lock.owner.visit
+                left = yield Time(left=max(left, 0), category=self.category, hears=ALERT, then=then)
+                begins, left = left is not None, left or 0
+                look()
+                continue
+            if begins:
+                self.lock.owner.visit()  # ... or elsewhere.
+                begins = False
             self.slept = self.slept or left <= 0
             spin = Time(left=left, category=self.category, hears=ALERT)
             if self.simulation.patience and self.wait != "lock" and left > 0:
@@ -341,7 +364,7 @@ class Process:
             look()
             yield from self.handle_messages()
         # Section 3.3: a message wakes it; if that is not the answer it goes back to sleep.
-        if self.slept:
+        if self.slept and self.entered is None:
             yield AWAKE
             yield from self.handle_messages()
 

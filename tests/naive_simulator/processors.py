@@ -168,6 +168,9 @@ class Processor:
         else:
             self.note(wants.category)
             self.end = self.at(self.simulation.now + wants.left, END, self.go_on)
+            then, wants.then = wants.then, None
+            if then:
+                then()
 
     def deliver(self, process, message):
         """A process that runs and listens handles a message at once; another when it does."""

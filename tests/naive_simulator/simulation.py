@@ -192,7 +192,8 @@ class NaiveSimulation:
             self.adopt(plan.decision)
 
     def decide(self, event, numbers):
-        self.adopt([event(number, self.now).decision for number in numbers][-1])
+        first, *others = numbers
+        self.adopt(event(first, self.now, *others).decision)
 
     def adopt(self, decision):
         self.decision, newcomers, everyone = decision, {}, {}

@@ -238,14 +238,16 @@ class _Check:
     def timers(self) -> list[Claim]:
         points = model.bars("11")
         finest = [p for p in points if p.granularity_us == 100]
-        gains = [self._mean([replace(p, timers="independent") for p in points]) - self._mean(points)]
+        skewed = [replace(p, timers="independent") for p in points]
+        worst = self._value(self._worst(skewed)) - self._value(self._worst(points))
+        mean = self._mean(skewed) - self._mean(points)
         return [
             self._all_below("without skew at most 15 % slower than coscheduling", points, 1.15),
             self._all_below("identical to coscheduling (within 5 %) at g = 100 us", finest, 1.05),
             Claim(
-                "synchronised timers improve on independent ones",
-                f"mean slowdown lower by {gains[0]:.3f}",
-                verdict(gains[0] > 0),
+                "synchronised timers improve on independent ones by 20 %",
+                f"the worst slowdown is lower by {worst:.2f}, the mean by {mean:.3f}",
+                verdict(worst >= 0.2 - ABOUT),
             ),
         ]
 

@@ -161,16 +161,19 @@ def at_average_parallelism() -> list[HalfBest]:
 
 
 def summed_times(variance: str, jobs: int, seed: int) -> dict[str, float]:
-    """The mean sum of execution times of ``jobs`` jobs that share the processors, over that of equal shares.
+    """The sum of response times of ``jobs`` jobs that arrive together, over that of equal shares.
 
-    All have perfect speedup and shares that need not be whole; 1000 draws.
+    All have perfect speedup; 200 sets, each alone under the policy of the rule.
     """
     random = np.random.default_rng(seed)
-    work_s = _work_s(VARIANCES[variance], 1000 * jobs, random).reshape(1000, jobs)
-    kinds = {EQUAL: demands.EQUAL, "square root of work": demands.BY_ROOT, "equal time": demands.BY_WORK}
+    sets_s = _work_s(VARIANCES[variance], 200 * jobs, random).reshape(200, jobs)
+    once, none = np.zeros(jobs, dtype=np.int64), np.zeros(jobs)
     sums = {}
-    for name, kind in kinds.items():
-        weights = np.vectorize(partial(demands.weight, kind, 1.0))(work_s)
-        shares = PROCESSORS * weights / weights.sum(axis=1, keepdims=True)
-        sums[name] = float((work_s / shares).sum(axis=1).mean())
-    return {name: found / sums[EQUAL] for name, found in sums.items()}
+    for rule in (EQUAL, "square root of work", "equal time"):
+        name, options, _ = RULES[rule]
+        policy = policies.create(name, options)
+        sums[rule] = 0.0
+        for work_s in sets_s:
+            together = Jobs(once, once + 1, once + PROCESSORS, work_s, none, none, none + 1)
+            sums[rule] += float(simulate(together, PROCESSORS, policy).response_s.sum())
+    return {rule: found / sums[EQUAL] for rule, found in sums.items()}

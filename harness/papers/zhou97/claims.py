@@ -10,7 +10,16 @@ from typing import Any
 import numpy as np
 
 from harness.papers import Claim, verdict
-from harness.papers.zhou97.mixes import LENGTHS, LEVELS, SYSTEMS, Mixes, run_and_count, runs, whole_machine
+from harness.papers.zhou97.mixes import (
+    CROWD,
+    LENGTHS,
+    LEVELS,
+    SYSTEMS,
+    Mixes,
+    run_and_count,
+    runs,
+    whole_machine,
+)
 from harness.papers.zhou97.model import POPULATION, SERVICE, QueueingResults
 from harness.predict.replicate import mean_of
 from harness.simulator.jobs.arrivals import in_ns
@@ -46,11 +55,13 @@ def _mixed(results: QueueingResults) -> list[Claim]:
             _below(mixes, f"{beats}{lengths}, inserting", lengths, "all_s", insert, robin),
             _below(
                 mixes,
-                f"the modified system favours short jobs more than round robin does, lengths {lengths}",
+                f"the modified system favours short jobs more than round robin if many are there ({CROWD}), "
+                f"lengths {lengths}",
                 lengths,
                 "short_s",
                 "modified, N = 3",
                 robin,
+                CROWD,
             ),
             _below(
                 mixes,
@@ -81,9 +92,13 @@ def _mixed(results: QueueingResults) -> list[Claim]:
     return [*made, *_examples()]
 
 
-def _below(results: Mixes, text: str, lengths: str, value: str, lower: str, upper: str) -> Claim:
+def _below(
+    results: Mixes, text: str, lengths: str, value: str, lower: str, upper: str, present: int = 0
+) -> Claim:
     """The claim that a value is smaller under one system than under another."""
-    low, high = ([getattr(mix, value) for mix in runs(results, system, lengths)] for system in (lower, upper))
+    low, high = (
+        [getattr(mix, value) for mix in runs(results, system, lengths, present)] for system in (lower, upper)
+    )
     more = mean_of([b - a for a, b in zip(low, high, strict=True)])
     unit = " a job" if value == "preemptions" else " s"
     words = f"{statistics.fmean(low):.1f}{unit} ({lower}) against {statistics.fmean(high):.1f} ({upper})"

@@ -37,6 +37,9 @@ SYSTEMS: Mapping[str, tuple[str, dict[str, Any]]] = {
 }
 SHORT_S, LONG_S, LONG_SHARE, LOAD = 4.0, 300.0, 0.125, 0.8
 REPEATS = 5
+CROWD, CROWDED = 30, ("round robin", "modified, N = 3")
+"""A large number of jobs that are present, and the systems that the paper compares there."""
+
 LENGTHS = ("alike", "exponential")
 """All short jobs alike and all long ones, as in the paper's examples; or exponential, with these means."""
 
@@ -48,6 +51,8 @@ class MixCell:
     system: str
     lengths: str
     repeat: int
+    present: int = 0
+    """As many jobs are there at all times; 0 if they come at random, at LOAD."""
 
 
 @dataclass(frozen=True)
@@ -65,12 +70,19 @@ Mixes = Mapping[MixCell, Mix]
 
 def cells() -> list[MixCell]:
     """All cells that Figure 5 needs."""
-    return [MixCell(s, lengths, n) for s in SYSTEMS for lengths in LENGTHS for n in range(REPEATS)]
+    open_to_all = [(system, 0) for system in SYSTEMS]
+    closed = [(system, CROWD) for system in CROWDED]
+    return [
+        MixCell(system, lengths, repeat, present)
+        for system, present in open_to_all + closed
+        for lengths in LENGTHS
+        for repeat in range(REPEATS)
+    ]
 
 
 def guess(cell: MixCell) -> Guess:
     """All cells of a system take about as long."""
-    return Guess(1.0, cell.system)
+    return Guess(1.0, f"{cell.system} {cell.present}")
 
 
 def simulate(cell: MixCell, count: int, seed: int) -> Mix:
@@ -83,7 +95,8 @@ def simulate(cell: MixCell, count: int, seed: int) -> Mix:
         times_s = np.maximum(random.exponential(times_s), 0.001)
     mean_s = LONG_SHARE * LONG_S + (1 - LONG_SHARE) * SHORT_S
     submit_ns = in_ns(np.cumsum(gaps_s("exponential", count, mean_s / LOAD, random)))
-    outcome, preempted = run_and_count(whole_machine(times_s, submit_ns), *SYSTEMS[cell.system])
+    jobs = whole_machine(times_s, None if cell.present else submit_ns)
+    outcome, preempted = run_and_count(jobs, *SYSTEMS[cell.system], present=cell.present or None)
     response_s = outcome.response_s
     return Mix(
         float(response_s[~long_].mean()),
@@ -99,9 +112,10 @@ def mean(results: Mixes, system: str, lengths: str) -> Mix:
     return Mix(*(statistics.fmean(getattr(mix, name) for mix in every) for name in vars(every[0])))
 
 
-def runs(results: Mixes, system: str, lengths: str) -> list[Mix]:
+def runs(results: Mixes, system: str, lengths: str, present: int = 0) -> list[Mix]:
     """The replications of a system."""
-    return [mix for cell, mix in results.items() if (cell.system, cell.lengths) == (system, lengths)]
+    wanted = system, lengths, present
+    return [mix for cell, mix in results.items() if (cell.system, cell.lengths, cell.present) == wanted]
 
 
 def whole_machine(times_s: np.ndarray, submit_ns: Integers | None = None) -> Jobs:
@@ -111,11 +125,12 @@ def whole_machine(times_s: np.ndarray, submit_ns: Integers | None = None) -> Job
 
 
 def run_and_count(
-    jobs: Jobs, name: str, options: Mapping[str, Any], *, same: bool = False
+    jobs: Jobs, name: str, options: Mapping[str, Any], *, same: bool = False, present: int | None = None
 ) -> tuple[JobLevelOutcome, Integers]:
     """Simulate on one processor; returns the outcome and how often each job gave way to another.
 
-    With ``same`` every end of a slot counts, even if the same job goes on.
+    With ``same`` every end of a slot counts, even if the same job goes on. If so many are to be ``present``
+    at a time, each of the others comes when one leaves.
     """
     order: list[tuple[int, int]] = []
     """(beginning in ns, job) of each slot."""
@@ -129,7 +144,8 @@ def run_and_count(
                 order.append((max(begin_ns, now_ns), job))
             begin_ns += slot.length_ns or 0
 
-    outcome, _ = event_by_event.simulate(jobs, 1, policies.create(name, options), watch=watch)
+    policy = policies.create(name, options)
+    outcome, _ = event_by_event.simulate(jobs, 1, policy, watch=watch, population=present)
     preempted = np.zeros(len(jobs), dtype=np.int64)
     for (_, job), (end_ns, following) in pairwise(order):
         if (same or following != job) and outcome.finish_ns[job] > end_ns:

@@ -108,8 +108,9 @@ def _run(
             _give(blocks.free, blocks.counts, block[job])
         else:
             now_ns = submit_ns[arrived]
-            _enter(queues, needs.levels[arrived] if direction != 0 else 0, arrived)
-            arrived += 1
+            while arrived < n and submit_ns[arrived] == now_ns:
+                _enter(queues, needs.levels[arrived] if direction != 0 else 0, arrived)
+                arrived += 1
         while True:
             if direction != 0:
                 current = _next(current, direction, levels, heads)

@@ -128,8 +128,6 @@ def _run(
         departs = soonest >= 0 and (arrived == n or now_ns + left_ns[soonest] <= submit_ns[arrived])
         if not departs and arrived == n:
             break
-        if not departs and until_last and arrived == n - 1:
-            return True
         then_ns = now_ns + left_ns[soonest] if departs else submit_ns[arrived]
         _pass(then_ns - now_ns, able, here, left_ns, sizes, held_ns)
         now_ns = then_ns
@@ -141,10 +139,13 @@ def _run(
             present -= 1
             able -= 1
         else:
-            here[present] = arrived
-            left_ns[present] = 0
-            present += 1
-            arrived += 1
+            while arrived < n and submit_ns[arrived] == now_ns:
+                if until_last and arrived == n - 1:
+                    return True
+                here[present] = arrived
+                left_ns[present] = 0
+                present += 1
+                arrived += 1
         runs = min(present, processors)
         _divide(processors, now_ns, able, runs, here, left_ns, jobs, scratch, times.start_ns)
     return False

@@ -107,9 +107,10 @@ def _run(
             times.finish_ns[job] = now_ns
         else:
             now_ns = submit_ns[arrived]
-            queue[last] = arrived
-            last += 1
-            arrived += 1
+            while arrived < n and submit_ns[arrived] == now_ns:
+                queue[last] = arrived
+                last += 1
+                arrived += 1
         count = _easy(
             now_ns,
             free,

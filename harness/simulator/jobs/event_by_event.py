@@ -25,6 +25,7 @@ from harness.simulator import interruption
 from harness.simulator.jobs.fragmentation import FragmentationMeter
 from harness.simulator.jobs.model import NEVER_NS, Integers, JobLevelOutcome, Jobs
 from harness.simulator.jobs.relocation import Relocations
+from workloads.bounds import fits
 from workloads.validation import InputError
 
 PATIENCE = 1_000_000
@@ -121,6 +122,8 @@ class _JobLevelRun:
         self.relocations = Relocations(migration) if policy.relocates else None
         self.session = Session(policy, machine, jobs.views(malleable=malleable))
         self.session.lost(lost)
+        for number in filter(self.session.too_large, range(len(jobs))):
+            fits(f"jobs[{number}].processes", int(jobs.most[number]), machine.processors, lost=len(set(lost)))
         self.meter = FragmentationMeter(machine.processors) if isinstance(policy, RegionPolicy) else None
         n = len(jobs)
         self.start_ns = np.full(n, NEVER_NS)
@@ -247,7 +250,8 @@ def simulate(
 ) -> tuple[JobLevelOutcome, Usage]:
     """Simulate ``jobs`` under any policy that says which job runs where.
 
-    At one time departures come first, then changes of ``owners``, arrivals, timers, and ends of tables.
+    At one time departures come first, then changes of ``owners``, all arrivals together, timers, and ends of
+    tables.
     Jobs that change processors while they run, or start again on others, pay for it by ``migration``. With
     ``population`` the system is closed: that many jobs arrive at time 0, and the next one at each
     departure; the outcome has their arrival times. ``watch`` receives every plan and the time from
@@ -292,8 +296,8 @@ def simulate(
             plan = run.session.owner(change.processors, change.load, time_ns)
             change = next(changes, None)
         elif arrival_ns == time_ns:
-            plan = run.session.arrive(arrived, time_ns)
-            arrived += 1
+            first, arrived = arrived, bisect_right(arrivals, time_ns, arrived)
+            plan = run.session.arrive(first, time_ns, *range(first + 1, arrived))
         elif time_ns == run.timer_ns():
             plan = run.session.timer(time_ns)
         else:

@@ -1,7 +1,7 @@
 """Kernel of run-to-completion space sharing: a queue, a count of free processors, a heap of ends.
 
-The rule decides after each single event, as in :class:`coordinator.decide.session.Session`:
-departures come before arrivals, and jobs that depart at the same time by number.
+The rule decides as in :class:`coordinator.decide.session.Session`, after each departure and after all
+arrivals of one instant: departures come before arrivals, and jobs that depart at the same time by number.
 """
 
 from __future__ import annotations
@@ -194,14 +194,15 @@ def _run(
             times.finish_ns[job] = now_ns
             unfinished -= job < rule.watched
         elif arrived < n:
-            if rule.until_last and arrived == n - 1:
-                return True
             now_ns = jobs.submit_ns[arrived]
-            before = first
-            first = _queue(scratch.queue, first, last, arrived, known.demand_s, rule.order > 0)
-            last += first == before
-            total += known.weights[arrived]
-            arrived += 1
+            while arrived < n and jobs.submit_ns[arrived] == now_ns:
+                if rule.until_last and arrived == n - 1:
+                    return True
+                before = first
+                first = _queue(scratch.queue, first, last, arrived, known.demand_s, rule.order > 0)
+                last += first == before
+                total += known.weights[arrived]
+                arrived += 1
         else:
             break
         started = _allocate(rule, jobs, known, scratch, first, last - first, total, free)

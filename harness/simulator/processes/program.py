@@ -52,6 +52,7 @@ from harness.simulator.processes.sections import (
     release,
     request,
     take_if_free,
+    wait_for_holder,
 )
 from harness.simulator.processes.task_queue import safe_point
 
@@ -200,6 +201,8 @@ def spin(state: State, p: int, process: Records) -> None:
     """Spin for the rest of the limit, or block if there is none."""
     if process.replied:
         set_activity(state, p, 0)
+    elif process.activity == LOCKING and state.machine[0].activations:
+        wait_for_holder(state, p, state.processors[p].current)
     elif process.remaining_ns > 0:
         if state.machine[0].looks:
             spin_and_look(state, p, process)

@@ -141,6 +141,18 @@ def take_if_free(state: State, q: int) -> None:
 
 
 @step
+def wait_for_holder(state: State, p: int, q: int) -> None:
+    """Running process ``q`` waits for its lock, but not before a holder that is stopped has run on.
+
+    If that is in the place of ``q``, it waits so long even if its limit has run out.
+    """
+    left_ns = max(0, state.processes[q].remaining_ns)
+    set_activity(state, p, left_ns)
+    if visit(state, state.locks[lock_of(state, q)].owner) != p and left_ns == 0:
+        block(state, p)
+
+
+@step
 def release(state: State, number: int, kind: int) -> None:
     """Give lock ``number`` to the next."""
     lock = state.locks[number]
@@ -159,7 +171,7 @@ def release(state: State, number: int, kind: int) -> None:
             process.replied = 1
             if process.state == BLOCKED:
                 wake(state, q)
-            elif state.machine[0].activations:
+            if state.machine[0].activations:
                 visit(state, q)
     wakes = kind == TEST_AND_SET or (chooses and q == NOBODY)
     if wakes and not someone_awakes(state, lock):

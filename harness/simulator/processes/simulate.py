@@ -246,10 +246,9 @@ class _ProcessLevelRun:
                 self._follow(self._session.owner(owner.processors, owner.load, now_ns))
                 owner = next(self._owners, None)
             elif coming and arrival_ns(coming[0]) <= now_ns:
-                arrived = [job for job in coming if arrival_ns(job) <= now_ns]
-                coming = coming[len(arrived) :]
-                plans = [self._session.arrive(job.number, now_ns) for job in arrived]
-                self._follow(plans[-1])
+                first, *others = (job.number for job in coming if arrival_ns(job) <= now_ns)
+                coming = coming[1 + len(others) :]
+                self._follow(self._session.arrive(first, now_ns, *others))
             elif self._timer_ns is not None and self._timer_ns <= now_ns:
                 self._follow(self._session.timer(now_ns))
             elif now_ns >= limit_ns:

@@ -1,6 +1,7 @@
 """Scheduler activations: a holder that the slots have stopped runs on in the place of another of its job.
 
-When a slot begins, and when a stopped process is handed a lock, the first process of its job that runs gives
+When a slot begins, when a stopped process is handed a lock, and when a process that has a processor begins to
+wait for a stopped one, or goes on with it, the first process of its job that runs gives
 its processor to the holder: for a context switch, the rest of the section, and a switch back. A visit is
 like a detour (:mod:`.noise`): it prolongs what the host of the visit does, and does not delay what ends a
 wait. The holder is then stopped again, outside of its section. The same on real ranks:
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 from harness.simulator.compiled import step
 from harness.simulator.processes.events import set_activity, set_alarm
+from harness.simulator.processes.local import svr4
 from harness.simulator.processes.model import LOCKING, LOCKS, NOBODY, READY, RUNNING, SECTION, State
 
 
@@ -29,15 +31,21 @@ def host_of(state: State, q: int) -> int:
 
 
 @step
-def visit(state: State, q: int) -> None:
-    """Process ``q``, if it is stopped with a lock that it has, runs on where its job does."""
+def visit(state: State, q: int) -> int:
+    """Process ``q``, if it is stopped with a lock that it has, runs on where its job does.
+
+    Returns that processor, NOBODY if no visit begins.
+    """
     process = state.processes[q]
     if process.state != READY or process.allowed or process.visits or process.has_left:
-        return
+        return NOBODY
     p = host_of(state, q)
     if p == NOBODY:
-        return
+        return NOBODY
     if process.activity == LOCKING:
+        if process.kernel:
+            process.kernel = 0
+            svr4.wake(state, process)
         process.remaining_ns = state.jobs[process.job].section_ns
         process.activity = SECTION
         process.replied = 0
@@ -54,6 +62,7 @@ def visit(state: State, q: int) -> None:
     state.processes[processor.current].dispatched_ns += length_ns
     set_activity(state, p, processor.activity_ns - state.clock[0].now_ns + length_ns)
     set_alarm(state, p)
+    return p
 
 
 @step
