@@ -46,6 +46,7 @@ static void *targets[ENTRIES], *own[ENTRIES]; /* own: MPI's functions */
 static void *own_init, *own_init_thread;
 static int ours;                /* an MPI of `libraries` is there */
 static char stranger[PATH_MAX]; /* the library of an MPI that is none of them */
+static ElfW(Addr) covered_base; /* of the MPI library that was covered last */
 static int initialized;
 static unsigned long long objects; /* that had been loaded when we last looked; 0: never */
 
@@ -226,8 +227,8 @@ static void write_address(ElfW(Addr) *place, const void *address)
         __atomic_store_n(place, (ElfW(Addr))address, __ATOMIC_RELEASE);
 }
 
-/* Lead a name to an entry; what it led to is MPI's own function. */
-static void lead(const struct object *mpi, const char *prefix, const char *name, const void *entry, void **before)
+/* Lead a name to an entry; what it led to is MPI's own function. Returns whether it did not yet lead there. */
+static int lead(const struct object *mpi, const char *prefix, const char *name, const void *entry, void **before)
 {
     char full[LONGEST];
     ElfW(Sym) *symbol;
@@ -235,9 +236,10 @@ static void lead(const struct object *mpi, const char *prefix, const char *name,
     snprintf(full, sizeof full, "%s%s", prefix, name);
     symbol = look_up(mpi, full);
     if (symbol == NULL || mpi->base + symbol->st_value == (ElfW(Addr))entry)
-        return;
+        return 0;
     *before = (void *)(mpi->base + symbol->st_value);
     write_address(&symbol->st_value, (const char *)entry - mpi->base);
+    return 1;
 }
 
 static const char *last_part(const char *path)
@@ -259,23 +261,25 @@ static int cover(struct dl_phdr_info *info, size_t size, void *covered)
 
     (void)size;
     objects = info->dlpi_adds;
-    if ((strncmp(name, "libmpi", 6) && strncmp(name, "libpmpi", 7)) || realpath(info->dlpi_name, real) == NULL)
+    if (info->dlpi_addr == covered_base || (strncmp(name, "libmpi", 6) && strncmp(name, "libpmpi", 7)) || realpath(info->dlpi_name, real) == NULL)
         return 0;
     for (size_t number = 0; number < sizeof libraries / sizeof *libraries; number++)
         known |= same(real, libraries[number]);
     if (!read_shown(info, &mpi) || (!known && (ours || !look_up(&mpi, "PMPI_Ibarrier"))))
         return 0;
     for (int prefix = 0; prefix < 2; prefix++) {
-        lead(&mpi, both[prefix], "Init", (void *)init, &own_init);
-        lead(&mpi, both[prefix], "Init_thread", (void *)init_thread, &own_init_thread);
+        int *led = covered;
+
+        *led |= lead(&mpi, both[prefix], "Init", (void *)init, &own_init);
+        *led |= lead(&mpi, both[prefix], "Init_thread", (void *)init_thread, &own_init_thread);
         for (int number = 0; known && number < ENTRIES; number++)
-            lead(&mpi, both[prefix], names[number], (void *)entry_of[number], &own[number]);
+            *led |= lead(&mpi, both[prefix], names[number], (void *)entry_of[number], &own[number]);
     }
+    covered_base = info->dlpi_addr;
     if (known)
         ours = 1;
     else
         strcpy(stranger, real);
-    *(int *)covered = 1;
     return 0;
 }
 
@@ -335,7 +339,7 @@ static void look(void)
     if (loaded == __atomic_load_n(&objects, __ATOMIC_RELAXED))
         return;
     dl_iterate_phdr(cover, &covered);
-    if (!covered && !ours)
+    if (!covered) /* who has been bound since finds the entries */
         return;
     for (int number = -2; number < ENTRIES; number++) {
         ElfW(Addr) address = (ElfW(Addr))(number == -2 ? own_init : number == -1 ? own_init_thread : own[number]);

@@ -12,7 +12,7 @@ static enum reach *reach; /* of each rank of MPI_COMM_WORLD */
 static int own_rank, foreigners;
 static int keyval = MPI_KEYVAL_INVALID;
 static MPI_Comm last_comm;
-static const struct peers *last_peers, nobody;
+static const struct peers *world, *last_peers, nobody;
 
 static int forget(MPI_Comm comm, int key, void *value, void *extra)
 {
@@ -21,6 +21,8 @@ static int forget(MPI_Comm comm, int key, void *value, void *extra)
     (void)comm, (void)key, (void)extra;
     if (peers == last_peers)
         last_peers = NULL;
+    if (peers == world)
+        world = NULL;
     free(peers->world);
     free(peers->other);
     free(peers);
@@ -108,6 +110,8 @@ const struct peers *peers_of(MPI_Comm comm)
 
     if (keyval == MPI_KEYVAL_INVALID) /* before peers_begin */
         return &nobody;
+    if (world != NULL && comm == MPI_COMM_WORLD)
+        return world;
     if (last_peers != NULL && comm == last_comm)
         return last_peers;
     if (PMPI_Comm_get_attr(comm, keyval, &value, &found) != MPI_SUCCESS)
@@ -116,7 +120,9 @@ const struct peers *peers_of(MPI_Comm comm)
         value = look_up(comm);
         PMPI_Comm_set_attr(comm, keyval, value);
     }
-    if (!concurrent) {
+    if (comm == MPI_COMM_WORLD)
+        world = value;
+    else if (!concurrent) {
         last_comm = comm;
         last_peers = value;
     }

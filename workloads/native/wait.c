@@ -190,27 +190,28 @@ static int test(struct wait *wait, int *done)
     return error;
 }
 
-/* Test until done, or the time is over. */
-static int spin(struct wait *wait, int *done, int64_t until_ns)
+/* Whether another rank of the job is awake on this processor. */
+static int shares_processor(void)
 {
-    int error;
-
-    do
-        error = test(wait, done);
-    while (!error && !*done && (until_ns == FOREVER_NS || now_ns() < until_ns));
-    return error;
+    return has_page && waiting.rule != SPIN && runs_beside(peers_of(MPI_COMM_WORLD), MPI_ANY_SOURCE);
 }
 
-/* Let the ranks run that can end the wait and are on this processor: a yield costs them less than a sleep and a bell. */
-static int give_way(struct wait *wait, int *done)
+/* Test until done, or the time is over. A rank of the job that is on this processor gets it between the tests,
+   also some times after the end of the time: a yield costs it a switch, a sleep and a bell tens of microseconds. */
+static int spin(struct wait *wait, int *done, int64_t until_ns)
 {
-    int error = MPI_SUCCESS;
+    int error = test(wait, done), yields = 0;
 
-    for (int time = 0; time < YIELDS && !*done && !error; time++) {
-        if (!has_page || !runs_beside(peers_for(wait), rank_for(wait)))
+    while (!error && !*done) {
+        int shares = shares_processor();
+
+        if (until_ns != FOREVER_NS && now_ns() >= until_ns && !(shares && yields < YIELDS))
             break;
-        sched_yield();
-        page_here();
+        if (shares) {
+            yields++;
+            sched_yield();
+            page_here();
+        }
         error = test(wait, done);
     }
     return error;
@@ -356,8 +357,6 @@ int wait_two_phase(struct wait *wait)
     if (has_page)
         page_here();
     error = test(wait, &done);
-    if (!done && !error && waiting.rule != SPIN)
-        error = give_way(wait, &done);
     if (!done && !error) {
         error = spin(wait, &done, end_of_spin(wait, begin_ns));
         if (!done && !error)
