@@ -205,9 +205,10 @@ def test_a_rank_does_not_spin_in_the_place_of_the_rank_it_waits_for(compiled, tm
     argv = ["taskset", "-c", processor, *launcher("here"), "-n", "2", *program]
     result = two_phase(argv, "--blocking", "fixed", "--spin-switches", "1e6", "--record", str(tmp_path))
     assert result.returncode == 0, result.stderr
-    barriers = [json.loads(file.read_text())["waits"]["barrier"] for file in tmp_path.glob("rank-*.json")]
-    # Of both ranks in each iteration the first sleeps at once, though its rule lets it spin for ten seconds.
-    assert sum(barrier["blocked"] for barrier in barriers) >= 250
+    records = [json.loads(file.read_text()) for file in tmp_path.glob("rank-*.json")]
+    # They compute for 0.12 s. To spin would take a slice of some milliseconds in each of 300 iterations, though the
+    # rule lets a rank spin for ten seconds.
+    assert sum(record["cpu_ns"] for record in records) < 0.4e9
 
 
 @pytest.mark.slow
@@ -221,7 +222,7 @@ def test_a_program_that_only_polls_naps(compiled, tmp_path, computing_us, naps):
     assert (result.returncode, result.stdout) == (0, "299\n"), result.stderr
     # Only the last wait, in which all ranks end, may block if programs compute between their polls.
     records = [json.loads(file.read_text()) for file in tmp_path.glob("rank-*.json")]
-    assert [record["voluntary_switches"] > 250 for record in records] == [naps, naps]
+    assert any(record["voluntary_switches"] > 250 for record in records) == naps
 
 
 @pytest.mark.slow
