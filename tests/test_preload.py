@@ -206,8 +206,8 @@ def test_a_rank_does_not_spin_in_the_place_of_the_rank_it_waits_for(compiled, tm
     result = two_phase(argv, "--blocking", "fixed", "--spin-switches", "1e6", "--record", str(tmp_path))
     assert result.returncode == 0, result.stderr
     records = [json.loads(file.read_text()) for file in tmp_path.glob("rank-*.json")]
-    # They compute for 0.12 s. To spin would take a slice of some milliseconds in each of 300 iterations, though the
-    # rule lets a rank spin for ten seconds.
+    # They compute for 0.12 s. To spin would take a slice of some milliseconds in each of 300 iterations,
+    # though the rule lets a rank spin for ten seconds.
     assert sum(record["cpu_ns"] for record in records) < 0.4e9
 
 
