@@ -95,7 +95,7 @@ def test_an_exec_in_an_exec_wins_and_is_alone():
 @pytest.mark.slow
 def test_as_it_is_is_measured_without_an_exec_around(tmp_path):
     seen = tmp_path / "seen"
-    rank = f'echo "$LD_PRELOAD$LOCKSTEP_NATIVE" >> {seen}; exec {sys.executable} -c "from mpi4py import MPI"'
+    rank = f'echo "$LD_PRELOAD$LOCKSTEP_WAITING" >> {seen}; exec {sys.executable} -c "from mpi4py import MPI"'
     program = [*launcher("here"), "-n", "1", "sh", "-c", rank]
     words = ["waits", "--anyway", "--rounds", "1", "--jobs", "1", "--only", "as it is", "--", *program]
     done = two_phase([*LOCKSTEP, *words])
@@ -125,22 +125,38 @@ MPICH = ["-genv", "MPICH_CH4_NETMOD", "ofi", "-genv", "FI_PROVIDER", "tcp"]
 )
 def test_ranks_on_other_hosts_have_the_library(hosts, compiled, tmp_path, mpi, words, extra):  # noqa: F811
     """Their ssh passes nothing on, and the first host has no rank."""
+    program = [compiled(mpi, "bsp.c"), "100", ".25", "50"]
+    status, err = between_hosts(hosts, mpi, [*words], extra, program, ["--record", str(tmp_path)])
+    records = [json.loads(file.read_text()) for file in tmp_path.glob("rank-*.json")]
+    assert status == 0 and sorted(one["rank"] for one in records) == [0, 1], err
+    assert {one["host"] for one in records} == {"node1", "node2"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mpi", ["openmpi", "here"])
+def test_a_host_without_the_library_makes_all_wait_as_mpi_does(hosts, compiled, mpi):  # noqa: F811
+    loses = ["sh", "-c", '[ "$(hostname)" = node1 ] || unset LD_PRELOAD; exec "$@"', "sh"]
+    program = [*loses, compiled(mpi, "bsp.c"), "100", ".25", "50"]
+    status, err = between_hosts(hosts, mpi, [], {}, program, [])
+    assert status == 0, err
+    assert "rank 1 of a job of 2 did not say" in err
+
+
+def between_hosts(hosts, mpi, words, extra, program, options):
+    """The status of a program on a rank of each host under ``lockstep exec``, and what is on stderr."""
     start = launcher(mpi)
     of_openmpi = "Open" in run([start[0], "--version"]).stdout
     if of_openmpi and mpi == "here" and words + list(extra):
         pytest.skip("these are of MPICH's launcher")
     where = ["--host" if of_openmpi else "-hosts", ",".join(hosts.hosts)]
-    program = [compiled(mpi, "bsp.c"), "100", ".25", "50"]
     argv = [*start, *words, *([] if of_openmpi else MPICH), *where, "-n", "2", *program]
     shells = {name: str(hosts.root / "ssh") for name in ("OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent")}
     before = dict(hosts.environment)
     hosts.environment.update(ROOT | OVER_TCP | shells | extra)
     try:
-        with hosts.start([*LOCKSTEP, "exec", "--record", str(tmp_path), "--", *argv]) as process:
+        with hosts.start([*LOCKSTEP, "exec", *options, "--", *argv]) as process:
             _, err = process.communicate(timeout=60)
     finally:
         hosts.environment.clear()
         hosts.environment.update(before)
-    records = [json.loads(file.read_text()) for file in tmp_path.glob("rank-*.json")]
-    assert process.returncode == 0 and sorted(one["rank"] for one in records) == [0, 1], err
-    assert {one["host"] for one in records} == {"node1", "node2"}
+    return process.returncode, err
