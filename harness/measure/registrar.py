@@ -140,7 +140,7 @@ class Registrar:
         self._heard: dict[socket.socket, bytes] = {}
 
     def __enter__(self) -> Registrar:
-        self._near.listen(128)
+        self._near.listen(4096)
         # Its thread handles no signals: whoever waits for one with sigwaitinfo would miss it.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
@@ -152,10 +152,15 @@ class Registrar:
     def __exit__(self, *ignored: object) -> None:
         self._waker.close()
         self._thread.join()
-        for one in (self._near, self._far, self._woken, *self._heard):
-            one.close()
 
     def _serve(self) -> None:
+        try:
+            self._answer()
+        finally:  # a rank whose line ends waits as MPI does; it would wait for an answer for ever
+            for one in (self._near, self._far, self._woken, *self._heard):
+                one.close()
+
+    def _answer(self) -> None:
         with selectors.DefaultSelector() as ready:
             for one in (self._near, self._far, self._woken):
                 ready.register(one, selectors.EVENT_READ)

@@ -20,10 +20,11 @@
 
 #include "back.h"
 
-#define PATIENCE_MS 1000 /* for a connection */
+#define PATIENCE_MS 1000 /* for a connection with another host, which may not be reached at all */
+#define QUEUE_S 10       /* and for one on this host: there many may come at once */
 
-static int line = -1;    /* to the registrar */
-static int expected;     /* there is one */
+static int line = -1; /* to the registrar */
+static int expected;  /* there is one */
 
 static int connected(int channel, const struct sockaddr *address, socklen_t length)
 {
@@ -39,8 +40,12 @@ static int connected(int channel, const struct sockaddr *address, socklen_t leng
 
 static int open_line(const struct sockaddr *address, socklen_t length)
 {
-    int channel = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int here = address->sa_family == AF_UNIX;
+    int channel = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | (here ? 0 : SOCK_NONBLOCK), 0);
+    struct timeval queue = {QUEUE_S, 0};
 
+    if (channel >= 0 && here)
+        setsockopt(channel, SOL_SOCKET, SO_SNDTIMEO, &queue, sizeof queue);
     if (channel >= 0 && connected(channel, address, length) && fcntl(channel, F_SETFL, 0) == 0)
         return channel;
     if (channel >= 0)
