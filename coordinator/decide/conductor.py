@@ -67,7 +67,10 @@ class Stage(Enum):
 
 @dataclass(frozen=True)
 class LoggedDecision:
-    """An entry of the log: why and when the policy decided, the (first) job concerned, and the decision."""
+    """An entry of the log: why and when the policy decided, the job concerned, and the decision.
+
+    Jobs that arrive together have an entry each, with one decision.
+    """
 
     why: Reason
     at_ns: int
@@ -249,7 +252,7 @@ class Conductor:
                 self._decided(Reason.OWNER, None, self._session.owner(change.processors, change.load, at_ns))
             elif event_ns == self._arrival_ns():
                 first, *others = self._next_to_arrive()
-                self._decided(Reason.ARRIVAL, first, self._session.arrive(first, at_ns, *others))
+                self._decided(Reason.ARRIVAL, first, self._session.arrive(first, at_ns, *others), others)
             elif event_ns == self._timer_ns():
                 self._decided(Reason.TIMER, None, self._session.timer(at_ns))
             else:
@@ -266,8 +269,8 @@ class Conductor:
         self._arrived.update(numbers)
         return numbers
 
-    def _decided(self, why: Reason, job: int | None, plan: Plan) -> None:
-        self.log.append(LoggedDecision(why, self._last_ns, job, plan.decision))
+    def _decided(self, why: Reason, job: int | None, plan: Plan, beside: Iterable[int] = ()) -> None:
+        self.log += [LoggedDecision(why, self._last_ns, one, plan.decision) for one in (job, *beside)]
         for number in plan.decision.vacates:
             if self._stages[number] is not Stage.OVER:
                 self._stages[number] = Stage.ABSENT

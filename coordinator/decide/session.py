@@ -70,7 +70,7 @@ class Session:
     def too_large(self, number: int) -> bool:
         """Whether more processors are lost than job ``number`` can do without."""
         left = self.machine.processors - len(self._lost)
-        return bool(self._lost) and not self.policy.folds and (self.processes(number) or 1) > left
+        return bool(self._lost) and (self.processes(number) or 1) > left and not self.policy.folds
 
     def foresee(self) -> dict[int, tuple[int, ...]]:
         """The first placement of each job if all arrive in turn and none leaves.
