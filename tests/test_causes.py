@@ -85,7 +85,7 @@ def test_ranks_in_another_network_namespace_are_named(compiled):  # noqa: F811
     if run(["unshare", "-n", "true"]).returncode:
         pytest.skip("namespaces take privileges")
     done = two_phase(argv)
-    assert done.returncode == 0 and done.stderr.count("network namespace") == 1
+    assert done.returncode == 0 and done.stderr.count("namespace apart") == 1
     waited = run(
         [*LOCKSTEP, "waits", "--anyway", "--rounds", "1", "--jobs", "1", "--only", "two-phase", "--", *argv]
     )
