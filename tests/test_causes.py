@@ -146,4 +146,4 @@ def test_an_mpi_may_have_blanks_in_its_path(compiled, tmp_path):  # noqa: F811
     mpicc.chmod(0o755)
     argv = [*launcher("here"), "-n", "2", compiled("here", "bsp.c"), "100", ".25", "10"]
     assert summary(two_phase(argv, "--mpicc", str(mpicc)))["ranks"] == 2
-    assert "/my mpi/libmpi" in run(["ldd", str(native.library(mpicc).back)]).stdout
+    assert "/my mpi/libmpi" in run(["ldd", str(native.library(mpicc).front.with_name("back.so"))]).stdout

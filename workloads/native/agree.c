@@ -162,8 +162,12 @@ int agree_reached(int rank, int ranks)
 {
     char text[64], answer = 0;
 
-    if (line < 0)
+    if (line < 0) {
+        if (expected && ranks > 1 && rank == 0)
+            say("this rank does not reach lockstep, and its job waits as MPI does: it has a network namespace apart, "
+                "or its host does not reach lockstep's; start lockstep in there");
         return !expected || ranks == 1;
+    }
     snprintf(text, sizeof text, "%d %d\n", rank, ranks);
     if (tell(text) && ranks > 1)
         while (recv(line, &answer, 1, 0) < 0 && errno == EINTR)
