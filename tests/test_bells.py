@@ -82,6 +82,12 @@ def test_a_rank_on_another_node_rings(hosts: Cluster, compiled: Callable[[str], 
     assert sum(record["rechecks"] for record in records) <= blocked / 4
 
 
+def said_of_rings(err: str) -> list[str]:
+    """What the library says, but that records do not come out of an emulated host."""
+    lines = [line for line in err.splitlines() if line.startswith("lockstep:")]
+    return [line for line in lines if "the record of a rank" not in line]
+
+
 LONE = ("link add docker0 type veth peer name inside", "link set docker0 up", "link set inside up")
 """Up and with a carrier, and leads nowhere."""
 DEAD = ("link add docker0 type bridge", "link set docker0 up")  # has no carrier
@@ -150,7 +156,7 @@ def test_ranks_ring_on_the_network_that_they_share(
     dress(hosts, commands)
     blocked, late, err = rechecks(hosts, [compiled("bsp"), "20000", "1.5", "50"], tmp_path)
     assert blocked >= 40 and late <= blocked / 5
-    assert "lockstep:" not in err
+    assert not said_of_rings(err)
 
 
 @pytest.mark.slow
@@ -161,7 +167,7 @@ def test_it_is_said_once_that_datagrams_do_not_pass(
     hosts.nodes[1].network("rule add blackhole ipproto udp")
     _, late, err = rechecks(hosts, [compiled("bsp"), "1000", "1", "50"], tmp_path, 4)
     assert late == 0
-    (said,) = [line for line in err.splitlines() if line.startswith("lockstep:")]
+    (said,) = said_of_rings(err)
     assert re.search(r"UDP datagrams of rank \d do not reach rank \d.*let UDP pass", said)
 
 
@@ -188,7 +194,7 @@ def test_ranks_that_may_not_look_into_each_other_ring(
     argv = [*EXEC, "immediate", "--record", str(tmp_path / "rec"), "--", "mpiexec", "-n", "2", *loop]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
-    assert "lockstep:" not in done.stderr
+    assert not said_of_rings(done.stderr)
     waits = [
         kind
         for path in (tmp_path / "rec").iterdir()
@@ -221,7 +227,7 @@ def test_it_is_said_once_that_ranks_cannot_ring(
     argv = [*EXEC, "immediate", "--", "mpiexec", "-n", "3", *before, compiled("bsp"), "1000", "1", "20"]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0 and done.stdout.split()[-1] == "60", done.stderr
-    (said,) = [line for line in done.stderr.splitlines() if line.startswith("lockstep:")]
+    (said,) = said_of_rings(done.stderr)
     assert expected in said
 
 
