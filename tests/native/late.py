@@ -18,3 +18,4 @@ for _ in range(20):
     MPI.COMM_WORLD.Barrier()
     mpi.PMPI_Barrier(world)
 print(MPI.COMM_WORLD.allreduce(MPI.COMM_WORLD.rank + 1))
+MPI.Finalize()
