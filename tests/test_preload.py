@@ -20,7 +20,7 @@ import pytest
 from runs import eventually
 
 from workloads import blocking, native
-from workloads.native import calls
+from workloads.native import calls, replacing
 
 PROGRAMS = Path(__file__).parent / "native"
 LAUNCHERS = {
@@ -375,7 +375,7 @@ def test_nothing_is_left_when_a_rank_is_killed(compiled, tmp_path):
 def test_what_leaves_a_rank_lengthens_its_next_spin_but_not_the_room_for_what_comes():
     names = ("Send", "Isend", "Irecv", "Bcast", "Ibcast", "Alltoall", "Ialltoall", "Barrier", "Ibarrier")
     declared = {f"MPI_{name}" for name in names}
-    made = calls.definitions(calls.covered(declared))
+    made = replacing.definitions(calls.covered(declared))
     bodies = dict(re.findall(r"int lockstep_(\w+)\([^)]*\)\n\{\n(.*?)\n\}", made, re.DOTALL))
     told = {name for name, body in bodies.items() if "wait_carries(" in body}
     assert told == {"Send", "Isend", "Bcast", "Ibcast", "Alltoall", "Ialltoall"}

@@ -213,7 +213,7 @@ def _check_compiler(why: str, without: str) -> None:
 
 
 def _sources() -> list[Path]:
-    modules = [HERE / f"{name}.py" for name in ("__init__", "calls", "recorded")]
+    modules = [HERE / f"{name}.py" for name in ("__init__", "calls", "recorded", "replacing")]
     return [*sorted(HERE.glob("*.[ch]")), *modules, *sorted((HERE / "conformance").glob("*.[chp]*"))]
 
 
@@ -261,12 +261,14 @@ def _compile(
     mpicc: Path, declared: set[str], leave: Set[str], tell: Callable[[str], None], kept: Path, made: Path
 ) -> None:
     """Compile in ``made``, which will be ``kept``."""
-    from workloads.native import calls, recorded  # noqa: PLC0415 - seldom needed
+    from workloads.native import calls, recorded, replacing  # noqa: PLC0415 - seldom needed
 
     differing = _differing(mpicc, made, tell)
     covered = calls.covered(declared, differing)
-    (made / "declared.h").write_text(calls.declarations(covered, declared) + recorded.declarations(covered))
-    (made / "made.c").write_text(calls.definitions(covered) + recorded.definitions(covered))
+    (made / "declared.h").write_text(
+        replacing.declarations(covered, declared) + recorded.declarations(covered)
+    )
+    (made / "made.c").write_text(replacing.definitions(covered) + recorded.definitions(covered))
     back = [str(source) for source in sorted(HERE.glob("*.c")) if source.name != "front.c"]
     include = [f"-I{made}", f"-I{HERE}"]
     _run([str(mpicc), *FLAGS, *include, "-o", str(made / "back.so"), *back, str(made / "made.c")])
@@ -275,7 +277,7 @@ def _compile(
     (made / "libraries").write_text("\n".join(map(str, ours)))
     (made / "needed").write_text("\n".join(found))
     (made / "entries.h").write_text(
-        calls.entries(calls.replaced(covered, differing, leave), ours, kept / "back.so")
+        replacing.entries(calls.replaced(covered, differing, leave), ours, kept / "back.so")
     )
     _run(["cc", *FLAGS, *FRONT, *include, "-o", str(made / "front.so"), str(HERE / "front.c")])
 

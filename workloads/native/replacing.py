@@ -1,0 +1,190 @@
+"""The C text of the functions that take the places of MPI's, made from the table of calls.
+
+Recording functions, which are made likewise, are in ``recorded.py``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence, Set
+from pathlib import Path
+
+from workloads.native.calls import TWO_PHASE, WAITS, Call
+
+
+def entries(calls: Sequence[Call], libraries: Sequence[Path], back: Path) -> str:
+    """``entries.h``: the files of an MPI and of the library made for it, and an entry for each call.
+
+    Entries take each argument as wide as a register.
+    """
+    lines = [
+        f"#define LIBRARIES {', '.join(_quoted(str(library)) for library in libraries)}",
+        f"#define BACK {_quoted(str(back))}",
+        f"#define ENTRIES {len(calls)}",
+        f"#define NAMES {', '.join(_quoted(call.name) for call in calls)}",
+        f"#define ENTRY_OF {', '.join(f'(any_function *)entry_{call.name}' for call in calls)}",
+    ]
+    for number, call in enumerate(calls):
+        places = range(len(call.arguments))
+        taken = ", ".join(f"word a{place}" for place in places) or "void"
+        passed = ", ".join(f"a{place}" for place in places)
+        lines.append(f"ENTRY({number}, {call.name}, ({taken}), ({passed}))")
+    return "\n".join([*lines, ""])
+
+
+def _quoted(text: str) -> str:
+    """A string constant of C."""
+    return json.dumps(text)
+
+
+def declarations(calls: Sequence[Call], declared: Set[str]) -> str:
+    """``declared.h``: MPI's own functions, and those that take their places."""
+    names = _own(calls)
+    members = [f"    __typeof__(PMPI_{name}) *{name};" for name in names]
+    prototypes = [
+        f"int {prefix}_{call.name}({', '.join(call.arguments) or 'void'});"
+        for prefix in ("lockstep", "timed", "recorded")
+        for call in calls
+        if prefix == "recorded" or call.kind in (WAITS if prefix == "timed" else TWO_PHASE)
+    ]
+    # To call one of these by its name would lead back to the entry.
+    poisoned = " ".join(f"MPI_{name} PMPI_{name}" for name in names)
+    lines = [
+        f"#define LARGE_COUNTS {int('MPI_Recv_c' in declared)}",
+        *("struct own_mpi {", *members, "};"),
+        "int find_own_mpi(struct own_mpi *own, void *(*find)(const char *name));",
+        *("#pragma GCC visibility push(default)", *prototypes, "#pragma GCC visibility pop"),
+        f"#pragma GCC poison {poisoned}",
+    ]
+    return "\n".join([*lines, ""])
+
+
+def definitions(calls: Sequence[Call]) -> str:
+    """``made.c``: the calls that are all alike."""
+    finds = [f'    FIND({name}, "PMPI_{name}")' for name in _own(calls)]
+    lines = [
+        '#include "back.h"',
+        "#define FIND(name, text) if ((own->name = (__typeof__(own->name))find(text)) == 0) return 0;",
+        "int find_own_mpi(struct own_mpi *own, void *(*find)(const char *name))",
+        *("{", *finds, "    return 1;", "}"),
+    ]
+    for call in calls:
+        if call.kind in TWO_PHASE and call.kind not in ("own", "waiting"):
+            lines += _function("lockstep", call, _body(call))
+        if call.kind in WAITS:
+            lines += _function("timed", call, _timed(call))
+    return "\n".join([*lines, ""])
+
+
+def _own(calls: Sequence[Call]) -> list[str]:
+    return sorted({name for call in calls for name in (call.name, call.needs)})
+
+
+def _function(prefix: str, call: Call, body: Sequence[str]) -> list[str]:
+    return [
+        f"int {prefix}_{call.name}({', '.join(call.arguments)})",
+        *("{", *(f"    {line}" for line in body), "}"),
+    ]
+
+
+def _timed(call: Call) -> list[str]:
+    """MPI's own call, whose time is noted."""
+    return [
+        "int64_t begin_ns = now_ns();",
+        f"int error = mpi.{call.name}({', '.join(call.names)});",
+        f"wait_timed({WAITS[call.kind]}, begin_ns);",
+        "return error;",
+    ]
+
+
+def _carried(call: Call, request: str) -> list[str]:
+    """Tell the next wait how much leaves this rank, once MPI has accepted it.
+
+    A receive's count is only the room that it has. What MPI ignores need not be a datatype, and to look at
+    one that is none would end the program.
+    """
+    for count, datatype in (("count", "datatype"), ("sendcount", "sendtype")):
+        if not {count, datatype} <= set(call.names) or ("source" in call.names and "dest" not in call.names):
+            continue
+        accepted = [f"{request} != MPI_REQUEST_NULL"]
+        if "dest" in call.names:
+            accepted.append("dest != MPI_PROC_NULL")
+        if "root" in call.names:
+            from_root = re.match("I?(bcast|scatter)", call.name, re.IGNORECASE)
+            accepted.append("is_root(comm, root)" if from_root else "root >= 0")  # else of two groups
+        if datatype == "sendtype":
+            accepted.append("sendbuf != MPI_IN_PLACE")
+        return [f"if ({' && '.join(accepted)})", f"    wait_carries({count}, {datatype});"]
+    return []
+
+
+def _ignored(call: Call) -> list[str]:
+    """Replace what MPI ignores in a blocking call, and nonblocking forms do not always ignore."""
+    names = set(call.names)
+    if not names & {"sendtype", "sendtypes"}:
+        return []
+    from_root, to_root = "Scatter" in call.name, "Gather" in call.name
+    lines = []
+    if not call.name.startswith("Neighbor"):
+        place = "recvbuf" if from_root else "sendbuf"
+        lines += _alike(names, f"{place} == MPI_IN_PLACE", "recv" if from_root else "send")
+    if from_root or to_root:
+        lines += _alike(names, "!is_root(comm, root)", "send" if from_root else "recv")
+    return lines
+
+
+def _alike(names: Set[str], where: str, side: str) -> list[str]:
+    """Where this holds, let one side's counts and datatypes be the other's."""
+    other = {"send": "recv", "recv": "send"}[side]
+    lines = [
+        f"    {name} = {name.replace(side, other, 1)};"
+        for name in (f"{side}counts", f"{side}type", f"{side}types")
+        if name in names and name.replace(side, other, 1) in names
+    ]
+    lines += [f"    {side}count = 0;"] if f"{side}count" in names else []
+    lines += ["    sdispls = rdispls;"] if "sdispls" in names else []
+    return [f"if ({where}) {{", *lines, "}"]
+
+
+def _body(call: Call) -> list[str]:
+    """What takes the place of a call, line by line."""
+    arguments = ", ".join(call.names)
+    met = f"return error ? error : mpi.{call.name}({arguments});"
+    if call.kind in ("meeting", "entering", "exposing"):
+        brief = ["nap_briefly();"] if call.kind == "exposing" else []
+        return ["int error = spans_worlds(comm) ? MPI_SUCCESS : wait_entered(comm);", *brief, met]
+    own = f"error = mpi.{call.name}({arguments})"
+    if call.kind == "polling":
+        found = "flag" if "flag" in call.names else "outcount"
+        return [f"int announced = poll_begin(), {own};", "", f"return poll_end(announced, error, {found});"]
+    if call.kind in ("advancing", "lasting", "unrung"):
+        then = "nap_briefly();" if call.kind == "unrung" else "ring_all();"
+        lasts = ["requests_last();"] if call.kind == "lasting" else []
+        return [f"int {own};", "", *lasts, then, "return error;"]
+    peers = [name for name in ("dest", "source") if name in call.names]
+    if call.kind == "starting":
+        rings = [f"ring_rank(comm, {peer});" for peer in peers] or ["ring_members(comm);"]
+        rung = ["if (!error) {", *(f"    {ring}" for ring in rings), "}", "return error;"]
+        if "request" not in call.names:
+            return [f"int {own};", *rung]
+        started = ", ".join([*call.names[:-1], "request ? &made : request"])
+        return [
+            "MPI_Request made = MPI_REQUEST_NULL;",
+            f"int error = mpi.{call.name}({started});",
+            *("if (!error && request)", "    *request = made;"),
+            *_carried(call, "made"),
+            *rung,
+        ]
+    wait = f"wait_sent(&request, comm, {peers[0]})" if peers else "wait_collective(&request, comm)"
+    foreign = "spans_worlds(comm) || spans_groups(comm)" if "root" in call.names else "spans_worlds(comm)"
+    plain = [] if peers else [f"if ({foreign})", f"    return mpi.{call.name}({arguments});"]
+    start = f"error = mpi.{call.needs}({arguments}, &request);"
+    if call.meets_in_place:
+        plain += ["if (sendbuf == MPI_IN_PLACE) {", "    error = wait_entered(comm);", f"    {met}", "}"]
+    plain += _ignored(call)
+    carried = _carried(call, "request")
+    return [
+        *("MPI_Request request = MPI_REQUEST_NULL;", "int error;", *plain, start, *carried),
+        f"return error ? error : {wait};",
+    ]
