@@ -17,6 +17,15 @@ LARGEST_RECORD_BYTES = 65536
 CREDENTIALS_BYTES = socket.CMSG_SPACE(struct.calcsize("3i"))
 
 
+def start_without_signals(thread: threading.Thread) -> None:
+    """Start a thread that handles no signals: a thread that waits for one with sigwaitinfo would miss it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    try:
+        thread.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 class RankListener:
     """Takes the records that ranks on this host send when they end.
 
@@ -38,12 +47,7 @@ class RankListener:
         return {"LOCKSTEP_LISTENER": self._name}
 
     def __enter__(self) -> RankListener:
-        # Its thread handles no signals: whoever waits for one with sigwaitinfo would miss it.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-        try:
-            self._thread.start()
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        start_without_signals(self._thread)
         return self
 
     def __exit__(self, *ignored: object) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import fcntl
 import os
 import selectors
-import signal
 import socket
 import struct
 import threading
@@ -18,6 +17,8 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from harness.measure.rank_listener import start_without_signals
 
 GRACE_S = 1.0
 """So long after the last news of a job, a silent rank has no library: MPI_Init ends when all have begun."""
@@ -141,12 +142,7 @@ class Registrar:
 
     def __enter__(self) -> Registrar:
         self._near.listen(4096)
-        # Its thread handles no signals: whoever waits for one with sigwaitinfo would miss it.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-        try:
-            self._thread.start()
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        start_without_signals(self._thread)
         return self
 
     def __exit__(self, *ignored: object) -> None:
