@@ -238,7 +238,8 @@ ENDLESS = {"easy": {}, "dyn-equi": {}, "dqt": {"quantum_ms": 0.01}, "gang": {"qu
 @pytest.mark.parametrize("name", ENDLESS)
 def test_a_long_simulation_ends_when_its_caller_is_interrupted(name: str) -> None:
     count = 200_000 if name == "easy" else 20_000
-    jobs = rigid(np.zeros(count, dtype=np.int64), 1 + np.arange(count) % 50, np.full(count, 1000 * S))
+    arrivals = np.arange(count, dtype=np.int64)  # of one instant, a policy in Python decides on all at once
+    jobs = rigid(arrivals, 1 + np.arange(count) % 50, np.full(count, 1000 * S))
     policy = policies.create(name, ENDLESS[name])
     simulate(jobs.first(2), 64, policy)  # compiles, if need be
     caught: list[Exception] = []
