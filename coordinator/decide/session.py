@@ -45,8 +45,8 @@ class Session:
     length while the job runs, unless the job is malleable or vacates its processors.
 
     Policies do not see a job for which too few processors are left after a loss: it would wait for ever, and
-    others behind it. Plans place it as if nothing were lost, outside of all slots, so that whoever carries
-    them out fails it.
+    others behind it. Plans place it as if nothing were lost, outside of all slots, and the driver
+    that carries them out fails it.
     """
 
     def __init__(self, policy: Policy, machine: Machine, workload: Iterable[Job]) -> None:
