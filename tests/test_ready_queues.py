@@ -8,7 +8,8 @@ from coordinator import policies
 from harness.measure.calibrate import constants
 from harness.measure.own_cache import own_cache_kb
 from harness.predict.process_level import Host
-from harness.simulator.processes.local import balancing, eevdf
+from harness.simulator.processes import ready_queues
+from harness.simulator.processes.local import eevdf
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.processes.model import IDLE
 from harness.simulator.processes.simulate import simulate
@@ -81,7 +82,7 @@ def test_linux_takes_processes_from_the_longer_queue_and_is_fair_to_three_on_two
     options = {"local": "eevdf", "tick_us": None}
     balanced = run(jobs, machine("stealing", **options))
     assert balanced.makespan_ns < 20 * 1.6 * WORK_US * 1e3
-    twice_ns = 2 * balancing.BALANCE_TICKS * eevdf.TICK_NS
+    twice_ns = 2 * ready_queues.BALANCE_TICKS * eevdf.TICK_NS
     assert min(job.finish_ns for job in balanced.jobs) > 20 * 1.2 * WORK_US * 1e3
     assert balanced.switches.sum() > balanced.makespan_ns // twice_ns
 

@@ -21,7 +21,7 @@ from harness.predict.recorded_messages import DEFAULT
 from harness.predict.recorded_programs import DedicatedTime, RecordedPrograms
 from harness.predict.recorded_steps import CARRIED_BYTES_PER_NS, MOST_CARRIED_NS, replayed
 from harness.predict.simulated_jobs import simulated_job
-from harness.simulator.processes.replayed_program import STEP
+from harness.simulator.processes.model import COMPUTE, END, RECEIVE, SEND, SLEEPING
 from harness.spec.experiment import load
 from harness.store import recording
 from harness.store.recording import COPIED_BYTES, Recording
@@ -195,13 +195,14 @@ def test_what_is_kept_is_repeated_for_all_that_happened_and_start_up_comes_first
 
 def test_steps_come_in_blocks_with_numbers_that_go_on():
     program = replayed(made([100 * [("ALLREDUCE", 10)]] * 2, windows=4, kept=5))
-    blocks = list(program.blocks(0, 7))
-    assert [len(block) for block in blocks[:-1]] == [7] * (len(blocks) - 1)
-    steps = np.concatenate(blocks)
-    assert steps["ends"].tolist() == [0] * program.count(0) + [1]
-    numbers = steps["number"][steps["incoming"] >= 0]
-    assert numbers.tolist() == list(range(len(numbers)))
-    assert all(block.dtype == STEP for block in blocks)
+    blocks = list(program.operations(0, 7, first=3))
+    assert all(len(block[0]) <= 7 for block in blocks)
+    operations = np.concatenate([block[0] for block in blocks])
+    codes = operations["code"]
+    assert np.count_nonzero((codes == COMPUTE) | (codes == SLEEPING)) == program.count(0)
+    assert np.flatnonzero(codes == END).tolist() == [len(codes) - 1]
+    assert operations["value"][codes == RECEIVE].tolist() == list(range(np.count_nonzero(codes == RECEIVE)))
+    assert set(operations["peer"][(codes == SEND) | (codes == RECEIVE)]) == {3, 4}
 
 
 EXPERIMENT = """
@@ -339,8 +340,7 @@ def test_of_a_long_program_only_what_was_kept_is_held():
     program = replayed(hours)
     assert program.count(0) > 30_000_000
     assert sum(steps.nbytes for part in program.parts for steps in part.steps) < 10_000
-    blocks = program.blocks(0, 1000)
-    steps = np.concatenate([next(blocks) for _ in range(20)])
-    assert steps["number"][steps["incoming"] >= 0].tolist() == list(
-        range(np.count_nonzero(steps["incoming"] >= 0))
-    )
+    blocks = program.operations(0, 1000, first=0)
+    operations = np.concatenate([next(blocks)[0] for _ in range(20)])
+    numbers = operations["value"][operations["code"] == RECEIVE]
+    assert numbers.tolist() == list(range(len(numbers)))

@@ -13,6 +13,7 @@ With NUMBA_DISABLE_JIT=1 the tuple itself is passed.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
@@ -31,7 +32,7 @@ class Reference(types.Type):
 
     def __init__(self, target: types.NamedTuple) -> None:
         self.target = target
-        super().__init__(f"Reference({target})")
+        super().__init__("Reference(" + hashlib.sha256(str(target).encode()).hexdigest()[:16] + ")")
 
 
 register_model(Reference)(models.OpaqueModel)

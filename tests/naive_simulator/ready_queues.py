@@ -1,6 +1,6 @@
 """Where ready processes wait: each on its processor, in one queue for all, or in queues that others may use.
 
-As ``harness.simulator.processes.ready_queues`` and ``local.balancing`` say in words.
+As ``harness.simulator.processes.ready_queues`` says in words.
 """
 
 HOT_NS, BALANCE_TICKS = 500_000, 8

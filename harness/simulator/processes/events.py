@@ -3,7 +3,8 @@
 A ring holds the messages under way. Usually all take the same time, and the first sent arrives first;
 where hops take time, or a program is recorded, one passes those that it overtakes. Every other event is a
 timer of a processor. A tournament over the processors' earliest timers finds the next one. A change of a
-timer costs five comparisons without a branch, and rarely changes the winner of a later round.
+timer costs five comparisons without a branch, and rarely changes the winner of a later round; it is entered
+once, after all that an event changes.
 
 Events are ordered by time; at the same time slots and arrivals of jobs come first, then
 messages in the order they were sent, then processors by number. On one processor a tick
@@ -61,10 +62,31 @@ def insert(state: State, message: int, arrival_ns: int) -> None:
 
 
 @hot
+def mark(state: State, p: int) -> None:
+    """Remember that the earliest of processor ``p``'s timers has changed."""
+    processor = state.processors[p]
+    if not processor.stale:
+        clock = state.clock[0]
+        processor.stale = 1
+        state.stale[clock.stale] = p
+        clock.stale += 1
+
+
+@hot
+def set_timers(state: State) -> None:
+    """Enter the timers that have changed since the last call into the tournament."""
+    clock = state.clock[0]
+    while clock.stale > 0:
+        clock.stale -= 1
+        set_timer(state, state.stale[clock.stale])
+
+
+@hot
 def set_timer(state: State, p: int) -> None:
     """Enter the earliest of processor ``p``'s timers into the tournament."""
     timers = state.timers
     processor = state.processors[p]
+    processor.stale = 0
     time_ns = min(processor.activity_ns, processor.tick_ns, processor.alarm_ns)
     winner = (time_ns << state.clock[0].shift) | p
     place = (len(timers) >> 1) + p
@@ -84,7 +106,7 @@ def set_alarm(state: State, p: int) -> None:
     processor.alarm_ns = min(processor.detour_ns, processor.put_off_ns, processor.visit_ns)
     for k in range(processor.residents):
         processor.alarm_ns = min(processor.alarm_ns, state.processes[state.residents[p, k]].alarm_ns)
-    set_timer(state, p)
+    mark(state, p)
 
 
 @hot
@@ -92,7 +114,7 @@ def set_activity(state: State, p: int, after_ns: int) -> None:
     """Let processor ``p``'s activity end ``after_ns`` from now; NEVER_NS: not by itself."""
     clock = state.clock[0]
     state.processors[p].activity_ns = min(clock.now_ns + after_ns, clock.never_ns)
-    set_timer(state, p)
+    mark(state, p)
 
 
 @step

@@ -8,29 +8,34 @@ EVENTS events, so that an interrupt is noticed; the next call goes on where the 
 from __future__ import annotations
 
 from harness.simulator.by_reference import by_reference
-from harness.simulator.compiled import entry, hot, step
+from harness.simulator.compiled import entry, step
 from harness.simulator.processes.alarms import ring_alarms
+from harness.simulator.processes.costs import drawn
+from harness.simulator.processes.events import set_timers
 from harness.simulator.processes.local import scheduler
+from harness.simulator.processes.locks import end_visit, lift_warnings
 from harness.simulator.processes.model import (
     AFFINITY,
+    DONE,
+    END_ACTIVITY,
+    END_WAIT,
     ENTERING,
     GOING,
+    NOBODY,
     PAUSED,
     READY,
     TABLE_END,
+    TAKE_OVER,
     TIMELINE_FULL,
     UNCLAIMED,
     UNTIL,
     State,
 )
 from harness.simulator.processes.processor import reconsider, tick
-from harness.simulator.processes.program import end_activity, receive, take_over
-from harness.simulator.processes.put_offs import put_off
-from harness.simulator.processes.rests import drawn
-from harness.simulator.processes.sections import end_visit, lift_warnings
+from harness.simulator.processes.program import carry_out, resume_suspended
+from harness.simulator.processes.remedies import put_off, visit_all
 from harness.simulator.processes.skipping import may_skip, skip
-from harness.simulator.processes.task_queue import resume_allotted
-from harness.simulator.processes.visits import visit_all
+from harness.simulator.processes.waits import receive
 
 EVENTS = 1 << 20
 """Events that take a fraction of a second."""
@@ -54,41 +59,47 @@ def go(state: State) -> int:
     events = 0
     while clock.status == GOING:
         events += 1
+        set_timers(state)
         message = state.messages[clock.head & mask]
         timer = state.timers[1]
         message_ns = message >> clock.shift
         timer_ns = timer >> clock.shift
+        action = DONE
+        q = NOBODY
         if min(message_ns, timer_ns) >= clock.next_ns:
             end_slot(state)
         elif message_ns <= timer_ns:
             clock.now_ns = message_ns
             clock.head += 1
-            number = message & ((1 << clock.shift) - 1)
-            receive(state, number)
-            if may_skip(state, number):
-                skip(state, state.processes[number >> 1].job)
+            q = receive(state, message & ((1 << clock.shift) - 1))
+            if q != NOBODY:
+                action = END_WAIT
         else:
             clock.now_ns = timer_ns
             clock.timers += 1
-            expire(state, timer & ((1 << clock.shift) - 1))
+            p = timer & ((1 << clock.shift) - 1)
+            processor = state.processors[p]
+            if timer_ns < min(processor.tick_ns, processor.alarm_ns):
+                q = processor.current
+                action = TAKE_OVER if processor.switching else END_ACTIVITY
+            else:
+                expire(state, p)
+        if action != DONE:
+            carry_out(state, action, state.processes[q].processor, q)
+            if action == END_WAIT and may_skip(state, q):
+                skip(state, state.processes[q].job)
         if clock.recorded > clock.recording and clock.status == GOING:
             clock.status = TIMELINE_FULL
         elif events >= EVENTS and clock.status == GOING:
             clock.status = PAUSED
+    set_timers(state)
     return int(clock.status)
 
 
-@hot
+@step
 def expire(state: State, p: int) -> None:
-    """The earliest timer of processor ``p`` has run out."""
-    processor = state.processors[p]
-    now_ns = state.clock[0].now_ns
-    if processor.activity_ns <= now_ns < min(processor.tick_ns, processor.alarm_ns):
-        if processor.switching:
-            take_over(state, p)
-        else:
-            end_activity(state, p)
-    elif processor.tick_ns <= now_ns:
+    """The clock of processor ``p`` ticks, or its alarm rings."""
+    if state.processors[p].tick_ns <= state.clock[0].now_ns:
         state.clock[0].ticks += 1
         tick(state, p)
     else:
@@ -144,4 +155,5 @@ def apply_slot(state: State) -> None:
         visit_all(state)
     if state.clock[0].resized:
         state.clock[0].resized = 0
-        resume_allotted(state)
+        for index in range(len(state.jobs)):
+            resume_suspended(state, index, state.jobs[index].allotted)

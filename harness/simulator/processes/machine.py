@@ -26,7 +26,7 @@ class SimulatedMachine:
 
     Attributes:
         processors: how many.
-        context_switch_us: cost of a dispatch, and of a visit (``visits``).
+        context_switch_us: cost of a dispatch, and of a visit (``remedies``).
         switch_scatter_us: how much more or less than that a dispatch costs, all values equally likely; no
             dispatch costs less than 0. Empty if all cost the same.
         rest_us: times for which a process has not run, or not communicated, ascending. Between two of them
@@ -67,7 +67,7 @@ class SimulatedMachine:
         slot_cost_us: time that the first, the second, ... processor loses by a slot switch;
             further processors lose the last value; empty for nothing.
         lateness_us: how late slots end, all values equally likely; empty for never late.
-        detour_gap_us: mean time between detours of a processor (``noise``); 0 for none.
+        detour_gap_us: mean time between detours of a processor (``alarms``); 0 for none.
         detour_length_us: mean length of a detour.
         spin_clock: whether a spin limit counts "processor" time of the process, or "wall" time,
             which also passes while the process is preempted.
@@ -230,6 +230,11 @@ class SimulatedJob:
                 "a job that thinks has one process",
                 "write processes = 1, or several jobs",
             )
+
+    @property
+    def think_ns(self) -> int:
+        """How long its user thinks before each burst; 0 for other jobs."""
+        return round((self.think_us or 0) * 1e3)
 
 
 def replaying(

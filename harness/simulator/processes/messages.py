@@ -1,12 +1,41 @@
-"""Messages: read requests, arrivals at the root of a barrier, and their replies.
+"""Messages: requests and replies, arrivals at barriers, channels of recorded programs.
 
-Source: Dusseau et al. 1996, footnote 1 (the barrier) and section 3.1 (reads).
+A request is a message from the process that waits, and its reply one to it; a process waits for one thing at
+a time. A read asks its target, an arrival the root of its job, which replies to all when all have come. On a
+channel messages go from a sender to a receiver of one job, in the order in which the sender gives them; each
+is the reply that the process gets that waits for it. A message is on its way for the machine's latency. On a
+channel with *rendezvous*, for large messages, a message begins its way when both have come to it, and both
+can take it. If the receiver comes first, the sender's notice is a request to it: the message goes when the
+receiver notices that the sender has come, for which it has to run and to be in MPI.
+
+A running process that listens handles a message as it arrives, others keep it in an inbox. If handling takes
+time, it continues when a timer expires (``program.go_on_handling``). Messages of channels take no processor
+time: it is in the computations of a recorded program.
+
+Sources: Dusseau et al. 1996, footnote 1 (the barrier) and section 3.1 (reads).
 """
 
 from __future__ import annotations
 
 from harness.simulator.compiled import hot, step
-from harness.simulator.processes.model import CLOSING, NEVER_NS, NOBODY, OPENING, READING, Records, State
+from harness.simulator.processes.events import distance_ns, insert, send, set_activity
+from harness.simulator.processes.model import (
+    BROADCASTING,
+    CLOSING,
+    COLLECTIVE,
+    COMMUNICATING,
+    CONTINUES,
+    HANDLING,
+    NEVER_NS,
+    NOBODY,
+    OPENING,
+    POLLS,
+    READING,
+    SYNCHRONIZING,
+    Records,
+    State,
+)
+from harness.simulator.processes.processor import charge
 from workloads import blocking
 from workloads.blocking import FOREVER_NS, GLOBAL_ADAPTIVE, LOCAL_ADAPTIVE, UNKNOWN_NS, Waiting
 
@@ -15,6 +44,9 @@ read_limit = step(blocking.read_limit)
 report = step(blocking.report)
 observed = step(blocking.observed)
 learn = step(blocking.learn)
+
+NO_NOTICE, NOTICE_SENT, NOTICE_HERE = range(3)
+"""The notice of large messages for which a process has asked."""
 
 
 @hot
@@ -26,18 +58,17 @@ def waiting_rule(job: Records) -> Waiting:
 @hot
 def spin_limit(job: Records, process: Records) -> int:
     """Nanoseconds that ``process`` spins in its present wait before it blocks."""
-    rule = waiting_rule(job)
-    if process.activity == READING and job.served_by_network:
+    if process.activity != READING:
+        return min(barrier_limit(waiting_rule(job), process.estimate_ns), NEVER_NS)
+    if job.served_by_network:
         return NEVER_NS
-    if process.activity == READING:
-        return min(read_limit(rule), NEVER_NS)
-    return min(barrier_limit(rule, process.estimate_ns), NEVER_NS)
+    return min(read_limit(waiting_rule(job)), NEVER_NS)
 
 
 @hot
-def ends_compute_phase(job: Records, activity: int) -> bool:
-    """Whether the waits at the barrier ``activity`` show the load imbalance."""
-    return activity == OPENING or (activity == CLOSING and not job.opening)
+def message_category(process: Records) -> int:
+    """The category of the time that ``process`` spends on sending and handling messages."""
+    return SYNCHRONIZING if process.activity in (OPENING, CLOSING) else COMMUNICATING
 
 
 @hot
@@ -51,7 +82,7 @@ def take_reply(state: State, q: int) -> None:
     waits[1] += waited_ns
     if process.activity != READING:
         job = state.jobs[process.job]
-        if ends_compute_phase(job, process.activity):
+        if process.learns:
             process.previous_wait_ns = waited_ns
             if job.rule == LOCAL_ADAPTIVE:
                 process.estimate_ns = learn(state.samples[q], waited_ns)
@@ -78,8 +109,67 @@ def take_arrival(state: State, sender: Records) -> bool:
     job.estimate_ns = job.learned_ns
     seen_ns = observed(waiting_rule(job), job.least_report_ns, job.greatest_report_ns)
     job.least_report_ns, job.greatest_report_ns = FOREVER_NS, UNKNOWN_NS
-    if job.rule == GLOBAL_ADAPTIVE and seen_ns >= 0 and ends_compute_phase(job, sender.activity):
+    if job.rule == GLOBAL_ADAPTIVE and seen_ns >= 0 and sender.learns:
         job.learned_ns = learn(state.samples[len(state.processes) + sender.job], seen_ns)
+    return True
+
+
+@step
+def complete_barrier(state: State, q: int) -> None:
+    """All have arrived: root process ``q`` releases every process of its job, itself included."""
+    process = state.processes[q]
+    job = state.jobs[process.job]
+    machine = state.machine[0]
+    first = 0
+    if not machine.messages_to_self:
+        take_reply(state, q)
+        first = 1
+    if machine.send_ns > 0 and first < job.processes:
+        process.handling = BROADCASTING
+        process.broadcast = first
+    else:
+        for other in range(job.first + first, job.first + job.processes):
+            send(state, other << 1 | 1)
+
+
+@hot
+def handle(state: State, q: int, message: int) -> None:
+    """Do what ``message`` asks of process ``q``."""
+    state.clock[0].messages += 1
+    if message & 1:
+        take_reply(state, q)
+        return
+    sender = state.processes[message >> 1]
+    if sender.activity == READING:
+        send(state, message | 1)
+    elif take_arrival(state, sender):
+        complete_barrier(state, q)
+
+
+@step
+def handling_ns(state: State, process: Records) -> int:
+    """Time that ``process`` takes to handle its oldest message, up to sending the response."""
+    machine = state.machine[0]
+    time_ns: int = machine.receive_ns
+    if process.activity >= READING:
+        time_ns += machine.poll_ns
+    message = process.inbox_first
+    if not message & 1 and state.processes[message >> 1].activity == READING:
+        time_ns += machine.serve_ns + machine.send_ns
+    return time_ns
+
+
+@hot
+def handle_inbox(state: State, p: int, q: int) -> bool:
+    """Handle the messages in the inbox; False if that takes time and continues when a timer expires."""
+    process = state.processes[q]
+    while process.inbox_first != NOBODY:
+        if state.jobs[process.job].message_costs:
+            charge(state, p, message_category(process))
+            process.handling = HANDLING
+            set_activity(state, p, handling_ns(state, process))
+            return False
+        handle(state, q, first_in_inbox(state, process))
     return True
 
 
@@ -101,3 +191,130 @@ def first_in_inbox(state: State, process: Records) -> int:
     message: int = process.inbox_first
     process.inbox_first = state.processes[message >> 1].next_message
     return message
+
+
+@step
+def give(state: State, q: int, number: int) -> None:
+    """Send the next message of channel ``number``; at a rendezvous, come to it as one of two."""
+    channel = state.channels[number]
+    if not channel.rendezvous:
+        depart(state, number)
+    elif q != channel.sender:
+        channel.receiver_came += 1
+        if channel.sender_came > channel.sent:
+            depart(state, number)
+    else:
+        channel.sender_came += 1
+        receiver = state.processes[channel.receiver]
+        if channel.receiver_came > channel.sent and receiver.notice == NO_NOTICE:
+            receiver.notice = NOTICE_SENT
+            insert(state, channel.receiver << 1, state.clock[0].now_ns + way_ns(state, number))
+
+
+@step
+def way_ns(state: State, number: int) -> int:
+    """How long a message of channel ``number`` is on its way."""
+    channel = state.channels[number]
+    return int(state.machine[0].latency_ns + distance_ns(state, channel.sender, channel.receiver))
+
+
+@step
+def read_notices(state: State, q: int) -> None:
+    """The large messages for which process ``q`` has asked, and whose senders have come, begin their ways."""
+    process = state.processes[q]
+    process.notice = NO_NOTICE
+    job = state.jobs[process.job]
+    for number in range(job.channels_at, job.channels_at + job.channels):
+        channel = state.channels[number]
+        if channel.rendezvous and channel.receiver == q:
+            while min(channel.sender_came, channel.receiver_came) > channel.sent:
+                depart(state, number)
+
+
+@step
+def depart(state: State, number: int) -> None:
+    """The next message of channel ``number`` begins its way."""
+    channel = state.channels[number]
+    arrivals = state.arrivals[number]
+    mask = len(arrivals) - 1
+    arrival_ns = state.clock[0].now_ns + way_ns(state, number)
+    if channel.sent > 0:
+        arrival_ns = max(arrival_ns, arrivals[(channel.sent - 1) & mask])
+    arrivals[channel.sent & mask] = arrival_ns
+    channel.sent += 1
+    tell(state, channel.receiver, number, arrival_ns)
+    if channel.rendezvous:
+        tell(state, channel.sender, number, arrival_ns)
+
+
+@step
+def tell(state: State, q: int, number: int, arrival_ns: int) -> None:
+    """The last message of channel ``number`` has an arrival: it is a reply if process ``q`` waits for it."""
+    process = state.processes[q]
+    if process.channel == number and operation_of(state, q).value == state.channels[number].sent - 1:
+        process.channel = NOBODY
+        insert(state, q << 1 | 1, arrival_ns)
+
+
+@hot
+def operation_of(state: State, q: int) -> Records:
+    """The operation that process ``q`` has begun last."""
+    process = state.processes[q]
+    return state.operations[process.source, (process.at - 1) & (state.operations.shape[1] - 1)]
+
+
+@step
+def take(state: State, p: int, q: int, operation: Records) -> bool:
+    """Process ``q`` takes a message of a channel; False if it has to wait for it.
+
+    A process that takes a message that has arrived goes on at once. Otherwise it waits by the rule of its
+    job: for a collective operation as at a barrier, else as for a read.
+    """
+    process = state.processes[q]
+    job = state.jobs[process.job]
+    now_ns = state.clock[0].now_ns
+    channel = state.channels[operation.peer]
+    collective = operation.marks & COLLECTIVE
+    process.activity = CLOSING if collective else READING
+    process.target = channel.sender if channel.receiver == q else channel.receiver
+    process.learns = 1
+    process.blocked = 0
+    if not operation.marks & CONTINUES:
+        if job.rule == GLOBAL_ADAPTIVE:
+            process.estimate_ns = job.estimate_ns
+        process.wait_began_ns = now_ns
+        process.remaining_ns = NEVER_NS if operation.marks & POLLS else spin_limit(job, process)
+        if 0 < process.remaining_ns < NEVER_NS:
+            process.remaining_ns += 1000 * operation.more_us
+        process.spin_end_ns = now_ns + process.remaining_ns
+    process.remaining_ns = process.spin_end_ns - now_ns
+    if channel.sent > operation.value:
+        arrivals = state.arrivals[operation.peer]
+        arrival_ns = arrivals[operation.value & (len(arrivals) - 1)]
+        # A message so old that its time is forgotten has arrived.
+        if channel.sent - operation.value > len(arrivals) or arrival_ns <= now_ns:
+            take_reply(state, q)
+            process.replied = 0
+            return True
+        insert(state, q << 1 | 1, arrival_ns)
+    else:
+        process.channel = operation.peer
+    charge(state, p, SYNCHRONIZING if collective else COMMUNICATING)
+    return False
+
+
+@step
+def learn_longest(state: State, q: int) -> None:
+    """Process ``q`` has waited in a collective operation: the job may learn from it.
+
+    By the global-adaptive rule rank 0 learns, at the end of each of its waits in collective operations, the
+    longest wait of any rank since it last learned; all ranks use its estimate (``workloads/native/wait.c``).
+    """
+    process = state.processes[q]
+    job = state.jobs[process.job]
+    if job.rule != GLOBAL_ADAPTIVE:
+        return
+    job.greatest_report_ns = max(job.greatest_report_ns, process.previous_wait_ns)
+    if process.rank == 0:
+        job.estimate_ns = learn(state.samples[len(state.processes) + process.job], job.greatest_report_ns)
+        job.greatest_report_ns = UNKNOWN_NS

@@ -65,16 +65,45 @@ ready, in the system's queue."""
 BOUND, CENTRAL, AFFINITY, STEALING = range(4)
 """Ready queues (``ready_queues``), in the order of ``workloads.machine.QUEUES``."""
 
-STARTING, COMPUTE, GAP, SECTION, READING, OPENING, CLOSING, LOCKING, THINKING, SUSPENDED = range(10)
-"""Activities of a program. From READING on it waits for a message; LOCKING, for a lock; THINKING, for an
-alarm; SUSPENDED, for more processors. SECTION: it is in a critical section."""
+STARTING, COMPUTE, GAP, SECTION, READING, OPENING, CLOSING, LOCKING, SLEEPING, SUSPENDED = range(10)
+"""Activities of a process. From READING on it waits for a message; LOCKING, for a lock; SLEEPING, for an
+alarm; SUSPENDED, for more processors. GAP: it computes before a read. SECTION: it has a lock."""
+
+SEND, RECEIVE, LEARN, RESPOND, TASK, END = range(10, 16)
+"""Codes of operations beside those activities that a program asks for (``operations``)."""
+
+PASSES, OVERRUNS, LEARNS, COLLECTIVE, CONTINUES, POLLS, OBSERVES = (1 << bit for bit in range(7))
+"""Marks of operations.
+
+PASSES: the phase before is over. OVERRUNS: chance prolongs the computation. LEARNS: the wait shows the load
+imbalance. COLLECTIVE: it waits as in a collective operation. CONTINUES: the wait belongs to the one before.
+POLLS: it spins under every waiting rule, as only the program knows that it waits. OBSERVES: the process may
+look from whom it gets messages often."""
 
 FREE, HANDLING, BROADCASTING, SENDING = range(4)
 """The work of a running process on messages, where that takes time."""
 
-GOING, UNTIL, REFILL, REFILL_ONE, DEPARTED, TABLE_END, TIMELINE_FULL, PAUSED, EVOLVED, LOOKS = range(10)
-"""Why the kernel returned. GOING: it did not. EVOLVED: a program can use another number of processes.
-LOOKS: a process, at the end of a phase, looks from whom it gets messages often."""
+(
+    DONE,
+    END_ACTIVITY,
+    TAKE_OVER,
+    NEXT,
+    READ,
+    ASK,
+    START_WAIT,
+    SPIN,
+    END_WAIT,
+    RESUME,
+) = range(10)
+"""What a process does next (``program.carry_out``)."""
+
+GOING, UNTIL, REFILL, DEPARTED, TABLE_END, TIMELINE_FULL, PAUSED, EVOLVED, LOOKS = range(9)
+"""Why the kernel returned. GOING: it did not. REFILL: a process needs more operations, but not at once.
+EVOLVED: a program can use another number of processes. LOOKS: a process, at the end of a phase, looks from
+whom it gets messages often."""
+
+ENDLESS = 2**31 - 1
+"""Operations at hand of a process whose last one is among them."""
 
 REQUEST_BIT, REPLY_BIT = range(2)
 """Message 2 w is from waiting process w (a read request or its arrival at a barrier), and
@@ -106,14 +135,14 @@ PROCESS = whole_lines(
         ("replied", np.int8),  # the present wait is over
         ("kernel", np.int8),  # has kernel priority for the time being
         ("allowed", np.int8),  # the slot in force lets it run
-        ("offers", np.int8),  # what it knows of large messages that it is offered: replay.py
+        ("notice", np.int8),  # of large messages for which it has asked: messages.py
         ("job", np.int32),
         ("rank", np.int32),
         ("processor", np.int32),
-        ("target", np.int32),  # the process that its request goes to
-        ("read", np.int32),
+        ("target", np.int32),  # the process that its request goes to, or the lock it asks for
+        ("at", np.int32),  # operations that it has begun
         ("inbox_first", np.int32),
-        ("gap_ns", np.int64),
+        ("learns", np.int8),  # its wait shows the load imbalance
         ("wait_began_ns", np.int64),
         ("remaining_ns", np.int64),  # of the activity, or of the spin; kept while not running
         ("spin_end_ns", np.int64),  # on the wall clock
@@ -135,14 +164,15 @@ PROCESS = whole_lines(
         ("deadline_ns", np.int64),
         ("debt_ns", np.int64),
         ("delayed", np.int64),
-        ("drawn", np.int32),  # phases whose compute times are at hand, or steps: of jobs with locks or steps
+        ("filled", np.int32),  # operations that it has been given
+        ("source", np.int32),  # the process in whose ring its operations are
         ("next_waiter", np.int32),  # who waits for the same lock behind it
-        ("channel", np.int32),  # whose next message it waits for: replay.py
-        ("visits", np.int8),  # it runs on in the place of another process of its job: visits.py
+        ("channel", np.int32),  # whose next message it waits for: messages.py
+        ("visits", np.int8),  # it runs on in the place of another process of its job: remedies.py
         ("has_left", np.int8),  # it has left its section during a visit
-        ("lifted", np.int8),  # somebody spins for the lock that it has: glances.py
-        ("held_off", np.int8),  # it has not asked for its lock, as its slot ends: warned.py
-        ("set_bytes", np.int64),  # the next three: caches.py
+        ("lifted", np.int8),  # somebody spins for the lock that it has: locks.py
+        ("held_off", np.int8),  # it has not asked for its lock, as its slot ends: locks.py
+        ("set_bytes", np.int64),  # the next three: costs.py
         ("cold_ns", np.int64),  # what loading its working set will take when it computes next
         ("warm_on", np.int32),  # the processor whose cache its working set was in last, or NOBODY
         ("observe_at_ns", np.int64),  # when it looks next from whom it gets messages: observing.py
@@ -164,19 +194,20 @@ PROCESSOR = whole_lines(
         ("residents", np.int32),
         ("category", np.int8),
         ("switching", np.int8),
+        ("stale", np.int8),  # its timer in the tournament is no longer right: events.py
         ("ticks_to_update", np.int16),
         ("slot_cost_ns", np.int64),  # time that it loses by a slot switch
         ("charged_ns", np.int64),  # until when the running process's virtual time is counted
         ("random", np.int64),  # state of its random numbers
-        ("detour_ns", np.int64),  # when the operating system takes it next: noise.py
+        ("detour_ns", np.int64),  # when the operating system takes it next: alarms.py
         ("average_ns", np.int64),  # of virtual times, when last asked for
-        ("put_off_ns", np.int64),  # when it looks again whether its slot can change: put_offs.py
+        ("put_off_ns", np.int64),  # when it looks again whether its slot can change: remedies.py
         ("put_offs_left", np.int64),
-        ("given_ns", np.int64),  # when a message last gave it to a process: looks.py
+        ("given_ns", np.int64),  # when a message last gave it to a process: coscheduling.py
         ("visit_ns", np.int64),  # when the visitor leaves its section
         ("visitor", np.int32),
-        ("turns", np.int64),  # that it has given: caches.py
-        ("ticks_to_balance", np.int32),  # the next two: balancing.py
+        ("turns", np.int64),  # that it has given: costs.py
+        ("ticks_to_balance", np.int32),  # the next two: ready_queues.py
         ("failures", np.int32),
         ("late_ns", np.int64),  # how late its next tick is
     ],
@@ -186,15 +217,8 @@ JOB = np.dtype(
     [
         ("first", np.int32),
         ("processes", np.int32),
-        ("reads", np.int32),  # per phase
-        ("targets_at", np.int64),  # where its rows of targets begin
-        ("opening", np.int8),
-        ("closing", np.int8),
         ("served_by_network", np.int8),
-        ("thinks", np.int8),
-        ("think_ns", np.int64),
-        ("phases", np.int32),
-        ("drawn", np.int32),  # phases whose compute times are at hand for all its processes
+        ("message_costs", np.int8),  # whether messages take processor time of its processes
         ("arrived", np.int32),
         ("unfinished", np.int32),
         ("least_report_ns", np.int64),  # of the arrivals at the present barrier
@@ -208,39 +232,46 @@ JOB = np.dtype(
         ("imbalance_ns", np.int64),
         ("estimate", np.int64),
         ("finish_ns", np.int64),
-        ("bursts_at", np.int64),  # where the responses to its interactive user begin
-        ("tasks", np.int8),  # whether it has a central queue of tasks: task_queue.py
         ("allotted", np.int32),  # how many of its processes may run
-        ("taken", np.int32),  # tasks
-        ("profile_at", np.int32),  # where its profile of parallelism begins
-        ("asked", np.int32),  # processes that it asks for
-        ("profile_tasks", np.int32),  # after which it begins again
-        ("locks_at", np.int32),  # where its locks begin
-        ("locks", np.int32),
-        ("lock", np.int32),  # kind of lock
-        ("section_ns", np.int64),
-        ("served_ns", np.int64),  # when a message last gave it a processor: looks.py
-        ("replays", np.int8),  # whether its processes carry out steps: replay.py
+        ("usable", np.int32),  # how many of them can take the last task
+        ("served_ns", np.int64),  # when a message last gave it a processor: coscheduling.py
         ("channels_at", np.int32),  # where its channels begin
         ("channels", np.int32),
+        ("locks_at", np.int32),  # where its locks begin
+        ("bursts_at", np.int64),  # where the responses to its user begin
     ],
     align=True,
 )
+
+OPERATION = np.dtype(
+    [
+        ("code", np.int8),
+        ("marks", np.int8),
+        ("more_us", np.uint16),  # a wait spins so much longer than by its rule, if it spins and may block
+        ("peer", np.int32),
+        ("value", np.int64),
+    ],
+    align=True,
+)
+
+RAW = np.dtype((np.void, OPERATION.itemsize))
+"""An operation as bytes: NumPy copies those at once, but a record field by field."""
 
 CHANNEL = np.dtype(
     [
         ("sender", np.int32),
         ("receiver", np.int32),
         ("sent", np.int64),  # messages that have an arrival
-        ("offered", np.int64),  # to which its sender has come, and below its receiver, if it meets
-        ("posted", np.int64),
-        ("meets", np.int8),
+        ("sender_came", np.int64),  # to the rendezvous of so many messages
+        ("receiver_came", np.int64),
+        ("rendezvous", np.int8),
     ],
     align=True,
 )
 
 LOCK = np.dtype(
     [
+        ("kind", np.int32),
         ("owner", np.int32),
         ("first", np.int32),  # who has waited longest
         ("last", np.int32),
@@ -321,6 +352,7 @@ CLOCK = np.dtype(
         ("ticks", np.int64),  # the timers among them that are clock ticks
         ("recording", np.int64),
         ("recorded", np.int64),
+        ("stale", np.int64),  # processors whose timers are no longer right
     ],
     align=True,
 )
@@ -342,16 +374,13 @@ class State(NamedTuple):
             R is the most that one can have.
         timers: a tournament tree: the root, entry 1, is the least of the leaves; leaf p is
             processor p's next timer, as time << shift | p.
+        stale: (P,) processors whose leaves have to be entered again, as many as the clock says.
         messages: a ring of messages under way by time of arrival, each time << shift | message.
         hops: (P, P) between processors; (1, 1) where they cost nothing.
         bursts_ns: response time of each burst, of one interactive job after the other.
-        targets: ranks to read from; for each job, one row of its ranks per read of a phase.
-        compute_ns, gap_ns: (phases at hand, N) drawn times; phase k is in row k mod rows.
-        lock_numbers: the same for the locks of the phases, numbered within their job.
-        steps: (N, steps at hand) of recorded programs; step k of a process is in column k mod columns.
+        operations: (N, operations at hand); operation k of a process is in column k mod columns.
         channels: of recorded programs, one after the other.
         arrivals: (channels, messages remembered) when message n arrives, in column n mod columns.
-        profiles: (phases, [tasks, processes]) of the jobs with a queue of tasks, one after the other.
         samples: (N + J, ...) waits that the adaptive rules remember: a row for each process, then
             one for the root of each job.
         waits: (J, kind, outcome, [count, nanoseconds]).
@@ -382,17 +411,13 @@ class State(NamedTuple):
     places: NDArray[np.int8]
     residents: NDArray[np.int32]
     timers: NDArray[np.int64]
+    stale: NDArray[np.int32]
     messages: NDArray[np.int64]
     hops: NDArray[np.int16]
     bursts_ns: NDArray[np.int64]
-    targets: NDArray[np.int32]
-    compute_ns: NDArray[np.int64]
-    gap_ns: NDArray[np.int64]
-    lock_numbers: NDArray[np.int32]
-    steps: Records
+    operations: Records
     channels: Records
     arrivals: NDArray[np.int64]
-    profiles: NDArray[np.int64]
     samples: NDArray[np.int64]
     waits: NDArray[np.int64]
     accounts: NDArray[np.int64]

@@ -177,7 +177,7 @@ def _job_outcome(state: State, index: int, job: SimulatedJob, placement: tuple[i
     count = record.processes if placement else 0
     processes = state.processes[record.first : record.first + count]
     finished = placement and record.unfinished == 0
-    bursts = record.phases if record.thinks and record.think_ns > 0 else 0
+    bursts = job.program.phase_count() if job.think_ns else 0
     bursts_ns = state.bursts_ns[record.bursts_at : record.bursts_at + bursts]
     return JobOutcome(
         number=job.number,

@@ -8,8 +8,9 @@ ready during it costs a second one.
 from __future__ import annotations
 
 from harness.simulator.compiled import hot, step
-from harness.simulator.processes.events import set_activity, set_timer
-from harness.simulator.processes.local import balancing, scheduler, svr4
+from harness.simulator.processes.costs import drawn, switch_cost_ns
+from harness.simulator.processes.events import mark, set_activity
+from harness.simulator.processes.local import scheduler, svr4
 from harness.simulator.processes.model import (
     BEGAN,
     BLOCKED,
@@ -28,8 +29,7 @@ from harness.simulator.processes.model import (
     Records,
     State,
 )
-from harness.simulator.processes.ready_queues import at_turn_end, enqueue, fetch
-from harness.simulator.processes.rests import drawn, switch_cost_ns
+from harness.simulator.processes.ready_queues import at_turn_end, balance, enqueue, fetch
 
 
 @hot
@@ -49,15 +49,22 @@ def charge(state: State, p: int, category: int) -> None:
     processor.since_ns = clock.now_ns
     processor.category = category
     if clock.recording:
-        row = state.timeline[clock.recorded]
-        row[0] = clock.now_ns
-        row[1] = p
-        row[2] = processor.current
-        row[3] = category
-        clock.recorded += 1
+        record(state, p)
 
 
 @step
+def record(state: State, p: int) -> None:
+    """Add a row to the timeline: for what processor ``p``'s time is used from now on."""
+    clock, processor = state.clock[0], state.processors[p]
+    row = state.timeline[clock.recorded]
+    row[0] = clock.now_ns
+    row[1] = p
+    row[2] = processor.current
+    row[3] = processor.category
+    clock.recorded += 1
+
+
+@hot
 def dispatch(state: State, p: int) -> None:
     """Begin to switch free processor ``p`` to the best ready process, or let it idle."""
     processor = state.processors[p]
@@ -113,7 +120,7 @@ def preempt(state: State, p: int, first: bool) -> None:
     dispatch(state, p)
 
 
-@hot
+@step
 def reconsider(state: State, p: int) -> None:
     """Preempt the running process of ``p`` if another ranks above it, or it may not run any more.
 
@@ -131,7 +138,7 @@ def reconsider(state: State, p: int) -> None:
             preempt(state, p, True)
 
 
-@hot
+@step
 def block(state: State, p: int) -> None:
     """The running process goes to sleep until its wait is over."""
     process = state.processes[state.processors[p].current]
@@ -141,7 +148,7 @@ def block(state: State, p: int) -> None:
     dispatch(state, p)
 
 
-@hot
+@step
 def tick(state: State, p: int) -> None:
     """The clock tick of processor ``p``, and its starvation update if due.
 
@@ -149,7 +156,7 @@ def tick(state: State, p: int) -> None:
     """
     processor = state.processors[p]
     processor.tick_ns += state.machine[0].tick_period_ns
-    set_timer(state, p)
+    mark(state, p)
     q = processor.current
     if q != NOBODY and not processor.switching and scheduler.turn_ends(state, p, state.processes[q]):
         turn_over(state, p)
@@ -168,8 +175,8 @@ def go_on_at_tick(state: State, p: int) -> None:
         late_ns = drawn(processor, state.tick_late_ns)
         processor.tick_ns += late_ns - processor.late_ns
         processor.late_ns = late_ns
-        set_timer(state, p)
-    if machine.fair and machine.queue != BOUND and balancing.balance(state, p):
+        mark(state, p)
+    if machine.fair and machine.queue != BOUND and balance(state, p):
         reconsider(state, p)
 
 

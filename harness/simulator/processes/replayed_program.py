@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.simulator.processes.model import (
+    COLLECTIVE,
+    COMPUTE,
+    CONTINUES,
+    LEARN,
+    OPERATION,
+    PASSES,
+    POLLS,
+    RAW,
+    RECEIVE,
+    SEND,
+    SLEEPING,
+)
+from harness.simulator.processes.operations import Operations, end, operations
 from workloads.validation import InputError
 
 STEP = np.dtype(
@@ -20,7 +34,6 @@ STEP = np.dtype(
         ("continues", np.int8),  # and to that of the step before
         ("polls", np.int8),  # the program polls for it, so it spins under every waiting rule
         ("sleeps", np.int8),  # it takes no processor, and has no messages
-        ("ends", np.int8),  # not a step: the end of the program
         (
             "carries_us",
             np.uint16,
@@ -28,10 +41,8 @@ STEP = np.dtype(
     ],
     align=True,
 )
-"""A step; ``replay.py`` says what happens in it."""
-
-RAW = np.dtype((np.void, STEP.itemsize))
-"""A step as bytes: NumPy copies those at once, but a step field by field."""
+"""A step: processor time; then, if the step has one, a message to give; then one to take. As operations:
+SLEEPING or COMPUTE, SEND, RECEIVE, LEARN."""
 
 MOST_STEPS = 2**31 - 1
 """Of a process."""
@@ -89,45 +100,45 @@ class ReplayedProgram:
         """The longest time of a step."""
         return max(int(steps["busy_ns"].max(initial=0)) for part in self.parts for steps in part.steps)
 
-    def blocks(self, rank: int, count: int) -> Iterator[NDArray[np.void]]:
-        """All steps of a process in blocks of ``count``, with final message numbers; the end is marked.
+    def operations(self, rank: int, most: int, first: int) -> Iterator[Operations]:
+        """All operations of a process, in blocks of at most ``most``; its channels go from ``first`` on.
 
-        At any time one block is in memory. The last one holds the mark, and may be shorter.
+        At any time one block is in memory, and the operations of one part.
         """
-        held: list[NDArray[np.void]] = []
-        room = count
-        for steps in self._runs(rank, count):
-            begin = 0
-            while begin < len(steps):
-                held.append(steps[begin : begin + room])
-                begin += len(held[-1])
-                room -= len(held[-1])
-                if room == 0:
-                    yield _joined(held)
-                    held, room = [], count
-        end = np.zeros(1, STEP)
-        end["ends"], end["outgoing"], end["incoming"] = 1, -1, -1
-        yield _joined([*held, end])
-
-    def _runs(self, rank: int, most: int) -> Iterator[NDArray[np.void]]:
-        """The steps with final numbers, at most ``most`` at once."""
         before = np.zeros(len(self.channels), dtype=np.int64)
         for part in self.parts:
-            every = part.steps[rank]
+            every = _operations(part.steps[rank])
             together = max(1, most // max(1, len(every)))  # short parts several times at once
-            for first in range(0, part.times, together):
-                times = min(together, part.times - first)
+            for begun in range(0, part.times, together):
+                times = min(together, part.times - begun)
                 for begin in range(0, len(every), most):
-                    steps = np.tile(every[begin : begin + most].view(RAW), times).view(STEP)
-                    channels = steps["incoming"]  # -1 for no message: the last of each of these
-                    steps["number"] += np.append(before, 0)[channels]
-                    if times > 1:
-                        time = np.repeat(np.arange(times), len(every))
-                        steps["number"] += time * np.append(part.messages, 0)[channels]
-                    yield steps
+                    piece = every[begin : begin + most]
+                    block = np.tile(piece.view(RAW), times).view(OPERATION)
+                    takes = np.flatnonzero(block["code"] == RECEIVE)
+                    channels = block["peer"][takes]
+                    block["value"][takes] += before[channels] + takes // len(piece) * part.messages[channels]
+                    block["peer"] += first * (block["peer"] >= 0)
+                    yield block[None]
                 before += times * part.messages
+        yield end(1, PASSES)
 
 
-def _joined(pieces: Sequence[NDArray[np.void]]) -> NDArray[np.void]:
-    """Steps one after the other, as one array."""
-    return np.concatenate([piece.view(RAW) for piece in pieces]).view(STEP) if len(pieces) > 1 else pieces[0]
+def _operations(steps: NDArray[np.void]) -> Operations:
+    """The operations of some steps, with channels and messages as they are."""
+    gives, takes, collective = steps["outgoing"] >= 0, steps["incoming"] >= 0, steps["collective"] > 0
+    last = np.cumsum(1 + gives + takes + (takes & collective))
+    made = operations(1, int(last[-1]) if len(steps) else 0)[0]
+    at = last - (takes & collective)
+    made["code"][last[takes & collective] - 1] = LEARN
+    place = at[takes] - 1
+    made["code"][place], made["peer"][place] = RECEIVE, steps["incoming"][takes]
+    made["value"][place], made["more_us"][place] = steps["number"][takes], steps["carries_us"][takes]
+    for name, mark in (("collective", COLLECTIVE), ("continues", CONTINUES), ("polls", POLLS)):
+        made["marks"][place] |= (steps[name][takes] > 0) * np.int8(mark)
+    place = (at - takes)[gives] - 1
+    made["code"][place], made["peer"][place] = SEND, steps["outgoing"][gives]
+    place = at - takes - gives - 1
+    made["code"][place] = np.where(steps["sleeps"] > 0, SLEEPING, COMPUTE)
+    made["marks"][place], made["value"][place] = PASSES, steps["busy_ns"]
+    found: Operations = made
+    return found

@@ -25,19 +25,18 @@ from harness.simulator.processes.model import (
     LOOKS,
     PAUSED,
     REFILL,
-    REFILL_ONE,
     TABLE_END,
     TIMELINE_FULL,
     State,
 )
-from harness.simulator.processes.observers import Observers
+from harness.simulator.processes.observing import Observers
+from harness.simulator.processes.operations import Stream, bursts, phases, sections, tasks
 from harness.simulator.processes.outcome import Outcome, summarize
-from harness.simulator.processes.replayed_program import ReplayedProgram
 from harness.simulator.processes.state import (
     allocate,
     enter_job,
     has_tasks,
-    put_steps,
+    put,
     queue_up,
     reallot,
     slot_arrays,
@@ -45,6 +44,7 @@ from harness.simulator.processes.state import (
 )
 from workloads.blocking import DEFAULT_ESTIMATE, Waiting, waiting
 from workloads.bounds import fits, within
+from workloads.locks.lock_program import LOCKS, LockProgram
 from workloads.locks.remedies import ACTIVATIONS, CONSCIOUS, INHERITANCE, NOTHING_DONE, Remedy
 from workloads.patterns import partners
 from workloads.program import Draws, Program
@@ -205,8 +205,7 @@ class _ProcessLevelRun:
             [_seen(job) for job in self.jobs],
         )
         self._session.lost(machine.lost)
-        self._draws: dict[int, list[Draws]] = {}
-        self._blocks: dict[int, Iterator[NDArray[np.void]]] = {}
+        self._streams: dict[int, Stream] = {}
 
     def finish(self, limit_ns: int, patience_ns: int) -> str:
         """Simulate until every job has finished; returns why it could not, or an empty text.
@@ -218,7 +217,7 @@ class _ProcessLevelRun:
         coming = list(self.jobs)
         unfinished = len(coming)
         look_ns, seen = patience_ns, 0
-        wishes = {REFILL: self._draw, REFILL_ONE: self._draw_one, EVOLVED: self._evolve, LOOKS: self._look}
+        wishes = {REFILL: self._refill, EVOLVED: self._evolve, LOOKS: self._look}
         owner = next(self._owners, None)
         while unfinished:
             events_ns = (
@@ -295,29 +294,19 @@ class _ProcessLevelRun:
 
     def _evolve(self, index: int) -> None:
         """A phase of job ``index`` has begun that can use another number of processes."""
-        job, record = self.jobs[index], self.state.jobs[index]
-        self._draw_if_lacking(index, int(record.taken) - 1)
-        now_ns = int(self.state.clock[0].now_ns)
-        plan = self._session.evolve(job.number, job.program.usable(int(record.taken) - 1), now_ns)
+        usable, now_ns = int(self.state.jobs[index].usable), int(self.state.clock[0].now_ns)
+        plan = self._session.evolve(self.jobs[index].number, usable, now_ns)
         if plan is not None:
             self._follow(plan)
 
     def _look(self, q: int) -> None:
         """Process ``q`` has just begun a phase, and looks from whom it gets messages often."""
         process = self.state.processes[q]
-        index, now_ns = int(process.job), int(self.state.clock[0].now_ns)
-        self._draw_if_lacking(index, int(process.phase))
-        job = self.jobs[index]
+        job, now_ns = self.jobs[int(process.job)], int(self.state.clock[0].now_ns)
         peers = self._observers.look(self.state, q, job.program)
         plan = None if peers is None else self._session.observe(job.number, int(process.rank), peers, now_ns)
         if plan is not None:
             self._follow(plan)
-
-    def _draw_if_lacking(self, index: int, phase: int) -> None:
-        """Draw compute times if job ``index`` needs them at ``phase``: the kernel has said one thing only."""
-        job = self.state.jobs[index]
-        if phase + len(self.state.compute_ns) // 2 >= job.drawn and job.drawn < job.phases:
-            self._draw(index)
 
     def _place(self, index: int, placement: Sequence[int]) -> None:
         """Let job ``index`` begin on the processors ``placement``."""
@@ -325,31 +314,42 @@ class _ProcessLevelRun:
         program = job.program.on(self._launched(job, placement))
         rule = self._rule(program, as_mpi=job.replay is not None and job.replay.as_mpi)
         enter_job(self.state, index, job, program, placement, rule)
-        if job.replay is not None:
-            self._begin_replay(int(self.state.jobs[index].first), job.replay)
-            return
-        # A task takes as long whoever carries it out.
-        drawing = 1 if has_tasks(job) else len(placement)
-        self._draws[index] = [Draws(program, rank, (*self._key, job.number)) for rank in range(drawing)]
-        if program.read_imbalance == 0:
-            record = self.state.jobs[index]
-            gap_ns = self._draws[index][0].gap_ns(1)
-            self.state.gap_ns[:, record.first : record.first + len(placement)] = gap_ns
-        record = self.state.jobs[index]
-        for _ in range(2):
-            if record.locks:
-                record.drawn = record.phases
-                for rank in range(len(placement)):
-                    self._draw_one(int(record.first) + rank)
-            else:
-                self._draw(index)
+        first = int(self.state.jobs[index].first)
+        for stream in self._streams_of(job, program, index):
+            for rank in stream.ranks:
+                self._streams[first + rank] = stream
+            self._refill(first + stream.ranks[0])
 
-    def _begin_replay(self, first: int, replay: ReplayedProgram) -> None:
-        half = self.state.steps.shape[1] // 2
-        for rank in range(replay.processes):
-            self._blocks[first + rank] = replay.blocks(rank, half)
-            self._draw_one(first + rank)
-            self._draw_one(first + rank)
+    def _streams_of(self, job: SimulatedJob, program: Program, index: int) -> Iterator[Stream]:
+        """The operations of the processes of a job; ``program`` says how many there are."""
+        half = self.state.operations.shape[1] // 2
+        every = range(program.processes)
+        if job.replay is not None:
+            channels = int(self.state.jobs[index].channels_at)
+            for rank in every:
+                yield Stream(range(rank, rank + 1), job.replay.operations(rank, half, channels))
+            return
+        draws = [Draws(program, rank, (*self._key, job.number)) for rank in every]
+        if has_tasks(job):
+            yield Stream(range(1), tasks(job.program, draws[0], half))
+        elif isinstance(program, LockProgram):
+            first = int(self.state.jobs[index].locks_at)
+            self.state.locks[first : first + program.locks].kind = LOCKS[program.lock]
+            for rank in every:
+                yield Stream(range(rank, rank + 1), sections(program, draws[rank], half, first))
+        elif job.think_us is not None:
+            first = int(self.state.jobs[index].bursts_at)
+            yield Stream(every, bursts(program, draws[0], half, job.think_ns, first))
+        else:
+            yield Stream(every, phases(program, draws, half))
+
+    def _refill(self, q: int) -> None:
+        """Get more operations for process ``q``, and for those that get them with it."""
+        stream = self._streams[q]
+        process, columns = self.state.processes[q], self.state.operations.shape[1]
+        first = q - int(process.rank) + stream.ranks[0]
+        while process.filled - process.at <= columns // 2:
+            put(self.state, slice(first, first + len(stream.ranks)), next(stream.blocks))
 
     def _launched(self, job: SimulatedJob, placement: Sequence[int]) -> int:
         """The processes that a job begins with; ``Conductor.prepare`` launches those of a queue of tasks."""
@@ -357,33 +357,6 @@ class _ProcessLevelRun:
             return len(placement)
         room = min(_seen(job).most, self._session.machine.processors)
         return max(self._session.processes(job.number) or 0, room)
-
-    def _draw(self, index: int) -> None:
-        """Draw half a table of compute times for job ``index``, in place of used ones."""
-        job = self.state.jobs[index]
-        count = len(self.state.compute_ns) // 2
-        begin = job.drawn % len(self.state.compute_ns)
-        block = slice(begin, begin + count), slice(job.first, job.first + job.processes)
-        draws = self._draws[index]
-        self.state.compute_ns[block] = np.array([one.compute_ns(count) for one in draws]).T
-        if self.jobs[index].program.read_imbalance > 0:
-            self.state.gap_ns[block] = np.array([one.gap_ns(count) for one in draws]).T
-        job.drawn += count
-
-    def _draw_one(self, q: int) -> None:
-        """Get half a table of compute times and locks, or of steps, for process ``q``."""
-        if q in self._blocks:
-            if (block := next(self._blocks[q], None)) is not None:
-                put_steps(self.state, q, block)
-            return
-        process = self.state.processes[q]
-        job = self.state.jobs[process.job]
-        count = len(self.state.compute_ns) // 2
-        begin = process.drawn % len(self.state.compute_ns)
-        draws = self._draws[int(process.job)][process.rank]
-        self.state.compute_ns[begin : begin + count, q] = draws.compute_ns(count)
-        self.state.lock_numbers[begin : begin + count, q] = draws.among(int(job.locks), count)
-        process.drawn += count
 
 
 def _coschedule(state: State, policy: Policy, machine: SimulatedMachine) -> None:

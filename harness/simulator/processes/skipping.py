@@ -15,37 +15,40 @@ from __future__ import annotations
 from harness.simulator.compiled import hot, step
 from harness.simulator.processes.messages import (
     barrier_limit,
+    operation_of,
     read_limit,
     take_arrival,
     take_reply,
     waiting_rule,
 )
 from harness.simulator.processes.model import (
-    CLOSING,
     COMMUNICATING,
     COMPUTE,
     COMPUTING,
+    END,
     GAP,
     GOING,
+    LEARNS,
     NOBODY,
-    OPENING,
+    PASSES,
+    READING,
     READS,
     READY,
     SPUN,
     SYNCHRONIZING,
+    Records,
     State,
 )
-from harness.simulator.processes.processor import tick
-from harness.simulator.processes.program import lacks_times, start_gap, start_phase
+from harness.simulator.processes.processor import compute, tick
 
 
 @hot
-def may_skip(state: State, message: int) -> bool:
-    """Whether ``message``, just handled, may have been the last that the processes waited for."""
+def may_skip(state: State, q: int) -> bool:
+    """Whether the end of process ``q``'s wait may have been the last for which the processes waited."""
     clock = state.clock[0]
-    if clock.head != clock.tail or not message & 1 or not state.machine[0].skips or clock.status != GOING:
+    if clock.head != clock.tail or not state.machine[0].skips or clock.status != GOING:
         return False
-    process = state.processes[message >> 1]
+    process = state.processes[q]
     return bool(
         COMPUTE <= process.activity <= GAP
         and state.jobs[process.job].processes == len(state.processors)
@@ -66,10 +69,10 @@ def skip(state: State, index: int) -> None:
     if state.processes[state.jobs[index].first].activity == GAP:
         read_on(state, index, quiet_ns)
     if clock.now_ns > began_ns:
-        go_on(state)
+        carry_out_ticks(state)
 
 
-@hot
+@step
 def undisturbed_until(state: State, index: int) -> int:
     """Until when nobody but job ``index`` does anything; 0 if its processes are not in step."""
     clock = state.clock[0]
@@ -81,11 +84,9 @@ def undisturbed_until(state: State, index: int) -> int:
         if q == NOBODY or processor.switching or processor.since_ns != clock.now_ns:
             return 0
         process = state.processes[q]
-        if process.job != index or process.activity != first.activity or process.phase != first.phase:
+        if process.job != index or process.activity != first.activity or process.at != first.at:
             return 0
-        if process.activity == GAP and (
-            process.read != first.read or processor.activity_ns != clock.now_ns + process.gap_ns
-        ):
+        if process.activity == GAP and processor.activity_ns != clock.now_ns + operation_of(state, q).value:
             return 0
         until_ns = min(until_ns, processor.alarm_ns)
         if has_rival(state, p):
@@ -94,7 +95,7 @@ def undisturbed_until(state: State, index: int) -> int:
     return int(until_ns)
 
 
-@hot
+@step
 def has_rival(state: State, p: int) -> bool:
     """Whether a process waits for its turn on processor ``p``."""
     for k in range(state.processors[p].residents):
@@ -105,27 +106,44 @@ def has_rival(state: State, p: int) -> bool:
 
 
 @hot
+def ahead(state: State, q: int, count: int) -> Records:
+    """The operation that process ``q`` begins after ``count`` others; 0 for the next."""
+    process = state.processes[q]
+    return state.operations[q, (process.at + count) & (state.operations.shape[1] - 1)]
+
+
+@step
+def reads_ahead(state: State, q: int) -> int:
+    """How many reads process ``q`` makes before it does anything else, from its present operation on."""
+    reads = 0
+    while ahead(state, q, reads - 1).code == READING:
+        reads += 1
+    return reads
+
+
+@step
 def pass_barrier(state: State, index: int, quiet_ns: int) -> bool:
-    """Go on to the completion of the next barrier; False if that is too late, or somebody may block."""
+    """Go on to the completion of the next barrier; False if that is too late, or somebody may block.
+
+    All processes compute, or are before a read, and have as many reads up to the barrier.
+    """
     clock = state.clock[0]
     job = state.jobs[index]
     first = state.processes[job.first]
     trip_ns = 2 * state.machine[0].latency_ns
     computes = first.activity == COMPUTE
-    opens = computes and job.opening
-    ends_phase = not opens or job.reads == 0
-    if ends_phase and first.phase + 1 == job.phases:
+    length = 1 if computes else 0  # operations up to the barrier, the present one included
+    while ahead(state, job.first, length - 1).code == READING:
+        length += 1
+    reads = length - 1 if computes else length
+    few = first.filled - first.at <= state.operations.shape[1] >> 1
+    if few or ahead(state, job.first, length).code == END:
         return False
-    if computes and lacks_times(state, job, first.phase):
-        return False
-    reads = 0
-    if not opens:
-        reads = job.reads if computes else job.reads - first.read
     rule = waiting_rule(job)
     if reads > 0 and read_limit(rule) < trip_ns:
         return False
     began_ns = clock.now_ns
-    done_ns = reach_barrier(state, index, reads) + trip_ns
+    done_ns = reach_barrier(state, index, computes, reads) + trip_ns
     if done_ns >= quiet_ns:
         return False
     for q in range(job.first, job.first + job.processes):
@@ -134,7 +152,9 @@ def pass_barrier(state: State, index: int, quiet_ns: int) -> bool:
             return False
     for q in range(job.first, job.first + job.processes):
         process = state.processes[q]
-        process.activity = OPENING if opens else CLOSING
+        barrier = ahead(state, q, length - 1)
+        process.activity = barrier.code
+        process.learns = barrier.marks & LEARNS
         process.blocked = 0
         state.accounts[q, COMPUTING] += process.wait_began_ns - began_ns - reads * trip_ns
         state.accounts[q, COMMUNICATING] += reads * trip_ns
@@ -143,7 +163,12 @@ def pass_barrier(state: State, index: int, quiet_ns: int) -> bool:
     clock.now_ns = done_ns
     for q in range(job.first, job.first + job.processes):
         take_reply(state, q)
-        begin_step(state, q, ends_phase)
+        process = state.processes[q]
+        following = ahead(state, q, length)
+        process.replied = 0
+        process.at += length + 1
+        process.phase += following.marks & PASSES
+        process.activity = COMPUTE if following.code == COMPUTE else GAP
     count_reads(state, index, reads)
     clock.messages += 2 * job.processes
     if computes:
@@ -151,57 +176,49 @@ def pass_barrier(state: State, index: int, quiet_ns: int) -> bool:
     return True
 
 
-@hot
-def reach_barrier(state: State, index: int, reads: int) -> int:
-    """Note when each process begins to wait at the next barrier, after its reads; returns the last time."""
+@step
+def reach_barrier(state: State, index: int, computes: bool, reads: int) -> int:
+    """Note when each process begins to wait at the barrier after so many reads; returns the last time.
+
+    The reads of a phase have equal gaps.
+    """
     job = state.jobs[index]
-    now_ns = state.clock[0].now_ns
-    last_ns = now_ns
+    last_ns = state.clock[0].now_ns
     for q in range(job.first, job.first + job.processes):
         process = state.processes[q]
-        process.wait_began_ns = now_ns + reads * (process.gap_ns + 2 * state.machine[0].latency_ns)
-        if process.activity == COMPUTE:
-            process.wait_began_ns += state.compute_ns[process.phase & (len(state.compute_ns) - 1), q]
+        process.wait_began_ns = state.clock[0].now_ns
+        if computes:
+            process.wait_began_ns += operation_of(state, q).value
+        if reads > 0:
+            each_ns = ahead(state, q, 0 if computes else -1).value + 2 * state.machine[0].latency_ns
+            process.wait_began_ns += reads * each_ns
         last_ns = max(last_ns, process.wait_began_ns)
     return int(last_ns)
 
 
-@hot
-def begin_step(state: State, q: int, next_phase: bool) -> None:
-    """Process ``q`` has passed a barrier: its next step is a phase, or the reads of this one."""
-    process = state.processes[q]
-    process.replied = 0
-    process.read = 0
-    process.activity = GAP
-    if next_phase:
-        process.activity = COMPUTE
-        process.phase += 1
-        process.gap_ns = state.gap_ns[process.phase & (len(state.gap_ns) - 1), q]
-
-
-@hot
+@step
 def read_on(state: State, index: int, quiet_ns: int) -> None:
     """All processes are about to read: make the reads that end in time, but for the last one."""
     clock = state.clock[0]
     job = state.jobs[index]
-    first = state.processes[job.first]
+    gap_ns = operation_of(state, job.first).value
     trip_ns = 2 * state.machine[0].latency_ns
     if read_limit(waiting_rule(job)) < trip_ns:
         return
     for q in range(job.first, job.first + job.processes):
-        if state.processes[q].gap_ns != first.gap_ns:
+        if operation_of(state, q).value != gap_ns:
             return
-    each_ns = first.gap_ns + trip_ns
-    reads = min(job.reads - 1 - first.read, (quiet_ns - 1 - clock.now_ns) // each_ns)
+    each_ns = gap_ns + trip_ns
+    reads = min(reads_ahead(state, job.first) - 1, (quiet_ns - 1 - clock.now_ns) // each_ns)
     for q in range(job.first, job.first + job.processes):
-        state.processes[q].read += reads
-        state.accounts[q, COMPUTING] += reads * first.gap_ns
+        state.processes[q].at += reads
+        state.accounts[q, COMPUTING] += reads * gap_ns
         state.accounts[q, COMMUNICATING] += reads * trip_ns
     clock.now_ns += reads * each_ns
     count_reads(state, index, reads)
 
 
-@hot
+@step
 def count_reads(state: State, index: int, reads: int) -> None:
     """Count ``reads`` of each process, which all spun, with the ends of the gaps before them."""
     clock = state.clock[0]
@@ -213,9 +230,9 @@ def count_reads(state: State, index: int, reads: int) -> None:
     clock.timers += count
 
 
-@hot
-def go_on(state: State) -> None:
-    """Carry out the clock ticks of the time that was skipped, and let all begin their next step."""
+@step
+def carry_out_ticks(state: State) -> None:
+    """Carry out the clock ticks of the time that was skipped, and let all begin to compute now."""
     clock = state.clock[0]
     now_ns = clock.now_ns
     for p in range(len(state.processors)):
@@ -228,7 +245,5 @@ def go_on(state: State) -> None:
         clock.now_ns = now_ns
         processor.since_ns = now_ns
         q = processor.current
-        if state.processes[q].activity == COMPUTE:
-            start_phase(state, p, q)
-        else:
-            start_gap(state, p, state.processes[q])
+        state.processes[q].remaining_ns = operation_of(state, q).value
+        compute(state, p, state.processes[q])

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from coordinator.view import Decision
 from harness.simulator.processes import local
-from harness.simulator.processes.local import balancing, eevdf
+from harness.simulator.processes.local import eevdf
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.processes.model import (
     AFFINITY,
@@ -20,6 +20,8 @@ from harness.simulator.processes.model import (
     CENTRAL,
     CHANNEL,
     CLOCK,
+    END,
+    ENDLESS,
     ENTERING,
     IDLE,
     JOB,
@@ -28,15 +30,21 @@ from harness.simulator.processes.model import (
     MACHINE,
     NEVER_NS,
     NOBODY,
+    OPERATION,
+    PASSES,
     PROCESS,
     PROCESSOR,
+    RAW,
+    TASK,
     Records,
     State,
 )
-from harness.simulator.processes.replayed_program import MOST_STEPS, RAW, STEP, ReplayedProgram
+from harness.simulator.processes.operations import Operations, phase_length
+from harness.simulator.processes.ready_queues import BALANCE_TICKS
+from harness.simulator.processes.replayed_program import ReplayedProgram
 from workloads import blocking
 from workloads.blocking import Waiting
-from workloads.locks.lock_program import LOCKS, LockProgram
+from workloads.locks.lock_program import LockProgram
 from workloads.machine import QUEUES
 from workloads.patterns import TASKS
 from workloads.program import Program
@@ -45,11 +53,11 @@ TICKS_PER_UPDATE = 100
 """Clock ticks from one starvation update of SVR4 to the next (Dusseau et al. 1996, section 3.3)."""
 
 TIMELINE_ROWS = 1 << 16
-MOST_DRAWN = 512
-"""Phases whose compute times are kept at hand."""
+AT_HAND = 1 << 18
+"""Operations for which there is room in all rings together ..."""
 
-STEPS_AT_HAND = 1 << 15
-"""Of recorded programs, of all processes together; each has room for MOST_DRAWN at least."""
+LEAST_AT_HAND, MOST_AT_HAND = 1 << 10, 1 << 14
+"""... and in each, if programs are so long."""
 
 REMEMBERED = 32
 """Messages of a channel of which it is known when they arrive: the last ones."""
@@ -58,18 +66,14 @@ REMEMBERED = 32
 def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: bool) -> State:
     """An idle machine with room for ``jobs``, at time 0."""
     processes = sum(job.program.processes for job in jobs)
-    sizes = [job.program.processes * job.program.reads_per_phase for job in jobs]
-    bursts = [0 if job.think_us is None else job.program.phase_count() for job in jobs]
+    bursts = [job.program.phase_count() if job.think_ns else 0 for job in jobs]
     locks = [job.program.locks if isinstance(job.program, LockProgram) else 0 for job in jobs]
     leaves = _power_of_two(machine.processors)
     caches = machine.cache_kb > 0 and any(job.program.working_set_bytes for job in jobs)
     residents = sum(_most_residents(job, machine) for job in jobs)
-    rows = min(MOST_DRAWN, max(2, _power_of_two(max(job.program.phase_count() for job in jobs))))
-    profiles = [profile(job.program) for job in jobs]
     channels = [0 if job.replay is None else len(job.replay.channels) for job in jobs]
     under_way = (2 if any(channels) else 1) * processes
     replays = any(job.replay for job in jobs)
-    columns = max(MOST_DRAWN, _power_of_two(STEPS_AT_HAND // processes)) if replays else 1
     state = State(
         clock=_records(1, CLOCK),
         machine=_machine_record(machine, timeline, caches=caches),
@@ -81,17 +85,13 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
         places=_places(len(jobs), machine),
         residents=np.zeros((machine.processors, residents), dtype=np.int32),
         timers=np.full(2 * leaves, NEVER_NS, dtype=np.int64),
+        stale=np.zeros(machine.processors, dtype=np.int32),
         messages=np.full(_power_of_two(under_way + 2), NEVER_NS, dtype=np.int64),
         hops=_hops(machine),
         bursts_ns=np.zeros(sum(bursts), dtype=np.int64),
-        targets=np.zeros(sum(sizes), dtype=np.int32),
-        compute_ns=np.zeros((rows, processes), dtype=np.int64),
-        gap_ns=np.zeros((rows, processes), dtype=np.int64),
-        lock_numbers=np.zeros((rows, processes), dtype=np.int32),
-        steps=_records(processes * columns, STEP).reshape(processes, columns),
+        operations=np.zeros((processes, _room(jobs)), OPERATION).view(np.recarray),
         channels=_records(max(1, sum(channels)), CHANNEL),
         arrivals=np.zeros((max(1, sum(channels)), REMEMBERED if sum(channels) else 1), dtype=np.int64),
-        profiles=np.array([row for of in profiles for row in of] or [(1, 1)], dtype=np.int64),
         samples=np.zeros((processes + len(jobs), len(blocking.new_sample(0))), dtype=np.int64),
         waits=np.zeros((len(jobs), 4, 2, 2), dtype=np.int64),
         accounts=np.zeros((processes + 1, LEFT + 1), dtype=np.int64),
@@ -104,21 +104,29 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
         timeline=np.zeros((TIMELINE_ROWS + 8 * machine.processors if timeline else 1, 4), dtype=np.int64),
     )
     clock = state.clock[0]
-    if columns > 1:
+    if replays:
         state.machine[0].overtakes = 1
         state.machine[0].skips = 0  # it skips phases of patterns only
     clock.shift = max(2 * processes, leaves).bit_length()
     clock.never_ns = NEVER_NS >> clock.shift
     clock.recording = TIMELINE_ROWS if timeline else 0
     state.locks.owner = state.locks.first = state.locks.last = NOBODY
-    state.jobs.asked = [job.program.processes for job in jobs]
-    state.jobs.profile_tasks = [sum(tasks for tasks, _ in of) for of in profiles]
+    state.jobs.usable = [job.program.processes for job in jobs]
     state.jobs.channels = channels
-    rooms = {"first": state.jobs.asked, "targets_at": sizes, "bursts_at": bursts, "locks_at": locks}
-    rooms |= {"profile_at": list(map(len, profiles)), "channels_at": channels}
-    for name, each in rooms.items():  # where each job's part begins
+    parts = {"first": state.jobs.usable, "channels_at": channels, "locks_at": locks, "bursts_at": bursts}
+    for name, each in parts.items():  # where each job's part begins
         state.jobs[name] = [0, *itertools.accumulate(each)][:-1]
     return state
+
+
+def _room(jobs: Sequence[SimulatedJob]) -> int:
+    """How many operations of each process are at hand; half of them are more than a phase."""
+    lengths = [phase_length(job.program) for job in jobs]
+    every = max(length * job.program.phase_count() for length, job in zip(lengths, jobs, strict=True)) + 1
+    room = min(MOST_AT_HAND, max(LEAST_AT_HAND, AT_HAND // sum(job.program.processes for job in jobs)))
+    if not any(job.replay for job in jobs):
+        room = min(room, 2 * every)
+    return _power_of_two(max(room, 4 * max(lengths) + 8))
 
 
 def _distributions(machine: SimulatedMachine) -> dict[str, NDArray[np.int64]]:
@@ -163,7 +171,7 @@ def start_timers(state: State, machine: SimulatedMachine, random: np.random.Gene
     processors.category = IDLE
     processors.random = ticks
     processors.given_ns = -1
-    processors.ticks_to_balance = balancing.BALANCE_TICKS
+    processors.ticks_to_balance = BALANCE_TICKS
     state.clock[0].random = ticks[0]
     costs = machine.slot_cost_us or (0.0,)
     for p in range(count):
@@ -183,13 +191,6 @@ def start_timers(state: State, machine: SimulatedMachine, random: np.random.Gene
         state.timers[place] = min(state.timers[2 * place], state.timers[2 * place + 1])
 
 
-def profile(program: Program) -> Sequence[tuple[int, int]]:
-    """The (tasks, processes) of its phases; none without a queue of tasks."""
-    if program.pattern != TASKS:
-        return ()
-    return program.parallelism or ((1, program.processes),)
-
-
 def has_tasks(job: SimulatedJob) -> bool:
     """Whether the job has a central queue of tasks."""
     return job.program.pattern == TASKS
@@ -203,35 +204,23 @@ def enter_job(
     Of a job with a queue of tasks more processes may come than it has places; they go to these in turn.
     """
     count = program.processes
-    targets = program.reads()
     record = state.jobs[index]
     record.processes = record.unfinished = count
-    record.reads = targets.shape[1]
-    record.opening = program.opening_barrier and not has_tasks(job) and job.replay is None
-    record.tasks = has_tasks(job)
-    record.replays = job.replay is not None
+    record.message_costs = state.machine[0].message_costs and job.replay is None
     record.allotted = len(placement)
-    record.closing = program.closing_barrier
     by_network = program.read == "rma" or state.machine[0].network_serves_reads
     record.served_by_network = by_network and job.replay is None
-    record.thinks = job.think_us is not None
-    record.think_ns = round((job.think_us or 0) * 1e3)
-    record.phases = program.phase_count()
-    if isinstance(program, LockProgram):
-        record.locks = program.locks
-        record.lock = LOCKS[program.lock]
-        record.section_ns = round(program.section_us * 1e3)
     record.served_ns = -1
     record.estimate_ns = record.learned_ns = record.greatest_report_ns = blocking.UNKNOWN_NS
     record.least_report_ns = blocking.FOREVER_NS
     for field, value in waiting._asdict().items():
         record[field] = value
-    state.targets[record.targets_at : record.targets_at + targets.size] = targets.T.ravel()
     state.samples[len(state.processes) + index] = blocking.new_sample(0)
     processes = state.processes[record.first : record.first + count]
     processes.state = ENTERING
     processes.job = index
     processes.rank = np.arange(count)
+    processes.source = record.first + (0 if has_tasks(job) else processes.rank)
     processes.processor = [placement[rank % len(placement)] for rank in range(count)]
     state.homes[record.first : record.first + count] = processes.processor
     if state.machine[0].queue != BOUND:
@@ -252,19 +241,21 @@ def _open_channels(state: State, record: Records, replay: ReplayedProgram) -> No
     channels = state.channels[record.channels_at : record.channels_at + len(replay.channels)]
     channels.sender = record.first + replay.channels[:, 0]
     channels.receiver = record.first + replay.channels[:, 1]
-    channels.meets = replay.channels[:, 2]
+    channels.rendezvous = replay.channels[:, 2]
 
 
-def put_steps(state: State, q: int, block: NDArray[np.void]) -> None:
-    """Put the next steps of process ``q`` in place of used ones; the last block of a program is marked."""
-    process = state.processes[q]
-    at = process.drawn % state.steps.shape[1]
-    steps = state.steps[q, at : at + len(block)].view(np.ndarray)
-    steps.view(RAW)[:] = block.view(RAW)
-    if first := int(state.jobs[process.job].channels_at):
-        for name in ("outgoing", "incoming"):
-            steps[name] += first * (steps[name] >= 0)
-    process.drawn = MOST_STEPS if block["ends"][-1] else process.drawn + len(block)
+def put(state: State, rows: slice, block: Operations) -> None:
+    """Put the next operations of some processes in place of used ones; the last block ends with END."""
+    processes = state.processes[rows]
+    begin, count, columns = int(processes.filled[0]), block.shape[1], state.operations.shape[1]
+    ring = state.operations[rows].view(np.ndarray).view(RAW)
+    at = begin % columns
+    fits = min(count, columns - at)
+    ring[:, at : at + fits] = block.view(RAW)[:, :fits]
+    ring[:, : count - fits] = block.view(RAW)[:, fits:]
+    if begin == 0 and block["code"][0, 0] != TASK:
+        state.operations["marks"][rows, 0] &= ~PASSES
+    processes.filled = ENDLESS if block["code"][0, -1] == END else begin + count
 
 
 def queue_up(state: State, newcomers: Sequence[int], random: np.random.Generator) -> State:

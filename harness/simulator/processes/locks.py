@@ -7,19 +7,37 @@ longest, else the next that gets a processor or asks for the lock. Its release w
 that was woken before has not run since; a woken process that finds the lock taken sleeps again, behind the
 others.
 
-Under scheduler-conscious waiting (:mod:`.glances`) every lock goes to whoever has waited longest of those
+Under scheduler-conscious waiting (below) every lock goes to whoever has waited longest of those
 that run; if nobody runs, it is free, and one sleeper wakes. The two-minute warning keeps processes from
-asking (:mod:`.warned`).
+asking.
 
 The same locks on real ranks: ``workloads/locks/lock.c``.
+
+The two-minute warning: whoever is about to lose its processor enters no critical section any more.
+
+A process knows when its slot ends, if it does not run in the next one. ``warning_ns`` before that it stops
+asking for locks, and spins until it runs again in a later slot; those that have asked before enter as usual.
+The same on real ranks: ``await_slot`` of ``workloads/locks/lock.c``.
+
+Source: Marsh, Scott, LeBlanc, Markatos, "First-Class User-Level Threads", 1991 (Psyche).
+
+Processes that spin for a lock look after whoever has it: scheduler-conscious waiting, and inheritance.
+
+A look, ``look_ns`` after the wait began and after each time as long, takes no time. If the holder does not
+run, then under scheduler-conscious waiting the process sleeps until it gets the lock; under priority
+inheritance it lifts the holder, which runs before all others of its processor until it leaves its section. A
+process never lifts one of its own processor, but sleeps. The spin limit counts wall-clock time here.
+
+The same on real ranks: ``workloads/locks/lock.c``. Sources: Kontothanassis, Wisniewski, Scott,
+"Scheduler-Conscious Synchronization", 1997; Sha, Rajkumar, Lehoczky, "Priority Inheritance Protocols", 1990.
 """
 
 from __future__ import annotations
 
 from harness.simulator.compiled import hot, step
 from harness.simulator.processes.alarms import wake
-from harness.simulator.processes.events import set_activity
-from harness.simulator.processes.messages import read_limit, waiting_rule
+from harness.simulator.processes.events import set_activity, spin_until_look
+from harness.simulator.processes.messages import operation_of, read_limit, waiting_rule
 from harness.simulator.processes.model import (
     BLOCKED,
     LOCKING,
@@ -27,7 +45,6 @@ from harness.simulator.processes.model import (
     NEVER_NS,
     NOBODY,
     READY,
-    REFILL_ONE,
     RUNNING,
     SECTION,
     SYNCHRONIZING,
@@ -35,37 +52,39 @@ from harness.simulator.processes.model import (
     State,
 )
 from harness.simulator.processes.processor import block, charge, compute, reconsider
-from harness.simulator.processes.visits import call_off, part, visit
-from harness.simulator.processes.warned import hold_off, warned
+from harness.simulator.processes.remedies import call_off, part, visit
 from workloads.locks.lock_program import TEST_AND_SET
 
 
-@hot
-def lock_of(state: State, q: int) -> int:
-    """The lock that process ``q`` needs in its phase."""
-    process = state.processes[q]
-    number: int = state.lock_numbers[process.phase & (len(state.lock_numbers) - 1), q]
-    return int(state.jobs[process.job].locks_at + number)
+@step
+def warned(state: State, q: int) -> bool:
+    """Whether the slots are about to take process ``q``'s processor."""
+    clock = state.clock[0]
+    if clock.slot_end_ns - clock.now_ns >= state.machine[0].warning_ns:
+        return False
+    following = clock.slot + 1
+    if following == len(state.slots):
+        if not clock.cyclic:
+            return False
+        following = 0
+    return bool(state.slots[following, q] == 0)
 
 
 @step
-def ask_for_times(state: State, q: int) -> None:
-    """Ask for compute times when process ``q`` begins the second half of those that are drawn for it.
-
-    Without barriers one process can be any number of phases ahead of another.
-    """
+def hold_off(state: State, q: int) -> None:
+    """Process ``q``, which asks for a lock, spins for as long as it is warned."""
     process = state.processes[q]
-    job = state.jobs[process.job]
-    if process.phase + 1 + len(state.compute_ns) // 2 >= process.drawn and process.drawn < job.phases:
-        state.clock[0].status = REFILL_ONE
-        state.clock[0].subject = q
+    process.held_off = 1
+    process.remaining_ns = NEVER_NS
+    process.spin_end_ns = NEVER_NS
 
 
 @step
-def request(state: State, p: int, q: int) -> bool:
-    """Running process ``q`` asks for the lock of its phase; False if it has to wait."""
+def request(state: State, p: int, q: int, number: int) -> bool:
+    """Running process ``q`` asks for lock ``number``; False if it has to wait."""
     process = state.processes[q]
     process.activity = LOCKING
+    process.target = number
     process.blocked = 0
     process.wait_began_ns = state.clock[0].now_ns
     if state.machine[0].warning_ns > 0 and warned(state, q):
@@ -84,7 +103,7 @@ def takes(state: State, q: int) -> bool:
     process.held_off = 0
     process.remaining_ns = min(read_limit(waiting_rule(state.jobs[process.job])), NEVER_NS)
     process.spin_end_ns = state.clock[0].now_ns + process.remaining_ns
-    lock = state.locks[lock_of(state, q)]
+    lock = state.locks[state.processes[q].target]
     if lock.owner == NOBODY:
         lock.owner = q
         return True
@@ -117,7 +136,7 @@ def enter_section(state: State, p: int, q: int) -> None:
     waits[1] += state.clock[0].now_ns - process.wait_began_ns
     process.replied = 0
     process.activity = SECTION
-    process.remaining_ns = state.jobs[process.job].section_ns
+    process.remaining_ns = operation_of(state, q).value
     compute(state, p, process)
 
 
@@ -125,7 +144,7 @@ def enter_section(state: State, p: int, q: int) -> None:
 def take_if_free(state: State, q: int) -> None:
     """Process ``q``, which waits for a lock, has got a processor: it takes the lock if that is free."""
     process = state.processes[q]
-    lock = state.locks[lock_of(state, q)]
+    lock = state.locks[state.processes[q].target]
     if process.held_off:
         if not warned(state, q) and takes(state, q):
             process.replied = 1
@@ -133,7 +152,7 @@ def take_if_free(state: State, q: int) -> None:
         step_out(state, lock, q)
         lock.owner = q
         process.replied = 1
-    elif state.jobs[process.job].lock == TEST_AND_SET and process.kernel:
+    elif lock.kind == TEST_AND_SET and process.kernel:
         step_out(state, lock, q)
         line_up(state, lock, q)
     if state.machine[0].look_ns > 0:
@@ -148,14 +167,15 @@ def wait_for_holder(state: State, p: int, q: int) -> None:
     """
     left_ns = max(0, state.processes[q].remaining_ns)
     set_activity(state, p, left_ns)
-    if visit(state, state.locks[lock_of(state, q)].owner) != p and left_ns == 0:
+    if visit(state, state.locks[state.processes[q].target].owner) != p and left_ns == 0:
         block(state, p)
 
 
 @step
-def release(state: State, number: int, kind: int) -> None:
+def release(state: State, number: int) -> None:
     """Give lock ``number`` to the next."""
     lock = state.locks[number]
+    kind = lock.kind
     lock.owner = NOBODY
     q = lock.first
     chooses = kind == TEST_AND_SET or state.machine[0].conscious > 0
@@ -193,7 +213,7 @@ def end_visit(state: State, p: int) -> None:
         process.cpu_ns += process.remaining_ns
         process.remaining_ns = 0
         process.has_left = 1
-        release(state, lock_of(state, q), state.jobs[process.job].lock)
+        release(state, process.target)
 
 
 @step
@@ -252,3 +272,31 @@ def step_out(state: State, lock: Records, q: int) -> None:
         state.processes[before].next_waiter = after
     if lock.last == q:
         lock.last = before
+
+
+@hot
+def may_glance(state: State, process: Records) -> bool:
+    """Whether a wait for a lock goes on beyond the look that is due now."""
+    looks = state.machine[0].look_ns > 0 and process.activity == LOCKING
+    return bool(looks and process.spin_end_ns > state.clock[0].now_ns)
+
+
+@step
+def glance(state: State, p: int, q: int) -> None:
+    """Running process ``q`` looks after the holder of the lock that it spins for."""
+    owner = state.locks[state.processes[q].target].owner
+    if owner != NOBODY and state.processes[owner].state != RUNNING:
+        if not state.machine[0].lifts or state.processes[owner].processor == p:
+            block(state, p)
+            return
+        lift(state, owner)
+    spin_until_look(state, p, state.processes[q], state.machine[0].look_ns)
+
+
+@step
+def lift(state: State, owner: int) -> None:
+    """If ``owner`` is ready, it runs before all others of its processor, until it leaves its section."""
+    process = state.processes[owner]
+    if process.state == READY:
+        process.lifted = 1
+        reconsider(state, process.processor)

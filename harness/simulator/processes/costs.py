@@ -2,6 +2,15 @@
 
 A process that waits has rested since it last had a processor, and one that asks since its last wait ended.
 Between two rests of the machine chance decides which one's costs count.
+
+The processors' caches: what a process pays to load its working set again.
+
+Each processor has a cache of its own. The sets of those who ran on it last are there, the latest first, as
+far as they fit. A process whose set is not there, or not whole, loads what is missing when it computes next;
+so does one that has run elsewhere since, because it has changed its set there.
+
+Source: Squillante and Lazowska 1993 (footprints), without partial walks: whoever gets the processor brings
+its whole set.
 """
 
 from __future__ import annotations
@@ -10,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.simulator.compiled import hot, step
-from harness.simulator.processes.model import DISPATCHES, LEFT, READING, Records, State
+from harness.simulator.processes.model import COMPUTE, DISPATCHES, LEFT, OVERRUNS, READING, Records, State
 
 PARTS = 4096
 """Into how many parts the time between two rests is divided, to decide by chance."""
@@ -30,9 +39,10 @@ def drawn(source: Records, values: NDArray[np.int64]) -> int:
 
 
 @hot
-def overrun_ns(state: State, p: int) -> int:
-    """By how much longer than its program asks the next computation on processor ``p`` takes."""
-    return drawn(state.processors[p], state.overrun_ns) if state.machine[0].overruns else 0
+def overrun_ns(state: State, p: int, operation: Records) -> int:
+    """By how much longer than ``operation`` asks its computation on processor ``p`` takes."""
+    prolonged = state.machine[0].overruns and operation.marks & OVERRUNS
+    return drawn(state.processors[p], state.overrun_ns) if prolonged else 0
 
 
 @step
@@ -85,3 +95,45 @@ def send_cost_ns(state: State, p: int, q: int) -> int:
 def asks_itself(state: State, q: int) -> bool:
     """Whether process ``q``'s request is to itself and so needs no message."""
     return bool(state.processes[q].target == q and not state.machine[0].messages_to_self)
+
+
+@step
+def load_set(state: State, p: int, q: int) -> None:
+    """Process ``q`` gets processor ``p``: note the time that it needs to load the missing part of its set.
+
+    A process that computes needs this time at once, others when they compute next (``pay``).
+    """
+    process = state.processes[q]
+    machine = state.machine[0]
+    state.processors[p].turns += 1
+    if process.set_bytes > 0:
+        cold_ns = int(missing_bytes(state, p, q) / machine.cache_bytes * machine.reload_ns)
+        process.warm_on = p
+        if process.activity == COMPUTE:
+            process.remaining_ns += cold_ns
+        else:
+            process.cold_ns = max(process.cold_ns, cold_ns)
+    state.turns[p, q] = state.processors[p].turns
+
+
+@step
+def missing_bytes(state: State, p: int, q: int) -> int:
+    """The part of ``q``'s working set that is not in ``p``'s cache but would fit."""
+    process = state.processes[q]
+    cache_bytes = state.machine[0].cache_bytes
+    most = min(process.set_bytes, cache_bytes)
+    if process.warm_on != p:
+        return int(most)
+    others = 0
+    for other in range(len(state.processes)):
+        if state.turns[p, other] > state.turns[p, q]:
+            others += state.processes[other].set_bytes
+    return int(min(most, max(0, others + process.set_bytes - cache_bytes))) if others > 0 else 0
+
+
+@step
+def pay(state: State, q: int) -> None:
+    """Process ``q`` begins to compute: add the time that it needs to load its working set."""
+    process = state.processes[q]
+    process.remaining_ns += process.cold_ns
+    process.cold_ns = 0

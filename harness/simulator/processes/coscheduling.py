@@ -29,7 +29,7 @@ def look(state: State, p: int, q: int) -> None:
     first, last = process.target, process.target + 1
     if process.activity == READING and job.served_by_network:
         last = first  # the answer comes without the process
-    elif process.activity != READING and q == job.first and not job.replays:
+    elif process.target == q:
         first, last = job.first + 1, job.first + job.processes
     for peer in range(first, last):
         if has_turn(state, p, q, peer):

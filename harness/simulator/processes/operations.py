@@ -1,0 +1,171 @@
+"""Programs as streams of operations: all that a simulated process does, one after the other.
+
+    COMPUTE   computes for ``value`` ns
+    READING   computes for ``value`` ns, serves the requests that came, and reads from process ``peer``
+    OPENING   waits at a barrier; CLOSING at the one that ends a communication phase
+    LOCKING   waits for lock ``peer``, and computes for ``value`` ns while it has that
+    SLEEPING  sleeps for ``value`` ns
+    SEND      gives the next message of channel ``peer``
+    RECEIVE   takes message ``value`` of channel ``peer``, for which it may have to wait
+    LEARN     the job learns from the wait in a collective operation
+    RESPOND   the user of an interactive job has the response ``peer``
+    TASK      computes for ``value`` ns, if the process may run beside ``peer`` - 1 others; else it suspends
+              itself, and leaves the task to another process
+    END       leaves for good
+
+A stream is a sequence of blocks of operations, for one process or for several that proceed together; each
+process has those at hand in a ring of its own. ``program.py`` carries them out. The processes of a job with a
+central queue of tasks take their operations from one ring.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.simulator.processes.model import (
+    CLOSING,
+    COMPUTE,
+    END,
+    LEARNS,
+    LOCKING,
+    NOBODY,
+    OBSERVES,
+    OPENING,
+    OPERATION,
+    OVERRUNS,
+    PASSES,
+    RAW,
+    READING,
+    RESPOND,
+    SLEEPING,
+    TASK,
+)
+from workloads.locks.lock_program import LockProgram
+from workloads.program import Draws, Program
+
+Operations = NDArray[np.void]
+
+
+class Stream(NamedTuple):
+    """Operations of processes that get them together.
+
+    Attributes:
+        ranks: whose rings it fills.
+        blocks: each of shape (ranks, operations), the last of which ends with END. A block is valid until the
+            next one is made.
+    """
+
+    ranks: range
+    blocks: Iterator[Operations]
+
+
+def phase_length(program: Program) -> int:
+    """How many operations a phase has."""
+    reads = program.reads_per_phase
+    return 2 + (program.opening_barrier and reads > 0) + reads
+
+
+def phases(program: Program, draws: Sequence[Draws], most: int) -> Iterator[Operations]:
+    """The phases of all processes of a bulk-synchronous program, in blocks of less than ``most`` operations.
+
+    No process is more than a phase behind another one, so that there is room for a block in all rings when
+    there is in one.
+    """
+    reads = program.reads()
+    length = phase_length(program)
+    phase = operations(len(reads), length)
+    phase["code"][:, 0], phase["marks"][:, 0] = COMPUTE, PASSES | OVERRUNS | OBSERVES
+    first = 1
+    if program.opening_barrier:
+        phase["code"][:, 1], phase["marks"][:, 1] = OPENING, LEARNS
+        first = 2
+    if program.closing_barrier:
+        phase["code"][:, -1], phase["marks"][:, -1] = CLOSING, 0 if program.opening_barrier else LEARNS
+    of_reads = slice(first, first + reads.shape[1])
+    phase["code"][:, of_reads], phase["marks"][:, of_reads] = READING, OVERRUNS
+    phase["peer"][:, of_reads] = reads
+    if program.read_imbalance == 0:
+        phase["value"][:, of_reads] = draws[0].gap_ns(1)
+    at_once = min(program.phase_count(), (most - length - 2) // length)
+    block = np.empty((len(reads), at_once, length), OPERATION)
+    block.view(RAW)[:] = phase.view(RAW)[:, None, :]
+    for count in pieces(program.phase_count(), at_once):
+        for rank, one in enumerate(draws):
+            block["value"][rank, :count, 0] = one.compute_ns(count)
+            if program.read_imbalance > 0:
+                block["value"][rank, :count, of_reads] = one.gap_ns(count)[:, None]
+        yield block.reshape(len(reads), at_once * length)[:, : count * length]
+    yield end(len(reads), PASSES)
+
+
+def bursts(program: Program, draws: Draws, most: int, think_ns: int, first: int) -> Iterator[Operations]:
+    """The bursts of a job of one process; its user thinks before each; responses go from ``first`` on."""
+    each = operations(1, 3)
+    each["code"] = SLEEPING, COMPUTE, RESPOND
+    each["value"][0, 0] = think_ns
+    if think_ns == 0:
+        each = each[:, 1:2]
+    each["marks"][each["code"] == COMPUTE] = OVERRUNS
+    each["marks"][0, 0] |= PASSES
+    for count in pieces(program.phase_count(), most // 3):
+        block = np.tile(each, (1, count))
+        block["value"][block["code"] == COMPUTE] = draws.compute_ns(count)
+        block["peer"][block["code"] == RESPOND] = first + np.arange(count)[: count if think_ns else 0]
+        first += count
+        yield block
+    yield end(1, PASSES)
+
+
+def sections(program: LockProgram, draws: Draws, most: int, first: int) -> Iterator[Operations]:
+    """The critical sections of a process, with the computations between them; locks go from ``first`` on."""
+    for count in pieces(program.phase_count(), most // 2):
+        block = operations(1, 2 * count)
+        compute, lock = block[:, ::2], block[:, 1::2]
+        compute["code"], compute["marks"], compute["value"] = (
+            COMPUTE,
+            PASSES | OVERRUNS,
+            draws.compute_ns(count),
+        )
+        lock["code"], lock["value"] = LOCKING, round(program.section_us * 1e3)
+        lock["peer"] = first + draws.among(program.locks, count)
+        yield block
+    yield end(1, PASSES)
+
+
+def tasks(program: Program, draws: Draws, most: int) -> Iterator[Operations]:
+    """The tasks of a program, in the order in which processes take them. A task takes as long in each."""
+    profile = np.array(program.parallelism or ((1, program.processes),))
+    ends = np.cumsum(profile[:, 0])
+    first = 0
+    for count in pieces(program.phase_count(), most):
+        block = operations(1, count)
+        place = np.searchsorted(ends, np.arange(first, first + count) % ends[-1], side="right")
+        block["code"], block["marks"], block["peer"] = TASK, OVERRUNS, profile[place, 1]
+        block["value"] = draws.compute_ns(count)
+        first += count
+        yield block
+    yield end(1, 0)
+
+
+def operations(rows: int, count: int) -> Operations:
+    """So many empty operations for so many processes."""
+    made = np.zeros((rows, count), OPERATION)
+    made["peer"] = NOBODY
+    return made
+
+
+def end(rows: int, marks: int) -> Operations:
+    """The end of the programs of so many processes."""
+    made = operations(rows, 1)
+    made["code"], made["marks"] = END, marks
+    return made
+
+
+def pieces(whole: int, most: int) -> Iterator[int]:
+    """Numbers of at most ``most`` that add up to ``whole``."""
+    for begin in range(0, whole, most):
+        yield min(most, whole - begin)

@@ -1,0 +1,290 @@
+"""How a running process waits: it asks, spins, handles messages, blocks, and resumes.
+
+Each function that returns an action says what the process does next (``program.carry_out``).
+"""
+
+from __future__ import annotations
+
+from harness.simulator.compiled import hot, step
+from harness.simulator.processes.alarms import wake
+from harness.simulator.processes.coscheduling import look, may_look
+from harness.simulator.processes.costs import asks_itself, send_cost_ns
+from harness.simulator.processes.events import send, set_activity, spin_until_look
+from harness.simulator.processes.local import scheduler, svr4
+from harness.simulator.processes.locks import (
+    enter_section,
+    glance,
+    may_glance,
+    take_if_free,
+    wait_for_holder,
+)
+from harness.simulator.processes.messages import (
+    NO_NOTICE,
+    NOTICE_HERE,
+    complete_barrier,
+    first_in_inbox,
+    handle,
+    handle_inbox,
+    message_category,
+    operation_of,
+    put_in_inbox,
+    read_notices,
+    spin_limit,
+    take_arrival,
+)
+from harness.simulator.processes.model import (
+    ASK,
+    BLOCKED,
+    BROADCASTING,
+    CLOSING,
+    COMMUNICATING,
+    DONE,
+    END_WAIT,
+    FINISHED,
+    FREE,
+    LEARNS,
+    LOCKING,
+    NEXT,
+    NOBODY,
+    READING,
+    RESUME,
+    RUNNING,
+    SENDING,
+    SLEEPING,
+    SPIN,
+    START_WAIT,
+    STARTING,
+    SYNCHRONIZING,
+    Records,
+    State,
+)
+from harness.simulator.processes.processor import block, charge, compute, preempt
+
+
+@hot
+def ask(state: State, p: int, q: int) -> int:
+    """Send a read request, or an arrival at a barrier to the root, and wait for the reply."""
+    process = state.processes[q]
+    operation = operation_of(state, q)
+    process.activity = operation.code
+    process.learns = operation.marks & LEARNS
+    process.blocked = 0
+    process.target = state.jobs[process.job].first
+    if operation.code == READING:
+        process.target += operation.peer
+    charge(state, p, message_category(process))
+    return send_first(state, p, q) if state.machine[0].sends else START_WAIT
+
+
+@step
+def send_first(state: State, p: int, q: int) -> int:
+    """Spend the time that it takes to send what process ``q`` asks."""
+    cost_ns = send_cost_ns(state, p, q)
+    if cost_ns == 0 and asks_itself(state, q):
+        return START_WAIT
+    state.processes[q].handling = SENDING
+    set_activity(state, p, cost_ns)
+    return DONE
+
+
+@hot
+def start_wait(state: State, p: int, q: int) -> int:
+    """The request leaves; handle the messages that came meanwhile, then spin."""
+    process = state.processes[q]
+    now_ns = state.clock[0].now_ns
+    process.wait_began_ns = now_ns
+    process.remaining_ns = spin_limit(state.jobs[process.job], process)
+    process.spin_end_ns = now_ns + process.remaining_ns
+    if not asks_itself(state, q):
+        send(state, q << 1)
+    elif process.activity == READING:
+        process.replied = 1
+    elif take_arrival(state, process):
+        complete_barrier(state, q)
+    if process.handling == BROADCASTING:
+        set_activity(state, p, state.machine[0].send_ns)
+        return DONE
+    if process.inbox_first != NOBODY and not handle_inbox(state, p, q):
+        return DONE
+    return SPIN
+
+
+@hot
+def spin(state: State, p: int, q: int) -> int:
+    """Spin for the rest of the limit, or block if there is none."""
+    process = state.processes[q]
+    if process.replied:
+        set_activity(state, p, 0)
+    elif process.activity == LOCKING and state.machine[0].activations:
+        wait_for_holder(state, p, q)
+    elif process.remaining_ns <= 0:
+        block(state, p)
+    elif state.machine[0].looks:
+        spin_and_look(state, p, process)
+    else:
+        set_activity(state, p, process.remaining_ns)
+    return DONE
+
+
+@step
+def spin_and_look(state: State, p: int, process: Records) -> None:
+    """Spin until the next look after others, if the process looks after any in such a wait."""
+    machine = state.machine[0]
+    period_ns = machine.look_ns if process.activity == LOCKING else machine.patience_ns
+    if period_ns > 0 and process.activity <= LOCKING:
+        spin_until_look(state, p, process, period_ns)
+    else:
+        set_activity(state, p, process.remaining_ns)
+
+
+@hot
+def end_wait(state: State, p: int, q: int) -> int:
+    """Process ``q`` has what it has waited for."""
+    process = state.processes[q]
+    process.replied = 0
+    if state.machine[0].sends_differ:
+        process.wait_ended_ns = state.clock[0].now_ns
+    if process.activity != LOCKING:
+        return NEXT
+    enter_section(state, p, q)
+    return DONE
+
+
+@step
+def end_spin(state: State, p: int, q: int) -> int:
+    """The reply is there, or the process looks after others, or its limit has come."""
+    process = state.processes[q]
+    if process.replied:
+        return END_WAIT
+    if may_look(state, process):
+        look(state, p, q)
+    elif may_glance(state, process):
+        glance(state, p, q)
+    else:
+        block(state, p)
+    return DONE
+
+
+@hot
+def read(state: State, p: int, q: int) -> int:
+    """Serve the requests that came meanwhile, then read: who asked goes on, and this process waits."""
+    process = state.processes[q]
+    if process.inbox_first != NOBODY:
+        process.remaining_ns = 0
+        if not handle_inbox(state, p, q):
+            return DONE
+    return ASK
+
+
+@step
+def go_on_handling(state: State, p: int, q: int) -> int:
+    """A piece of message handling that took time has ended."""
+    process = state.processes[q]
+    job = state.jobs[process.job]
+    send_ns = state.machine[0].send_ns
+    if process.handling == SENDING:
+        process.handling = FREE
+        return START_WAIT
+    if process.handling == BROADCASTING:
+        send(state, (job.first + process.broadcast) << 1 | 1)
+        process.broadcast += 1
+        if process.broadcast == job.processes:
+            process.handling = FREE
+    else:
+        process.handling = FREE
+        handle(state, q, first_in_inbox(state, process))
+    if process.handling == BROADCASTING:
+        set_activity(state, p, send_ns)
+        return DONE
+    return RESUME if handle_inbox(state, p, q) else DONE
+
+
+@hot
+def resume(state: State, p: int, q: int) -> int:
+    """Every message is handled: sleep again, give way, or go on where the process was.
+
+    An unblocked process gets a new user priority, and gives way to a process that ranks above it.
+    """
+    process = state.processes[q]
+    if process.activity == LOCKING and not process.replied:
+        take_if_free(state, q)
+    if process.notice == NOTICE_HERE and process.activity >= READING:
+        read_notices(state, q)
+    if process.kernel:
+        if not process.replied:
+            block(state, p)
+            return DONE
+        process.kernel = 0
+        svr4.wake(state, process)
+        if scheduler.outranked(state, p, q):
+            preempt(state, p, True)
+            return DONE
+    if process.replied:
+        return END_WAIT
+    if process.activity == STARTING:
+        return NEXT
+    if process.activity < READING:
+        compute(state, p, process)
+        return DONE
+    charge(state, p, COMMUNICATING if process.activity == READING else SYNCHRONIZING)
+    looks = state.machine[0].patience_ns > 0 and process.activity <= CLOSING
+    if state.machine[0].wall_clock_spin or looks:
+        process.remaining_ns = process.spin_end_ns - state.clock[0].now_ns
+    return SPIN
+
+
+@hot
+def receive(state: State, message: int) -> int:
+    """``message`` arrives: a running process handles it now, any other when it runs next.
+
+    The message wakes a blocked process; a ready one finds it when its turn comes. Returns the process whose
+    wait is over by it, or NOBODY.
+    """
+    sender = state.processes[message >> 1]
+    q = message >> 1
+    if not message & 1:
+        if sender.notice != NO_NOTICE:
+            receive_notice(state, q)
+            return NOBODY
+        q = sender.target
+        if sender.activity == READING and state.jobs[sender.job].served_by_network:
+            state.clock[0].messages += 1
+            send(state, message | 1)
+            return NOBODY
+    process = state.processes[q]
+    machine = state.machine[0]
+    listens = process.state == RUNNING and (process.activity >= READING or not machine.handles_when_waiting)
+    if listens and not state.jobs[process.job].message_costs:
+        handle(state, q, message)
+        return q if process.replied else NOBODY
+    put_in_inbox(state, q, message)
+    if process.state == BLOCKED:
+        wake(state, q)
+    elif listens and process.handling == FREE:
+        interrupt(state, q)
+    return NOBODY
+
+
+@step
+def receive_notice(state: State, q: int) -> None:
+    """The notice of a large message has come: process ``q`` reads it when it runs and waits in MPI.
+
+    A blocked process wakes up for it. A recorded program that sleeps is in MPI's own begin or end, in which
+    messages go.
+    """
+    process = state.processes[q]
+    process.notice = NOTICE_HERE
+    waits = process.state == RUNNING and process.activity >= READING
+    if waits or process.state == FINISHED or process.activity == SLEEPING:
+        read_notices(state, q)
+    elif process.state == BLOCKED:
+        wake(state, q)
+
+
+@step
+def interrupt(state: State, q: int) -> None:
+    """Running process ``q`` puts its activity aside to handle a message, which takes time."""
+    process = state.processes[q]
+    p = process.processor
+    process.remaining_ns = state.processors[p].activity_ns - state.clock[0].now_ns
+    handle_inbox(state, p, q)
