@@ -102,7 +102,7 @@ GOING, UNTIL, REFILL, DEPARTED, TABLE_END, TIMELINE_FULL, PAUSED, EVOLVED, LOOKS
 EVOLVED: a program can use another number of processes. LOOKS: a process, at the end of a phase, looks from
 whom it gets messages often."""
 
-ENDLESS = 2**31 - 1
+ENDLESS = 1 << 62
 """Operations at hand of a process whose last one is among them."""
 
 REQUEST_BIT, REPLY_BIT = range(2)
@@ -140,9 +140,9 @@ PROCESS = whole_lines(
         ("rank", np.int32),
         ("processor", np.int32),
         ("target", np.int32),  # the process that its request goes to, or the lock it asks for
-        ("at", np.int32),  # operations that it has begun
         ("inbox_first", np.int32),
         ("learns", np.int8),  # its wait shows the load imbalance
+        ("at", np.int64),  # operations that it has begun
         ("wait_began_ns", np.int64),
         ("remaining_ns", np.int64),  # of the activity, or of the spin; kept while not running
         ("spin_end_ns", np.int64),  # on the wall clock
@@ -164,7 +164,7 @@ PROCESS = whole_lines(
         ("deadline_ns", np.int64),
         ("debt_ns", np.int64),
         ("delayed", np.int64),
-        ("filled", np.int32),  # operations that it has been given
+        ("filled", np.int64),  # operations that it has been given
         ("source", np.int32),  # the process in whose ring its operations are
         ("next_waiter", np.int32),  # who waits for the same lock behind it
         ("channel", np.int32),  # whose next message it waits for: messages.py
