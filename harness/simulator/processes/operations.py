@@ -47,6 +47,9 @@ from harness.simulator.processes.model import (
 from workloads.locks.lock_program import LockProgram
 from workloads.program import Draws, Program
 
+DRAWN = 512
+"""Phases whose times are drawn at once if blocks are shorter; a call for few takes as long as for many."""
+
 Operations = NDArray[np.void]
 
 
@@ -93,12 +96,15 @@ def phases(program: Program, draws: Sequence[Draws], most: int) -> Iterator[Oper
     at_once = min(program.phase_count(), (most - length - 2) // length)
     block = np.empty((len(reads), at_once, length), OPERATION)
     block.view(RAW)[:] = phase.view(RAW)[:, None, :]
-    for count in pieces(program.phase_count(), at_once):
-        for rank, one in enumerate(draws):
-            block["value"][rank, :count, 0] = one.compute_ns(count)
-            if program.read_imbalance > 0:
-                block["value"][rank, :count, of_reads] = one.gap_ns(count)[:, None]
-        yield block.reshape(len(reads), at_once * length)[:, : count * length]
+    for drawn in pieces(program.phase_count(), max(1, DRAWN // at_once) * at_once):
+        compute_ns = np.array([one.compute_ns(drawn) for one in draws])
+        gaps_ns = np.array([one.gap_ns(drawn) for one in draws]) if program.read_imbalance > 0 else None
+        for begin in range(0, drawn, at_once):
+            count = min(at_once, drawn - begin)
+            block["value"][:, :count, 0] = compute_ns[:, begin : begin + count]
+            if gaps_ns is not None:
+                block["value"][:, :count, of_reads] = gaps_ns[:, begin : begin + count, None]
+            yield block.reshape(len(reads), at_once * length)[:, : count * length]
     yield end(len(reads), PASSES)
 
 
