@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numba
 import numpy as np
+import pytest
 from compiled_only import needs_compiler
 from numpy.typing import NDArray
 
@@ -59,11 +60,20 @@ def test_changes_reach_the_arrays_of_the_tuple() -> None:
 @needs_compiler
 def test_a_step_is_compiled_once_and_called() -> None:
     numba.njit(run, **ENTRY)(new_pair())  # not loaded from the cache of an earlier run
-    dispatcher: Any = count
-    assert len(dispatcher.overloads) == 1
-    (listing,) = dispatcher.inspect_llvm().values()
-    assert "alwaysinline" not in listing
-    assert "alwaysinline" in next(iter(count_all.inspect_llvm().values()))  # type: ignore[attr-defined]
+    dispatchers: list[Any] = [count, count_all]
+    for dispatcher, inlined in zip(dispatchers, (False, True), strict=True):
+        (compiled,) = dispatcher.overloads.values()
+        assert ("alwaysinline" in str(compiled.library._get_module_for_linking())) == inlined
+
+
+@needs_compiler
+def test_no_other_function_has_the_name_of_one_that_python_calls() -> None:
+    def count() -> None:
+        """A step has this name."""
+
+    count.__qualname__ = "count"
+    with pytest.raises(ValueError, match="count"):
+        entry(count)
 
 
 def test_records_of_processes_and_processors_begin_at_cache_lines() -> None:
