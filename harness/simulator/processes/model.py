@@ -109,7 +109,7 @@ REQUEST_BIT, REPLY_BIT = range(2)
 """Message 2 w is from waiting process w (a read request or its arrival at a barrier), and
 2 w + 1 is the reply (the response, the completion). A process waits for one thing at a time, so
 it never has two messages under way, and w identifies the message. If w runs a recorded program, 2 w is
-word of large messages that it is offered (``replay``), and may be under way beside a reply."""
+the notice of large messages for which it has asked (``messages``), and may be under way beside a reply."""
 
 CACHE_LINE_BYTES = 64
 
