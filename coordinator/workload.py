@@ -71,7 +71,7 @@ class Workload:
         warning_us: how long before the end of their slot ``warning`` keeps processes from entering one.
         seed: seed of the experiment.
         repeat: number of the repetition; seed, repeat and job number fix the compute times.
-        unit_ns: calibrated cost of a step through the working set, 0 without one.
+        walk_step_ns: calibrated cost of a step through the working set, 0 without one.
         timeout_s: a run that takes longer fails.
         timeline: whether ranks record a timeline (``workloads.timeline``).
         nodes: the hosts, whose processors are numbered node by node; empty for this
@@ -99,7 +99,7 @@ class Workload:
     warning_us: float = 100.0
     seed: int = 0
     repeat: int = 0
-    unit_ns: float = 0.0
+    walk_step_ns: float = 0.0
     timeout_s: float = 600.0
     timeline: bool = False
     nodes: tuple[Node, ...] = ()

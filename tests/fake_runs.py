@@ -172,19 +172,19 @@ class ImitatedSimulator:
 def probe(processors: Sequence[int], working_set_bytes: int) -> dict[str, list[float]]:
     """Samples as ``workloads.probe`` prints them."""
     return {
-        "switch_ns": [4e3, 5e3, 6e3],
-        "handoff_ns": [3e3],
-        "handoff_pair_ns": [2e3, 3e3, 4e3],
-        "rested_switch_ns 500": [4e3, 8e3],
-        "rested_switch_ns 10000": [-1e3],
-        "rested_send_ns 500": [1e3, 3e3],
-        "rested_send_ns 10000": [9e3],
+        "remote_wakeup_ns": [4e3, 5e3, 6e3],
+        "local_switch_ns": [3e3],
+        "local_switch_pair_ns": [2e3, 3e3, 4e3],
+        "switch_after_idle_ns 500": [4e3, 8e3],
+        "switch_after_idle_ns 10000": [-1e3],
+        "send_after_idle_ns 500": [1e3, 3e3],
+        "send_after_idle_ns 10000": [9e3],
         "overrun_ns": [2e3, 4e3],
         "latency_ns": [2e3],
-        "wakeup_ns": [3e4],
+        "idle_wakeup_ns": [3e4],
         "detour_ns": [1e4, 1e4, 1e5],
         "detour_gap_ns": [2e7, 3e7],
-        "unit_ns": [64.0],
+        "walk_step_ns": [64.0],
     }
 
 

@@ -166,7 +166,7 @@ def test_advice_rests_on_the_last_calibration(tmp_path, monkeypatch, capsys):
     first = json.loads(capsys.readouterr().out)
     with Store(tmp_path, existing=True) as store:
         assert store.last_calibration()
-    assert first["constants"]["switch_us"] == 5.0
+    assert first["constants"]["remote_wakeup_us"] == 5.0
     assert len(first["rows"]) == len(advise.CANDIDATES)
     slowdowns = {row["scheduler"]["policy"]: row["workload_slowdown"]["median"] for row in first["rows"]}
     assert slowdowns["implicit"] < slowdowns["none"]  # coarse and imbalanced: the papers' case

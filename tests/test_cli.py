@@ -49,8 +49,8 @@ GOLDEN = {
         "cores": "int",
         "processors": ["int"],
         "launcher": "str",
-        "switch_us": "float",
-        "handoff_us": "float",
+        "remote_wakeup_us": "float",
+        "local_switch_us": "float",
         "latency_us": "float",
         "detour_gap_us": "float",
         "detour_length_us": "float",
@@ -208,11 +208,11 @@ def test_calibration_is_shown_and_recorded(lockstep, tmp_path):
     status, out, err = lockstep("calibrate", "--json")
     assert status == 0
     constants = {row["quantity"]: row for row in json.loads(out)["constants"]}
-    assert constants["switch"]["median_us"] == 5.0
+    assert constants["remote_wakeup"]["median_us"] == 5.0
     assert constants["lateness signals"]["n"] == 20
     assert "lockstep-results" in err
     recorded = database.load(tmp_path / "lockstep-results").calibrations
-    assert set(recorded["quantity"].str.replace("_ns", "")) == set(constants) | {"unit", "cache_kb"}
+    assert set(recorded["quantity"].str.replace("_ns", "")) == set(constants) | {"walk_step", "cache_kb"}
     assert "5.00" in lockstep("calibrate")[1]
 
 

@@ -36,7 +36,9 @@ def measured(tmp_path):
     experiment = load("three-jobs", settings=["repeats=2"])
     with Store(tmp_path) as opened:
         site = Site.here((0, 1), TOOLS, opened)
-        records = measure(experiment, site, Constants(4.0, 3.0, 2.0))
+        records = measure(
+            experiment, site, Constants(remote_wakeup_us=4.0, local_switch_us=3.0, latency_us=2.0)
+        )
     return experiment, records
 
 
@@ -77,7 +79,11 @@ def test_rows_that_scatter_are_simulated_more_often(tmp_path, monkeypatch):
     monkeypatch.setattr(missing, "back_end", Scattering)
     experiment = load("three-jobs", settings=["repeats=3"])
     with Store(tmp_path) as opened:
-        measured = measure(experiment, Site.here((0, 1), TOOLS, opened), Constants(4.0, 3.0, 2.0))
+        measured = measure(
+            experiment,
+            Site.here((0, 1), TOOLS, opened),
+            Constants(remote_wakeup_us=4.0, local_switch_us=3.0, latency_us=2.0),
+        )
         heard = []
         tools = {"heard": heard.append, "further": scatter.scattered}
         made = missing.complete(experiment, measured, "s", opened, Quiet(), **tools)
@@ -89,10 +95,10 @@ def test_rows_that_scatter_are_simulated_more_often(tmp_path, monkeypatch):
         assert row.measured.workload_slowdown.n == 3
         scatters = scheduler_name(row.scheduler) == "none"
         assert row.simulated.workload_slowdown.n == 3 + (scatter.FURTHER_REPEATS if scatters else 0)
-    others = [dataclasses.replace(one, constants={"switch_us": 99.0}) for one in measured]
+    others = [dataclasses.replace(one, constants={"remote_wakeup_us": 99.0}) for one in measured]
     # The further ones are of another calibration.
     assert scatter.scattered(experiment, [*others, *made]) != []
-    renewed = [dataclasses.replace(one, constants={"switch_us": 99.0}) for one in heard]
+    renewed = [dataclasses.replace(one, constants={"remote_wakeup_us": 99.0}) for one in heard]
     for row in summary.rows(experiment, [*others, *made, *renewed]):
         assert row.simulated.workload_slowdown.n == 3
 
@@ -103,8 +109,12 @@ def test_further_simulations_imitate_dedicated_runs_of_the_same_calibration(tmp_
     experiment = load("three-jobs", settings=["repeats=4"])
     with Store(tmp_path) as opened:
         measured = [
-            dataclasses.replace(one, constants={"switch_us": float(one.repeat)})
-            for one in measure(experiment, Site.here((0, 1), TOOLS, opened), Constants(4.0, 3.0, 2.0))
+            dataclasses.replace(one, constants={"remote_wakeup_us": float(one.repeat)})
+            for one in measure(
+                experiment,
+                Site.here((0, 1), TOOLS, opened),
+                Constants(remote_wakeup_us=4.0, local_switch_us=3.0, latency_us=2.0),
+            )
             if one.repeat < 3 or one.kind == DEDICATED
         ]
         made = missing.complete(experiment, measured, "s", opened, Quiet(), further=scatter.scattered)
@@ -112,13 +122,14 @@ def test_further_simulations_imitate_dedicated_runs_of_the_same_calibration(tmp_
     used = defaultdict(list)
     for record in made:
         if record.repeat >= FURTHER:
-            used[record.repeat].append(record.constants["switch_us"])
+            used[record.repeat].append(record.constants["remote_wakeup_us"])
     assert len(used) == scatter.FURTHER_REPEATS
     assert [sorted(set(values)) for _, values in sorted(used.items())] == [
         [float(number % 3)] for number in range(scatter.FURTHER_REPEATS)
     ]
     moved = [
-        dataclasses.replace(one, constants={"switch_us": 9.0}) if one.repeat == 1 else one for one in measured
+        dataclasses.replace(one, constants={"remote_wakeup_us": 9.0}) if one.repeat == 1 else one
+        for one in measured
     ]
     again = {task.repeat - FURTHER for task, _ in scatter.scattered(experiment, [*moved, *made])}
     assert again == set(range(1, scatter.FURTHER_REPEATS, 3))
@@ -128,7 +139,11 @@ def test_further_simulations_end_when_they_take_too_long(tmp_path, monkeypatch):
     monkeypatch.setattr(missing, "back_end", Scattering)
     experiment = load("three-jobs", settings=["repeats=3"])
     with Store(tmp_path) as opened:
-        measured = measure(experiment, Site.here((0, 1), TOOLS, opened), Constants(4.0, 3.0, 2.0))
+        measured = measure(
+            experiment,
+            Site.here((0, 1), TOOLS, opened),
+            Constants(remote_wakeup_us=4.0, local_switch_us=3.0, latency_us=2.0),
+        )
         made = missing.complete(experiment, measured, "s", opened, Quiet())
     for wall_s, repeats in ((0.1, scatter.FURTHER_REPEATS), (6.0, 10), (70.0, 0)):
         slow = [dataclasses.replace(one, wall_s=100.0 if one.repeat == 0 else wall_s) for one in made]

@@ -9,7 +9,7 @@ import time
 import psutil
 import pytest
 
-from workloads.compute import Compute, unit_ns
+from workloads.compute import Compute, measured_step_ns
 
 BURN = "import time\nwhile True: pass"
 
@@ -18,7 +18,7 @@ BURN = "import time\nwhile True: pass"
 def test_it_uses_the_cpu_time_it_is_asked_for(working_set_bytes):
     spent = []
     for _ in range(5):
-        compute = Compute(working_set_bytes, unit_ns(working_set_bytes))  # as fast as memory is now
+        compute = Compute(working_set_bytes, measured_step_ns(working_set_bytes))  # as fast as memory is now
         begin = time.thread_time_ns()
         for _ in range(4):
             compute(2_000_000)
@@ -41,7 +41,9 @@ def test_half_a_processor_takes_twice_as_long(working_set_bytes):
         opponent = psutil.Process(rival.pid)
         elapsed, used, taken = [], [], 0.0
         for _ in range(5):
-            compute = Compute(working_set_bytes, unit_ns(working_set_bytes))  # as fast as memory is now
+            compute = Compute(
+                working_set_bytes, measured_step_ns(working_set_bytes)
+            )  # as fast as memory is now
             taken -= sum(opponent.cpu_times()[:2])
             begin, cpu = time.perf_counter(), time.thread_time()
             compute(100_000_000)
@@ -60,7 +62,7 @@ def test_half_a_processor_takes_twice_as_long(working_set_bytes):
 
 
 def test_rounding_to_whole_steps_is_carried_on():
-    compute = Compute(1 << 15, unit_ns=1000.0)
+    compute = Compute(1 << 15, walk_step_ns=1000.0)
     taken = []
     compute._steps = [_Counting(taken)]
     for _ in range(1000):

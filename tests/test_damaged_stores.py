@@ -105,13 +105,13 @@ def test_a_thousand_damaged_stores(lockstep: Run, whole: bytes, tmp_path: Path) 
         *({"recorded_at": "yesterday"}, {"recorded_at": "2026-01-01T00:00:00"}, {"quantity": "move_ns"}),
         *(
             {"quantity": "slot_cost_ns a b"},
-            {"quantity": "rested_send_ns x"},
-            {"quantity": "rested_send_ns nan"},
+            {"quantity": "send_after_idle_ns x"},
+            {"quantity": "send_after_idle_ns nan"},
         ),
     ],
 )
 def test_a_damaged_calibration_is_refused(tmp_path: Path, fields: dict[str, str]) -> None:
-    made = Calibration("s", records.now(), "switch_ns", [1.0], [0, 1], 0, "mpich", {})
+    made = Calibration("s", records.now(), "remote_wakeup_ns", [1.0], [0, 1], 0, "mpich", {})
     with Store(tmp_path) as store:
         store.add_calibrations([made])
         assert store.last_calibration() == [made]

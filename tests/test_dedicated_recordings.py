@@ -66,7 +66,9 @@ def measured(tmp_path, leaves, origin_ns=None):
 
     with Store(tmp_path / "results") as store:
         site = Site.here((0, 1), Tools(TOOLS.launcher, TOOLS.probe, run), store)
-        return measure(load(str(file)), site, Constants(5.0, 3.0, 2.0)), asked
+        return measure(
+            load(str(file)), site, Constants(remote_wakeup_us=5.0, local_switch_us=3.0, latency_us=2.0)
+        ), asked
 
 
 def test_the_dedicated_runs_of_a_command_that_asks_for_it_are_recorded(tmp_path):

@@ -30,7 +30,7 @@ def between(before, after, *more):
 
 
 STEADY = [
-    sampled("switch_ns", *[20_000.0] * 20),
+    sampled("remote_wakeup_ns", *[20_000.0] * 20),
     sampled("detour_ns", 100_000.0),
     sampled("detour_gap_ns", 50e6, 50e6),
 ]
@@ -52,7 +52,7 @@ def test_nothing_is_said_of_a_calm_host():
         (moment(CALM, load=1.3), LATER, [], "load average of 1.3"),
         (CALM, moment(LATER, steal_s=0.5), [], "took 5.0% of the processors' time: repeat"),
         (CALM, LATER, [sampled("detour_ns", 4e6)], "other programs took 4.1%"),
-        (CALM, LATER, [sampled("switch_ns", *[90_000.0] * 5)], "switch (4.5x)"),
+        (CALM, LATER, [sampled("remote_wakeup_ns", *[90_000.0] * 5)], "remote_wakeup (4.5x)"),
         (CALM, moment(LATER, frequency_mhz=2400.0), [], "from 3000 to 2400 MHz"),
     ],
 )

@@ -97,7 +97,7 @@ def test_jobs_that_block_at_the_same_time_meet_again_where_switches_differ():
     program = Program(granularity_us=100, imbalance=0, phases=1000)
     jobs = [SimulatedJob(number, program) for number in range(3)]
     host = {"local": "eevdf", "timers": "synchronised", "handles_when_waiting": True, "spin_clock": "wall"}
-    costs = {"context_switch_us": 15.0, "wakeup_us": 10.0, "latency_us": 1.0, "rule_switch_us": 25.0}
+    costs = {"context_switch_us": 15.0, "remote_wakeup_us": 25.0, "latency_us": 1.0}
 
     def makespans_ns(scatter):
         on = SimulatedMachine(2, **host, **costs, messages_to_self=False, switch_scatter_us=scatter)
@@ -108,7 +108,11 @@ def test_jobs_that_block_at_the_same_time_meet_again_where_switches_differ():
     assert makespans_ns([-10.0, -5.0, 0.0, 5.0, 10.0]) < 0.85 * makespans_ns([])
 
 
-RESTS = {"rest_us": [100.0, 1000.0], "rested_switch_us": [[40.0], [200.0]], "rested_send_us": [[3.0], [7.0]]}
+RESTS = {
+    "idle_times_us": [100.0, 1000.0],
+    "switch_after_idle_us": [[40.0], [200.0]],
+    "send_after_idle_us": [[3.0], [7.0]],
+}
 
 
 def spent_us(category, **options):
@@ -202,7 +206,7 @@ def test_ticks_that_come_late_at_random_part_processors():
 
 def test_a_process_woken_on_an_idle_processor_pays_for_that():
     jobs = [SimulatedJob(0, Program(granularity_us=1000, imbalance=1.5, phases=200))]
-    costs = {"processors": 2, "local": "eevdf", "wakeup_us": 20.0, "messages_to_self": False}
+    costs = {"processors": 2, "local": "eevdf", "remote_wakeup_us": 20.0, "messages_to_self": False}
     same, dear = (
         run(jobs, blocking="immediate", **costs, idle_wakeup_us=idle_us).spent_ns[:, 3].sum()
         for idle_us in (20.0, 120.0)
@@ -214,7 +218,7 @@ def test_a_process_woken_on_an_idle_processor_pays_for_that():
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("tick_us", 0),
+        ("tick_us", -1),
         ("slice_us", -1),
         ("slot_cost_us", [-1.0]),
         ("lateness_us", [1.0, -2.0]),
@@ -222,9 +226,9 @@ def test_a_process_woken_on_an_idle_processor_pays_for_that():
         ("tick_lateness_us", [1.0, 10_000.0]),
         ("overrun_us", [-0.5]),
         ("switch_scatter_us", [0.0, float("nan")]),
-        ("rest_us", [5.0, 5.0]),
-        ("rested_send_us", [[1.0]]),
-        ("rested_switch_us", [[]]),
+        ("idle_times_us", [5.0, 5.0]),
+        ("send_after_idle_us", [[1.0]]),
+        ("switch_after_idle_us", [[]]),
     ],
 )
 def test_impossible_hosts_are_refused(key, value):
@@ -233,10 +237,10 @@ def test_impossible_hosts_are_refused(key, value):
 
 
 CONSTANTS = {
-    "switch_us": 20.0,
-    "handoff_us": 5.0,
+    "remote_wakeup_us": 20.0,
+    "local_switch_us": 5.0,
     "latency_us": 3.0,
-    "wakeup_us": 30.0,
+    "idle_wakeup_us": 30.0,
     "send_us": 1.0,
     "receive_us": 0.5,
     "serve_us": 0.2,
@@ -263,16 +267,16 @@ def test_the_classes_of_the_kernel_have_their_schedulers():
 
 
 def test_a_given_context_switch_has_no_calibrated_scatter_and_no_rests():
-    calibrated = CONSTANTS | RESTS | {"handoff_scatter_us": [-2.0, 2.0], "overrun_us": [2.0]}
+    calibrated = CONSTANTS | RESTS | {"switch_scatter_us": [-2.0, 2.0], "overrun_us": [2.0]}
     scheduler = scheduler_of({"policy": "none"})
     machine = Host(range(2), calibrated).machine(scheduler)
     assert machine.switch_scatter_us == [-2.0, 2.0]
-    assert machine.rested_switch_us == RESTS["rested_switch_us"]
+    assert machine.switch_after_idle_us == RESTS["switch_after_idle_us"]
     assert machine.overrun_us == [2.0]
-    assert machine.rested_send_us == RESTS["rested_send_us"]
+    assert machine.send_after_idle_us == RESTS["send_after_idle_us"]
     given = Host(range(2), calibrated, {"context_switch_us": 7.0}).machine(scheduler)
-    assert (given.context_switch_us, given.switch_scatter_us, given.rested_switch_us) == (7.0, (), ())
-    assert given.rested_send_us == RESTS["rested_send_us"]
+    assert (given.context_switch_us, given.switch_scatter_us, given.switch_after_idle_us) == (7.0, (), ())
+    assert given.send_after_idle_us == RESTS["send_after_idle_us"]
 
 
 def test_a_tick_that_the_hypervisor_delays_for_long_counts_half_a_tick():
@@ -283,8 +287,8 @@ def test_a_tick_that_the_hypervisor_delays_for_long_counts_half_a_tick():
 
 
 def test_what_an_older_record_lacks_costs_nothing():
-    machine = machine_like({"switch_us": 20.0, "latency_us": 3.0}, 2, scheduler_of({"policy": "none"}))
-    assert (machine.context_switch_us, machine.wakeup_us, machine.latency_us) == (20.0, 0.0, 3.0)
-    assert (machine.detour_gap_us, machine.slot_cost_us, machine.tick_us) == (0.0, (), None)
+    machine = machine_like({"remote_wakeup_us": 20.0, "latency_us": 3.0}, 2, scheduler_of({"policy": "none"}))
+    assert (machine.context_switch_us, machine.wakeups_ns, machine.latency_us) == (20.0, [0, 0], 3.0)
+    assert (machine.detour_gap_us, machine.slot_cost_us, machine.tick_us) == (0.0, (), 0.0)
     assert not machine.tick_lateness_us
     assert not machine.overrun_us

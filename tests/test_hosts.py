@@ -70,9 +70,9 @@ def test_messages_are_calibrated_between_the_hosts(hosts: Cluster) -> None:
     out, err = calibrate(hosts).communicate(timeout=60)
     assert out, err
     found = {quantity: statistics.median(samples) for quantity, samples in json.loads(out).items()}
-    assert found.keys() == {"latency_ns", "wakeup_ns"}
+    assert found.keys() == {"latency_ns", "idle_wakeup_ns"}
     assert 3_000 < found["latency_ns"] < 5 * MS
-    assert found["wakeup_ns"] > 0
+    assert found["idle_wakeup_ns"] > 0
     assert not hosts.processes() and not hosts.files()
 
 

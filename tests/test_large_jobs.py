@@ -58,7 +58,9 @@ def measured(asked, tmp_path):
     """The experiment with the key, and its runs."""
     with Store(tmp_path / "results") as store:
         here = Site.here((0, 1), TOOLS, store)
-        return asked(), measure(asked(), here, Constants(5.0, 3.0, 2.0))
+        return asked(), measure(
+            asked(), here, Constants(remote_wakeup_us=5.0, local_switch_us=3.0, latency_us=2.0)
+        )
 
 
 def alone(experiment):
@@ -116,7 +118,11 @@ def test_an_experiment_rebuilt_from_records_has_the_key(measured):
 
 def test_without_the_key_there_is_nothing_of_it_in_the_results(asked, tmp_path):
     with Store(tmp_path / "results") as store:
-        records = measure(asked(""), Site.here((0, 1), TOOLS, store), Constants(5.0, 3.0, 2.0))
+        records = measure(
+            asked(""),
+            Site.here((0, 1), TOOLS, store),
+            Constants(remote_wakeup_us=5.0, local_switch_us=3.0, latency_us=2.0),
+        )
     found = results_document.results(asked(""), records, 1.0)
     assert not any("against_spinning" in row["measured"] for row in found.document()["rows"])
 

@@ -86,17 +86,19 @@ def test_an_event_comes_back(event: Event) -> None:
 
 def test_what_a_run_is_for_comes_back() -> None:
     constants = calibrate.Constants(
-        1.0,
-        2.0,
-        3.0,
-        slot_cost_us={"signals": [1.0, 2.0]},
+        remote_wakeup_us=1.0,
+        local_switch_us=2.0,
+        latency_us=3.0,
+        slots={"signals": {"slot_cost_us": [1.0, 2.0], "lateness_us": []}},
         tick_lateness_us=[15.0],
-        handoff_scatter_us=[-1.0, 1.0],
-        rest_us=[500.0],
-        rested_switch_us=[[3.0, 4.0]],
-        rested_send_us=[[1.0, 2.0]],
+        switch_scatter_us=[-1.0, 1.0],
+        idle_times_us=[500.0],
+        switch_after_idle_us=[[3.0, 4.0]],
+        send_after_idle_us=[[1.0, 2.0]],
         overrun_us=[2.5],
-        step_ns={1 << 20: 3.5},
+        slot_cost_us=[],
+        lateness_us=[],
+        walk_steps_ns={1 << 20: 3.5},
     )
     before = conditions.Moment(0.5, 1.0, 2.0, 3.0, None)
     purpose = measured.Purpose(

@@ -155,7 +155,7 @@ def everything(tmp_path):
     experiment = load(written(tmp_path, MIX))
     with Store(tmp_path / "results") as opened:
         here = Site.here((0, 1), Tools(TOOLS.launcher, probe, as_commands_report), opened)
-        made = measure(experiment, here, Constants(5.0, 3.0, 2.0))
+        made = measure(experiment, here, Constants(remote_wakeup_us=5.0, local_switch_us=3.0, latency_us=2.0))
         found = opened.runs(experiment.digest)
     assert [record.ranks for record in found] == [record.ranks for record in made]
     return experiment, found

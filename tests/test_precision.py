@@ -18,7 +18,7 @@ from harness.report.progress import BarWatcher, PlainWatcher
 from harness.spec.experiment import load
 from harness.store.database import Store
 
-CONSTANTS = Constants(switch_us=5.0, handoff_us=3.0, latency_us=2.0)
+CONSTANTS = Constants(remote_wakeup_us=5.0, local_switch_us=3.0, latency_us=2.0)
 TEXT = """
 processors = 2
 repeats = { least = 3, most = 6 }

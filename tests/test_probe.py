@@ -32,22 +32,22 @@ def probe(processors, *options, ranks=3):
 def test_a_switch_costs_more_than_a_message():
     done = probe(sorted(os.sched_getaffinity(0))[:2], "--working-set-bytes", "100000")
     found = {name: statistics.median(samples) for name, samples in json.loads(done.stdout).items()}
-    assert 0 < found["latency_ns"] < found["switch_ns"]
-    assert found["handoff_ns"] > 0
-    each = json.loads(done.stdout)["handoff_pair_ns"]
-    assert len(each) == 20 * len(json.loads(done.stdout)["handoff_ns"])
+    assert 0 < found["latency_ns"] < found["remote_wakeup_ns"]
+    assert found["local_switch_ns"] > 0
+    each = json.loads(done.stdout)["local_switch_pair_ns"]
+    assert len(each) == 20 * len(json.loads(done.stdout)["local_switch_ns"])
     assert 0 < min(each) < statistics.median(each) < max(each)
-    assert found["wakeup_ns"] > 0
-    assert len(json.loads(done.stdout)["rested_switch_ns 500"]) == 28  # 30 samples, in four rounds
-    assert abs(found["rested_send_ns 10000"]) < 5e6
-    assert 0 < found["rested_switch_ns 10000"] < 5e6
+    assert found["idle_wakeup_ns"] > 0
+    assert len(json.loads(done.stdout)["switch_after_idle_ns 500"]) == 28  # 30 samples, in four rounds
+    assert abs(found["send_after_idle_ns 10000"]) < 5e6
+    assert 0 < found["switch_after_idle_ns 10000"] < 5e6
     assert 0 < found["overrun_ns"] < 1e6
     assert len(json.loads(done.stdout)["overrun_ns"]) == len(each)
-    assert found["unit_ns"] > 0
+    assert found["walk_step_ns"] > 0
     assert abs(found["reload_ns"]) < 1e6  # 100 kB may well stay in the cache
     assert abs(found["move_ns"]) < 1e6
-    assert 0 < found["receive_ns"] < found["switch_ns"]
-    assert 0 < found["send_ns"] < found["switch_ns"]
+    assert 0 < found["receive_ns"] < found["remote_wakeup_ns"]
+    assert 0 < found["send_ns"] < found["remote_wakeup_ns"]
     assert 0 < found["poll_ns"] < found["send_ns"]
     assert found["detour_gap_ns"] <= 1e9
     assert 0 <= found["tick_lateness_ns"] < 4e6
@@ -85,10 +85,10 @@ def test_changes_of_slot_cost_time():
 def test_one_processor_is_enough_for_a_switch():
     done = probe(sorted(os.sched_getaffinity(0))[:1])
     found = json.loads(done.stdout)
-    assert statistics.median(found["switch_ns"]) > 0
+    assert statistics.median(found["remote_wakeup_ns"]) > 0
     assert found["latency_ns"] == [0.0]
-    assert statistics.median(found["rested_switch_ns 500"]) > 0
-    assert set(found["rested_send_ns 500"]) == {0.0}
+    assert statistics.median(found["switch_after_idle_ns 500"]) > 0
+    assert set(found["send_after_idle_ns 500"]) == {0.0}
     assert statistics.median(found["overrun_ns"]) > 0
 
 

@@ -79,7 +79,7 @@ def test_one_queue_gives_equal_turns():
 def test_linux_takes_processes_from_the_longer_queue_and_is_fair_to_three_on_two_processors():
     """A process that has a processor for itself gives way when the queues have differed twice."""
     jobs = [lone(number, phases=20) for number in range(3)]
-    options = {"local": "eevdf", "tick_us": None}
+    options = {"local": "eevdf", "tick_us": 0.0}
     balanced = run(jobs, machine("stealing", **options))
     assert balanced.makespan_ns < 20 * 1.6 * WORK_US * 1e3
     twice_ns = 2 * ready_queues.BALANCE_TICKS * eevdf.TICK_NS

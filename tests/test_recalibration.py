@@ -28,7 +28,7 @@ class DriftingHost:
         self.probed += 1
         if self.fails:
             raise LaunchError("no MPI today")
-        times = {"switch_ns": [1e3 * self.probed], "unit_ns": [64.0 * self.probed]}
+        times = {"remote_wakeup_ns": [1e3 * self.probed], "walk_step_ns": [64.0 * self.probed]}
         return probe(processors, working_set_bytes) | times
 
     def run_workload(self, workload, progress=None):
@@ -70,11 +70,11 @@ def test_constants_are_measured_again_when_they_are_old_but_never_among_runs_tha
     groups = {}
     store = constants.site.store
     for record in runner.run(tasks, Measured(constants.site, constants, watcher.note), store, watcher):
-        groups.setdefault((record.cell, record.repeat), set()).add(record.constants["switch_us"])
+        groups.setdefault((record.cell, record.repeat), set()).add(record.constants["remote_wakeup_us"])
         host.now_s += FRESH_S / 3
     assert list(groups.values()) == [{1.0}, {2.0}, {3.0}, {4.0}]
     last = {one.quantity: one for one in store.last_calibration()}
-    assert last["switch_ns"].samples == [4e3]  # of the fourth calibration alone
+    assert last["remote_wakeup_ns"].samples == [4e3]  # of the fourth calibration alone
     busy = {one.quantity: one.conditions | {"load_before": 6.0} for one in last.values()}
     found = [dataclasses.replace(one, conditions=busy[one.quantity]) for one in last.values()]
     assert not any("load" in doubt for doubt in of_calibration(found))  # it is that of our own runs
@@ -82,7 +82,7 @@ def test_constants_are_measured_again_when_they_are_old_but_never_among_runs_tha
 
 def test_constants_that_are_fresh_stand(constants, host, tasks):
     for task in tasks:
-        assert constants(task).switch_us == 1.0
+        assert constants(task).remote_wakeup_us == 1.0
     assert host.probed == 1
 
 
@@ -90,10 +90,10 @@ def test_programs_do_the_same_work_after_a_new_calibration(constants, host, task
     before = constants(tasks[0])
     host.now_s = FRESH_S
     after = constants(tasks[-1])
-    assert (before.switch_us, after.switch_us) == (1.0, 2.0)
-    assert before.unit_ns({4096}) == after.unit_ns({4096}) == 64.0
+    assert (before.remote_wakeup_us, after.remote_wakeup_us) == (1.0, 2.0)
+    assert before.walk_step_of({4096}) == after.walk_step_of({4096}) == 64.0
     found = session.constants(constants.site.store.last_calibration())
-    assert (found.switch_us, found.unit_ns({4096})) == (2.0, 64.0)
+    assert (found.remote_wakeup_us, found.walk_step_of({4096})) == (2.0, 64.0)
 
 
 def test_a_first_calibration_that_fails_ends_the_series(constants, host, tasks):
@@ -122,7 +122,7 @@ def test_constants_stand_if_a_later_calibration_fails(
     assert constants(tasks[0]) is before
     assert host.probed == tries  # not at once again
     stored = session.constants(constants.site.store.last_calibration())
-    assert stored.switch_us == before.switch_us
+    assert stored.remote_wakeup_us == before.remote_wakeup_us
 
 
 def test_a_calibration_under_load_has_a_warning(constants, host, watcher, tasks):

@@ -66,7 +66,7 @@ def test_a_wait_spins_longer_for_what_its_rank_has_on_its_way(carries_us, blocke
     """Its rule lets it spin for 20 us, and the message comes after 121."""
     pair = [[step(120_000 - 1000, 0)], [step(1000, -1, 0, carries_us=carries_us)]]
     made = program(pair, [(0, 1, 0)])
-    on = replace(MACHINE, rule_switch_us=10.0)
+    on = replace(MACHINE, local_switch_us=10.0, remote_wakeup_us=10.0)
     assert run(made, "fixed", on=on).jobs[0].reads.blocked == blocked
     assert run(made, "immediate").jobs[0].reads.blocked == 1, "who does not spin at all does not spin for it"
 

@@ -71,7 +71,12 @@ def found(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch, Store(folder / "results") as store:
         patch.setattr(missing, "back_end", ImitatedSimulator)
         here = Site.here((0, 1), TOOLS, store)
-        measured = [settled(record) for record in measure(experiment, here, Constants(5.0, 3.0, 2.0))]
+        measured = [
+            settled(record)
+            for record in measure(
+                experiment, here, Constants(remote_wakeup_us=5.0, local_switch_us=3.0, latency_us=2.0)
+            )
+        ]
         simulated = missing.complete(experiment, measured, "s", store, Quiet())
     return Found(experiment, [*measured, *simulated])
 

@@ -17,7 +17,7 @@ from harness.spec.experiment import load
 from harness.store import database
 from harness.store.database import Store
 
-CONSTANTS = Constants(switch_us=5.0, handoff_us=3.0, latency_us=2.0)
+CONSTANTS = Constants(remote_wakeup_us=5.0, local_switch_us=3.0, latency_us=2.0)
 
 
 @pytest.fixture
@@ -197,17 +197,17 @@ def test_progress_counts_up_to_the_end_and_the_time_left_down_to_nothing(place):
 def test_calibration_gives_medians_and_keeps_samples(place):
     found = place.calibrate([0], ["signals"], Quiet())
     constants = session.constants(found)
-    assert (constants.switch_us, constants.handoff_us, constants.latency_us) == (5.0, 3.0, 2.0)
+    assert (constants.remote_wakeup_us, constants.local_switch_us, constants.latency_us) == (5.0, 3.0, 2.0)
     assert constants.detour_length_us == pytest.approx((10 + 10 + 100) / 3)
     assert constants.detour_gap_us == 25_000
-    assert constants.handoff_scatter_us == pytest.approx([0.2 * share - 0.9 for share in range(10)])
-    assert constants.rest_us == [500.0, 10_000.0]
-    assert constants.rested_switch_us[0] == pytest.approx([4.2 + 0.4 * share for share in range(10)])
-    assert constants.rested_send_us[0] == pytest.approx([1.1 + 0.2 * share for share in range(10)])
-    assert (constants.rested_switch_us[1], constants.rested_send_us[1]) == ([0.0] * 10, [9.0] * 10)
+    assert constants.switch_scatter_us == pytest.approx([0.2 * share - 0.9 for share in range(10)])
+    assert constants.idle_times_us == [500.0, 10_000.0]
+    assert constants.switch_after_idle_us[0] == pytest.approx([4.2 + 0.4 * share for share in range(10)])
+    assert constants.send_after_idle_us[0] == pytest.approx([1.1 + 0.2 * share for share in range(10)])
+    assert (constants.switch_after_idle_us[1], constants.send_after_idle_us[1]) == ([0.0] * 10, [9.0] * 10)
     assert constants.overrun_us == pytest.approx([2.1 + 0.2 * share for share in range(10)])
     told = {calibration.quantity for calibration in found}
-    assert {"switch_ns", "detour_ns", "slot_cost_ns signals", "lateness_ns signals", "tick_ns"} <= told
+    assert {"remote_wakeup_ns", "detour_ns", "slot_cost_ns signals", "lateness_ns signals", "tick_ns"} <= told
 
 
 def test_a_run_goes_by_the_slot_costs_of_its_mechanism(place):
@@ -221,15 +221,15 @@ def test_a_run_goes_by_the_slot_costs_of_its_mechanism(place):
 
 def test_without_calibration_the_nominal_constants_stand():
     told = session.constants([]).of_run("")
-    assert told["switch_us"] > 0
+    assert told["remote_wakeup_us"] > 0
     assert told["detour_gap_us"] == told["send_us"] == 0
 
 
 def test_steps_are_calibrated_for_each_working_set(place):
     constants = calibrate.constants(place.calibrate([4096, 8192], [], Quiet()))
-    assert constants.unit_ns({4096}) == 64.0
-    assert constants.unit_ns({4096, 8192}) == 0.0
-    assert session.constants([]).unit_ns({0}) == 0.0
+    assert constants.walk_step_of({4096}) == 64.0
+    assert constants.walk_step_of({4096, 8192}) == 0.0
+    assert session.constants([]).walk_step_of({0}) == 0.0
 
 
 def test_doubts_are_told_in_numbers(place):
@@ -284,10 +284,10 @@ def test_doubts_are_told_in_numbers(place):
 
 
 def test_between_nodes_messages_cost_what_they_cost_there(place):
-    between = {"latency_ns": [50_000.0], "wakeup_ns": [90_000.0]}
+    between = {"latency_ns": [50_000.0], "idle_wakeup_ns": [90_000.0]}
     tools = dataclasses.replace(place.tools, probe_between=lambda: between)
     spread = dataclasses.replace(place, tools=tools, nodes=(Node("a"), Node("b")))
     constants = session.constants(spread.calibrate([0], [], Quiet()))
-    assert (constants.latency_us, constants.wakeup_us) == (50.0, 90.0)
-    assert constants.switch_us == 5.0  # as on this host
+    assert (constants.latency_us, constants.idle_wakeup_us) == (50.0, 90.0)
+    assert constants.remote_wakeup_us == 5.0  # as on this host
     assert calibrate.mpi_probe_between(None, ["a", "a"]) is None

@@ -32,7 +32,9 @@ def both(tmp_path_factory):
     experiment = load("three-jobs", settings=SETTINGS)
     with Store(tmp_path_factory.mktemp("results")) as opened:
         site = Site.here((0, 1), TOOLS, opened)
-        measured = measure(experiment, site, Constants(20.0, 3.0, 2.0))
+        measured = measure(
+            experiment, site, Constants(remote_wakeup_us=20.0, local_switch_us=3.0, latency_us=2.0)
+        )
         simulated = missing.complete(experiment, measured, "session", opened, Quiet(), timeline=True)
         assert len(opened.runs(experiment.digest)) == len(measured) + len(simulated)
     return experiment, measured, simulated
@@ -114,7 +116,9 @@ def test_sequential_and_interactive_jobs_have_counterparts_with_response_times(t
     experiment = load(str(tmp_path / "others.toml"))
     with Store(tmp_path / "results") as opened:
         site = Site.here((0, 1), TOOLS, opened)
-        measured = measure(experiment, site, Constants(20.0, 3.0, 2.0))
+        measured = measure(
+            experiment, site, Constants(remote_wakeup_us=20.0, local_switch_us=3.0, latency_us=2.0)
+        )
         missing.complete(experiment, measured, "session", opened, Quiet())
         records = opened.runs(experiment.digest)
     alone = {record.jobs[0].job: record for record in records if record.kind == SIMULATED_DEDICATED}
@@ -157,7 +161,13 @@ policy = "implicit"
 """
 
 SAMPLES_NS = {
-    **{"switch_ns": 9e3, "handoff_ns": 3e3, "latency_ns": 2e3, "wakeup_ns": 3e4, "poll_ns": 400.0},
+    **{
+        "remote_wakeup_ns": 9e3,
+        "local_switch_ns": 3e3,
+        "latency_ns": 2e3,
+        "idle_wakeup_ns": 3e4,
+        "poll_ns": 400.0,
+    },
     **{"tick_ns": 4e6, "slice_ns": 3e6, "rr_interval_ns": 2e7, "detour_ns": 1e4, "detour_gap_ns": 2e7},
     **{"slot_cost_ns signals": 5e4, "slot_cost_ns freezer": 4e5, "lateness_ns signals": 6e4},
 }
@@ -204,7 +214,7 @@ def test_the_command_simulates_the_calibrated_host_unless_the_file_asks_for_anot
         assert main([*words, *more]) == 0
         machines.append(json.loads(capsys.readouterr().out)["machine"])
     host, paper, changed = machines
-    assert (host["local"], host["context_switch_us"], host["rule_switch_us"]) == ("eevdf", 3.0, 5.0)
+    assert (host["local"], host["context_switch_us"], host["remote_wakeup_us"]) == ("eevdf", 3.0, 5.0)
     assert host["detour_gap_us"] == 25_000
     assert host["slot_cost_us"] == [], "the first scheduler holds nothing"
     assert (paper["local"], paper["context_switch_us"], paper["detour_gap_us"]) == ("svr4", 3.0, 0.0)

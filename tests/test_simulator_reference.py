@@ -49,9 +49,9 @@ def machines(draw):
         switch_scatter_us=draw(st.sampled_from([(), (), (-8.0, 0.0, 25.0)])),
         **draw(rests()),
         latency_us=draw(st.sampled_from([0.0, 1.0, 10.0, 100.0])),
-        wakeup_us=draw(st.sampled_from([0.0, 20.0])),
-        idle_wakeup_us=draw(st.sampled_from([None, 50.0])),
-        rule_switch_us=draw(st.sampled_from([None, 30.0])),
+        remote_wakeup_us=draw(st.sampled_from([0.0, 30.0, 220.0])),
+        local_switch_us=draw(st.sampled_from([0.0, 10.0])),
+        idle_wakeup_us=draw(st.sampled_from([0.0, 60.0])),
         rule_latency_us=draw(st.sampled_from([None, 2.0])),
         local=local,
         dispatch_table=draw(st.sampled_from([None, TABLE])) if local == "svr4" else None,
@@ -65,9 +65,9 @@ def machines(draw):
         messages_to_self=draw(st.booleans()),
         handles_when_waiting=draw(st.booleans()),
         spin_clock=draw(st.sampled_from(["processor", "wall"])),
-        tick_us=1000.0 if roams else draw(st.sampled_from([None, 1000.0])),
+        tick_us=1000.0 if roams else draw(st.sampled_from([0.0, 1000.0])),
         tick_lateness_us=draw(st.sampled_from([(), (), (15.0, 40.0, 90.0)])),
-        slice_us=draw(st.sampled_from([None, 300.0])),
+        slice_us=draw(st.sampled_from([0.0, 300.0])),
         slot_cost_us=draw(st.sampled_from([(), (300.0, 50.0)])),
         lateness_us=draw(st.sampled_from([(), (100.0, 300.0, 700.0)])),
         detour_gap_us=draw(st.sampled_from([0.0, 0.0, 5000.0, 5000.0 if roams else 500.0])),
@@ -81,10 +81,10 @@ def rests(draw):
     if draw(st.sampled_from([True, True, False])):
         return {}
     return {
-        "rest_us": (draw(st.sampled_from([15.0, 200.0])), 3000.0),
-        "rested_switch_us": draw(st.sampled_from([(), ((10.0, 30.0), (0.0, 150.0))])),
+        "idle_times_us": (draw(st.sampled_from([15.0, 200.0])), 3000.0),
+        "switch_after_idle_us": draw(st.sampled_from([(), ((10.0, 30.0), (0.0, 150.0))])),
         "overrun_us": draw(st.sampled_from([(), (), (2.0, 2.5, 7.0)])),
-        "rested_send_us": draw(st.sampled_from([(), ((0.0, 4.0, 7.0), (20.0, 30.0, 90.0))])),
+        "send_after_idle_us": draw(st.sampled_from([(), ((0.0, 4.0, 7.0), (20.0, 30.0, 90.0))])),
     }
 
 
@@ -252,7 +252,7 @@ def test_the_kernel_equals_the_reference(data):
 def test_a_spin_for_a_lock_counts_processor_time_under_dynamic_coscheduling_too():
     """On processor 0 an interactive job interrupts it."""
     machine = SimulatedMachine(
-        processors=3, context_switch_us=0, latency_us=10, rule_switch_us=30, local="rr", tick_us=1000
+        *(3, 0), local_switch_us=30, remote_wakeup_us=30, latency_us=10, local="rr", tick_us=1000
     )
     lock = LockProgram(
         processes=2, granularity_us=100, imbalance=0, phases=13, section_us=2000, lock="ticket"
@@ -287,7 +287,7 @@ RESTING = {
 @pytest.mark.parametrize("name", RESTING)
 def test_who_pays_for_a_rest_does_so_on_both_sides(name, local):
     program, (policy, options), how = RESTING[name]
-    costs = {"rest_us": (50.0, 900.0), "rested_switch_us": ((60.0, 90.0), (100.0, 300.0))}
+    costs = {"idle_times_us": (50.0, 900.0), "switch_after_idle_us": ((60.0, 90.0), (100.0, 300.0))}
     machine = SimulatedMachine(processors=3, context_switch_us=5, latency_us=10, local=local, **costs)
     workload = [SimulatedJob(number, program, 0.002 * number) for number in range(3)]
     for seed in range(4):

@@ -32,7 +32,7 @@ def records(tmp_path):
     experiment = load("three-jobs", settings=["repeats=1"])
     with Store(tmp_path / "results") as opened:
         site = Site.here((0, 1), TOOLS, opened)
-        constants = Constants(4.0, 30.0, 2.0)
+        constants = Constants(remote_wakeup_us=4.0, local_switch_us=30.0, latency_us=2.0)
         return measure(experiment, site, constants, timeline=True)
 
 
@@ -91,7 +91,9 @@ def test_records_are_immutable(records, tmp_path, table):
     with sqlite3.connect(tmp_path / "results" / database.FILE_NAME) as connection:
         if table == "calibrations":
             with Store(tmp_path / "results") as opened:
-                opened.add_calibrations([Calibration("s", "now", "switch_ns", [1.0], [0, 1], 0, "mpich", {})])
+                opened.add_calibrations(
+                    [Calibration("s", "now", "remote_wakeup_ns", [1.0], [0, 1], 0, "mpich", {})]
+                )
         if table == "schedules":
             with Store(tmp_path / "results") as opened:
                 opened.add_schedules([ScheduleRecord("s", "now", "e", {}, 4, 1, {}, {}, {}, 1, "", {})])

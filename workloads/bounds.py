@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from workloads.constants import CONSTANTS
 from workloads.validation import InputError, number, whole
 
 
@@ -35,11 +36,7 @@ LOAD = Bounds(0, 1000)
 PLACES = _count(0, 1_000_000)
 RANDOM = _count(0, 2**63 - 1)
 
-MACHINE_COSTS = (
-    *("context_switch_us", "latency_us", "hop_latency_us"),
-    *("send_us", "receive_us", "serve_us", "poll_us"),
-    *("cache_kb", "reload_us"),
-)
+MACHINE_COSTS = ("context_switch_us", "hop_latency_us", *(one.name for one in CONSTANTS if one.given))
 
 BOUNDS: Mapping[str, Bounds] = {
     "processors": _count(0, PROCESSORS),

@@ -22,12 +22,12 @@ class Compute:
 
     Args:
         working_set_bytes: memory to walk, rounded up to whole steps; 0 for none.
-        unit_ns: CPU time of one step of the walk (:func:`unit_ns`); unused without one.
+        walk_step_ns: CPU time of one step of the walk (:func:`measured_step_ns`); unused without one.
     """
 
-    def __init__(self, working_set_bytes: int = 0, unit_ns: float = 0.0) -> None:
+    def __init__(self, working_set_bytes: int = 0, walk_step_ns: float = 0.0) -> None:
         self.began_ns = self.ended_ns = thread_time_ns()
-        self._unit_ns = unit_ns
+        self._walk_step_ns = walk_step_ns
         self._steps = _steps(working_set_bytes)
         self._owed = 0.0
         self._next = 0
@@ -56,7 +56,7 @@ class Compute:
 
     def _walk(self, amount_ns: int) -> None:
         # Carry the rounding error over, so that the sum over many phases is exact.
-        self._owed += amount_ns / self._unit_ns
+        self._owed += amount_ns / self._walk_step_ns
         count = int(self._owed)
         self._owed -= count
         steps, position = self._steps, self._next
@@ -67,7 +67,7 @@ class Compute:
         self._next = position
 
 
-def unit_ns(working_set_bytes: int) -> float:
+def measured_step_ns(working_set_bytes: int) -> float:
     """Median CPU time of one step through a working set that is in the cache as far as it fits.
 
     Returns nanoseconds, 0 without a working set.

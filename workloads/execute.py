@@ -27,7 +27,7 @@ class Execution:
         messenger: the rank's messages.
         recorder: takes the rank's times.
         key: (seed, repeat, job, ...) of the compute times.
-        unit_ns: CPU time of one step through the working set.
+        walk_step_ns: CPU time of one step through the working set.
         compute: makes the object that spends compute times, from the two numbers that Compute takes.
         checkpoint: of the program, if it makes any: it continues after the last one.
         observer: of the rank's messages, which it hears of after each phase but the last; nobody if None.
@@ -39,7 +39,7 @@ class Execution:
         messenger: Messenger,
         recorder: Recorder,
         key: Sequence[int],
-        unit_ns: float = 0.0,
+        walk_step_ns: float = 0.0,
         compute: Callable[[int, float], Compute] = Compute,
         checkpoint: Checkpoint | None = None,
         observer: Observer | None = None,
@@ -48,7 +48,7 @@ class Execution:
         self._messenger = messenger
         self._recorder = recorder
         self._draws = Draws(program, messenger.rank, key)
-        self._compute = compute(program.working_set_bytes, unit_ns)
+        self._compute = compute(program.working_set_bytes, walk_step_ns)
         self._targets: list[int] = program.reads()[messenger.rank].tolist()
         self._checkpoint = checkpoint
         self._observer = observer

@@ -42,7 +42,7 @@ class LaunchedProgram(NamedTuple):
         program: the program on the number of processes that it asks for.
         rule: gives the waiting rule of the ranks that run.
         key: (seed, repeat, job) of the compute times.
-        step_ns: CPU time of one step through the working set.
+        walk_step_ns: CPU time of one step through the working set.
         clock: returns nanoseconds of a clock that all ranks share.
         checkpoint: of the program, if it makes any.
         page: the file for the locks of the pattern LOCK, if its ranks have a directory in common.
@@ -55,7 +55,7 @@ class LaunchedProgram(NamedTuple):
     program: Program
     rule: Rule
     key: tuple[int, int, int]
-    step_ns: float
+    walk_step_ns: float
     clock: Callable[[], int] = time_ns
     checkpoint: Checkpoint | None = None
     page: Path | None = None
@@ -72,7 +72,7 @@ class MoldableExecution:
         comm, program = launched.comm, launched.program
         self._recorder = recorder = Recorder()
         compute = partial(TracedCompute, timeline) if timeline else Compute
-        self._options = launched.key, launched.step_ns, compute, launched.checkpoint, launched.observer
+        self._options = launched.key, launched.walk_step_ns, compute, launched.checkpoint, launched.observer
         everybody = program.on(comm.size)
         make = partial(TracedMessenger, timeline=timeline) if timeline else Messenger
         self._make_locks = partial(TracedLocks, timeline) if timeline else SectionLocks

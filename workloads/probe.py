@@ -4,16 +4,16 @@
 document with lists of samples in nanoseconds:
 
 - ``latency_ns``: one-way message latency between two processors, both ends spinning;
-- ``switch_ns``: extra time of a read whose target is blocked on another processor that a rival
+- ``remote_wakeup_ns``: extra time of a read whose target is blocked on another processor that a rival
   keeps busy: wake-up, switch and return from the block. A waiting process weighs its spinning
   against this context-switch cost;
-- ``handoff_ns``: time to block and let the other process of the same processor run until its
+- ``local_switch_ns``: time to block and let the other process of the same processor run until its
   answer, beyond the messages: a switch without a wake-up across processors;
-- ``handoff_pair_ns``: of each single read, the mean of its two hand-offs: how much switches differ;
-- ``rested_switch_ns T``: of each single hand-off, its time if the process has not run for T us;
-- ``wakeup_ns``: extra time of a read whose target is blocked on an idle processor;
+- ``local_switch_pair_ns``: of each single read, the mean of its two hand-offs: how much switches differ;
+- ``switch_after_idle_ns T``: of each single hand-off, its time if the process has not run for T us;
+- ``idle_wakeup_ns``: extra time of a read whose target is blocked on an idle processor;
 - ``send_ns``, ``receive_ns``: processor time to send a message, and to take one in;
-- ``rested_send_ns T``: of each single read, the extra time if the reader has computed for T us before;
+- ``send_after_idle_ns T``: of each single read, the extra time if the reader has computed for T us before;
 - ``serve_ns``: to answer a read, beyond receiving it and sending the answer;
 - ``poll_ns``: to look for a message when none is there;
 - ``overrun_ns``: by how much longer than asked each single computation takes, with what a program does
@@ -22,12 +22,12 @@ document with lists of samples in nanoseconds:
 - ``tick_lateness_ns``: lengths of the interrupts of the clock tick, at whose ends turns change;
 - ``detour_gap_ns``: mean time from one detour to the next, one sample a processor; at least
   the time watched;
-- ``unit_ns``: a step through the working set (one sample, 0 without ``--working-set-bytes``);
+- ``walk_step_ns``: a step through the working set (one sample, 0 without ``--working-set-bytes``);
 - ``reload_ns``: with a working set, extra time of a walk through all of it after another process
   has walked through one of its own on the same processor, while as much happens on the other one;
 - ``move_ns``: with a working set, extra time of a walk after a move to the other processor.
 
-With ``--between`` and its second rank on another host, only ``latency_ns`` and ``wakeup_ns`` are
+With ``--between`` and its second rank on another host, only ``latency_ns`` and ``idle_wakeup_ns`` are
 measured, between the two hosts, each rank on the first core that it may use.
 
 With a single processor the hand-off also stands for the switch, and all constants that take two
@@ -49,7 +49,7 @@ from typing import Any
 
 from workloads import detours
 from workloads.blocking import FIXED, FOREVER_NS, Waiting
-from workloads.compute import Compute, unit_ns
+from workloads.compute import Compute, measured_step_ns
 from workloads.messaging import REQUEST, RESPONSE, Messenger, world
 from workloads.recorder import Recorder
 
@@ -68,7 +68,7 @@ STEP_NS = 8000
 FALL_ASLEEP_NS = 50_000
 """Pause before each read that is to find its server asleep."""
 
-RESTS_US = (500, 2000, 5000, 10_000)
+IDLE_TIMES_US = (500, 2000, 5000, 10_000)
 """How long a process has not run, or not communicated, at which its next step is measured."""
 
 ROUNDS = 4
@@ -83,7 +83,7 @@ WALK_NS = 1_000_000
 LOOK_S = 0.005
 """How often a rival without work looks for some."""
 
-ACROSS = ["latency", "wakeup", "send", "receive", "serve", "poll", "detour", "detour_gap", "tick_lateness"]
+ACROSS = "latency", "idle_wakeup", "send", "receive", "serve", "poll", "detour", "detour_gap", "tick_lateness"
 """Quantities that take two processors."""
 
 Samples = dict[str, list[float]]
@@ -211,7 +211,7 @@ class Probe:
             "tick_lateness_ns": [float(late_ns) for _, ticks in found for late_ns in ticks] or [0.0],
         }
 
-    def reloads_ns(self, places: tuple[int, int], working_set_bytes: int, step_ns: float) -> Samples:
+    def reloads_ns(self, places: tuple[int, int], working_set_bytes: int, walk_step_ns: float) -> Samples:
         """Extra time of a walk through the working set after the other process's walk, and after a move.
 
         ``reload_ns``: both processes are on the first place. Processors may share a cache, so the rival
@@ -221,16 +221,16 @@ class Probe:
         """
         here, there = places
         os.sched_setaffinity(0, {here})
-        walk = Compute(working_set_bytes, step_ns)
+        walk = Compute(working_set_bytes, walk_step_ns)
         messenger = Messenger(self._pair, BLOCKING, Recorder())
 
         def took_ns() -> int:
-            walk(round(step_ns * walk.steps))
+            walk(round(walk_step_ns * walk.steps))
             return walk.ended_ns - walk.began_ns
 
         def beside(sets: int) -> None:
             if self._reads and there != here:
-                self._world.send((there, sets * working_set_bytes, step_ns) if sets else None, RIVAL)
+                self._world.send((there, sets * working_set_bytes, walk_step_ns) if sets else None, RIVAL)
                 self._world.recv(source=RIVAL)
 
         # The server sleeps at the first barrier until the reader comes, too; then they take turns.
@@ -296,50 +296,50 @@ def _batches(times_ns: list[int]) -> list[float]:
 
 
 def measure(probe: Probe, a: int, b: int) -> Samples:
-    """All constants of processors ``a`` and ``b``, without ``unit_ns`` and ``reload_ns``."""
+    """All constants of processors ``a`` and ``b``, without ``walk_step_ns`` and ``reload_ns``."""
     each = probe.round_trips_ns((a, a), server=BLOCKING, reader=BLOCKING)
     handed, each_ns = _batches(each), [time_ns / 2 for time_ns in each]
     if a == b:
-        handoff_ns = [time_ns / 2 for time_ns in handed]
+        switch_ns = [time_ns / 2 for time_ns in handed]
         none_ns = {f"{quantity}_ns": [0.0] for quantity in ACROSS}
-        found = {"switch_ns": handoff_ns, "handoff_ns": handoff_ns, "handoff_pair_ns": each_ns}
+        found = {"remote_wakeup_ns": switch_ns, "local_switch_ns": switch_ns, "local_switch_pair_ns": each_ns}
         found["overrun_ns"] = probe.overruns_ns((a, a), BLOCKING)
-        return found | none_ns | rested(probe, a, b, statistics.median(handoff_ns or [0.0]), 0.0)
+        return found | none_ns | after_idle(probe, a, b, statistics.median(switch_ns or [0.0]), 0.0)
     spun = _batches(probe.round_trips_ns((a, b), server=SPINNING, reader=SPINNING))
     reads = partial(probe.round_trips_ns, (a, b), server=BLOCKING, reader=SPINNING, pause_ns=FALL_ASLEEP_NS)
     woken, switched = (_batches(reads(rival=rival)) for rival in (False, True))
     base_ns = statistics.median(spun or [0.0])
-    handoff_ns = [(time_ns - base_ns) / 2 for time_ns in handed]
+    switch_ns = [(time_ns - base_ns) / 2 for time_ns in handed]
     return {
         "latency_ns": [time_ns / 2 for time_ns in spun],
-        "switch_ns": [time_ns - base_ns for time_ns in switched],
-        "handoff_ns": handoff_ns,
-        "handoff_pair_ns": [time_ns - base_ns / 2 for time_ns in each_ns],
-        "wakeup_ns": [time_ns - base_ns for time_ns in woken],
-        **rested(probe, a, b, statistics.median(handoff_ns or [0.0]), base_ns),
+        "remote_wakeup_ns": [time_ns - base_ns for time_ns in switched],
+        "local_switch_ns": switch_ns,
+        "local_switch_pair_ns": [time_ns - base_ns / 2 for time_ns in each_ns],
+        "idle_wakeup_ns": [time_ns - base_ns for time_ns in woken],
+        **after_idle(probe, a, b, statistics.median(switch_ns or [0.0]), base_ns),
         **probe.overheads_ns((a, b)),
         "overrun_ns": probe.overruns_ns((a, b), SPINNING),
         **probe.detours_ns((a, b)),
     }
 
 
-def rested(probe: Probe, a: int, b: int, handoff_ns: float, read_ns: float) -> Samples:
-    """What the reader's send, and the hand-off to the server, cost after each of RESTS_US.
+def after_idle(probe: Probe, a: int, b: int, switch_ns: float, read_ns: float) -> Samples:
+    """What the reader's send, and the hand-off to the server, cost after each of IDLE_TIMES_US.
 
     Caches, and on a virtual machine the host, forget a process that does something else for a while.
     The server has rested a little less if the reader, which it wakes, runs before it has blocked again.
-    ``handoff_ns`` and ``read_ns`` are a hand-off and a read of two spinning ends without any rest. On a
+    ``switch_ns`` and ``read_ns`` are a hand-off and a read of two spinning ends without any rest. On a
     single processor both costs count as the hand-off's.
     """
     found: Samples = defaultdict(list)
-    for rest_us in RESTS_US * ROUNDS:
-        reads = partial(probe.round_trips_ns, pause_ns=rest_us * 1000, count=max(1, probe.samples // ROUNDS))
+    for idle_us in IDLE_TIMES_US * ROUNDS:
+        reads = partial(probe.round_trips_ns, pause_ns=idle_us * 1000, count=max(1, probe.samples // ROUNDS))
         spun = reads((a, b), server=SPINNING, reader=SPINNING) if a != b else []
         handed = reads((a, a), server=BLOCKING, reader=BLOCKING)
         # The reader has not rested: so the way back to it costs what it usually does.
-        usual_ns = handoff_ns + statistics.median(spun or [0])
-        found[f"rested_switch_ns {rest_us}"] += [time_ns - usual_ns for time_ns in handed]
-        found[f"rested_send_ns {rest_us}"] += [time_ns - read_ns for time_ns in spun] or [0.0]
+        usual_ns = switch_ns + statistics.median(spun or [0])
+        found[f"switch_after_idle_ns {idle_us}"] += [time_ns - usual_ns for time_ns in handed]
+        found[f"send_after_idle_ns {idle_us}"] += [time_ns - read_ns for time_ns in spun] or [0.0]
     return found
 
 
@@ -353,7 +353,7 @@ def measure_between(probe: Probe) -> Samples:
     base_ns = statistics.median(spun or [0.0])
     return {
         "latency_ns": [time_ns / 2 for time_ns in spun],
-        "wakeup_ns": [time_ns - base_ns for time_ns in woken],
+        "idle_wakeup_ns": [time_ns - base_ns for time_ns in woken],
     }
 
 
@@ -385,10 +385,10 @@ def _measure_here(probe: Probe, pair: Any, options: argparse.Namespace) -> Sampl
     places = a, others[-1] if others else a
     found = measure(probe, *places)
     size = options.working_set_bytes
-    step_ns = pair.bcast(unit_ns(size), READER)
+    walk_step_ns = pair.bcast(measured_step_ns(size), READER)
     if size:
-        found |= probe.reloads_ns(places, size, step_ns)
-    return found | {"unit_ns": [step_ns]}
+        found |= probe.reloads_ns(places, size, walk_step_ns)
+    return found | {"walk_step_ns": [walk_step_ns]}
 
 
 if __name__ == "__main__":

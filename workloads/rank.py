@@ -22,7 +22,7 @@ from workloads.agent import VERSION, AgentLine
 from workloads.alone import Alone
 from workloads.blocking import Waiting, waiting
 from workloads.checkpoint import Checkpoint, checkpoint_file
-from workloads.compute import unit_ns
+from workloads.compute import measured_step_ns
 from workloads.coscheduling import Coscheduling
 from workloads.locks import page_file
 from workloads.locks.lock_program import LockProgram
@@ -42,7 +42,7 @@ def prepare(
     program: Program,
     rule: Rule,
     key: tuple[int, int, int],
-    step_ns: float,
+    walk_step_ns: float,
     timeline: Timeline | None = None,
     wish: Wish = lambda: None,
     clock: Callable[[], int] = time_ns,
@@ -61,11 +61,11 @@ def prepare(
     if it makes any, and ``page`` a file for its locks; ``against`` is the remedy for preempted sections.
     ``observer`` hears of the end of each phase, if given.
     """
-    if program.working_set_bytes and not step_ns:
+    if program.working_set_bytes and not walk_step_ns:
         # Ranks that share a processor at this moment measure too much, never too little.
-        step_ns = comm.allreduce(unit_ns(program.working_set_bytes), MPI.MIN)
+        walk_step_ns = comm.allreduce(measured_step_ns(program.working_set_bytes), MPI.MIN)
     ours = clock, checkpoint, page, coscheduling, against, observer
-    launched = LaunchedProgram(comm, program, rule, key, step_ns, *ours)
+    launched = LaunchedProgram(comm, program, rule, key, walk_step_ns, *ours)
     if program.pattern == TASKS:
         return TaskExecution(launched, wish, evolve)
     return MalleableExecution(launched, wish) if program.malleable else MoldableExecution(launched, timeline)
@@ -109,7 +109,7 @@ def main(spec: dict[str, Any]) -> None:
         coscheduling = Coscheduling(_near(comm), Path(spec["socket"]).parent, spec["job"], **given)
     against = remedy(**spec["remedy"])
     observer = Observer(agent.observe, **spec["observation"]) if spec.get("observation") else None
-    known = spec["unit_ns"], timeline, agent.wish, agent.clock(), checkpoint, page, coscheduling
+    known = spec["walk_step_ns"], timeline, agent.wish, agent.clock(), checkpoint, page, coscheduling
     execution = prepare(comm, program, rule, (seed, repeat, job), *known, agent.evolve, against, observer)
     start = agent.begin()
     if start is not None:

@@ -82,7 +82,7 @@ def parallel(workload: Workload, number: int, program: Program, count: int) -> d
             "spin_switches": workload.spin_switches,
             "imbalance_estimate": workload.imbalance_estimate,
         },
-        "unit_ns": workload.unit_ns,
+        "walk_step_ns": workload.walk_step_ns,
         "timeline": workload.timeline,
         "coscheduling": dict(workload.policy.coscheduling),
         "observation": dict(workload.policy.observation),

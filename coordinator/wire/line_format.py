@@ -14,7 +14,7 @@ import math
 import reprlib
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -120,7 +120,7 @@ class LineFormat:
 
     def _array(self, value: list[Any], hint: Any, where: str) -> Any:
         origin, kinds = typing.get_origin(hint), typing.get_args(hint)
-        if origin is list:
+        if origin in (list, Sequence):
             return [self._typed(item, kinds[0], where) for item in value]
         if kinds[1:] == (...,):
             kinds = kinds[:1] * len(value)

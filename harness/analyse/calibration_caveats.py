@@ -19,7 +19,7 @@ OLD_DAYS = 7
 SAME = ("host", "cpu_model", "kernel")
 """Conditions on which a calibration rests."""
 
-MESSAGES = ("latency_ns", "switch_ns", "handoff_ns", "wakeup_ns", "send_ns", "receive_ns")
+MESSAGES = ("latency_ns", "remote_wakeup_ns", "local_switch_ns", "idle_wakeup_ns", "send_ns", "receive_ns")
 """Quantities whose samples should be similar."""
 
 

@@ -13,13 +13,14 @@ from harness.analyse.rows import Row, Summary
 from harness.measure.plan import label
 from harness.spec.experiment import Experiment
 from harness.store.records import MEASURED_KINDS, RunRecord
+from workloads.constants import CONSTANTS
 
 SCHEMA = 1
 """Version of the document's format."""
 
 MACHINE = ("host", "kernel", "cpu_model", "cores", "processors", "launcher")
 
-CONSTANTS = ("switch_us", "handoff_us", "latency_us", "detour_gap_us", "detour_length_us")
+SAID = [one.name for one in CONSTANTS if one.said]
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ def results(
     last = (measured or records)[-1]
     session = session or last.session
     machine: dict[str, Any] = {key: last.conditions.get(key) for key in MACHINE}
-    machine |= {key: last.constants[key] for key in CONSTANTS if key in last.constants}
+    machine |= {name: last.constants[name] for name in SAID if name in last.constants}
     return ResultsDocument(
         experiment=experiment.name,
         digest=last.digest,

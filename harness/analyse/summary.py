@@ -259,11 +259,10 @@ def _against_spinning(repeats: Sequence[_Repeat]) -> AgainstSpinning | None:
 
 def _breakdown(repeats: Sequence[_Repeat]) -> Breakdown | None:
     """The mean over the repeats; None if a program has recorded no activities."""
+    switches_ns = [one.run.constants.get("local_switch_us", 0.0) * 1e3 for one in repeats]
     parts = [
-        breakdown.of_run(
-            one.run.ranks, one.run.processors, one.makespan_ns, one.run.constants.get("handoff_us", 0.0) * 1e3
-        )
-        for one in repeats
+        breakdown.of_run(one.run.ranks, one.run.processors, one.makespan_ns, switch_ns)
+        for one, switch_ns in zip(repeats, switches_ns, strict=True)
     ]
     known = [part for part in parts if part is not None]
     return breakdown.mean(known) if len(known) == len(parts) else None

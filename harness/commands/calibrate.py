@@ -56,7 +56,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
             _row(calibration)
             for calibration in found
             if calibration.quantity != CACHE
-            and (calibration.quantity != "unit_ns" or options.working_set_bytes)
+            and (calibration.quantity != "walk_step_ns" or options.working_set_bytes)
         ],
         "doubts": doubts,
     }

@@ -77,6 +77,6 @@ class Recalibrated:
 
     def _measured_again(self, known: Constants) -> Constants:
         """Of a calibration all but the times of steps, so that programs do the same work as before."""
-        mechanisms = known.slot_cost_us.keys()
+        mechanisms = known.slots.keys()
         found = self.site.calibrate(self.working_sets, mechanisms, self.watcher, again=True)
-        return replace(self._constants(found), step_ns=known.step_ns)
+        return replace(self._constants(found), walk_steps_ns=known.walk_steps_ns)

@@ -198,5 +198,5 @@ def session_name() -> str:
 def constants(calibrations: list[Calibration]) -> Constants:
     """The constants for a run: calibrated, or without a calibration a workload's nominal ones."""
     if not calibrations:
-        return Constants(Workload.switch_us, 0.0, Workload.latency_us)
+        return Constants(remote_wakeup_us=Workload.switch_us, latency_us=Workload.latency_us)
     return calibrate.constants(calibrations)

@@ -20,7 +20,7 @@ from coordinator.owners import changes
 from coordinator.topology import Topology
 from coordinator.view import ExecutionTime
 from coordinator.workload import WITHIN_JOB, ParallelJob
-from harness.measure.calibrate import Constants, HostConstants
+from harness.measure.calibrate import Constants
 from harness.measure.plan import Task, label, plan
 from harness.predict.pool import Pool, Progress, compute
 from harness.predict.recorded_programs import NONE, RecordedPrograms
@@ -36,6 +36,7 @@ from harness.spec.jobs import described
 from harness.spec.scheduler import Scheduler
 from harness.store.records import JobRecord, RunRecord
 from workloads import timeline as timelines
+from workloads.constants import MachineConstants
 from workloads.locks.remedies import remedy
 from workloads.validation import InputError
 
@@ -62,28 +63,22 @@ def machine_like(constants: Mapping[str, Any], processors: int, scheduler: Sched
     while they wait, and spin by the wall clock. The kernel's clock ticks at the same time on all
     processors, and turns change when its interrupt ends.
     """
-    host = HostConstants.of_record(constants)
+    host = MachineConstants.of_record(constants)
     parts_us = host.send_us + host.receive_us + (host.serve_us + host.poll_us) / 2
     table = None
     if scheduler.local == "rr" and host.rr_interval_us and host.tick_us:
         table = one_priority.turns(max(1, round(host.rr_interval_us / host.tick_us)))
-    return SimulatedMachine(
-        processors=processors,
-        context_switch_us=host.handoff_us,
-        switch_scatter_us=constants.get("handoff_scatter_us", ()),
-        rest_us=constants.get("rest_us", ()),
-        rested_switch_us=constants.get("rested_switch_us", ()),
-        rested_send_us=constants.get("rested_send_us", ()),
-        overrun_us=constants.get("overrun_us", ()),
-        wakeup_us=max(0.0, host.switch_us - host.handoff_us),
-        idle_wakeup_us=max(0.0, (host.wakeup_us or host.switch_us) - host.handoff_us),
+    unlike = {
         # The calibrated latency lasts from the call that sends to the call that returns the message.
-        latency_us=max(0.0, host.latency_us - parts_us),
-        send_us=host.send_us,
-        receive_us=host.receive_us,
-        serve_us=host.serve_us,
-        poll_us=host.poll_us / 2,
-        rule_switch_us=host.switch_us,
+        "latency_us": max(0.0, host.latency_us - parts_us),
+        "poll_us": host.poll_us / 2,
+        # What takes longer than half a tick is no tick of this machine's, but its hypervisor's.
+        "tick_lateness_us": [min(late_us, host.tick_us / 2) for late_us in host.tick_lateness_us],
+    }
+    return SimulatedMachine(
+        **vars(host) | unlike,
+        processors=processors,
+        context_switch_us=host.local_switch_us,
         rule_latency_us=host.latency_us,
         local=LOCAL[scheduler.local],
         dispatch_table=table,
@@ -91,18 +86,6 @@ def machine_like(constants: Mapping[str, Any], processors: int, scheduler: Sched
         handles_when_waiting=True,
         timers="synchronised",
         spin_clock="wall",
-        tick_us=host.tick_us or None,
-        # What takes longer than half a tick is no tick of this machine's, but its hypervisor's.
-        tick_lateness_us=[
-            min(late_us, host.tick_us / 2) for late_us in constants.get("tick_lateness_us", ())
-        ],
-        slice_us=host.slice_us or None,
-        slot_cost_us=constants.get("slot_cost_us", ()),
-        lateness_us=constants.get("lateness_us", ()),
-        detour_gap_us=host.detour_gap_us,
-        detour_length_us=host.detour_length_us,
-        cache_kb=host.cache_kb,
-        reload_us=host.reload_us,
     )
 
 
@@ -167,9 +150,9 @@ class Host:
                 given.pop("local", None)
                 likeness = machine_like(self.constants, len(self.processors), scheduler)
                 if "context_switch_us" in given:  # these belong to the calibrated switch
-                    given = {"switch_scatter_us": (), "rested_switch_us": ()} | given
+                    given = {"switch_scatter_us": (), "switch_after_idle_us": ()} | given
                 return dataclasses.replace(likeness, **given)
-            costs = {"context_switch_us": "handoff_us", "latency_us": "latency_us"}
+            costs = {"context_switch_us": "local_switch_us", "latency_us": "latency_us"}
             known = {key: self.constants[name] for key, name in costs.items() if self.constants}
             return SimulatedMachine(**{"processors": len(self.processors), **known, **given})
         except InputError as error:

@@ -11,33 +11,15 @@ from rich.text import Text
 
 from harness.analyse.aa_check import EXPECTED, POWER
 from harness.report.cells import doubts, table
+from workloads.constants import CONSTANTS
 
-MEANING = {
-    "switch": "context switch: additional cost of a message that wakes a process on a busy processor",
-    "handoff": "switch between two processes of one processor",
-    "handoff_pair": "mean of the two hand-offs of a single read: how much switches differ",
-    "rested_switch": "switch to a process that waits and has not run for so many us",
-    "rested_send": "additional time of the next send of a process that has sent nothing for so many us",
-    "latency": "one-way message, both ends spinning",
-    "wakeup": "wake-up of a blocked process on an idle processor",
-    "send": "processor time to send a message",
-    "receive": "processor time to receive a message",
-    "serve": "processor time to answer a read, beyond receiving and sending",
-    "overrun": "by how much longer than asked a computation takes",
-    "poll": "poll that finds no message",
-    "detour": "length of the operating system's detours",
-    "detour_gap": "time from one detour to the next, one sample for each processor",
-    "slot_cost": "time that a processor loses by a slot switch",
-    "lateness": "lateness of slot switches",
+MEANING = {one.quantity.removesuffix("_ns"): one.meaning for one in CONSTANTS} | {
+    "local_switch_pair": "mean of the two switches of a single read: how much switches differ",
     "skew": "time between the first and the last processor in a slot switch",
-    "tick": "the kernel's clock tick",
-    "tick_lateness": "how late turns change after the clock tick",
-    "slice": "the slice of the default scheduling class",
-    "rr_interval": "the turn of SCHED_RR",
     "reload": "additional time of a walk through the working set after another process's walk",
     "move": "additional time of a walk through the working set after a move to another processor",
-    "unit": "one step through the working set",
 }
+"""What the quantities of a calibration are."""
 
 
 def constants(document: Mapping[str, Any]) -> Iterator[RenderableType]:

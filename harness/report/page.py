@@ -20,6 +20,7 @@ from harness.report.rendering import Picture, chosen, rendered
 from harness.report.section_chart import throughput
 from harness.spec import naming
 from harness.store.records import MEASURED_KINDS, POLICY, RunRecord
+from workloads.constants import CONSTANTS
 
 
 @dataclass(frozen=True)
@@ -158,16 +159,6 @@ WAITS = (
 LATENESS = "Share of the slot switches that were at most this late."
 
 
-CALIBRATED = {
-    "latency_us": "a message {:.1f} us",
-    "switch_us": "{:.1f} us more to a blocked receiver",
-    "handoff_us": "a context switch {:.1f} us",
-    "detour_length_us": "a detour of the operating system {:.1f} us",
-    "detour_gap_us": "one every {:.0f} us",
-}
-"""The constants of the machine in words."""
-
-
 def html(content: Content) -> str:
     """The report as the text of an HTML page that needs no other file."""
     rows = content.results.rows
@@ -243,7 +234,7 @@ def _conditions(content: Content) -> Iterator[tuple[str, str]]:
     others = {str(job.program["launcher"]) for row in rows for job in row.jobs if job.program.get("launcher")}
     own = f"; commands start with {', '.join(sorted(others))}" if others else ""
     yield "MPI", f"{machine['launcher']}{own}"
-    known = [text.format(machine[key]) for key, text in CALIBRATED.items() if machine.get(key)]
+    known = [one.said.format(machine[one.name]) for one in CONSTANTS if machine.get(one.name)]
     if known:
         yield "Calibrated", ", ".join(known)
     yield (

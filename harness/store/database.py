@@ -232,13 +232,13 @@ class Store:
     def last_calibration(self) -> list[Calibration]:
         """The last machine constants of the session that calibrated last; empty if none did.
 
-        Of ``unit_ns`` the first, by which all its programs went.
+        Of ``walk_step_ns`` the first, by which all its programs went.
 
         Raises:
             StoreError: if they are damaged; no checksum covers them.
         """
         session = "session = (SELECT session FROM calibrations ORDER BY id DESC LIMIT 1)"
-        one = "CASE quantity WHEN 'unit_ns' THEN min(id) ELSE max(id) END"
+        one = "CASE WHEN quantity IN ('walk_step_ns', 'unit_ns') THEN min(id) ELSE max(id) END"
         last = f"SELECT {one} FROM calibrations WHERE {session} GROUP BY quantity, working_set_bytes"
         found = self._records(Calibration, "calibrations", f"id IN ({last})")
         with reading(self.path):

@@ -77,7 +77,7 @@ class RunRecord:
         repeat: number of the repetition, from 0.
         seed: of the experiment.
         processors: ids of the cores it could use.
-        constants: from ``harness.measure.calibrate``, and unit_ns (docs/formats.md).
+        constants: from ``harness.measure.calibrate``, and walk_step_ns (docs/formats.md).
         mechanism: the way to stop and continue processes; ``mechanism_reason`` says why this one.
         launcher: the MPI that started the ranks.
         wall_s: duration with start-up and clean-up.

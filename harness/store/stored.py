@@ -46,6 +46,13 @@ COLUMNS: Mapping[str, Mapping[str, tuple[tuple[type, ...], bool]]] = {
 BROKEN = (ValueError, TypeError, KeyError, IndexError, OverflowError, RecursionError, zlib.error)
 """Python's errors on content that Lockstep did not write."""
 
+FORMER = {
+    **{"switch": "remote_wakeup", "handoff": "local_switch", "wakeup": "idle_wakeup", "unit": "walk_step"},
+    **{"handoff_pair": "local_switch_pair", "handoff_scatter": "switch_scatter", "rest": "idle_times"},
+    **{"rested_switch": "switch_after_idle", "rested_send": "send_after_idle"},
+}
+"""Names of constants in older records, without their units, and the present ones."""
+
 PASSING = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN}
 PASSING |= {sqlite3.SQLITE_FULL, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM}
 """SQLite's errors that say nothing about the content."""
@@ -102,15 +109,24 @@ def decoded(table: str, row: sqlite3.Row) -> dict[str, Any]:
             raise ValueError(f"{table}.{name} holds {_short(value)}")
         if name in JSON_COLUMNS:
             values[name] = _parsed(table, name, value)
+    if table == "calibrations":
+        values["quantity"] = present_name(values["quantity"])
     if table == "runs":
+        values["constants"] = {present_name(name): value for name, value in values["constants"].items()}
         values["scheduler"] = added(str(values["scheduler"].get("policy"))) | values["scheduler"]
     return values
+
+
+def present_name(recorded: str) -> str:
+    """What a constant or a quantity of a calibration is called today."""
+    name, _, unit = recorded.rpartition("_")
+    return f"{FORMER[name]}_{unit}" if name in FORMER else recorded
 
 
 def check_calibration(one: Calibration) -> None:
     """Raise ValueError for a calibration that no probe can have made."""
     name, *of = one.quantity.split(" ")
-    times = [float(words) for words in of if name.startswith("rested_")]
+    times = [float(words) for words in of if name.endswith("_after_idle_ns")]
     if not all(map(math.isfinite, [*one.samples, *times])) or len(of) > 1:
         raise ValueError(f"calibrations.{_short(one.quantity)} holds {_short(one.samples)}")
     if name == "move_ns" and one.working_set_bytes < 1:

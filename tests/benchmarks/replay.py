@@ -35,7 +35,7 @@ from harness.store.recording import OPERATION
 
 MACHINE = SimulatedMachine(
     *(2, 6.0),
-    wakeup_us=10.0,
+    remote_wakeup_us=16.0,
     latency_us=1.5,
     local="eevdf",
     timers="synchronised",

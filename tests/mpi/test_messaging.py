@@ -219,7 +219,7 @@ def test_programs_run_and_account_for_every_wait(options, name):
     program = Program(processes=COMM.size, granularity_us=50, imbalance=0.5, phases=PHASES, **options)
     recorder = Recorder()
     messenger = Messenger(COMM, rule(name), recorder, one_sided=program.read == "rma")
-    record = Execution(program, messenger, recorder, (1, 0, 0), unit_ns=1000.0).run()
+    record = Execution(program, messenger, recorder, (1, 0, 0), walk_step_ns=1000.0).run()
     messenger.close()
     waits = record["waits"]
     others = sum(target != COMM.rank for target in program.reads()[COMM.rank])

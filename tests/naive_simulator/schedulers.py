@@ -79,7 +79,7 @@ class Eevdf:
     balances = True
 
     def __init__(self, machine):
-        self.slice_ns = 1_400_000 if machine.slice_us is None else round(machine.slice_us * 1e3)
+        self.slice_ns = round(machine.slice_us * 1e3) or 1_400_000
         self.most_ns = max(2 * self.slice_ns, 4_000_000)  # of lag: two slices, at least a tick
 
     def enter(self, process):

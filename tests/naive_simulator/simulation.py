@@ -71,12 +71,17 @@ class NaiveSimulation:
     def take_costs(self, machine):
         """What the machine's messages and switches cost, in ns; returns what waiting rules know of them."""
         us = {name[:-3]: v for name, v in vars(machine).items() if name.endswith("_us") and np.isscalar(v)}
-        us = {"rule_switch": us["context_switch"], "rule_latency": us["latency"], **us}
-        us.setdefault("idle_wakeup", us["wakeup"])
+        us = {"rule_latency": us["latency"], **us}
+        rule_us, usual_us = (
+            us["remote_wakeup"] or us["context_switch"],
+            us["local_switch"] or us["context_switch"],
+        )
+        us["wakeup"] = max(0, us["remote_wakeup"] - usual_us)
+        us["idle_wakeup"] = max(0, (us["idle_wakeup"] or us["remote_wakeup"]) - usual_us)
         self.cost = {name: round(value * 1e3) for name, value in us.items()}
         self.rests, self.rested_switches, self.rested_sends = (
             (np.array(given) * 1e3).round().astype(int).tolist()
-            for given in (machine.rest_us, machine.rested_switch_us, machine.rested_send_us)
+            for given in (machine.idle_times_us, machine.switch_after_idle_us, machine.send_after_idle_us)
         )
         self.overruns = [round(more_us * 1e3) for more_us in machine.overrun_us]
         self.overruns = self.overruns if any(self.overruns) else []
@@ -89,7 +94,7 @@ class NaiveSimulation:
         differ = any(scatter) or self.rested_switches
         self.switches = [max(0, self.cost["context_switch"] + more) for more in scatter or [0] if differ]
         self.tick_lateness = [round(late * 1e3) for late in machine.tick_lateness_us]
-        return {"switch_us": us["rule_switch"], "latency_us": us["rule_latency"]}
+        return {"switch_us": rule_us, "latency_us": us["rule_latency"]}
 
     def expect(self, jobs, policy):
         """Let the jobs arrive in their time."""

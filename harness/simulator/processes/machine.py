@@ -3,46 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
 
 from coordinator.topology import FLAT, Topology
 from coordinator.view import ExecutionTime, Machine
 from harness.simulator.processes import local
-from harness.simulator.processes.local import one_priority
+from harness.simulator.processes.local import eevdf, one_priority
 from harness.simulator.processes.local.svr4 import Table
+from harness.simulator.processes.model import BOUND, MACHINE, Records, State
 from harness.simulator.processes.replayed_program import ReplayedProgram
+from workloads.constants import CONSTANTS, MachineConstants, Rows
 from workloads.machine import QUEUES, TICKS_PER_S, check_values, lost_processors
 from workloads.program import Program
 from workloads.validation import InputError, flag, number, one_of, whole
 
 SPIN_CLOCKS = ("processor", "wall")
 
+ARRAYS = {"tick_lateness_us": "tick_late_ns", "idle_times_us": "rest_ns"}
+ARRAYS |= {"switch_after_idle_us": "rested_switch_ns", "send_after_idle_us": "rested_send_ns"}
+"""Arrays of ``model.State`` with other names than their constants."""
+
 
 @dataclass(frozen=True)
-class SimulatedMachine:
+class SimulatedMachine(MachineConstants):
     """Processors with a local scheduler each, and a network.
 
     The defaults are the machine of Dusseau et al. 1996, sections 3.2 and 3.3.
 
+    ``MachineConstants`` explains what a host has, too. All samples of a constant are equally likely. Recorded
+    programs compute as long as recorded, without ``overrun_us``.
+
     Attributes:
         processors: how many.
-        context_switch_us: cost of a dispatch, and of a visit (``remedies``).
-        switch_scatter_us: how much more or less than that a dispatch costs, all values equally likely; no
-            dispatch costs less than 0. Empty if all cost the same.
-        rest_us: times for which a process has not run, or not communicated, ascending. Between two of them
-            chance decides which one's costs count, so that the mean goes in a straight line; below the
-            first one the other is no rest, and beyond the last one its costs count.
-        rested_switch_us: for each rest, of a dispatch of a process that waits and has not run for so long,
-            all values equally likely; in place of ``context_switch_us``.
-        rested_send_us: for each rest, additional time to send a read request or an arrival at a barrier if
-            the last wait ended so long ago, all values equally likely.
-        overrun_us: by how much longer than its program asks a computation takes, all values equally likely.
-            Empty for nothing. Recorded programs compute as long as recorded.
-        wakeup_us: additional cost of dispatching a process that a message has just woken.
-        idle_wakeup_us: the same on a processor that was idle; by default ``wakeup_us``.
+        context_switch_us: cost of a dispatch, and of a visit (``visits``).
+        switch_scatter_us: how much more or less than that a dispatch costs; none costs less than 0.
+        remote_wakeup_us: the context switch that waiting rules assume. By what it exceeds ``local_switch_us``
+            a dispatch of a process that a message has just woken costs more. 0: ``context_switch_us``.
+        local_switch_us: the part of a wake-up that is the switch. 0: ``context_switch_us``.
+        idle_wakeup_us: that of a processor that was idle. 0: ``remote_wakeup_us``.
+        idle_times_us: ascending. Between two of them chance decides which one's costs count, so that the mean
+            goes in a straight line; below the first one the other has no costs, and beyond the last one its
+            costs count.
+        switch_after_idle_us: of a dispatch of a process that waits and has not run for so long, in place of
+            ``context_switch_us``.
+        send_after_idle_us: additional time to send a read request or an arrival at a barrier if the last wait
+            ended so long ago.
+        tick_us, slice_us: 0 for the local scheduler's own. ``tick_lateness_us`` is shorter than a tick.
+        slot_cost_us: of the first, the second, ... processor; further processors lose the last value.
+        poll_us: time until a waiting process notices a message.
+        cache_kb: cache of each processor in KiB; 0 for none, so that working sets cost nothing.
         latency_us: one-way time of a message; none is lost, each is one packet.
-        rule_switch_us, rule_latency_us: costs of a context switch and a message that waiting rules
-            assume; by default the true ones.
+        rule_latency_us: the latency that waiting rules assume; by default the true one.
         local: name of the local scheduler (``harness.simulator.processes.local.KNOWN``).
         dispatch_table: rows of (quantum, tqexp, slpret, maxwait, lwait), lowest priority
             first, in place of the local scheduler's own.
@@ -51,24 +65,11 @@ class SimulatedMachine:
             "synchronised".
         reads_served_by: whether the addressed "process" answers a read, or the "network" without
             that process; ``read = "rma"`` chooses the network for one program.
-        send_us: processor time to send a message.
-        receive_us: processor time to handle a message that has arrived.
-        serve_us: processor time to look up the value that a read asks for.
-        poll_us: time until a waiting process notices a message.
         messages_to_self: whether a root's arrival at its own barrier, and a read from itself,
             are messages over the network, as in the paper; else they need no message and no
             time, as in ``workloads.messaging``.
         handles_when_waiting: whether a running process handles messages only while it
             waits, as a program does that polls; else also while it computes.
-        tick_us: the clock tick; by default the local scheduler's own.
-        tick_lateness_us: how late a clock tick takes a processor from its process, all values equally
-            likely; empty for never late. They are shorter than a tick.
-        slice_us: the slice of ``eevdf``; by default Linux's for two processors.
-        slot_cost_us: time that the first, the second, ... processor loses by a slot switch;
-            further processors lose the last value; empty for nothing.
-        lateness_us: how late slots end, all values equally likely; empty for never late.
-        detour_gap_us: mean time between detours of a processor (``alarms``); 0 for none.
-        detour_length_us: mean length of a detour.
         spin_clock: whether a spin limit counts "processor" time of the process, or "wall" time,
             which also passes while the process is preempted.
         topology, sides: how the processors are connected (``coordinator.topology``).
@@ -77,40 +78,19 @@ class SimulatedMachine:
         lost: processors that are faulty from the beginning: no policy puts a process on one.
         queue: where ready processes wait (``ready_queues``).
         within_job: whether processes that are not bound to one processor stay on those of their job.
-        cache_kb: cache of each processor in KiB; 0 for none, so that working sets cost nothing.
-        reload_us: time to load all of it.
     """
 
     processors: int = 32
     context_switch_us: float = 200.0
-    switch_scatter_us: Sequence[float] = ()
-    rest_us: Sequence[float] = ()
-    rested_switch_us: Sequence[Sequence[float]] = ()
-    rested_send_us: Sequence[Sequence[float]] = ()
-    overrun_us: Sequence[float] = ()
-    wakeup_us: float = 0.0
-    idle_wakeup_us: float | None = None
-    latency_us: float = 10.0
-    rule_switch_us: float | None = None
+    latency_us: float = field(default=10.0, kw_only=True)
     rule_latency_us: float | None = None
     local: str = "svr4"
     dispatch_table: Sequence[Sequence[int]] | None = None
     quantum_ms: float | None = None
     timers: str = "independent"
     reads_served_by: str = "process"
-    send_us: float = 0.0
-    receive_us: float = 0.0
-    serve_us: float = 0.0
-    poll_us: float = 0.0
     messages_to_self: bool = True
     handles_when_waiting: bool = False
-    tick_us: float | None = None
-    tick_lateness_us: Sequence[float] = ()
-    slice_us: float | None = None
-    slot_cost_us: Sequence[float] = ()
-    lateness_us: Sequence[float] = ()
-    detour_gap_us: float = 0.0
-    detour_length_us: float = 0.0
     spin_clock: str = "processor"
     topology: str = FLAT.name
     sides: Sequence[int] = ()
@@ -118,26 +98,13 @@ class SimulatedMachine:
     lost: Sequence[int] = ()
     queue: str = "bound"
     within_job: bool = False
-    cache_kb: float = 0.0
-    reload_us: float = 0.0
 
     def __post_init__(self) -> None:
         whole("processors", self.processors, least=1)
         check_values({key: value for key, value in vars(self).items() if value is not None})
-        for key in ("wakeup_us", "detour_gap_us", "detour_length_us"):
-            number(key, getattr(self, key), least=0)
-        for key in ("idle_wakeup_us", "rule_switch_us", "rule_latency_us"):
-            if getattr(self, key) is not None:
-                number(key, getattr(self, key), least=0)
-        for key in ("tick_us", "slice_us"):
-            if getattr(self, key) is not None:
-                number(key, getattr(self, key), above=0)
-        for key in ("overrun_us", "slot_cost_us", "lateness_us", "tick_lateness_us"):
-            for index, value in enumerate(getattr(self, key)):
-                number(f"{key}[{index}]", value, least=0)
-        for index, value in enumerate(self.switch_scatter_us):
-            number(f"switch_scatter_us[{index}]", value)
-        self._check_rests()
+        self.check()
+        if self.rule_latency_us is not None:
+            number("rule_latency_us", self.rule_latency_us, least=0)
         for index, value in enumerate(self.tick_lateness_us):
             if value * 1e3 >= self.tick_ns:
                 rule = f"must be shorter than the clock tick of {self.tick_ns / 1e3:g} us"
@@ -149,20 +116,6 @@ class SimulatedMachine:
         self._check_queue()
         self.seen()
         lost_processors(vars(self), self.processors)
-
-    def _check_rests(self) -> None:
-        last_us = 0.0
-        for index, rest_us in enumerate(self.rest_us):
-            number(f"rest_us[{index}]", rest_us, above=last_us)
-            last_us = rest_us
-        for key in ("rested_switch_us", "rested_send_us"):
-            rows = getattr(self, key)
-            lengths = {len(row) for row in rows}
-            if rows and (len(rows) != len(self.rest_us) or len(lengths) > 1 or 0 in lengths):
-                rule = f"must have a row for each of the {len(self.rest_us)} rests, all of one length above 0"
-                raise InputError(key, rows, rule, "give each time in rest_us as many values, or give no rows")
-            for index, value in enumerate(value for row in rows for value in row):
-                number(f"{key}[{index // len(rows[0])}][{index % len(rows[0])}]", value, least=0)
 
     def _check_queue(self) -> None:
         one_of("queue", self.queue, QUEUES)
@@ -182,7 +135,14 @@ class SimulatedMachine:
     @property
     def tick_ns(self) -> int:
         """The clock tick in force."""
-        return local.KNOWN[self.local].tick_ns if self.tick_us is None else round(self.tick_us * 1e3)
+        return round(self.tick_us * 1e3) or local.KNOWN[self.local].tick_ns
+
+    @property
+    def wakeups_ns(self) -> list[int]:
+        """By how much dispatching costs more after a message, on a busy processor and on an idle one."""
+        switch_us = self.local_switch_us or self.context_switch_us
+        wakeups_us = self.remote_wakeup_us, self.idle_wakeup_us or self.remote_wakeup_us
+        return [round(max(0.0, wakeup_us - switch_us) * 1e3) for wakeup_us in wakeups_us]
 
     def table(self) -> Table:
         """The dispatch table in force."""
@@ -191,6 +151,62 @@ class SimulatedMachine:
         if self.dispatch_table is None:
             return local.KNOWN[self.local].table()
         return [(row[0], row[1], row[2], row[3], row[4]) for row in self.dispatch_table]
+
+
+def fill(record: Records, machine: SimulatedMachine, *, timeline: bool, caches: bool) -> None:
+    """Fill in the kernel's record of a machine (``model.MACHINE``)."""
+    for one in CONSTANTS:
+        if one.in_ns in (MACHINE.names or ()):
+            record[one.in_ns] = round(getattr(machine, one.name) * 1e3)
+    record.slice_ns = record.slice_ns or eevdf.SLICE_NS
+    record.switch_ns = round(machine.context_switch_us * 1e3)
+    record.wakeup_ns, record.idle_wakeup_ns = machine.wakeups_ns
+    record.hop_latency_ns = round(machine.hop_latency_us * 1e3)
+    record.messages_to_self = machine.messages_to_self
+    record.handles_when_waiting = machine.handles_when_waiting
+    record.wall_clock_spin = machine.spin_clock == "wall"
+    record.tick_period_ns = machine.tick_ns
+    samples = samples_ns(machine)
+    record.ticks_late = samples["tick_late_ns"].any()
+    rested = len(samples["rested_switch_ns"]) > 0
+    record.switches_differ = rested or _whole_ns(machine.switch_scatter_us).any()
+    record.sends_differ = samples["rested_send_ns"].any()
+    record.sends = record.send_ns > 0 or record.sends_differ
+    record.overruns = samples["overrun_ns"].any()
+    record.fair = machine.local == "eevdf"
+    record.network_serves_reads = machine.reads_served_by == "network"
+    record.boosts_woken = local.KNOWN[machine.local].boosts_woken
+    record.queue = QUEUES.index(machine.queue)
+    record.ticks_do_more = record.ticks_late or (record.fair and record.queue != BOUND)
+    record.cache_bytes = round(machine.cache_kb * 1024) if caches else 0
+    others_ns = record.receive_ns + record.serve_ns + record.poll_ns
+    record.message_costs = record.sends or others_ns > 0
+    like_paper = machine.messages_to_self and not (
+        machine.handles_when_waiting or record.message_costs or record.overruns
+    )
+    record.overtakes = record.hop_latency_ns > 0
+    constant = record.latency_ns > 0 and not record.overtakes
+    plain = record.queue == BOUND and record.cache_bytes == 0 and not record.ticks_late
+    record.skips = like_paper and constant and plain and not record.fair and not timeline
+
+
+def samples_ns(machine: SimulatedMachine) -> dict[str, NDArray[np.int64]]:
+    """The arrays of ``model.State`` from which costs and times are drawn."""
+    arrays = [
+        (one, _rows_ns if one.kind == Rows else _whole_ns) for one in CONSTANTS if one.kind is not float
+    ]
+    found = {ARRAYS.get(one.name, one.in_ns): made(getattr(machine, one.name)) for one, made in arrays}
+    switches_ns = round(machine.context_switch_us * 1e3) + found["switch_scatter_ns"]
+    found["switch_costs_ns"] = np.maximum(0, switches_ns)
+    return {name: array for name, array in found.items() if name in State._fields}
+
+
+def _whole_ns(times_us: Sequence[float]) -> NDArray[np.int64]:
+    return np.array([round(time_us * 1e3) for time_us in times_us or (0.0,)])
+
+
+def _rows_ns(rows_us: Sequence[Sequence[float]]) -> NDArray[np.int64]:
+    return np.array([_whole_ns(row) for row in rows_us] or np.zeros((0, 1)), dtype=np.int64)
 
 
 @dataclass(frozen=True)

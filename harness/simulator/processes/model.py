@@ -43,6 +43,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from workloads.constants import CONSTANTS
+
 NEVER_NS = 1 << 62
 NOBODY = -1
 
@@ -281,20 +283,15 @@ LOCK = np.dtype(
 
 MACHINE = np.dtype(
     [
+        *((one.in_ns, np.int64) for one in CONSTANTS if one.kind is float and one.name.endswith("_us")),
         ("switch_ns", np.int64),
         ("switches_differ", np.int8),  # whether each draws its cost
         ("sends", np.int8),  # whether it takes time to send a request or an arrival
         ("sends_differ", np.int8),  # by how long ago the last wait ended
         ("overruns", np.int8),  # whether computations take longer than asked
-        ("wakeup_ns", np.int64),
-        ("idle_wakeup_ns", np.int64),
-        ("latency_ns", np.int64),
+        ("wakeup_ns", np.int64),  # beyond the switch, as is idle_wakeup_ns
         ("hop_latency_ns", np.int64),
         ("overtakes", np.int8),  # whether a message can arrive before one that was sent earlier
-        ("send_ns", np.int64),
-        ("receive_ns", np.int64),
-        ("serve_ns", np.int64),
-        ("poll_ns", np.int64),
         ("messages_to_self", np.int8),
         ("handles_when_waiting", np.int8),  # only; else also while it computes
         ("wall_clock_spin", np.int8),
@@ -305,11 +302,8 @@ MACHINE = np.dtype(
         ("boosts_woken", np.int8),
         ("network_serves_reads", np.int8),
         ("fair", np.int8),  # local scheduler eevdf
-        ("slice_ns", np.int64),
         ("message_costs", np.int8),
         ("skips", np.int8),  # steps whose outcome follows from the program: skipping.py
-        ("detour_gap_ns", np.int64),
-        ("detour_length_ns", np.int64),
         ("put_off_ns", np.int64),
         ("put_offs", np.int64),
         ("warning_ns", np.int64),  # of the two-minute warning; 0 without
@@ -323,7 +317,6 @@ MACHINE = np.dtype(
         ("observe_ns", np.int64),  # from one look of a process at its messages to the next; 0 for none
         ("queue", np.int8),  # BOUND to STEALING
         ("cache_bytes", np.int64),  # of each processor; 0 for no caches
-        ("reload_ns", np.int64),  # to load all of it
     ],
     align=True,
 )

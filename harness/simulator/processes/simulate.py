@@ -107,7 +107,7 @@ def simulate(
     def rule(program: Program, *, as_mpi: bool) -> Waiting:
         return waiting(
             "spin" if as_mpi else blocking,
-            switch_us=_first(machine.rule_switch_us, machine.context_switch_us),
+            switch_us=machine.remote_wakeup_us or machine.context_switch_us,
             latency_us=_first(machine.rule_latency_us, machine.latency_us),
             spin_switches=spin_switches,
             imbalance_us=program.imbalance_us,

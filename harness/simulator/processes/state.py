@@ -10,9 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coordinator.view import Decision
-from harness.simulator.processes import local
-from harness.simulator.processes.local import eevdf
-from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
+from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine, fill, samples_ns
 from harness.simulator.processes.model import (
     AFFINITY,
     BOUND,
@@ -45,7 +43,6 @@ from harness.simulator.processes.replayed_program import ReplayedProgram
 from workloads import blocking
 from workloads.blocking import Waiting
 from workloads.locks.lock_program import LockProgram
-from workloads.machine import QUEUES
 from workloads.patterns import TASKS
 from workloads.program import Program
 
@@ -76,7 +73,7 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
     replays = any(job.replay for job in jobs)
     state = State(
         clock=_records(1, CLOCK),
-        machine=_machine_record(machine, timeline, caches=caches),
+        machine=_records(1, MACHINE),
         processes=_records(processes, PROCESS),
         processors=_records(machine.processors, PROCESSOR),
         jobs=_records(len(jobs), JOB),
@@ -97,12 +94,14 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
         accounts=np.zeros((processes + 1, LEFT + 1), dtype=np.int64),
         turns=np.zeros((machine.processors, processes) if caches else (1, 1), dtype=np.int64),
         moved=np.zeros((machine.processors, LEFT + 1), dtype=np.int64),
-        **_distributions(machine),
+        **samples_ns(machine),
         slots=np.zeros((1, processes), dtype=np.int8),
         slot_ns=np.zeros(1, dtype=np.int64),
         table=np.array(machine.table(), dtype=np.int32),
         timeline=np.zeros((TIMELINE_ROWS + 8 * machine.processors if timeline else 1, 4), dtype=np.int64),
     )
+    fill(state.machine[0], machine, timeline=timeline, caches=caches)
+    state.machine[0].ticks_per_update = TICKS_PER_UPDATE
     clock = state.clock[0]
     if replays:
         state.machine[0].overtakes = 1
@@ -127,20 +126,6 @@ def _room(jobs: Sequence[SimulatedJob]) -> int:
     if not any(job.replay for job in jobs):
         room = min(room, 2 * every)
     return _power_of_two(max(room, 4 * max(lengths) + 8))
-
-
-def _distributions(machine: SimulatedMachine) -> dict[str, NDArray[np.int64]]:
-    """The arrays of ``State`` from which costs and times are drawn."""
-    switch_ns = round(machine.context_switch_us * 1e3)
-    return {
-        "lateness_ns": _whole_ns(machine.lateness_us),
-        "tick_late_ns": _whole_ns(machine.tick_lateness_us),
-        "switch_costs_ns": np.maximum(0, switch_ns + _whole_ns(machine.switch_scatter_us)),
-        "overrun_ns": _whole_ns(machine.overrun_us),
-        "rest_ns": _whole_ns(machine.rest_us),
-        "rested_switch_ns": _rows_ns(machine.rested_switch_us),
-        "rested_send_ns": _rows_ns(machine.rested_send_us),
-    }
 
 
 def _places(jobs: int, machine: SimulatedMachine) -> NDArray[np.int8]:
@@ -315,52 +300,6 @@ def slot_arrays(
     never_ns = int(state.clock[0].never_ns)
     lengths = [never_ns if slot.length_ns is None else slot.length_ns for slot in decision.slots]
     return slots, np.array(lengths, dtype=np.int64)
-
-
-def _machine_record(machine: SimulatedMachine, timeline: bool, *, caches: bool) -> Records:
-    records = _records(1, MACHINE)
-    record = records[0]
-    record.switch_ns = round(machine.context_switch_us * 1e3)
-    record.slice_ns = eevdf.SLICE_NS
-    record.idle_wakeup_ns = round(machine.wakeup_us * 1e3)
-    for name, value_us in vars(machine).items():
-        field = name.removesuffix("_us") + "_ns"
-        if field in (MACHINE.names or ()) and value_us is not None:
-            record[field] = round(value_us * 1e3)
-    record.messages_to_self = machine.messages_to_self
-    record.handles_when_waiting = machine.handles_when_waiting
-    record.wall_clock_spin = machine.spin_clock == "wall"
-    record.tick_period_ns = machine.tick_ns
-    record.ticks_per_update = TICKS_PER_UPDATE
-    record.ticks_late = _whole_ns(machine.tick_lateness_us).any()
-    record.switches_differ = _whole_ns(machine.switch_scatter_us).any() or len(machine.rested_switch_us) > 0
-    record.sends_differ = _rows_ns(machine.rested_send_us).any()
-    record.sends = record.send_ns > 0 or record.sends_differ
-    record.overruns = _whole_ns(machine.overrun_us).any()
-    record.fair = machine.local == "eevdf"
-    record.network_serves_reads = machine.reads_served_by == "network"
-    record.boosts_woken = local.KNOWN[machine.local].boosts_woken
-    record.queue = QUEUES.index(machine.queue)
-    record.ticks_do_more = record.ticks_late or (record.fair and record.queue != BOUND)
-    record.cache_bytes = round(machine.cache_kb * 1024) if caches else 0
-    others_ns = record.receive_ns + record.serve_ns + record.poll_ns
-    record.message_costs = record.sends or others_ns > 0
-    like_paper = machine.messages_to_self and not (
-        machine.handles_when_waiting or record.message_costs or record.overruns
-    )
-    record.overtakes = record.hop_latency_ns > 0
-    constant = record.latency_ns > 0 and not record.overtakes
-    plain = record.queue == BOUND and record.cache_bytes == 0 and not record.ticks_late
-    record.skips = like_paper and constant and plain and not record.fair and not timeline
-    return records
-
-
-def _whole_ns(times_us: Sequence[float]) -> NDArray[np.int64]:
-    return np.array([round(time_us * 1e3) for time_us in times_us or (0.0,)])
-
-
-def _rows_ns(rows_us: Sequence[Sequence[float]]) -> NDArray[np.int64]:
-    return np.array([_whole_ns(row) for row in rows_us] or np.zeros((0, 1)), dtype=np.int64)
 
 
 def _hops(machine: SimulatedMachine) -> NDArray[np.int16]:

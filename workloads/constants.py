@@ -1,0 +1,156 @@
+"""The constants of a machine, each declared once, here.
+
+From these declarations follow the records of runs, the values of a calibration, the simulated machine and its
+checks, numbers of the kernel, keys and bounds of the [machine] table, texts of reports, and the table in
+docs/formats.md. A new cost is an entry here, a quantity of ``workloads.probe``, and the place in the kernel
+where it is paid.
+"""
+# ruff: noqa: RUF009 - a constant is a field
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from itertools import pairwise
+from typing import Any, get_type_hints
+
+from workloads.validation import InputError, number
+
+Samples = Sequence[float]
+"""Ten values of a distribution, all equally likely; none where nothing is measured."""
+
+Rows = Sequence[Samples]
+"""Samples for each of ``idle_times_us``."""
+
+
+@dataclass(frozen=True)
+class Constant:
+    """What is known of a constant beside its value.
+
+    Attributes:
+        name: in all records, with its unit.
+        kind: float, Samples or Rows.
+        in_ns: its name in nanoseconds, if it is a time.
+        meaning: for tables.
+        quantity: the quantity of a calibration that it comes from.
+        mean: whether a scalar is the mean of the measured samples, not their median.
+        of_slots: whether each mechanism that changes slots has its own.
+        least: the least value.
+        given: whether an experiment file can give it.
+        said: its part of a report's sentence.
+    """
+
+    name: str
+    kind: Any
+    in_ns: str
+    meaning: str
+    quantity: str
+    mean: bool = False
+    of_slots: bool = False
+    least: float = 0.0
+    given: bool = False
+    said: str = ""
+
+
+def _constant(meaning: str, default: float | Samples | Rows = 0.0, **known: Any) -> Any:
+    return field(default=default, metadata={"meaning": meaning, **known})
+
+
+@dataclass(frozen=True, kw_only=True)
+class MachineConstants:
+    """The constants of a machine in one run: 0, or no samples, for what is free or unknown."""
+
+    latency_us: float = _constant(
+        "one-way message, both ends spinning", given=True, said="a message {:.1f} us"
+    )
+    remote_wakeup_us: float = _constant(
+        "context switch: additional cost of a message that wakes a process on a busy processor",
+        said="{:.1f} us more to a blocked receiver",
+    )
+    local_switch_us: float = _constant(
+        "switch between two processes of one processor", said="a context switch {:.1f} us"
+    )
+    detour_length_us: float = _constant(
+        "length of the operating system's detours",
+        quantity="detour_ns",
+        mean=True,
+        said="a detour of the operating system {:.1f} us",
+    )
+    detour_gap_us: float = _constant(
+        "time from one detour to the next, one sample for each processor",
+        mean=True,
+        said="one every {:.0f} us",
+    )
+    idle_wakeup_us: float = _constant("wake-up of a blocked process on an idle processor")
+    send_us: float = _constant("processor time to send a message", given=True)
+    receive_us: float = _constant("processor time to receive a message", given=True)
+    serve_us: float = _constant("processor time to answer a read, beyond receiving and sending", given=True)
+    poll_us: float = _constant("poll that finds no message", given=True)
+    tick_us: float = _constant("the kernel's clock tick")
+    slice_us: float = _constant("the slice of the default scheduling class")
+    rr_interval_us: float = _constant("the turn of SCHED_RR")
+    cache_kb: float = _constant("the largest cache of a processor's own, in KiB", given=True)
+    reload_us: float = _constant("time to load all of it after a move", quantity="move_ns", given=True)
+    walk_step_ns: float = _constant("one step through the working set")
+    switch_scatter_us: Samples = _constant(
+        "how much longer or shorter than usual a switch is",
+        (),
+        quantity="local_switch_pair_ns",
+        least=-math.inf,
+    )
+    idle_times_us: Samples = _constant(
+        "times for which a process has not run, or not communicated", (), quantity="switch_after_idle_ns"
+    )
+    switch_after_idle_us: Rows = _constant(
+        "switch to a process that waits and has not run for so many us", ()
+    )
+    send_after_idle_us: Rows = _constant(
+        "additional time of the next send of a process that has sent nothing for so many us", ()
+    )
+    overrun_us: Samples = _constant("by how much longer than asked a computation takes", ())
+    tick_lateness_us: Samples = _constant("how late turns change after the clock tick", ())
+    slot_cost_us: Samples = _constant("time that a processor loses by a slot switch", (), of_slots=True)
+    lateness_us: Samples = _constant("lateness of slot switches", (), of_slots=True)
+
+    @classmethod
+    def of_record(cls, recorded: Mapping[str, Any]) -> MachineConstants:
+        """Those of ``RunRecord.constants``; without ``local_switch_us`` it is ``remote_wakeup_us``."""
+        known = {one.name: recorded[one.name] for one in CONSTANTS if one.name in recorded}
+        return cls(**{"local_switch_us": known.get("remote_wakeup_us", 0.0)} | known)
+
+    def check(self) -> None:
+        """Raise InputError for values that no machine has."""
+        for index, (last_us, time_us) in enumerate(pairwise((0.0, *self.idle_times_us))):
+            number(f"idle_times_us[{index}]", time_us, above=last_us)
+        for one in CONSTANTS:
+            value = getattr(self, one.name)
+            if one.kind == Rows and value:
+                self._check_rows(one.name, value)
+            for key, part in _numbers(one.name, value):
+                number(key, part, least=one.least)
+
+    def _check_rows(self, key: str, rows: Rows) -> None:
+        count, lengths = len(self.idle_times_us), {len(row) for row in rows}
+        if len(rows) != count or len(lengths) > 1 or 0 in lengths:
+            rule = f"must have a row for each of the {count} idle times, all of one length above 0"
+            raise InputError(key, rows, rule, "give each of idle_times_us as many values, or give no rows")
+
+
+def _declared(name: str, kind: Any, known: Mapping[str, Any]) -> Constant:
+    in_ns = f"{name[:-3]}_ns" if name.endswith("_us") else name
+    return Constant(name, kind, in_ns, **{"quantity": in_ns, **known})
+
+
+KINDS = get_type_hints(MachineConstants)
+CONSTANTS = tuple(_declared(each.name, KINDS[each.name], each.metadata) for each in fields(MachineConstants))
+"""The table of all constants."""
+
+
+def _numbers(key: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """The numbers of a value, each with its place in it."""
+    if isinstance(value, list | tuple):
+        for index, part in enumerate(value):
+            yield from _numbers(f"{key}[{index}]", part)
+    else:
+        yield key, value
