@@ -38,7 +38,7 @@ class SimulatedMachine(MachineConstants):
 
     Attributes:
         processors: how many.
-        context_switch_us: cost of a dispatch, and of a visit (``visits``).
+        context_switch_us: cost of a dispatch, and of a visit (``remedies``).
         switch_scatter_us: how much more or less than that a dispatch costs; none costs less than 0.
         remote_wakeup_us: the context switch that waiting rules assume. By what it exceeds ``local_switch_us``
             a dispatch of a process that a message has just woken costs more. 0: ``context_switch_us``.
