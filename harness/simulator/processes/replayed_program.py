@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,6 +63,11 @@ class RepeatedSteps:
     messages: NDArray[np.int64]
     times: int = 1
 
+    @cached_property
+    def operations(self) -> tuple[Operations, ...]:
+        """The operations of each process, as one time of them; all simulations of a program share them."""
+        return tuple(_operations(steps) for steps in self.steps)
+
 
 @dataclass(frozen=True)
 class ReplayedProgram:
@@ -107,7 +113,7 @@ class ReplayedProgram:
         """
         before = np.zeros(len(self.channels), dtype=np.int64)
         for part in self.parts:
-            every = _operations(part.steps[rank])
+            every = part.operations[rank]
             together = max(1, most // max(1, len(every)))  # short parts several times at once
             for begun in range(0, part.times, together):
                 times = min(together, part.times - begun)
@@ -117,7 +123,8 @@ class ReplayedProgram:
                     takes = np.flatnonzero(block["code"] == RECEIVE)
                     channels = block["peer"][takes]
                     block["value"][takes] += before[channels] + takes // len(piece) * part.messages[channels]
-                    block["peer"] += first * (block["peer"] >= 0)
+                    if first:
+                        block["peer"] += first * (block["peer"] >= 0)
                     yield block[None]
                 before += times * part.messages
         yield end(1, PASSES)

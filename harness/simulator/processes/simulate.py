@@ -322,7 +322,7 @@ class _ProcessLevelRun:
 
     def _streams_of(self, job: SimulatedJob, program: Program, index: int) -> Iterator[Stream]:
         """The operations of the processes of a job; ``program`` says how many there are."""
-        half = self.state.operations.shape[1] // 2
+        half = self.state.operations.shape[1] // 2 - 1  # there must be room for the operation in progress
         every = range(program.processes)
         if job.replay is not None:
             channels = int(self.state.jobs[index].channels_at)

@@ -53,7 +53,7 @@ TIMELINE_ROWS = 1 << 16
 AT_HAND = 1 << 18
 """Operations for which there is room in all rings together ..."""
 
-LEAST_AT_HAND, MOST_AT_HAND = 1 << 10, 1 << 14
+LEAST_AT_HAND, MOST_AT_HAND = 1 << 10, 1 << 15
 """... and in each, if programs are so long."""
 
 REMEMBERED = 32
@@ -233,6 +233,7 @@ def put(state: State, rows: slice, block: Operations) -> None:
     """Put the next operations of some processes in place of used ones; the last block ends with END."""
     processes = state.processes[rows]
     begin, count, columns = int(processes.filled[0]), block.shape[1], state.operations.shape[1]
+    assert begin + count - int(processes.at.min()) < columns, "an operation in progress would be overwritten"
     ring = state.operations[rows].view(np.ndarray).view(RAW)
     at = begin % columns
     fits = min(count, columns - at)
