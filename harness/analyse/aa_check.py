@@ -42,7 +42,6 @@ class AaCheck:
 
     @property
     def false_positives(self) -> float:
-        """The share of the comparisons that call equal schedulers different."""
         return self.different / self.comparisons
 
 

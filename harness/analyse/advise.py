@@ -65,11 +65,6 @@ class Range:
 
 
 def experiment(program: Program, jobs: int, processors: int) -> Experiment:
-    """The experiment to simulate: ``jobs`` jobs of ``program`` at its granularity and at GRID_US.
-
-    Raises:
-        InputError: if the program has more processes than the machine has processors.
-    """
     fits("--processes", program.processes, processors)
     grid = sorted({*map(float, GRID_US), float(program.granularity_us)})
     cells = tuple(
@@ -84,10 +79,6 @@ def of_recording(path: Path, jobs: int, processors: int) -> Experiment:
 
     The processors are divided only if two jobs have room side by side: else one would run after the other, as
     under ``batch``.
-
-    Raises:
-        RecordingError: if the file cannot be read.
-        InputError: if the program has more processes than the machine has processors.
     """
     held = recording.read(path)
     fits("--recording", held.processes, processors)
@@ -99,7 +90,6 @@ def of_recording(path: Path, jobs: int, processors: int) -> Experiment:
 
 
 def compared(store: Store) -> list[Row]:
-    """The rows of commands in a store that were measured and simulated."""
     found: list[Row] = []
     for digest, _ in store.experiments():
         records = store.runs(digest)
@@ -120,7 +110,6 @@ def _at(program: Program, granularity_us: float) -> Program:
 
 
 def predict(wanted: Experiment, constants: Constants, progress: Progress) -> list[Row]:
-    """A row for each cell and scheduler, simulated with this host's constants."""
     from harness.predict import process_level  # noqa: PLC0415 - numba is slow to load
 
     recorded = replace(recorded_programs.of(wanted, (), Path()), most_s=MOST_S)
@@ -173,11 +162,6 @@ def _good(at: Mapping[int, Row]) -> list[int]:
 
 
 def like(results: Path, jobs: Sequence[ParallelJob]) -> tuple[Program, int]:
-    """The program of ``jobs``, which were measured in ``results``, and their number.
-
-    Raises:
-        InputError: unless all jobs run the same synthetic program.
-    """
     program = jobs[0].program
     if not isinstance(program, Program) or any(job.program != program for job in jobs):
         rule = "its jobs do not all run the same synthetic program"

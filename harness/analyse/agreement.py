@@ -24,7 +24,6 @@ class Errors:
 
     @classmethod
     def of(cls, errors: Sequence[float]) -> Errors:
-        """The summary of ``errors``, at least one."""
         absolute = sorted(map(abs, errors))
         median = statistics.median(absolute)
         return cls(len(errors), median, quantile(absolute, 0.9), statistics.median(errors))
@@ -60,13 +59,11 @@ def agreement(rows: Sequence[Row]) -> Agreement | None:
 
 
 def errors_of(rows: Iterable[Row]) -> Errors | None:
-    """The errors of the rows that have both sides; None without any."""
     found = [row.error for row in rows if row.error is not None]
     return Errors.of(found) if found else None
 
 
 def by_scheduler(rows: Iterable[Row]) -> dict[str, Errors]:
-    """The errors of each scheduler that has such rows, by its name."""
     found: dict[str, list[Row]] = {}
     for row in rows:
         found.setdefault(row.name, []).append(row)
@@ -87,14 +84,12 @@ def _orders(rows: Sequence[Row]) -> Iterator[float]:
 
 
 def _apart(one: Row, other: Row) -> bool:
-    """Whether the intervals of the measured slowdowns are known and do not overlap."""
     if one.measured is None or other.measured is None:
         return False
     return apart(one.measured.workload_slowdown, other.measured.workload_slowdown)
 
 
 def sentence(found: Agreement) -> str:
-    """An agreement as a sentence."""
     errors = found.errors
     said = (
         f"Simulated against measured, {errors.rows} rows: error {errors.median_error:.1%} in the median, "

@@ -24,7 +24,6 @@ MESSAGES = ("latency_ns", "remote_wakeup_ns", "local_switch_ns", "idle_wakeup_ns
 
 
 def of_calibration(found: Sequence[Calibration]) -> list[str]:
-    """Disturbances of a calibration, as sentences with remedies."""
     said = of_host(_conditions(found))
     if (lost := _lost(found)) > DETOURS:
         said.append(f"other programs took {lost:.1%} of the processors' time: end them, and repeat")
@@ -96,7 +95,6 @@ def _samples(found: Sequence[Calibration]) -> dict[str, list[float]]:
 
 
 def _spread(samples: Sequence[float]) -> float:
-    """The 90th percentile over the median."""
     if not samples:
         return 1.0
     ordered = sorted(samples)

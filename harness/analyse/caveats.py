@@ -66,7 +66,6 @@ def of_host(during: Mapping[str, Any]) -> list[str]:
 
 
 def _shared(records: Sequence[RunRecord]) -> int:
-    """In how many runs another run of Lockstep used some of the processors."""
     return sum(any(map(tells_of_another_run, record.conditions.get("warnings", ()))) for record in records)
 
 
@@ -172,7 +171,6 @@ def _slots(rows: Sequence[Row]) -> list[str]:
 
 
 def _shortest_us(scheduler: Mapping[str, Any]) -> float:
-    """The shortest slot that the scheduler's parameters ask for, in microseconds; 0 if none does."""
     lengths_ms = [shortest_slot_ms(scheduler, key) for key in OF_SLOTS]
     return min((1e3 * length_ms for length_ms in lengths_ms if length_ms is not None), default=0.0)
 

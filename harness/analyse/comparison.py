@@ -31,12 +31,10 @@ class SlowdownSeries:
     by_repeat: Mapping[int, float]
 
     def same_point(self, other: SlowdownSeries) -> bool:
-        """Whether both measure the same jobs with the same settings."""
         return self.jobs == other.jobs and self.settings == other.settings
 
     @property
     def values(self) -> list[float]:
-        """The slowdowns."""
         return list(self.by_repeat.values())
 
 
@@ -62,13 +60,11 @@ class Comparison:
 
     @property
     def known(self) -> SlowdownSeries:
-        """One of the two."""
         known = self.before or self.after
         assert known is not None
         return known
 
     def plain(self) -> dict[str, Any]:
-        """The comparison as plain values (docs/formats.md)."""
         sides = {"before": self.before, "after": self.after}
         medians = {side: _median(one) for side, one in sides.items()}
         low, high = self.interval or (None, None)
@@ -87,7 +83,6 @@ def _median(one: SlowdownSeries | None) -> float | None:
 
 
 def series(experiment: Experiment, records: Sequence[RunRecord]) -> list[SlowdownSeries]:
-    """The measured series of an experiment, in the order of its rows."""
     return [
         SlowdownSeries(
             tuple(JobRow(job.arrival_s, described(job.program)) for job in cell.jobs()),

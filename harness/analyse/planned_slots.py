@@ -50,7 +50,6 @@ def planned_slots(record: RunRecord) -> dict[int, list[Span]]:
 
 
 def _slots(record: RunRecord, policy: Policy) -> Iterator[tuple[int, int, Slot]]:
-    """The first MOST_SLOTS slots of a run with their begins and ends, in order of time."""
     processors = len(record.processors)
     machine = Machine(processors, Topology.of(record.conditions, processors))
     session = Session(policy, machine, map(_job, record.jobs))
@@ -78,7 +77,6 @@ def _slots(record: RunRecord, policy: Policy) -> Iterator[tuple[int, int, Slot]]
 
 
 def _events(jobs: Sequence[JobRecord]) -> Iterator[tuple[int, bool, int]]:
-    """When each job arrives and ends: (time, whether it arrives, its number)."""
     for job in jobs:
         yield job.arrival_ns, True, job.job
         if job.finish_ns is not None:
@@ -86,7 +84,6 @@ def _events(jobs: Sequence[JobRecord]) -> Iterator[tuple[int, bool, int]]:
 
 
 def _job(record: JobRecord) -> Job:
-    """A job as its policy saw it."""
     program = rebuilt(record.program)
     return Job(
         number=record.job,

@@ -35,7 +35,6 @@ class RowPrecision:
             self.add(record)
 
     def add(self, record: RunRecord) -> None:
-        """Take in a run of the experiment, or its simulation."""
         if record.cell not in self._records:
             return
         if record.kind not in MEASURED_KINDS:
@@ -62,7 +61,6 @@ class RowPrecision:
         return any(task.repeat < self._repeats(task.cell, scheduler) for scheduler in schedulers)
 
     def unknown(self) -> Iterator[Standing]:
-        """The rows that have no value yet."""
         for cell in self._experiment.measured_cells:
             for scheduler in self._experiment.schedulers:
                 if not self.estimate(cell, scheduler).n:
@@ -115,7 +113,6 @@ class RowPrecision:
         return self._enough[row]
 
     def estimate(self, cell: Cell, scheduler: Scheduler) -> Estimate:
-        """The measured workload slowdown of a row."""
         row = cell.index, scheduler
         if row not in self._known:
             self._known[row] = summary.measured_slowdown(cell, scheduler.table, self._records[cell.index])

@@ -60,17 +60,14 @@ class _Repeat:
 
     @property
     def workload_slowdown(self) -> float:
-        """Makespan over the sum of the dedicated times."""
         return self.makespan_ns / sum(self.dedicated_ns)
 
     @property
     def slowdowns(self) -> list[float]:
-        """Response time over dedicated time for each job."""
         pairs = zip(self.responses_ns, self.dedicated_ns, strict=True)
         return [response / alone for response, alone in pairs]
 
     def bounded(self, tau_s: float) -> list[float]:
-        """The bounded slowdown of each job."""
         pairs = zip(self.responses_ns, self.dedicated_ns, strict=True)
         return [bounded_slowdown(response / 1e9, alone / 1e9, tau_s) for response, alone in pairs]
 
@@ -97,7 +94,6 @@ def rows(
 
 
 def measured_slowdown(cell: Cell, table: Mapping[str, Any], records: Sequence[RunRecord]) -> Estimate:
-    """The measured workload slowdown under a scheduler, from the ``records`` of its cell."""
     return estimate(list(measured_slowdowns(cell, table, records).values()))
 
 
@@ -181,7 +177,6 @@ def _repeats(
 
 
 def _times(dedicated: Iterable[RunRecord]) -> dict[tuple[int, tuple[Any, ...]], int]:
-    """The times of successful dedicated runs by repeat and program."""
     return {
         (record.repeat, _name(record.jobs[0].program)): record.makespan_ns
         for record in dedicated
@@ -234,7 +229,6 @@ def _summary(repeats: Sequence[_Repeat], tau_s: float, failures: int) -> Summary
 
 
 def _sections(repeats: Sequence[_Repeat]) -> SectionRate | None:
-    """The throughput of critical sections; None if a job has none."""
     if not all(job.program.get("pattern") == LOCK for one in repeats for job in one.run.jobs):
         return None
     counts = [sum(rank["phases"] for rank in one.run.ranks) for one in repeats]

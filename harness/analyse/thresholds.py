@@ -40,11 +40,7 @@ class Threshold:
 
 
 def parse(texts: Iterable[str], names: Sequence[str]) -> list[Threshold]:
-    """The thresholds in ``texts`` on schedulers with these ``names``.
-
-    Raises:
-        InputError: for a text that is no condition, or the name of no scheduler.
-    """
+    """The thresholds in ``texts`` on schedulers with these ``names``."""
     found = []
     for text in texts:
         match = _TEXT.fullmatch(text)
@@ -67,7 +63,6 @@ def _is_number(text: str) -> bool:
 
 
 def broken(thresholds: Iterable[Threshold], rows: Iterable[Row], side: str) -> list[tuple[Threshold, Row]]:
-    """The thresholds that rows break, with these rows."""
     rows = list(rows)
     return [
         (threshold, row)

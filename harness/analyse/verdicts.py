@@ -53,7 +53,6 @@ def verdict(row: Row, records: Sequence[RunRecord], tolerance: float) -> Verdict
 
 
 def _unknown(row: Row) -> str:
-    """Why the simulator cannot carry out a row; empty if it can."""
     if row.scheduler.get("policy") == "slurm-gang":
         return "the times that Slurm needs to start and to switch jobs are unknown"
     if row.simulated is None and row.scheduler.get("bind", True) is not True:
@@ -65,7 +64,6 @@ def _unknown(row: Row) -> str:
 
 
 def judged(found: ResultsDocument, records: Sequence[RunRecord], tolerance: float) -> ResultsDocument:
-    """``found``, made from ``records``, with a verdict on every row."""
     rows = [replace(row, verdict=verdict(row, records, tolerance)) for row in found.rows]
     return replace(found, rows=rows)
 

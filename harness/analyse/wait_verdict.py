@@ -38,7 +38,6 @@ class WaitVerdict:
 
     @property
     def best(self) -> str | None:
-        """The fastest, if it is so beyond noise."""
         return None if self.as_good else self.fastest
 
 

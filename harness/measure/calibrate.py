@@ -110,7 +110,6 @@ def _probed(launcher: Launcher, options: Sequence[str], hosts: Sequence[str]) ->
 
 
 def messages(probe: Probe, processors: Sequence[int], working_sets: Iterable[int]) -> Iterator[Measurement]:
-    """Measure messages by ``probe``, for every working set, on the first two of ``processors``."""
     for size in sorted(set(working_sets)) or [0]:
         for quantity, samples in probe(processors[:2], size).items():
             yield Measurement(quantity, samples, size)
@@ -119,7 +118,6 @@ def messages(probe: Probe, processors: Sequence[int], working_sets: Iterable[int
 def slots(
     run_workload: calibrate_slots.RunWorkload, processors: Sequence[int], mechanisms: Iterable[str]
 ) -> Iterator[Measurement]:
-    """Measure the costs of a slot switch by each mechanism."""
     for mechanism in mechanisms:
         for quantity, samples in calibrate_slots.measure(run_workload, processors, mechanism).items():
             yield Measurement(f"{quantity} {mechanism}", samples)
@@ -184,13 +182,11 @@ def _value(one: Constant, samples: Mapping[str, list[float]], idle_times: Sequen
 
 
 def _shares_us(samples_ns: list[float]) -> list[float]:
-    """The values at SHARES; empty without samples."""
     ascending = sorted(samples_ns)
     return [quantile(ascending, share) / 1e3 for share in SHARES if ascending]
 
 
 def _costs_us(samples_ns: list[float]) -> list[float]:
-    """The values at SHARES, none negative."""
     return [max(0.0, cost_us) for cost_us in _shares_us(samples_ns)]
 
 

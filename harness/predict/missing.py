@@ -29,7 +29,6 @@ def back_end(
 
 
 def imitates(simulated: RunRecord, measured: RunRecord) -> bool:
-    """Whether a simulated run is the counterpart of a measured one."""
     if simulated.kind != COUNTERPARTS.get(measured.kind):
         return False
     alike = ("digest", "cell", "repeat", "scheduler", "constants")
@@ -60,7 +59,6 @@ def missing(
 
 
 def _replayable(task: Task, recorded: RecordedPrograms) -> bool:
-    """Whether the simulator knows all programs of the cell of ``task``."""
     programs = [job.program for job in task.cell.jobs()]
     return all(jobs.simulable(one) or recorded.known(one) for one in programs)
 
@@ -80,9 +78,6 @@ def complete(
 
     ``heard`` receives each as soon as it is stored. When nothing lacks any more, ``further`` receives all
     records, and gives what to simulate besides; ``heard`` does not receive this.
-
-    Raises:
-        StoreError: if one cannot be stored.
     """
     recorded = recorded_programs.of(experiment, records, store.path.parent)
     made: list[RunRecord] = []

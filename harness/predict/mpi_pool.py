@@ -25,9 +25,6 @@ class MpiPool:
         workers: how many.
         busy_s: processor time that their simulations have taken.
         wall_s: wall-clock time of that.
-
-    Raises:
-        InputError: if there are none.
     """
 
     def __init__(self) -> None:

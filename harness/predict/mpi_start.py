@@ -15,17 +15,11 @@ START = "mpiexec -n N lockstep simulate EXPERIMENT --mpi"
 
 
 def needs_workers(size: int) -> InputError:
-    """The error for an MPI job of ``size`` ranks in which no rank waits for work."""
     return InputError("--mpi", size, "needs ranks of mpiexec that wait for work", f"start it as {START}")
 
 
 def join() -> None:
-    """Make this process a rank of the pool, unless it is one; the guardian starts before MPI.
-
-    Raises:
-        InputError: if no launcher has started this process.
-        OSError: if the program cannot be started.
-    """
+    """Make this process a rank of the pool, unless it is one; the guardian starts before MPI."""
     if "mpi4py.futures" in sys.modules:
         return
     if not any(name in os.environ for name in RANKS):

@@ -29,8 +29,6 @@ REFRESH_S = 1.0
 
 
 class _Part(threading.local):
-    """The part that a thread works on."""
-
     report: Callable[[float, float], None] | None = None
 
 

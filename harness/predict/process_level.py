@@ -126,7 +126,6 @@ class Host:
 
     @classmethod
     def of_calibration(cls, constants: Constants | None, task: Task) -> Host:
-        """A host with these constants on which ``task`` is to be run."""
         scheduler = task.scheduler
         mechanism = MECHANISM if scheduler.mechanism == "auto" else scheduler.mechanism
         known = constants.of_run(mechanism if scheduler.policy.needs_mechanism else "") if constants else {}
@@ -137,9 +136,6 @@ class Host:
 
         It is like the host, unless the [machine] table asks for another local scheduler than
         the host's. Then it is the paper's machine, with the host's context switch and latency.
-
-        Raises:
-            InputError: below ``machine``, for values that do not fit together.
         """
         given = dict(self.given)
         queue = given.pop("queue", UNBOUND)
@@ -198,12 +194,10 @@ class Simulated:
         return simulated_job(job, self.recorded, blocking_calls=spins)
 
     def guess_s(self, task: Task) -> float:
-        """A guess from the events of the programs alone."""
         made = [self._job(job, task) for job in task.jobs]
         return guess_s(job.replay or job.program for job in made)
 
     def run(self, task: Task) -> RunRecord:
-        """Simulate ``task``."""
         begin_s = time.monotonic()
         host, scheduler = self.host(task), task.scheduler
         known = host.estimates
@@ -253,9 +247,6 @@ def predict(
 
     ``compute`` runs the parts of the work; ``recorded`` has the recordings of commands. The same arguments
     give the same runs.
-
-    Raises:
-        InputError: for a run that the simulator cannot carry out.
     """
     back_end = Simulated(partial(Host.of_calibration, constants), recorded=recorded)
     tasks = [task.counterpart for task in plan(experiment, experiment.cells)]
@@ -284,7 +275,6 @@ def _job(job: JobOutcome, task: Task, failure: str) -> JobRecord:
 
 
 def _ranks(outcome: Outcome, task: Task, processors: Sequence[int]) -> Iterator[dict[str, Any]]:
-    """The rank records of the jobs that finished, with timelines if the outcome has one."""
     spans = _spans(outcome)
     process = 0
     for job in sorted(task.jobs, key=lambda job: (job.arrival_s, job.number)):

@@ -89,7 +89,6 @@ class Channels:
         return self.numbers.setdefault((sender, receiver, kind), len(self.numbers))
 
     def table(self) -> NDArray[np.int32]:
-        """As ``ReplayedProgram.channels``."""
         rows = [(sender, receiver, kind == LARGE) for sender, receiver, kind in self.numbers]
         return np.array(rows, np.int32).reshape(-1, 3)
 
@@ -165,7 +164,6 @@ def _messages(
     channels: Channels,
     transfers: Transfers,
 ) -> Iterator[tuple[int, NDArray[Any]]]:
-    """Acts of messages between two ranks, each with the rank."""
     sends, receives = _sent(ranks, ends, own), _received(ranks, ends, own)
     _drop_tags(sends, receives)
     _, ours, theirs = np.intersect1d(
@@ -311,7 +309,6 @@ class _Group:
         return (theirs, ours) if kind in FROM_ROOT else (ours, theirs)
 
     def rounds(self, at: Numbers, kind: int, root: int) -> Iterator[NDArray[Any]]:
-        """The acts of blocking operations."""
         if root in self.members and kind in FROM_ROOT:
             parent, children = self._tree(root)
             yield from self._through(at, [("from", parent), *(("to", child) for child in children)])

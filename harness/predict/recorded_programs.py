@@ -65,7 +65,6 @@ class DedicatedTime(NamedTuple):
 
     @classmethod
     def median(cls, runs: Collection[DedicatedTime]) -> DedicatedTime:
-        """The median of each number over the runs that have it."""
         taken_s, busy_s, after_s, outside_s = zip(*runs, strict=True)
         return cls(
             statistics.median(taken_s), statistics.median(busy_s), _median(after_s), _median(outside_s)
@@ -95,7 +94,6 @@ class RecordedPrograms:
     )
 
     def known(self, program: object) -> bool:
-        """Whether there is a recording of ``program``."""
         return isinstance(program, Command) and program in self.files
 
     def replayed(self, command: Command, *, blocking_calls: bool = True) -> ReplayedProgram:
@@ -108,10 +106,6 @@ class RecordedPrograms:
         MPI_Finalize on. Its processor time is that of the rank that computes most there, and comes before;
         for the rest of it all processes sleep, before and after. Of a rank that was killed while it recorded
         the rest of its program counts to it, too.
-
-        Raises:
-            RecordingError: if the file cannot be read.
-            InputError: if there is nothing in it to replay.
         """
         blocking_calls = blocking_calls or command.waits == "mpi"
         if (command, blocking_calls) not in self._made:
@@ -143,11 +137,6 @@ NONE = RecordedPrograms()
 
 
 def check(experiment: Experiment) -> None:
-    """Read the files that the commands of an experiment name.
-
-    Raises:
-        InputError: if one cannot be replayed for its command.
-    """
     for command in _commands(experiment):
         if command.recording:
             remedy = "write the name of a file that lockstep observe -o has written, or leave it out"

@@ -63,9 +63,6 @@ def replayed(
     as their MPI does, whatever the waiting rule. ``blocking_calls``: whether its collective operations are
     the MPI's blocking calls. They are if the waiting rule is spin. Two-phase waits make nonblocking calls, in
     which no rank waits for a root.
-
-    Raises:
-        InputError: if there is nothing to replay, or too much.
     """
     found = stretches(recording)
     if not found:

@@ -40,10 +40,6 @@ def simulated_job(
     """The job on a simulated machine: a policy may mould a synthetic program, but nothing else.
 
     ``blocking_calls``: see :meth:`RecordedPrograms.replayed`.
-
-    Raises:
-        InputError: for a job that is not :func:`harness.spec.jobs.simulable` and not recorded.
-        RecordingError: for a recording that cannot be read.
     """
     match job.program:
         case Command() as command if recorded.known(command):

@@ -33,7 +33,6 @@ class Guess(NamedTuple):
 
 
 def alike(part: object) -> Guess:
-    """The guess for parts of which nothing is known."""
     return Guess(1.0)
 
 
@@ -100,7 +99,6 @@ class TimeLeft:
             self._begin(clock())
 
     def ended(self, number: int) -> None:
-        """Note that a part has ended."""
         now_s = self._clock()
         guess, kind = self._guesses[number]
         self._left.discard(number)
@@ -178,7 +176,6 @@ class TimeLeft:
 
 
 def _weighted_median(ascending: Sequence[tuple[float, float]]) -> float:
-    """The least value whose weight, with that of all smaller ones, is half of the whole."""
     half = math.fsum(weight for _, weight in ascending) / 2
     for value, weight in ascending:
         half -= weight

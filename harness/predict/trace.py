@@ -36,15 +36,10 @@ class Trace:
 
     @property
     def span_s(self) -> float:
-        """Seconds from the first to the last arrival."""
         return float(self.jobs.submit_ns[-1] - self.jobs.submit_ns[0]) / WHOLE_NS
 
     def check(self, processors: int, lost: int) -> None:
-        """Refuse jobs that can never run, and more work than the simulated clock has room for.
-
-        Raises:
-            InputError: naming a job by its number in the trace.
-        """
+        """Refuse jobs that can never run, and more work than the simulated clock has room for."""
         sizes, left = self.jobs.most, processors - lost
         large = np.flatnonzero(sizes > left)
         if len(large):
@@ -58,11 +53,7 @@ class Trace:
             raise InputError("processors", processors, rule, "give more processors, or a part of the trace")
 
     def stretched(self, load: float | None, processors: int) -> Trace:
-        """The trace with its times between arrivals stretched to an offered load, if there is one.
-
-        Raises:
-            InputError: if all jobs arrive at once, or would arrive over too long a time.
-        """
+        """The trace with its times between arrivals stretched to an offered load, if there is one."""
         if load is None:
             return self
         if not self.span_s:
@@ -84,9 +75,6 @@ def read(path: Path, *, cancelled: bool = True) -> Trace:
     trace leaves out partial records of swapped jobs (status 2 to 4), jobs that never ran, and jobs
     without a size or a time of submission. Cancelled jobs that ran stay, unless ``cancelled`` is
     False.
-
-    Raises:
-        InputError: naming file and line, for anything that cannot be read.
     """
     lines = trace_text.lines(path)
     first = next((text for line in lines if (text := line.strip(" \t"))), "")
@@ -120,11 +108,7 @@ def read(path: Path, *, cancelled: bool = True) -> Trace:
 
 
 def _usable(path: Path, rows: np.ndarray, cancelled: bool) -> tuple[np.ndarray, dict[str, int]]:
-    """The rows of jobs that can be simulated, and how many were left out, by reason.
-
-    Raises:
-        InputError: if there are none.
-    """
+    """The rows of jobs that can be simulated, and how many were left out, by reason."""
     size = np.where(rows[:, swf.ALLOCATED] > 0, rows[:, swf.ALLOCATED], rows[:, swf.REQUESTED])
     status = rows[:, swf.STATUS]
     reasons = {

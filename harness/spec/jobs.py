@@ -44,11 +44,6 @@ ADDED: Mapping[str, Any] = {"checkpoint_phases": 0, "record": False, "recording"
 
 
 def job_group(job: Any, key: str) -> JobGroup:
-    """The jobs that a [[jobs]] table describes.
-
-    Raises:
-        InputError: below ``key``, for any fault in it.
-    """
     job = as_table(job, key)
     shared = {name: job[name] for name in ("count", "arrival_s") if name in job}
     rest = {name: value for name, value in job.items() if name not in shared}
@@ -125,11 +120,6 @@ def _command(table: Mapping[str, Any], key: str) -> Work:
 
 
 def check_here(group: JobGroup, key: str) -> None:
-    """Accept a job whose program can be started from the current directory.
-
-    Raises:
-        InputError: below ``key``, if there is no such program.
-    """
     program = group.program
     if isinstance(program, Command) and shutil.which(program.argv[0]) is None:
         rule = f"there is no program {program.argv[0]!r} on the PATH or below the current directory"
@@ -161,7 +151,6 @@ def rebuilt(table: Mapping[str, Any]) -> Work:
 
 
 def alone_s(program: Work) -> float:
-    """About how long the program takes alone, in seconds."""
     match program:
         case Program():
             return program.phase_count() * program.phase_us() / 1e6
@@ -174,7 +163,6 @@ def alone_s(program: Work) -> float:
 
 
 def working_sets(jobs: Iterable[ParallelJob]) -> set[int]:
-    """The working sets of their programs, in bytes."""
     return {job.program.working_set_bytes for job in jobs if isinstance(job.program, Program)}
 
 

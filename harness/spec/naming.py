@@ -83,7 +83,6 @@ def _plain(value: Any) -> Any:
 
 
 def waiting_name(table: Mapping[str, Any]) -> str:
-    """The waiting rule of a [[schedulers]] table."""
     if table["blocking"] == "fixed":
         return f"fixed {table['spin_switches']:g}"
     if table["blocking"] == "global-adaptive" and table.get("imbalance_estimate") == "arrival-spread":
@@ -133,5 +132,4 @@ def setting_names(keys: Iterable[str]) -> dict[str, str]:
 
 
 def duration_name(time_us: float) -> str:
-    """A time in the unit that suits it."""
     return f"{time_us / 1000:g} ms" if time_us >= 1000 else f"{time_us:g} us"

@@ -62,7 +62,6 @@ class Moment:
 
     @classmethod
     def now(cls, processors: Sequence[int]) -> Moment:
-        """The state of ``processors`` now."""
         times = psutil.cpu_times(percpu=True)
         used = [times[p] for p in processors if p < len(times)]
         total_s = sum(sum(cpu[:8]) for cpu in used)  # guest times, the rest, are contained in user
@@ -98,7 +97,6 @@ def of_run(session: Mapping[str, Any], before: Moment, after: Moment) -> dict[st
 
 
 def difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[str, Any, Any] | None:
-    """The first field in which two sessions cannot be compared, with both values."""
     return next(differences(old, new), None)
 
 

@@ -72,9 +72,6 @@ class Store:
         folder: the directory of the store; created if missing.
         existing: open only an existing store, which may be read-only; ``folder`` may be its file.
         warn: receives messages about runs that could not be written.
-
-    Raises:
-        InputError: if ``folder`` cannot hold a store, or holds none or one of another schema.
     """
 
     def __init__(
@@ -118,9 +115,6 @@ class Store:
 
         If others lock the store for longer than ``schema.BUSY_S``, the run goes into a file beside the
         store, and the number is None.
-
-        Raises:
-            StoreError: if it cannot be written; the message says where it is kept.
         """
         try:
             with self._written():
@@ -132,11 +126,6 @@ class Store:
             return None
 
     def _keep(self, record: RunRecord, why: sqlite3.Error) -> None:
-        """Write a run that the store refuses into a file beside it.
-
-        Raises:
-            StoreError: unless the store is merely locked.
-        """
         try:
             path = self._spool.keep(record)
         except (OSError, ValueError) as error:
@@ -152,7 +141,6 @@ class Store:
         self._warn(f"{self._refusal(why)}; {kept}")
 
     def _take_in(self) -> None:
-        """Add the runs that lie beside the store, and say so."""
         files = self._spool.waiting()
         if not files:
             return
@@ -178,7 +166,6 @@ class Store:
             )
 
     def _holds(self, record: RunRecord) -> bool:
-        """Whether a run is there already."""
         keys = ("session", "recorded_at", "kind", "cell", "repeat")
         values = [*(getattr(record, key) for key in keys), json.dumps(record.scheduler)]
         where = " AND ".join(f"{key} = ?" for key in (*keys, "scheduler"))
@@ -209,22 +196,13 @@ class Store:
         return run
 
     def add_calibrations(self, calibrations: Iterable[Calibration]) -> None:
-        """Store the samples of machine constants, all or nothing.
-
-        Raises:
-            StoreError: if they cannot be written.
-        """
         with self._transaction():
             for one in calibrations:
                 median = {"median": statistics.median(one.samples)}
                 self._insert("calibrations", dataclasses.asdict(one) | median)
 
     def add_schedules(self, schedules: Iterable[ScheduleRecord]) -> None:
-        """Store the rows of schedulers at the job level, all or nothing.
-
-        Raises:
-            StoreError: if they cannot be written.
-        """
+        """Store the rows of schedulers at the job level, all or nothing."""
         with self._transaction():
             for schedule in schedules:
                 self._insert("schedules", dataclasses.asdict(schedule))
@@ -233,9 +211,6 @@ class Store:
         """The last machine constants of the session that calibrated last; empty if none did.
 
         Of ``walk_step_ns`` the first, by which all its programs went.
-
-        Raises:
-            StoreError: if they are damaged; no checksum covers them.
         """
         session = "session = (SELECT session FROM calibrations ORDER BY id DESC LIMIT 1)"
         one = "CASE WHEN quantity IN ('walk_step_ns', 'unit_ns') THEN min(id) ELSE max(id) END"
@@ -247,7 +222,6 @@ class Store:
         return found
 
     def schedules(self) -> list[ScheduleRecord]:
-        """The rows of schedulers at the job level, oldest first."""
         return self._records(ScheduleRecord, "schedules", "true")
 
     def _records(self, made: type[Made], table: str, where: str) -> list[Made]:
@@ -261,9 +235,6 @@ class Store:
         """Add the records that only ``other`` holds, in its order; returns the number of runs.
 
         Stores only grow, so the first records of each session are the ones that were merged before.
-
-        Raises:
-            StoreError: if it cannot be written.
         """
         with reading(other.path):
             other.check()  # nothing damaged spreads
@@ -282,7 +253,6 @@ class Store:
         return len(lacking)
 
     def _lacking(self, table: str) -> list[int]:
-        """Ids of the rows of an attached store's table that are not in ours."""
         found = self._database.execute(
             f"SELECT id FROM (SELECT id, session, row_number() OVER (PARTITION BY session ORDER BY id) AS n "
             f"FROM part.{table}) AS theirs WHERE n > (SELECT count(*) FROM main.{table} AS ours "
@@ -301,16 +271,10 @@ class Store:
         return int(done.lastrowid or 0)
 
     def numbers(self) -> list[int]:
-        """The numbers of all runs, ascending."""
         with reading(self.path):
             return [row["id"] for row in self._database.execute("SELECT id FROM runs ORDER BY id")]
 
     def check(self) -> None:
-        """Read every run.
-
-        Raises:
-            StoreError: if any differs from the run that was written.
-        """
         with reading(self.path):
             for number in self.numbers():
                 run_record(self._database, number)
@@ -327,11 +291,6 @@ class Store:
             return found
 
     def run(self, number: int) -> RunRecord:
-        """The run with this number.
-
-        Raises:
-            InputError: if there is none.
-        """
         with reading(self.path):
             if self._database.execute("SELECT 1 FROM runs WHERE id = ?", (number,)).fetchone():
                 return run_record(self._database, number)
@@ -420,12 +379,7 @@ class Store:
 
 
 def load(path: str | Path) -> Frames:
-    """All records of the store at ``path``, a results directory or the file in it.
-
-    Raises:
-        InputError: if there is none, or one of another schema.
-        StoreError: if it is damaged.
-    """
+    """All records of the store at ``path``, a results directory or the file in it."""
     with Store(Path(path), existing=True) as store:
         return store.frames()
 

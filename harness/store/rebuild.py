@@ -22,9 +22,6 @@ def experiment_of(records: Sequence[RunRecord]) -> Experiment:
 
     Runs are shuffled, so the function sorts the schedulers by FIRST, waiting rule and quantum. The
     digest may differ from the file's: records lack cells that differ by simulated machines alone.
-
-    Raises:
-        InputError: if there is no run under a policy.
     """
     ours = [record for record in records if record.kind in (POLICY, SIMULATED)]
     if not ours:

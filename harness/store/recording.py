@@ -139,7 +139,6 @@ class RankRecording:
 
     @property
     def elapsed_ns(self) -> int:
-        """Time from begin to end."""
         return self.finish_ns - self.start_ns
 
     def window(self, number: int) -> Rows:
@@ -166,7 +165,6 @@ class Recording:
 
     @property
     def elapsed_ns(self) -> int:
-        """Time of the rank that took longest."""
         return max(rank.elapsed_ns for rank in self.ranks)
 
 
@@ -185,11 +183,7 @@ def polled(columns: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_]:
 
 
 def gather(folder: Path, command: Sequence[str]) -> list[Recording]:
-    """The recordings of all programs whose ranks left files in a directory, the longest first.
-
-    Raises:
-        RecordingError: if a file is damaged.
-    """
+    """The recordings of all programs whose ranks left files in a directory, the longest first."""
     worlds: dict[bytes, list[tuple[int, RankRecording]]] = {}
     for path in sorted(folder.glob("rank-*.operations")):
         if found := _rank(path):
@@ -207,11 +201,7 @@ def _number(rank: RankRecording) -> int:
 
 
 def _rank(path: Path) -> tuple[bytes, int, RankRecording] | None:
-    """World, number of ranks and recording of a rank's file; None if it was killed before it began.
-
-    Raises:
-        RecordingError: if the file is damaged. The program can write to it.
-    """
+    """World, number of ranks and recording of a rank's file; None if it was killed before it began."""
     try:
         with path.open("rb") as file:
             begin = file.read(HEAD.itemsize)
@@ -252,13 +242,11 @@ def _rank(path: Path) -> tuple[bytes, int, RankRecording] | None:
 
 
 def _times(copy_ns: Sequence[float]) -> tuple[float, ...]:
-    """Times of messages as they are in a file; none if it is damaged."""
     good = len(copy_ns) == len(COPIED_BYTES) and all(0 < time_ns < 1e12 for time_ns in copy_ns)
     return tuple(map(float, copy_ns)) if good else ()
 
 
 def _count(value: Any) -> int:
-    """Bytes or nanoseconds as they are in a file; 0, unknown, if they are damaged."""
     return value if type(value) is int and 0 <= value < 10**15 else 0
 
 
@@ -274,7 +262,6 @@ def _kept(path: Path, file: Any, head: Any, number: int) -> Rows:
 
 
 def _known(path: Path, rows: Rows) -> Rows:
-    """``rows``, whose kinds are all known."""
     if np.any(rows["kind"] >= len(KINDS)):
         raise RecordingError(f"{path}: {UNKNOWN}")
     return rows
@@ -327,11 +314,6 @@ def _halved(rank: RankRecording) -> RankRecording:
 
 
 def write(recording: Recording, path: Path) -> None:
-    """Write a recording to a file, which is there as a whole or not at all.
-
-    Raises:
-        RecordingError: if it cannot be written.
-    """
     about = {
         "lockstep": "recording",
         "version": VERSION,
@@ -368,11 +350,6 @@ PLAIN = ("rank", "host", "start_ns", "finish_ns", "complete", "full", "threads",
 
 
 def read(path: Path) -> Recording:
-    """The recording in a file.
-
-    Raises:
-        RecordingError: if there is none, or it is damaged.
-    """
     try:
         with np.load(path, allow_pickle=False) as held:
             about = json.loads(bytes(held["about"]))

@@ -49,12 +49,10 @@ class JobRecord:
 
     @property
     def response_ns(self) -> int | None:
-        """Finish minus arrival."""
         return None if self.finish_ns is None else self.finish_ns - self.arrival_ns
 
     @property
     def start_up_ns(self) -> int | None:
-        """From its admission to its start."""
         if self.start_ns is None or self.admitted_ns is None:
             return None
         return self.start_ns - self.admitted_ns
@@ -203,7 +201,6 @@ def quantile(ascending: Sequence[float], share: float) -> float:
 
 
 def job_records(workload: Workload, result: Result) -> tuple[JobRecord, ...]:
-    """The jobs of ``result`` with the programs that ``workload`` asked for."""
     programs = {job.number: described(job.program) for job in workload.jobs}
     estimates = {job.number: asdict(job.estimate) for job in workload.jobs if job.estimate}
     return tuple(
@@ -224,5 +221,4 @@ def job_records(workload: Workload, result: Result) -> tuple[JobRecord, ...]:
 
 
 def now() -> str:
-    """The time, UTC, ISO 8601 to the millisecond."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")

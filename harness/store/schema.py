@@ -131,7 +131,6 @@ TABLES = {
 
 
 def _made(table: str) -> str:
-    """Statements that make a table; a second process that does the same does no harm."""
     statements = [f"CREATE TABLE IF NOT EXISTS {table} ({TABLES[table]});"]
     statements += [
         f"CREATE TRIGGER IF NOT EXISTS {table}_no_{deed} BEFORE {deed} ON {table} "
@@ -142,7 +141,6 @@ def _made(table: str) -> str:
 
 
 def _remade(table: str) -> str:
-    """Statements that rebuild a table and keep its rows."""
     old = f"old_{table}"
     drops = "".join(f"DROP TRIGGER {table}_no_{deed}; " for deed in ("UPDATE", "DELETE"))
     return (
@@ -162,7 +160,6 @@ MIGRATIONS: Mapping[int, str] = {
 
 
 def uri(file: Path, options: str) -> str:
-    """The name by which SQLite opens a file, with its options."""
     return f"{Path(os.path.realpath(file)).as_uri()}?{options}"
 
 
@@ -170,10 +167,6 @@ def connect(file: Path, mode: str) -> sqlite3.Connection:
     """A connection to a store of today's schema, created or migrated where need be.
 
     ``mode`` is SQLite's: "rwc" creates a file that is not there, "rw" does not.
-
-    Raises:
-        InputError: if the file is another program's, or of a schema that is not known.
-        sqlite3.Error: if it cannot be opened or is no database.
     """
     try:
         return _connected(file, f"mode={mode}")
@@ -201,11 +194,7 @@ def _connected(file: Path, options: str) -> sqlite3.Connection:
 
 
 def _choose_journal(database: sqlite3.Connection, file: Path) -> None:
-    """Choose a write-ahead log, with which readers block no writer, if only this host has the file.
-
-    Raises:
-        sqlite3.Error: if a log that other hosts cannot share is in use.
-    """
+    """Choose a write-ahead log, with which readers block no writer, if only this host has the file."""
     wanted = "wal" if file_systems.local(file.parent) else "delete"
     database.execute("PRAGMA busy_timeout = 0")
     with suppress(sqlite3.OperationalError):  # somebody reads at the moment: keep the present mode
@@ -233,7 +222,6 @@ def _bring_up_to_date(database: sqlite3.Connection, file: Path) -> None:
 
 
 def _creation() -> str:
-    """Statements that make all tables."""
     script = ["BEGIN IMMEDIATE;", *map(_made, TABLES)]
     script.append("CREATE INDEX IF NOT EXISTS runs_by_digest ON runs (digest, cell, repeat);")
     script.append(f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {SCHEMA}; COMMIT;")

@@ -36,17 +36,12 @@ class Spool:
         self._reserve = _reserve(store.parent) if reserve else None
 
     def close(self) -> None:
-        """Release the reserved room."""
         if self._reserve:
             self._reserve.close()
         self._reserve = None
 
     def keep(self, record: RunRecord) -> Path:
-        """Write a run to a new file on the disk, whole or not at all; returns its path.
-
-        Raises:
-            OSError: if there is no room for it either.
-        """
+        """Write a run to a new file on the disk, whole or not at all; returns its path."""
         data = json.dumps(_plain(record)).encode()
         try:
             return self._written(data)
@@ -85,11 +80,6 @@ class Spool:
 
 
 def read(path: Path) -> RunRecord:
-    """The run in a file.
-
-    Raises:
-        OSError, ValueError, TypeError, KeyError: if the file holds none.
-    """
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         found = json.load(file)
     if found["schema"] != SCHEMA:

@@ -78,7 +78,6 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def damaged(path: Path, why: object) -> StoreError:
-    """The error for a store whose content Lockstep did not write."""
     text = " ".join(str(why).split())[:200]
     remedy = "restore it from a copy, or measure again with another --results"
     rest = f"to see the intact part: sqlite3 {path} .recover"
@@ -92,11 +91,7 @@ def primary_code(error: sqlite3.Error) -> int:
 
 
 def decoded(table: str, row: sqlite3.Row) -> dict[str, Any]:
-    """The values of a row, with JSON columns parsed.
-
-    Raises:
-        ValueError: if one does not fit the table.
-    """
+    """The values of a row, with JSON columns parsed."""
     known = COLUMNS[table]
     values = dict(zip(row.keys(), row, strict=True))
     if known.keys() - values.keys():
@@ -118,7 +113,6 @@ def decoded(table: str, row: sqlite3.Row) -> dict[str, Any]:
 
 
 def present_name(recorded: str) -> str:
-    """What a constant or a quantity of a calibration is called today."""
     name, _, unit = recorded.rpartition("_")
     return f"{FORMER[name]}_{unit}" if name in FORMER else recorded
 
@@ -183,11 +177,6 @@ def checksum(database: sqlite3.Connection, run: int) -> str:
 
 
 def run_record(database: sqlite3.Connection, run: int) -> RunRecord:
-    """The run with this number, which must exist.
-
-    Raises:
-        sqlite3.Error, or one of BROKEN: if the store is damaged.
-    """
     known = [row["sha256"] for row in rows_of(database, "checksums", run)]
     if known and known != [checksum(database, run)]:  # runs of older schemas have none
         raise ValueError(f"run {run} is not what was written")

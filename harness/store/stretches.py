@@ -75,7 +75,6 @@ def stretches(recording: Recording, first: int = 0, after: int | None = None) ->
 
 
 def _whole(rank: RankRecording, number: int) -> bool:
-    """Whether all operations of a window are kept."""
     if number >= len(rank.windows):
         return True
     return bool(rank.windows[number]["kept"] == rank.windows[number]["operations"])
