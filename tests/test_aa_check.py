@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from fake_runs import TOOLS, command_on_made_up_runs, imitate
 
-from harness.analyse.aa_check import check
+from harness.analyse.comparison import aa_check
 from harness.commands import doctor
 from harness.measure import host_check
 from harness.store.database import Store
@@ -22,36 +22,36 @@ def noisy(sigma, count=10, seed=1, drift=0.0):
 
 
 def test_equal_runs_differ_nowhere_and_any_difference_is_told():
-    found = check([(1.5, 1.5)] * 10)
+    found = aa_check([(1.5, 1.5)] * 10)
     assert (found.pairs, found.repeats, found.comparisons) == (10, 5, 6 * 32)
     assert (found.different, found.false_positives, found.smallest) == (0, 0.0, pytest.approx(0.0))
 
 
 def test_three_pairs_are_the_fewest_and_make_comparisons_of_three():
-    assert check([(1.0, 1.0)] * 2) is None
-    assert (check([(1.0, 1.0)] * 3).repeats, check([(1.0, 1.0)] * 3).comparisons) == (3, 8)
+    assert aa_check([(1.0, 1.0)] * 2) is None
+    assert (aa_check([(1.0, 1.0)] * 3).repeats, aa_check([(1.0, 1.0)] * 3).comparisons) == (3, 8)
 
 
 def test_the_smallest_difference_grows_with_the_noise():
     """Intervals of five values reach 1.24 standard deviations on each side of the mean."""
-    one, ten = check(noisy(0.01, 100)), check(noisy(0.1, 100))
+    one, ten = aa_check(noisy(0.01, 100)), aa_check(noisy(0.1, 100))
     assert 0.02 < one.smallest < 0.05 and 0.2 < ten.smallest < 0.6
 
 
 def test_intervals_of_independent_runs_overlap_but_for_a_few():
-    assert check(noisy(0.05, 200)).false_positives < 0.05
+    assert aa_check(noisy(0.05, 200)).false_positives < 0.05
 
 
 def test_a_host_that_drifts_tells_only_greater_differences():
-    assert check(noisy(0.01, 40, drift=0.05)).smallest > 2 * check(noisy(0.01, 40)).smallest
+    assert aa_check(noisy(0.01, 40, drift=0.05)).smallest > 2 * aa_check(noisy(0.01, 40)).smallest
 
 
 def test_a_difference_of_the_smallest_size_is_told_by_four_of_five_comparisons():
-    from harness.analyse import aa_check  # noqa: PLC0415
+    from harness.analyse import comparison  # noqa: PLC0415
 
     pairs = noisy(0.03, 30)
-    factor = 1 + check(pairs).smallest
-    compared = list(aa_check._comparisons(pairs, 5))
+    factor = 1 + aa_check(pairs).smallest
+    compared = list(comparison._comparisons(pairs, 5))
     told = sum(one.ci95[1] < factor * other.ci95[0] for one, other in compared)
     assert told / len(compared) == pytest.approx(0.8, abs=0.01)
 

@@ -9,7 +9,7 @@ from fake_runs import TOOLS, ImitatedSimulator, Quiet, measure
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.analyse import scatter, summary, verdicts
+from harness.analyse import precision, summary, verdicts
 from harness.analyse.planned_slots import planned_slots
 from harness.analyse.rows import JobRow, Row, Summary
 from harness.analyse.statistics import estimate
@@ -85,7 +85,7 @@ def test_rows_that_scatter_are_simulated_more_often(tmp_path, monkeypatch):
             Constants(remote_wakeup_us=4.0, local_switch_us=3.0, latency_us=2.0),
         )
         heard = []
-        tools = {"heard": heard.append, "further": scatter.scattered}
+        tools = {"heard": heard.append, "further": precision.scattered}
         made = missing.complete(experiment, measured, "s", opened, Quiet(), **tools)
         assert missing.complete(experiment, [*measured, *made], "s", opened, Quiet(), **tools) == []
         again = missing.complete(experiment, [*measured, *made[:-5]], "s", opened, Quiet(), **tools)
@@ -94,10 +94,10 @@ def test_rows_that_scatter_are_simulated_more_often(tmp_path, monkeypatch):
     for row in summary.rows(experiment, [*measured, *made]):
         assert row.measured.workload_slowdown.n == 3
         scatters = scheduler_name(row.scheduler) == "none"
-        assert row.simulated.workload_slowdown.n == 3 + (scatter.FURTHER_REPEATS if scatters else 0)
+        assert row.simulated.workload_slowdown.n == 3 + (precision.FURTHER_REPEATS if scatters else 0)
     others = [dataclasses.replace(one, constants={"remote_wakeup_us": 99.0}) for one in measured]
     # The further ones are of another calibration.
-    assert scatter.scattered(experiment, [*others, *made]) != []
+    assert precision.scattered(experiment, [*others, *made]) != []
     renewed = [dataclasses.replace(one, constants={"remote_wakeup_us": 99.0}) for one in heard]
     for row in summary.rows(experiment, [*others, *made, *renewed]):
         assert row.simulated.workload_slowdown.n == 3
@@ -117,22 +117,22 @@ def test_further_simulations_imitate_dedicated_runs_of_the_same_calibration(tmp_
             )
             if one.repeat < 3 or one.kind == DEDICATED
         ]
-        made = missing.complete(experiment, measured, "s", opened, Quiet(), further=scatter.scattered)
-        assert scatter.scattered(experiment, [*measured, *made]) == []
+        made = missing.complete(experiment, measured, "s", opened, Quiet(), further=precision.scattered)
+        assert precision.scattered(experiment, [*measured, *made]) == []
     used = defaultdict(list)
     for record in made:
         if record.repeat >= FURTHER:
             used[record.repeat].append(record.constants["remote_wakeup_us"])
-    assert len(used) == scatter.FURTHER_REPEATS
+    assert len(used) == precision.FURTHER_REPEATS
     assert [sorted(set(values)) for _, values in sorted(used.items())] == [
-        [float(number % 3)] for number in range(scatter.FURTHER_REPEATS)
+        [float(number % 3)] for number in range(precision.FURTHER_REPEATS)
     ]
     moved = [
         dataclasses.replace(one, constants={"remote_wakeup_us": 9.0}) if one.repeat == 1 else one
         for one in measured
     ]
-    again = {task.repeat - FURTHER for task, _ in scatter.scattered(experiment, [*moved, *made])}
-    assert again == set(range(1, scatter.FURTHER_REPEATS, 3))
+    again = {task.repeat - FURTHER for task, _ in precision.scattered(experiment, [*moved, *made])}
+    assert again == set(range(1, precision.FURTHER_REPEATS, 3))
 
 
 def test_further_simulations_end_when_they_take_too_long(tmp_path, monkeypatch):
@@ -145,9 +145,9 @@ def test_further_simulations_end_when_they_take_too_long(tmp_path, monkeypatch):
             Constants(remote_wakeup_us=4.0, local_switch_us=3.0, latency_us=2.0),
         )
         made = missing.complete(experiment, measured, "s", opened, Quiet())
-    for wall_s, repeats in ((0.1, scatter.FURTHER_REPEATS), (6.0, 10), (70.0, 0)):
+    for wall_s, repeats in ((0.1, precision.FURTHER_REPEATS), (6.0, 10), (70.0, 0)):
         slow = [dataclasses.replace(one, wall_s=100.0 if one.repeat == 0 else wall_s) for one in made]
-        tasks = [task for task, _ in scatter.scattered(experiment, [*measured, *slow])]
+        tasks = [task for task, _ in precision.scattered(experiment, [*measured, *slow])]
         assert len({task.repeat for task in tasks}) == repeats
 
 

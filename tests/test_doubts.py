@@ -5,9 +5,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from harness.analyse import calibration_caveats
-from harness.analyse.calibration_caveats import of_calibration
-from harness.analyse.caveats import of_waits
+from harness.analyse import caveats
+from harness.analyse.caveats import of_calibration, of_waits
 from harness.store.conditions import Moment, of_run
 from harness.store.records import Calibration
 
@@ -85,17 +84,17 @@ def test_programs_of_others_are_told_where_our_own_time_is_known():
 )
 def test_what_rests_on_a_calibration_shares_its_doubts(found, here, days, said):
     now = datetime.fromisoformat(MADE) + timedelta(days=days)
-    (doubt,) = calibration_caveats.of_use(found, here, now)
+    (doubt,) = caveats.of_use(found, here, now)
     assert said in doubt
-    assert calibration_caveats.age_s(found, now) == days * 86_400
+    assert caveats.calibration_age_s(found, now) == days * 86_400
 
 
 def test_a_calm_calibration_of_this_host_has_no_doubts():
-    assert calibration_caveats.of_use(between(CALM, LATER), HERE, datetime.fromisoformat(MADE)) == []
-    assert calibration_caveats.load(between(CALM, LATER)) == 0
+    assert caveats.of_use(between(CALM, LATER), HERE, datetime.fromisoformat(MADE)) == []
+    assert caveats.calibration_load(between(CALM, LATER)) == 0
 
 
 def test_a_calibration_was_made_under_load_if_others_took_the_processors_not_by_the_average_alone():
-    assert calibration_caveats.load(between(moment(CALM, load=3.0), LATER)) == 0
-    assert calibration_caveats.load(between(CALM, moment(LATER, steal_s=1.0))) == pytest.approx(0.1)
-    assert calibration_caveats.load(between(CALM, LATER, sampled("detour_ns", 50e6))) > 0.4
+    assert caveats.calibration_load(between(moment(CALM, load=3.0), LATER)) == 0
+    assert caveats.calibration_load(between(CALM, moment(LATER, steal_s=1.0))) == pytest.approx(0.1)
+    assert caveats.calibration_load(between(CALM, LATER, sampled("detour_ns", 50e6))) > 0.4

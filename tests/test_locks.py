@@ -13,7 +13,7 @@ import pytest
 from coordinator import policies
 from coordinator.drive import preflight
 from coordinator.workload import ParallelJob, Workload
-from harness.predict.simulated_jobs import simulated_job
+from harness.predict.process_level import simulated_job
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.processes.simulate import simulate
 from harness.spec.experiment import load

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.host.launchers import find_launcher
-from harness.predict import mpi_start
+from harness.predict import pool
 
 FILE = """
 processors = 2
@@ -65,4 +65,4 @@ def test_without_workers_the_message_says_how_to_start_them(tmp_path: Path) -> N
     ],
 )
 def test_a_rank_starts_the_same_program_again(line: str, arguments: int, found: str) -> None:
-    assert mpi_start.program(line.split(), arguments) == found.split()
+    assert pool.own_program(line.split(), arguments) == found.split()

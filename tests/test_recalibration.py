@@ -6,7 +6,7 @@ import pytest
 from fake_runs import TOOLS, Quiet, probe
 
 from coordinator.host.launch import LaunchError
-from harness.analyse.calibration_caveats import of_calibration
+from harness.analyse.caveats import of_calibration
 from harness.measure import runner, session
 from harness.measure.measured import Measured
 from harness.measure.plan import plan

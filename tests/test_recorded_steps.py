@@ -16,11 +16,10 @@ from coordinator.workload import ParallelJob
 from harness import cli
 from harness.measure.plan import plan
 from harness.predict import recorded_programs
-from harness.predict.process_level import Host, Simulated
+from harness.predict.process_level import Host, Simulated, simulated_job
 from harness.predict.recorded_messages import DEFAULT
 from harness.predict.recorded_programs import DedicatedTime, RecordedPrograms
 from harness.predict.recorded_steps import CARRIED_BYTES_PER_NS, MOST_CARRIED_NS, replayed
-from harness.predict.simulated_jobs import simulated_job
 from harness.simulator.processes.model import COMPUTE, END, RECEIVE, SEND, SLEEPING
 from harness.spec.experiment import load
 from harness.store import recording

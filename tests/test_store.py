@@ -18,7 +18,7 @@ from fake_runs import TOOLS, measure
 from harness.measure.calibrate import Constants
 from harness.measure.session import Site
 from harness.spec.experiment import load
-from harness.store import database, file_systems, schema
+from harness.store import database, schema
 from harness.store.database import Store, StoreError
 from harness.store.records import Calibration, ScheduleRecord
 from workloads.validation import InputError
@@ -186,7 +186,7 @@ def test_a_reader_keeps_no_writer_waiting(records, tmp_path):
 @pytest.fixture
 def shared(monkeypatch):
     """As if results lay on a network file system, where nobody waits long for a lock."""
-    monkeypatch.setattr(file_systems, "local", lambda folder: False)
+    monkeypatch.setattr(schema, "on_local_file_system", lambda folder: False)
     monkeypatch.setattr(schema, "BUSY_S", 0.05)
     monkeypatch.setattr(database, "CLOSING_MS", 50)
 
@@ -294,8 +294,8 @@ MOUNTS = """\
     [("/x", True), ("/home/me", False), ("/home/a b/c", True), ("/homeless", True), ("/mnt/x", True)],
 )
 def test_which_file_systems_only_one_host_has(folder, local):
-    assert file_systems.local(Path(folder), MOUNTS) == local
-    assert not file_systems.local(Path(folder), "")
+    assert schema.on_local_file_system(Path(folder), MOUNTS) == local
+    assert not schema.on_local_file_system(Path(folder), "")
 
 
 def test_a_store_of_a_file_system_with_a_log_can_be_read_where_nothing_can_be_written(records, tmp_path):

@@ -19,7 +19,7 @@ from test_preload import PROGRAMS, launcher
 from coordinator.host.launch import LaunchError
 from coordinator.host.processes import children
 from harness import cli
-from harness.analyse import wait_verdict
+from harness.analyse.comparison import wait_rows, wait_verdict
 from harness.commands import waits
 from harness.measure.guarded_copies import Spent, libraries_loaded, run_copies
 from harness.measure.wait_rounds import ALONE, AS_IT_IS, TWO_PHASE, WaitCell, WaitChoice, measure
@@ -122,21 +122,21 @@ def test_rounds_alternate_and_what_is_stopped_is_not_tried_again():
     assert done.done == done.total == len(host.asked) == 16
     assert watcher.heard[3].left_s > watcher.heard[-2].left_s > done.left_s == 0
 
-    found = wait_verdict.rows([choice.name for choice in CHOICES], 3, rounds)
+    found = wait_rows([choice.name for choice in CHOICES], 3, rounds)
     as_it_is, two_phase, knob = found
     assert as_it_is.stopped and as_it_is.together.median is None and as_it_is.alone.median == 1
     assert two_phase.together.median == pytest.approx(1.02 * 1.1, rel=0.02)
     assert knob.cpu_s == pytest.approx(2 * 3 * 2 * 1.3, rel=0.02)
-    assert wait_verdict.verdict(found).best == TWO_PHASE
+    assert wait_verdict(found).best == TWO_PHASE
 
 
 def test_one_job_alone_is_measured_once_a_round():
     host = Host(as_it_is=(5, 1), two_phase=(0.5, 1), knob=(2, 1))
     rounds = measure(CHOICES, 1, 3, 10.0, host, Listening())
     assert [len(one) for one in rounds] == [3, 3, 3]
-    found = wait_verdict.rows([choice.name for choice in CHOICES], 1, rounds)
+    found = wait_rows([choice.name for choice in CHOICES], 1, rounds)
     assert found[1].together == found[1].alone
-    assert wait_verdict.verdict(found).best == TWO_PHASE
+    assert wait_verdict(found).best == TWO_PHASE
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_a_choice_is_best_only_if_its_interval_is_apart(other, best):
         }
         for number, ratio in enumerate((1.00, 1.01, 1.08))
     ]
-    decided = wait_verdict.verdict(wait_verdict.rows(["b", "a"], 2, rounds))
+    decided = wait_verdict(wait_rows(["b", "a"], 2, rounds))
     assert (decided.fastest, decided.best) == ("a", best)
     assert decided.as_good == (() if best else ("b",))
 

@@ -1,20 +1,30 @@
-"""Two series of measurements, before and after: is one better than the other beyond noise?"""
+"""What is better beyond noise: before or after, which way to wait; and how often a host errs about that."""
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from harness.analyse import summary
 from harness.analyse.rows import JobRow
-from harness.analyse.statistics import CONFIDENCE, FEWEST, half_width, student_quantile
+from harness.analyse.statistics import (
+    CONFIDENCE,
+    FEWEST,
+    Estimate,
+    apart,
+    estimate,
+    half_width,
+    student_quantile,
+)
+from harness.measure.wait_rounds import ALONE, Round, WaitCell
 from harness.spec.experiment import Experiment
 from harness.spec.jobs import described
 from harness.spec.naming import scheduler_name, setting_names, workload_name
-from harness.store.records import RunRecord
+from harness.store.records import DEDICATED, POLICY, RunRecord, quantile
 
 BETTER, WORSE = "better", "worse"
 NO_DIFFERENCE = "no difference that can be told"
@@ -179,3 +189,146 @@ def flat(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         | {key: value for key, value in row.items() if key != "settings"}
         for row in rows
     ]
+
+
+COMPARED = 5
+"""Repeats of a comparison, as in the built-in experiments."""
+
+POWER = 0.8
+"""The share of comparisons that tell the smallest difference."""
+
+EXPECTED = 0.05
+"""Most false positives of a host whose runs scatter independently."""
+
+Pair = tuple[float, float]
+"""The slowdowns of two equal runs of one repeat, by the same dedicated time."""
+
+
+@dataclass(frozen=True)
+class AaCheck:
+    """The result of an A/A check.
+
+    Attributes:
+        pairs: measured pairs of runs.
+        repeats: repeats of each side of a comparison.
+        comparisons: number of comparisons that were made of the pairs.
+        different: number of those whose 95 % intervals do not overlap, which are false positives.
+        smallest: the least difference that POWER of the comparisons tell, as a share of the slowdown.
+    """
+
+    pairs: int
+    repeats: int
+    comparisons: int
+    different: int
+    smallest: float
+
+    @property
+    def false_positives(self) -> float:
+        return self.different / self.comparisons
+
+
+def aa_check(pairs: Sequence[Pair]) -> AaCheck | None:
+    """The check of pairs in the order of their runs; None for fewer than three.
+
+    A comparison takes COMPARED pairs in a row, as an experiment does, so drifts of the host count. In each
+    pair either run may belong to either scheduler: all ways to deal them out are compared.
+    """
+    if len(pairs) < FEWEST:
+        return None
+    repeats = min(COMPARED, len(pairs))
+    compared = list(_comparisons(pairs, repeats))
+    needed = sorted(_needed(one, other) for one, other in compared)
+    different = sum(apart(one, other) for one, other in compared)
+    return AaCheck(len(pairs), repeats, len(compared), different, max(0.0, quantile(needed, POWER) - 1))
+
+
+def aa_pairs(records: Sequence[RunRecord]) -> list[Pair]:
+    """The pairs among the runs of ``harness.measure.aa_runs``, without pairs in which a run failed."""
+    alone = {one.repeat: one.makespan_ns for one in records if one.kind == DEDICATED}
+    shared = {one.repeat: one.makespan_ns for one in records if one.kind == POLICY}
+    known = [(sole, shared.get(n), shared.get(n + 1)) for n, sole in sorted(alone.items())]
+    return [(one / sole, other / sole) for sole, one, other in known if sole and one and other]
+
+
+def _comparisons(pairs: Sequence[Pair], repeats: int) -> Iterator[tuple[Estimate, Estimate]]:
+    for first in range(len(pairs) - repeats + 1):
+        block = pairs[first : first + repeats]
+        for swaps in itertools.product((0, 1), repeat=repeats):
+            yield (
+                estimate([pair[swap] for pair, swap in zip(block, swaps, strict=True)]),
+                estimate([pair[1 - swap] for pair, swap in zip(block, swaps, strict=True)]),
+            )
+
+
+def _needed(one: Estimate, other: Estimate) -> float:
+    """The factor by which the second must be greater for its interval to lie above the first."""
+    assert one.ci95 and other.ci95
+    return one.ci95[1] / other.ci95[0]
+
+
+@dataclass(frozen=True)
+class WaitRow:
+    """What is known of a choice.
+
+    Attributes:
+        choice: its name.
+        alone: the time of one copy over that of one as it is, of the same round.
+        together: the time of all copies at a time over the sum of theirs alone as it is.
+        cpu_s: processor time of all copies at a time: the median.
+        stopped: whether it took so long at a time that it was stopped.
+    """
+
+    choice: str
+    alone: Estimate
+    together: Estimate
+    cpu_s: float | None
+    stopped: bool
+
+
+@dataclass(frozen=True)
+class WaitVerdict:
+    """The choice with the least median at a time, and those that may be as good: their intervals overlap."""
+
+    fastest: str
+    as_good: tuple[str, ...]
+
+    @property
+    def best(self) -> str | None:
+        return None if self.as_good else self.fastest
+
+
+def wait_rows(choices: Iterable[str], jobs: int, rounds: Sequence[Round]) -> list[WaitRow]:
+    """A row for each choice, in this order; with one job both ratios are the same."""
+    return [_wait_row(choice, jobs, rounds) for choice in choices]
+
+
+def _wait_row(choice: str, jobs: int, rounds: Sequence[Round]) -> WaitRow:
+    together = WaitCell(choice, jobs)
+    spent = [one[together] for one in rounds if together in one]
+    cpu_s = [known.cpu_s for known in spent if known.cpu_s is not None]
+    return WaitRow(
+        choice=choice,
+        alone=estimate(_ratios(WaitCell(choice, 1), rounds)),
+        together=estimate(_ratios(together, rounds)),
+        cpu_s=statistics.median(cpu_s) if cpu_s else None,
+        stopped=any(known.wall_s is None for known in spent),
+    )
+
+
+def _ratios(cell: WaitCell, rounds: Sequence[Round]) -> list[float]:
+    """Over the sum of the times alone of the same round; none if any run was stopped."""
+    spent_s = [(one[cell].wall_s, one[ALONE].wall_s) for one in rounds if cell in one]
+    if any(wall_s is None for wall_s, _ in spent_s):
+        return []
+    return [wall_s / (cell.copies * alone_s) for wall_s, alone_s in spent_s if wall_s and alone_s]
+
+
+def wait_verdict(found: Iterable[WaitRow]) -> WaitVerdict:
+    """The best choice, and what cannot be told from it. At least one must not have been stopped."""
+    known = sorted(
+        (row for row in found if row.together.median), key=lambda row: row.together.median or float("inf")
+    )
+    best, *others = known
+    return WaitVerdict(
+        best.choice, tuple(row.choice for row in others if not apart(best.together, row.together))
+    )

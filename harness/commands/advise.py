@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from coordinator.host.launch import LaunchError
-from harness.analyse import advise, calibration_caveats, results_document
+from harness.analyse import advise, caveats, results_document
 from harness.analyse.agreement import Errors, by_scheduler, errors_of
 from harness.analyse.rows import Row, Summary
 from harness.commands import SCHEMA, Answer, stored
@@ -64,10 +64,10 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     # Bad input shows before a calibration.
     known = None if command else _wanted(options, options.recording, processors, watcher)
     calibrated = _calibration(options.results, watcher, anyway=options.anyway)
-    age = duration(calibration_caveats.age_s(calibrated)) if calibrated else ""
+    age = duration(caveats.calibration_age_s(calibrated)) if calibrated else ""
     if not options.anyway:
         _refuse_load(calibrated, age, options.results)
-    doubts = list(calibration_caveats.of_use(calibrated, conditions.of_session(usable_processors(), "")))
+    doubts = list(caveats.of_use(calibrated, conditions.of_session(usable_processors(), "")))
     recording = options.recording
     if command:
         seen = _observed(options, command, watcher)
@@ -109,7 +109,7 @@ def _candidate(row: Row, simulated: Summary, errors: Errors | None) -> dict[str,
 
 def _refuse_load(calibrated: list[Calibration], age: str, results: Path) -> None:
     """Raise InputError for a calibration that was made under load."""
-    if taken := calibration_caveats.load(calibrated):
+    if taken := caveats.calibration_load(calibrated):
         rule = (
             f"its last calibration, {age} old, was made under load: others took {taken:.0%} of the processors"
         )

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from coordinator.host import mechanisms
-from harness.analyse.calibration_caveats import of_calibration
+from harness.analyse.caveats import of_calibration
 from harness.analyse.statistics import median_interval
 from harness.commands import SCHEMA, Answer
 from harness.commands.run import real_tools

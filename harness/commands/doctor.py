@@ -10,8 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from harness.analyse import aa_check
-from harness.analyse.aa_check import AaCheck
+from harness.analyse.comparison import AaCheck, aa_check, aa_pairs
 from harness.analyse.statistics import FEWEST
 from harness.commands import SCHEMA, Answer, user_defaults
 from harness.commands.run import real_tools
@@ -78,7 +77,7 @@ def _aa(
         with site.reserved(watcher, anyway=options.anyway):
             records = aa_runs.run(wanted, site, watcher)
     failures = [record.failure for record in records if record.failure]
-    return aa_check.check(aa_check.pairs(records)), failures
+    return aa_check(aa_pairs(records)), failures
 
 
 def _defaults() -> Finding:

@@ -15,9 +15,9 @@ from coordinator.drive.driver import run_workload
 from coordinator.host import mechanisms
 from coordinator.host.launchers import find_launcher
 from coordinator.workload import Node, Result, Workload
-from harness.analyse import calibration_caveats, results_document
-from harness.analyse.precision import RowPrecision
-from harness.analyse.scatter import scattered
+from harness.analyse import results_document
+from harness.analyse.caveats import calibration_load
+from harness.analyse.precision import RowPrecision, scattered
 from harness.commands import Answer, Interrupted
 from harness.commands.shared import (
     announce_compiler,
@@ -248,7 +248,7 @@ def _measure(
         watcher.standing(standing)
     working_sets = jobs.working_sets(job for task in tasks.values() for job in task.jobs)
     try:
-        load = calibration_caveats.load
+        load = calibration_load
         calibrated = Recalibrated(here, working_sets, _mechanisms(wanted), load, watcher)
         back_end = measured.Measured(here, calibrated, watcher.note, timeline)
         to_do = list(tasks.values())

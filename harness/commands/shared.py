@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from harness.analyse import thresholds
+from harness.analyse import verdicts
 from harness.analyse.summary import TAU_S
-from harness.analyse.thresholds import Threshold
-from harness.analyse.verdicts import TOLERANCE
+from harness.analyse.verdicts import TOLERANCE, Threshold
 from harness.commands import Answer
 from harness.measure.session import Progress, Watcher
 from harness.report import junit
@@ -79,7 +78,7 @@ def thresholds_of(options: argparse.Namespace, wanted: Experiment) -> list[Thres
     Raises:
         InputError: for a text that is no condition.
     """
-    return thresholds.parse(options.fail_if, [scheduler_name(one.table) for one in wanted.schedulers])
+    return verdicts.parse(options.fail_if, [scheduler_name(one.table) for one in wanted.schedulers])
 
 
 def judged(answer: Answer, options: argparse.Namespace, conditions: Sequence[Threshold], side: str) -> Answer:
@@ -91,7 +90,7 @@ def judged(answer: Answer, options: argparse.Namespace, conditions: Sequence[Thr
     if answer.results is None:
         return answer
     found = answer.results
-    broken = thresholds.broken(conditions, found.rows, side)
+    broken = verdicts.broken(conditions, found.rows, side)
     if options.junit is not None:
         text = junit.document(found.experiment, found.rows, side, broken, found.failures)
         write("--junit", options.junit, text)

@@ -23,8 +23,8 @@ from harness.commands.shared import (
 from harness.measure.calibrate import Constants, constants
 from harness.measure.plan import plan
 from harness.measure.session import Watcher
-from harness.predict import mpi_start, recorded_programs
 from harness.predict import pool as threads
+from harness.predict import recorded_programs
 from harness.predict.pool import Pool
 from harness.predict.recorded_programs import RecordedPrograms
 from harness.report import simulations
@@ -106,7 +106,7 @@ def _simulated(options: argparse.Namespace, watcher: Watcher, compute: Pool) -> 
 
 
 def _pool() -> MpiPool:
-    mpi_start.join()
+    threads.join_pool()
     from harness.predict.mpi_pool import MpiPool  # noqa: PLC0415 - starts MPI
 
     return MpiPool()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.analyse.planned_slots import PLANNED, planned_slots
-from harness.analyse.scatter import scattered
+from harness.analyse.precision import scattered
 from harness.analyse.timelines import Lanes, Message, Span, messages, occupancy, spans
 from harness.measure.session import Watcher, session_name
 from harness.predict import missing

@@ -11,8 +11,8 @@ from typing import Any
 
 from coordinator.host.preloading import launched
 from harness.analyse.caveats import of_waits
+from harness.analyse.comparison import wait_rows, wait_verdict
 from harness.analyse.statistics import estimate
-from harness.analyse.wait_verdict import rows, verdict
 from harness.commands import SCHEMA, Answer
 from harness.commands.exec import command_of, preload, rule_arguments, unheard
 from harness.commands.shared import anyway_argument
@@ -170,13 +170,13 @@ def _document(
     missing: Sequence[Knob],
     rounds: Sequence[Round],
 ) -> dict[str, Any]:
-    found = rows([choice.name for choice in choices], options.jobs, rounds)
+    found = wait_rows([choice.name for choice in choices], options.jobs, rounds)
     by_name = {choice.name: choice for choice in choices}
     shown = [
         asdict(row) | {"environment": dict(by_name[row.choice].variables), "lines": by_name[row.choice].lines}
         for row in found
     ]
-    decided = verdict(found)
+    decided = wait_verdict(found)
     alone_s = [known for one in rounds if (known := one[ALONE].wall_s)]
     return {
         "schema": SCHEMA,

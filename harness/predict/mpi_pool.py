@@ -9,8 +9,7 @@ from concurrent.futures import as_completed
 from mpi4py import MPI
 from mpi4py.futures import MPIPoolExecutor
 
-from harness.predict.mpi_start import needs_workers
-from harness.predict.pool import Part, Progress, Value, forget
+from harness.predict.pool import Part, Progress, Value, forget, needs_workers
 from harness.predict.time_left import Guess, TimeLeft, alike
 
 SHARES = 16

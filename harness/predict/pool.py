@@ -1,4 +1,4 @@
-"""Independent parts of a piece of work: by threads or processes here, by MPI ranks in ``mpi_pool``."""
+"""Independent parts of a piece of work: by threads or processes here, by ranks of MPI in ``mpi_pool``."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import queue
 import signal
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
@@ -15,8 +16,12 @@ from multiprocessing.connection import Connection
 from operator import itemgetter
 from typing import Protocol, TypeVar
 
+from coordinator.host import guarded_program
+from coordinator.host.environment import PYTHON
+from coordinator.node.exec_rank import RANKS
 from harness.predict.time_left import Guess, TimeLeft, alike
 from harness.simulator import interruption
+from workloads.validation import InputError
 
 Part = TypeVar("Part")
 Value = TypeVar("Value")
@@ -150,3 +155,34 @@ def _end_with(caller: Connection) -> None:
         os._exit(1)
 
     threading.Thread(target=wait, daemon=True).start()
+
+
+START = "mpiexec -n N lockstep simulate EXPERIMENT --mpi"
+
+
+def needs_workers(size: int) -> InputError:
+    return InputError("--mpi", size, "needs ranks of mpiexec that wait for work", f"start it as {START}")
+
+
+def join_pool() -> None:
+    """Make this process a rank of the pool, unless it is one; the guardian starts before MPI."""
+    if "mpi4py.futures" in sys.modules:
+        return
+    if not any(name in os.environ for name in RANKS):
+        raise needs_workers(1)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    command = [
+        *guarded_program.COMMAND,
+        *PYTHON,
+        "-m",
+        "mpi4py.futures",
+        *own_program(sys.orig_argv, len(sys.argv) - 1),
+    ]
+    os.execv(command[0], command)
+
+
+def own_program(words: Sequence[str], arguments: int) -> Sequence[str]:
+    """A command line that ends in ``arguments`` arguments of its program, without Python and its options."""
+    first = len(words) - arguments - 1
+    return words[first - 1 :] if words[first - 1] in ("-m", "-c") else words[first:]

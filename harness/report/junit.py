@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from xml.etree import ElementTree
 
 from harness.analyse.rows import Row
-from harness.analyse.thresholds import Threshold
+from harness.analyse.verdicts import Threshold
 
 
 def document(

@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from harness.analyse.aa_check import EXPECTED, POWER
+from harness.analyse.comparison import EXPECTED, POWER
 from harness.report.cells import doubts, table
 from workloads.constants import CONSTANTS
 
@@ -112,7 +112,7 @@ def findings(document: Mapping[str, Any]) -> Iterator[RenderableType]:
 
 
 def _aa_check(found: Mapping[str, Any] | None, failures: Sequence[str]) -> Iterator[RenderableType]:
-    """The result of an A/A check (``harness.analyse.aa_check``)."""
+    """The result of an A/A check (``comparison.aa_check``)."""
     yield Text()
     yield from doubts(f"{len(failures)} runs failed; the first: {failures[0]}" for _ in failures[:1])
     if found is None:

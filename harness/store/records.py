@@ -24,7 +24,7 @@ COUNTERPARTS = {DEDICATED: SIMULATED_DEDICATED, POLICY: SIMULATED}
 
 
 FURTHER = 1_000_000
-"""Simulated repeats from this number on have no measured repeat (``harness.analyse.scatter``)."""
+"""Simulated repeats from this number on have no measured repeat (``harness.analyse.precision``)."""
 
 
 @dataclass(frozen=True)

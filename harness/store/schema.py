@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from harness.store import file_systems
 from workloads.validation import InputError
 
 SCHEMA = 6
@@ -195,7 +195,7 @@ def _connected(file: Path, options: str) -> sqlite3.Connection:
 
 def _choose_journal(database: sqlite3.Connection, file: Path) -> None:
     """Choose a write-ahead log, with which readers block no writer, if only this host has the file."""
-    wanted = "wal" if file_systems.local(file.parent) else "delete"
+    wanted = "wal" if on_local_file_system(file.parent) else "delete"
     database.execute("PRAGMA busy_timeout = 0")
     with suppress(sqlite3.OperationalError):  # somebody reads at the moment: keep the present mode
         database.execute(f"PRAGMA journal_mode = {wanted}")
@@ -230,3 +230,34 @@ def _creation() -> str:
 
 def _number(database: sqlite3.Connection, pragma: str) -> int:
     return int(database.execute(f"PRAGMA {pragma}").fetchone()[0])
+
+
+LOCAL = frozenset(
+    "bcachefs btrfs ext2 ext3 ext4 f2fs jfs overlay ramfs reiserfs tmpfs xfs zfs".split()  # noqa: SIM905
+)
+"""File systems that only one host mounts. On any other, two hosts could not share the memory."""
+
+MOUNTS = Path("/proc/self/mountinfo")
+
+
+def on_local_file_system(folder: Path, mounts: str | None = None) -> bool:
+    """Whether ``folder`` lies on a file system that only this host has; False if unknown.
+
+    ``mounts`` is the content of MOUNTS.
+    """
+    if mounts is None:
+        try:
+            mounts = MOUNTS.read_text(encoding="utf-8", errors="surrogateescape")
+        except OSError:
+            return False
+    place, kind = Path(os.path.realpath(folder)), ""
+    longest = -1
+    for line in mounts.splitlines():
+        before, _, after = line.partition(" - ")
+        fields, kinds = before.split(), after.split()
+        if len(fields) < 5 or not kinds:
+            continue
+        point = Path(re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), fields[4]))
+        if place.is_relative_to(point) and len(point.parts) >= longest:  # the last of two hides the first
+            longest, kind = len(point.parts), kinds[0]
+    return kind in LOCAL

@@ -12,7 +12,7 @@ from coordinator import policies
 from harness.analyse.statistics import half_width
 from harness.papers.dusseau96.published import IMMEDIATE
 from harness.predict.pool import Progress, compute
-from harness.predict.simulated_jobs import guess_s
+from harness.predict.process_level import guess_s
 from harness.predict.time_left import Guess
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.processes.outcome import Outcome
