@@ -9,10 +9,11 @@ from typing import Any
 from coordinator.owners import Owner
 from coordinator.policies import Policy
 from coordinator.topology import FLAT, Topology
-from coordinator.view import ExecutionTime
+from coordinator.view import ExecutionTime, Job
 from workloads.blocking import DEFAULT_ESTIMATE
-from workloads.other import Command, InteractiveWork, SequentialWork
+from workloads.locks.lock_program import LockProgram
 from workloads.program import Program
+from workloads.work import Command, InteractiveWork, SequentialWork, Work
 
 WITHIN_JOB = "job"
 """The binding of processes to the processors of their job, among which the kernel chooses."""
@@ -20,8 +21,8 @@ WITHIN_JOB = "job"
 LEASE_S = 2.0
 """Default time for which agents continue without a driver."""
 
-Work = Program | Command | SequentialWork | InteractiveWork
-"""The work of a job; all kinds have ``processes``."""
+KINDS: tuple[type[Work], ...] = (Command, SequentialWork, InteractiveWork, LockProgram, Program)
+"""The kinds of work. The signs of those before Program tell their tables from its tables."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,20 @@ class ParallelJob:
     arrival_s: float = 0.0
     estimate: ExecutionTime | None = None
     recording: str = ""
+
+
+def seen(number: int, work: Work, arrival_s: float, estimate: ExecutionTime | None) -> Job:
+    """A job as a policy sees it."""
+    return Job(
+        number=number,
+        processes=work.processes,
+        arrival_ns=round(arrival_s * 1e9),
+        moldable=work.moldable,
+        malleable=work.adapts,
+        estimate=estimate,
+        partners=work.partners,
+        memory_bytes=work.working_set_bytes,
+    )
 
 
 @dataclass(frozen=True)

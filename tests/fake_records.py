@@ -25,7 +25,6 @@ from harness.simulator.jobs.event_by_event import simulate
 from harness.simulator.jobs.metrics import measure
 from harness.spec.experiment import Experiment
 from harness.spec.job_level import JobExperiment
-from harness.spec.jobs import simulable
 from harness.spec.naming import policy_name, scheduler_name
 from harness.store import conditions
 from harness.store.records import POLICY, RunRecord
@@ -45,7 +44,7 @@ def records(experiment: Experiment) -> list[RunRecord]:
     simulated = [
         simulator.run(SimpleNamespace(key=task.key, kind=task.counterpart.kind, repeat=task.repeat))
         for task in tasks
-        if all(simulable(job.program) for job in task.jobs)
+        if all(job.program.simulable for job in task.jobs)
     ]
     return [*measured.values(), *simulated]
 

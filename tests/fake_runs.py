@@ -25,12 +25,11 @@ from harness.measure.session import Progress, Site, Standing, Tools, Watcher
 from harness.predict import missing
 from harness.predict.recorded_programs import NONE, RecordedPrograms
 from harness.spec.experiment import Experiment
-from harness.spec.jobs import alone_s
 from harness.store.records import POLICY, RunRecord
-from workloads.other import Command
 from workloads.record import OBSERVED, PLACE
 from workloads.timeline import BARRIER, GONE, RECEIVED, SENT, SLEPT, Timeline
 from workloads.validation import InputError
+from workloads.work import Command
 
 SLOWDOWN = {"none": 2.8, "implicit": 1.1, "gang": 1.02, "partitioned": 1.2, "batch": 1.0}
 ORIGIN_NS = 1_000_000
@@ -39,7 +38,7 @@ START_UP_NS = 2_000_000
 
 def imitate(workload: Workload, progress: Callable[[str], None] | None = None) -> Result:
     """All jobs share the processors evenly and end together, late by the policy's slowdown."""
-    alone_ns = round(sum(alone_s(job.program) * 1e9 for job in workload.jobs))
+    alone_ns = round(sum(job.program.alone_s * 1e9 for job in workload.jobs))
     folded = any(job.program.processes > len(workload.processors) for job in workload.jobs)
     if folded and workload.blocking == "spin":
         alone_ns *= 10

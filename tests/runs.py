@@ -24,8 +24,8 @@ from coordinator.host.processes import DIRECTORY, marked
 from coordinator.owners import Owner
 from coordinator.workload import Node, ParallelJob, Result, Switch, Work, Workload
 from workloads.locks.lock_program import LockProgram
-from workloads.other import Command
 from workloads.program import Program
+from workloads.work import Command
 
 HERE = Path(__file__).parent
 

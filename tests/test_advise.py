@@ -18,9 +18,9 @@ from harness.analyse.statistics import Estimate, estimate
 from harness.spec.scheduler import scheduler_of
 from harness.store import recording
 from harness.store.database import Store
-from workloads.other import SequentialWork
 from workloads.program import Program
 from workloads.validation import InputError
+from workloads.work import SequentialWork
 
 PROGRAM = Program(granularity_us=300, dedicated_s=1.0)
 

@@ -22,8 +22,8 @@ from harness.store import recording
 from harness.store.database import Store
 from harness.store.recording import HEAD, HEAD_BYTES, MAGIC, OPERATION, SLOTS, VERSION
 from harness.store.records import DEDICATED
-from workloads.other import Command
 from workloads.validation import InputError
+from workloads.work import Command
 
 EXPERIMENT = """
 processors = 2

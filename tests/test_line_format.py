@@ -27,8 +27,8 @@ from coordinator.wire.zmq_transport import Keys
 from coordinator.workload import Node, ParallelJob, Switch, Work, Workload
 from harness.measure import calibrate, measured
 from harness.store import conditions
-from workloads.other import Command, InteractiveWork, SequentialWork
 from workloads.program import Program
+from workloads.work import Command, InteractiveWork, SequentialWork
 
 WORKS: list[Work] = [
     Program(pattern="NEWS", processes=4, granularity_us=100, imbalance=1.5, phases=7),

@@ -12,7 +12,7 @@ from runs import running, workload
 from coordinator.drive.driver import run_workload
 from coordinator.host import launch, logs
 from coordinator.workload import ParallelJob
-from workloads.other import Command
+from workloads.work import Command
 
 MIB = 1 << 20
 

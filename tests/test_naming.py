@@ -9,7 +9,7 @@ from harness.spec.experiment import load
 from harness.spec.naming import policy_name, scheduler_name, setting_names, workload_name
 from harness.spec.scheduler import scheduler_of
 
-BARRIER = {"pattern": "BARRIER", "processes": 2, "granularity_us": 100, "imbalance": 0.5}
+BARRIER = {"pattern": "BARRIER", "processes": 2, "granularity_us": 100, "imbalance": 0.5, "phases": 1}
 NEWS = BARRIER | {"pattern": "NEWS"}
 
 
@@ -77,7 +77,10 @@ def test_different_jobs_are_all_named():
     assert workload_name([NEWS, NEWS]) == "NEWS, 2 processes, g = 100 us, v = 0.5 g"
     command = {"argv": ["/usr/bin/lmp", "-in", "x"], "processes": 2}
     assert workload_name([NEWS, BARRIER, NEWS, command]) == "2 x NEWS + BARRIER + lmp"
-    assert workload_name([{"work_s": 1.0}, {"burst_ms": 1, "think_ms": 1}]) == "sequential + interactive"
+    assert (
+        workload_name([{"work_s": 1.0}, {"burst_ms": 1, "think_ms": 1, "bursts": 1}])
+        == "sequential + interactive"
+    )
 
 
 def test_swept_keys_have_short_headings_that_differ():

@@ -15,7 +15,7 @@ from runs import workload
 from coordinator import policies
 from coordinator.drive.driver import run_workload
 from coordinator.workload import ParallelJob, Result, Workload
-from workloads.other import Command
+from workloads.work import Command
 
 LAUNCHER = "mpiexec.openmpi"
 MISSING = [name for name in ("hpcc", LAUNCHER) if shutil.which(name) is None]

@@ -21,9 +21,9 @@ from harness.spec.jobs import described, rebuilt
 from harness.spec.naming import program_name
 from harness.store import schema
 from harness.store.database import FILE_NAME, Store
-from workloads.other import Command, InteractiveWork, SequentialWork
 from workloads.program import Program
 from workloads.validation import InputError
+from workloads.work import Command, InteractiveWork, SequentialWork
 
 PROGRAM = "program = { granularity_us = 100, phases = 50 }\n"
 MIX = f"""

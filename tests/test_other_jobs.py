@@ -2,8 +2,8 @@
 
 import pytest
 
-from workloads.other import Command, InteractiveWork, SequentialWork
 from workloads.validation import InputError
+from workloads.work import Command, InteractiveWork, SequentialWork
 
 REFUSED = [
     (lambda: SequentialWork(0), "work_s"),

@@ -20,8 +20,8 @@ from coordinator.drive.driver import run_workload
 from coordinator.host.launchers import find_launcher, launcher_at
 from coordinator.workload import ParallelJob, Result, Workload
 from workloads.native import NativeError
-from workloads.other import Command
 from workloads.validation import InputError
+from workloads.work import Command
 
 pytestmark = pytest.mark.slow
 

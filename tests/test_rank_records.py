@@ -19,10 +19,10 @@ from runs import workload
 from coordinator.drive import ranks
 from coordinator.drive.driver import run_workload
 from coordinator.workload import ParallelJob
-from workloads.other import Command
 from workloads.record import BEYOND, BINS, FIELDS, HISTOGRAMS, OURS, PLACE, WAITS, flaw
 from workloads.recorder import HISTOGRAM_BINS, Recorder, Waits
 from workloads.timeline import ACTIVITIES, ROW, ROWS, Timeline
+from workloads.work import Command
 
 PLACED = {"job": 0, "rank": 0, "host": "a", "pid": 1, "processor": 0, "start_ns": 5, "finish_ns": 5}
 

@@ -25,8 +25,8 @@ from harness.spec.experiment import load
 from harness.store import recording
 from harness.store.recording import COPIED_BYTES, Recording
 from workloads import native
-from workloads.other import Command
 from workloads.validation import InputError
+from workloads.work import Command
 
 
 def made(by_rank, **columns) -> Recording:

@@ -21,7 +21,7 @@ from coordinator.host import launch, processes
 from coordinator.host.launchers import Launcher
 from coordinator.host.processes import Process
 from coordinator.workload import ParallelJob
-from workloads.other import Command
+from workloads.work import Command
 
 pytestmark = pytest.mark.slow
 

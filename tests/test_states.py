@@ -11,7 +11,7 @@ from coordinator.drive.driver import run_workload
 from coordinator.host.processor_time import ProcessorTime
 from coordinator.workload import ParallelJob
 from harness.analyse.states import STATES, of_ranks
-from workloads.other import Command
+from workloads.work import Command
 
 BURNERS = """
 import os, sys, threading, time

@@ -21,6 +21,7 @@ from workloads import patterns
 from workloads.bounds import ALONE_S, within
 from workloads.patterns import TASKS
 from workloads.validation import InputError, flag, one_of, whole
+from workloads.work import Work, duration_name, processes_name
 
 IMBALANCE_KINDS = ("uniform", "exponential")
 READ_KINDS = ("message", "rma")
@@ -34,7 +35,7 @@ phases on every machine and in the simulator.
 
 
 @dataclass(frozen=True)
-class Program:
+class Program(Work):
     """A validated program. The name of each time carries its unit.
 
     Attributes:
@@ -62,6 +63,9 @@ class Program:
             and started again continues from its last checkpoint (``workloads.checkpoint``).
     """
 
+    kind: ClassVar[str] = "pattern"
+    sign: ClassVar[str] = "pattern"
+    moldable: ClassVar[bool] = True
     known_patterns: ClassVar[Sequence[str]] = (*patterns.BULK_SYNCHRONOUS, TASKS)
 
     pattern: str = "BARRIER"
@@ -152,8 +156,24 @@ class Program:
 
     @property
     def adapts(self) -> bool:
-        """Whether the number of processes that work on it can change while it runs."""
         return self.malleable or self.pattern == TASKS
+
+    @property
+    def partners(self) -> tuple[tuple[int, ...], ...]:
+        return patterns.partners(self.pattern, self.processes)
+
+    @property
+    def alone_s(self) -> float:
+        return self.phase_count() * self.phase_us() / 1e6
+
+    @property
+    def short_name(self) -> str:
+        return self.pattern
+
+    @property
+    def label(self) -> str:
+        g, processes = duration_name(self.granularity_us), processes_name(self.processes)
+        return f"{self.pattern}, {processes}, g = {g}, v = {self.imbalance:g} g"
 
     @property
     def barriers_per_phase(self) -> int:

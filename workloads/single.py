@@ -13,11 +13,8 @@ from typing import Any
 
 from workloads.agent import VERSION, AgentLine
 from workloads.compute import Compute
-from workloads.other import InteractiveWork, SequentialWork
 from workloads.recorder import Recorder
-
-KINDS = {"sequential": SequentialWork, "interactive": InteractiveWork}
-"""The kinds of jobs of one process, by their names in experiment files."""
+from workloads.work import SINGLE, InteractiveWork, SequentialWork
 
 
 def execute(work: SequentialWork | InteractiveWork) -> dict[str, Any]:
@@ -49,7 +46,7 @@ def main(spec: dict[str, Any]) -> None:
     """Run the job that the specification describes."""
     if spec["version"] != VERSION:
         raise RuntimeError(f"found specification version {spec['version']}, required {VERSION}")
-    work = KINDS[spec["kind"]](**spec["work"])
+    work = SINGLE[spec["kind"]](**spec["work"])
     agent = AgentLine(spec["socket"], spec["job"], 0)
     start = agent.begin()
     if start is not None:

@@ -11,8 +11,8 @@ from coordinator.drive.preflight import Means
 from coordinator.host.launch import Started
 from coordinator.wire.protocol import FLAW
 from coordinator.workload import JobResult, NodeResult, ParallelJob, Result, Switch, Workload
-from workloads.other import Command
 from workloads.record import OURS, PLACE, flaw
+from workloads.work import Command
 
 SLACK_NS = 1_000_000_000
 """How far a rank's times may lie outside its run, because the offsets of nodes' clocks are estimates."""
@@ -77,7 +77,7 @@ def unfit(
         return why if isinstance(why, str) and why and why.isprintable() else "it has a flaw"
     if origin_ns is None or not part.begun:
         return "the job has not begun"
-    if why := flaw(record, PLACE if isinstance(job.program, Command) else OURS):
+    if why := flaw(record, PLACE if job.program.kind == Command.kind else OURS):
         return why
     for key, wanted in (("job", job.number), ("rank", rank), ("processes", part.processes)):
         if record.get(key, wanted) != wanted:
@@ -154,9 +154,8 @@ def _without_waits(job: ParallelJob, records: Sequence[Mapping[str, Any]]) -> st
 
     The caller prefers an error of the launcher: a killed program leaves no counts either.
     """
-    two_phase = isinstance(job.program, Command) and job.program.waits == "two-phase"
     missing = [str(record["rank"]) for record in records if "waits" not in record]
-    if not two_phase or not missing:
+    if job.program.waits != "two-phase" or not missing:
         return ""
     return (
         f"rank {', '.join(missing)} did not wait two-phase: the program uses another MPI than the "

@@ -12,14 +12,11 @@ from coordinator.host import mechanisms
 from coordinator.host.caretaker import Caretaker
 from coordinator.host.launchers import Launcher, find_launcher, launcher_at, unchanged
 from coordinator.view import Job, Machine
-from coordinator.workload import WITHIN_JOB, Work, Workload
+from coordinator.workload import WITHIN_JOB, Workload, seen
 from workloads import locks, native
 from workloads.blocking import Waiting, waiting
 from workloads.bounds import fits
 from workloads.locks.lock_program import LockProgram
-from workloads.other import Command
-from workloads.patterns import partners
-from workloads.program import Program
 from workloads.validation import InputError
 
 AS_MPI = waiting("spin", switch_us=0, latency_us=0)
@@ -62,12 +59,8 @@ def means(
     hosts = [node.host for node in workload.nodes]
     launcher = unchanged(launcher) if launcher else find_launcher(hosts=hosts)
     programs = {job.number: job.program for job in workload.jobs}
-    own = {
-        number: launcher_at(program.launcher)
-        for number, program in programs.items()
-        if isinstance(program, Command) and program.launcher
-    }
-    if any(isinstance(program, LockProgram) for program in programs.values()):
+    own = {number: launcher_at(program.launcher) for number, program in programs.items() if program.launcher}
+    if any(program.kind == LockProgram.kind for program in programs.values()):
         locks.library(tell, Caretaker)
     variables = _preloaded(workload, {**dict.fromkeys(programs, launcher), **own}, tell)
     return Means(mechanism, reason, launcher, own, variables)
@@ -80,7 +73,7 @@ def _preloaded(
     made: dict[Launcher, native.Library] = {}
     found = {}
     for job in workload.jobs:
-        two_phase = isinstance(job.program, Command) and job.program.waits == "two-phase"
+        two_phase = job.program.waits == "two-phase"
         if not two_phase and not job.recording:
             continue
         rule = _rule(workload) if two_phase else AS_MPI
@@ -127,10 +120,10 @@ def session(workload: Workload) -> tuple[Session, list[Job]]:
     for core in workload.processors:
         if core not in os.sched_getaffinity(0):
             raise InputError("processors", core, "this process may not use that core", "choose other cores")
-    if workload.nodes and any(malleable(job.program) for job in workload.jobs):
+    if workload.nodes and any(job.program.adapts for job in workload.jobs):
         rule = "the processes of a malleable job, and of TASKS, cannot move between hosts"
         raise InputError("malleable", True, rule, "run it on one host, or leave malleable out")
-    if workload.nodes and any(checkpoints(job.program) for job in workload.jobs):
+    if workload.nodes and any(job.program.checkpoint_phases for job in workload.jobs):
         rule = "checkpoints stay on the host on which they are made"
         raise InputError(
             "checkpoint_phases", True, rule, "run it on one host, or leave checkpoint_phases out"
@@ -139,42 +132,16 @@ def session(workload: Workload) -> tuple[Session, list[Job]]:
         raise InputError(
             "bind", workload.bind, f'must be true, false or "{WITHIN_JOB}"', "choose one of them"
         )
-    if workload.bind == WITHIN_JOB and any(malleable(job.program) for job in workload.jobs):
+    if workload.bind == WITHIN_JOB and any(job.program.adapts for job in workload.jobs):
         rule = "a malleable job, and one of TASKS, gets other processors while it runs"
         raise InputError("bind", workload.bind, rule, "write true or false")
     moves = workload.policy.moves and (workload.owners or not workload.policy.heeds_owners)
     if workload.nodes and moves:
         rule = "lets running processes move, and none can move between hosts"
         raise InputError("policy", type(workload.policy).__name__, rule, "run it on one host")
-    jobs = [
-        Job(
-            number=job.number,
-            processes=job.program.processes,
-            arrival_ns=round(job.arrival_s * 1e9),
-            moldable=isinstance(job.program, Program),
-            malleable=malleable(job.program),
-            estimate=job.estimate,
-            partners=_partners(job.program),
-            memory_bytes=getattr(job.program, "working_set_bytes", 0),
-        )
-        for job in workload.jobs
-    ]
+    jobs = [seen(job.number, job.program, job.arrival_s, job.estimate) for job in workload.jobs]
     made = Session(workload.policy, Machine(workload.processor_count, workload.topology), jobs)
     for job in jobs:
         if not workload.policy.folds:
             fits("processes", made.processes(job.number) or 1, workload.processor_count)
     return made, jobs
-
-
-def _partners(program: Work) -> tuple[tuple[int, ...], ...]:
-    return partners(program.pattern, program.processes) if isinstance(program, Program) else ()
-
-
-def checkpoints(program: Work) -> bool:
-    """Whether a job writes checkpoints, from which it can continue."""
-    return isinstance(program, Program) and program.checkpoint_phases > 0
-
-
-def malleable(program: Work) -> bool:
-    """Whether a job may gain and lose processors while it runs."""
-    return isinstance(program, Program) and program.adapts

@@ -16,9 +16,8 @@ from coordinator.host.processes import JOB
 from coordinator.host.rundir import RunDirectory
 from coordinator.wire import protocol
 from coordinator.workload import ParallelJob, Workload
-from workloads.other import Command
 from workloads.program import Program
-from workloads.single import KINDS
+from workloads.work import Command
 
 
 def start(
@@ -64,8 +63,7 @@ def argv(
     if isinstance(program, Program):
         spec |= parallel(workload, number, program, count)
         return [*PYTHON, "-m", "mpi4py", "-m", "workloads.rank", json.dumps(spec)]
-    kind = next(kind for kind, work in KINDS.items() if isinstance(program, work))
-    spec |= {"kind": kind, "work": asdict(program)}
+    spec |= {"kind": program.kind, "work": asdict(program)}
     return [*PYTHON, "-m", "workloads.single", json.dumps(spec)]
 
 

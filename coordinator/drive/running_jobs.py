@@ -13,7 +13,7 @@ from typing import Any
 from coordinator.decide.conductor import Conductor
 from coordinator.decide.seats import seats
 from coordinator.decide.session import Plan
-from coordinator.drive import preflight, ranks
+from coordinator.drive import ranks
 from coordinator.drive.context import RunContext
 from coordinator.drive.nodes import SILENCE, Nodes
 from coordinator.drive.outcome import Part, unfit
@@ -25,7 +25,7 @@ from coordinator.host.loop import Loop
 from coordinator.host.processes import Process
 from coordinator.host.stopped import Launchers
 from coordinator.wire import protocol
-from workloads.other import Command
+from workloads.work import Command
 
 EXIT_S = 1.0
 """How long a launcher may take to end, and to give the reason, after one of its ranks has gone."""
@@ -113,7 +113,7 @@ class RunningJobs:
         first, everybody = not part.begun, tuple(range(len(part.launched)))
         part.ranks = active = self._seats(job, placement)
         places = dict(zip(active, placement, strict=True))
-        if preflight.malleable(self._jobs[job].program):
+        if self._jobs[job].program.adapts:
             part.ranks = everybody
             places = {rank: placement[rank % len(placement)] for rank in everybody}
         told = () if active == everybody else active
@@ -258,7 +258,7 @@ class RunningJobs:
         handle.close()
         part, directory = self.parts[job], self._context.directory
         status = mpiexec.wait()
-        command = isinstance(self._jobs[job].program, Command)
+        command = self._jobs[job].program.kind == Command.kind
         if command:
             part.output = launch.head(directory.log(f"job-{job}-out"))
         if mpiexec is not part.mpiexec or (self.conductor.is_over(job) and (part.failure or not status)):

@@ -21,11 +21,11 @@ from harness.spec.scheduler import scheduler_of
 from harness.store import recording
 from harness.store.database import Store
 from harness.store.rebuild import experiment_of
-from harness.store.records import SIMULATED
+from harness.store.records import SIMULATED, RunRecord
 from workloads.bounds import fits
-from workloads.other import Command
 from workloads.program import Program
 from workloads.validation import InputError
+from workloads.work import Command
 
 CANDIDATES: tuple[Mapping[str, Any], ...] = (
     {"policy": "none"},
@@ -93,15 +93,15 @@ def compared(store: Store) -> list[Row]:
     found: list[Row] = []
     for digest, _ in store.experiments():
         records = store.runs(digest)
-        commands = [record for record in records if any("argv" in job.program for job in record.jobs)]
+        commands = [record for record in records if _has_command(record)]
         if any(record.kind == SIMULATED for record in commands):
             rows = summary.rows(experiment_of(records), records)
             found += [row for row in rows if row.error is not None and _has_command(row)]
     return found
 
 
-def _has_command(row: Row) -> bool:
-    return any("argv" in job.program for job in row.jobs)
+def _has_command(made: Row | RunRecord) -> bool:
+    return any(job.work.kind == Command.kind for job in made.jobs)
 
 
 def _at(program: Program, granularity_us: float) -> Program:

@@ -12,11 +12,10 @@ from coordinator.decide.session import Session
 from coordinator.policies import Policy
 from coordinator.topology import Topology
 from coordinator.view import ExecutionTime, Job, Machine, Slot
+from coordinator.workload import seen
 from harness.analyse.timelines import COMPUTING, Span
-from harness.spec.jobs import rebuilt
 from harness.spec.scheduler import scheduler_of
 from harness.store.records import JobRecord, RunRecord
-from workloads.program import Program
 
 PLANNED = "planned"
 """The side of lanes that come from a plan, beside "measured" and "simulated"."""
@@ -83,14 +82,6 @@ def _events(jobs: Sequence[JobRecord]) -> Iterator[tuple[int, bool, int]]:
             yield job.finish_ns, False, job.job
 
 
-def _job(record: JobRecord) -> Job:
-    program = rebuilt(record.program)
-    return Job(
-        number=record.job,
-        processes=program.processes,
-        arrival_ns=record.arrival_ns,
-        moldable=isinstance(program, Program),
-        malleable=isinstance(program, Program) and program.adapts,
-        estimate=ExecutionTime(**record.estimate) if record.estimate else None,
-        memory_bytes=getattr(program, "working_set_bytes", 0),
-    )
+def _job(job: JobRecord) -> Job:
+    estimate = ExecutionTime(**job.estimate) if job.estimate else None
+    return seen(job.job, job.work, job.arrival_ns / 1e9, estimate)

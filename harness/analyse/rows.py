@@ -12,7 +12,9 @@ from typing import Any
 from harness.analyse.breakdown import Breakdown
 from harness.analyse.states import States
 from harness.analyse.statistics import Estimate
+from harness.spec.jobs import rebuilt
 from harness.spec.naming import scheduler_name, setting_names, short_name, workload_name
+from workloads.work import Work
 
 
 @dataclass(frozen=True)
@@ -173,6 +175,10 @@ class JobRow:
 
     arrival_s: float
     program: Mapping[str, Any]
+
+    @property
+    def work(self) -> Work:
+        return rebuilt(self.program)
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ from harness.store.records import (
     between_nodes_ns,
     quantile,
 )
-from workloads.patterns import LOCK
+from workloads.locks.lock_program import LockProgram
 
 TAU_S = 1.0
 """Default bound of the bounded slowdown."""
@@ -229,7 +229,7 @@ def _summary(repeats: Sequence[_Repeat], tau_s: float, failures: int) -> Summary
 
 
 def _sections(repeats: Sequence[_Repeat]) -> SectionRate | None:
-    if not all(job.program.get("pattern") == LOCK for one in repeats for job in one.run.jobs):
+    if not all(job.work.kind == LockProgram.kind for one in repeats for job in one.run.jobs):
         return None
     counts = [sum(rank["phases"] for rank in one.run.ranks) for one in repeats]
     return SectionRate(

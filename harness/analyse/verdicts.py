@@ -13,8 +13,6 @@ from typing import Any
 from harness.analyse.results_document import ResultsDocument
 from harness.analyse.rows import Row, Verdict
 from harness.analyse.statistics import FEWEST, Estimate, more_values
-from harness.spec.jobs import rebuilt, simulable
-from harness.spec.naming import program_name
 from harness.spec.scheduler import scheduler_of
 from harness.store import conditions
 from harness.store.records import RunRecord
@@ -62,8 +60,8 @@ def _unknown(row: Row) -> str:
     if row.simulated is None and row.scheduler.get("bind", True) is not True:
         return scheduler_of(row.scheduler).not_simulated or UNBOUND
     for job in row.jobs if row.simulated is None else ():
-        if not simulable(rebuilt(job.program)):
-            return f"{program_name(job.program)} is not simulated"
+        if not job.work.simulable:
+            return f"{job.work.label} is not simulated"
     return ""
 
 

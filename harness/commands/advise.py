@@ -25,10 +25,10 @@ from harness.store import conditions
 from harness.store.database import Store
 from harness.store.records import Calibration
 from workloads.bounds import within
-from workloads.other import Command
 from workloads.patterns import BULK_SYNCHRONOUS
 from workloads.program import Program
 from workloads.validation import InputError
+from workloads.work import Command
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

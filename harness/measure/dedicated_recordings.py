@@ -18,8 +18,8 @@ from harness.measure.session import Site
 from harness.store import recording
 from harness.store.recording import FOLDER, Recording, RecordingError
 from harness.store.records import DEDICATED
-from workloads.other import Command
 from workloads.validation import InputError
+from workloads.work import Command
 
 
 @dataclass

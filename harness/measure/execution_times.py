@@ -11,10 +11,10 @@ import numpy as np
 from coordinator.policies import known
 from coordinator.policies.adaptive import RunToCompletion
 from coordinator.view import ExecutionTime
-from coordinator.workload import Work
 from harness.spec.jobs import described
 from harness.store.records import DEDICATED, RunRecord
 from workloads.validation import InputError
+from workloads.work import Work
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

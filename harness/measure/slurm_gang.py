@@ -59,7 +59,7 @@ def check(wanted: Experiment, how: Submission) -> None:
     """
     places = [(job, cell.processors) for cell in wanted.measured_cells for job in cell.jobs()]
     for job, processors in places:
-        fits = isinstance(job.program, Program) and not job.program.adapts
+        fits = job.program.moldable and not job.program.adapts
         if not fits or job.program.processes != processors:
             rule = "under slurm-gang every job is a program with a process on each processor"
             remedy = f"give all jobs {processors} processes, or leave slurm-gang out"

@@ -10,7 +10,6 @@ from harness.measure.runner import run
 from harness.measure.session import Watcher
 from harness.predict import recorded_programs
 from harness.predict.recorded_programs import NONE, RecordedPrograms
-from harness.spec import jobs
 from harness.spec.experiment import Experiment
 from harness.store.database import Store
 from harness.store.records import COUNTERPARTS, RunRecord
@@ -60,7 +59,7 @@ def missing(
 
 def _replayable(task: Task, recorded: RecordedPrograms) -> bool:
     programs = [job.program for job in task.cell.jobs()]
-    return all(jobs.simulable(one) or recorded.known(one) for one in programs)
+    return all(one.simulable or recorded.known(one) for one in programs)
 
 
 def complete(

@@ -38,10 +38,10 @@ from harness.store.records import JobRecord, RunRecord
 from workloads import timeline as timelines
 from workloads.constants import MachineConstants
 from workloads.locks.remedies import remedy
-from workloads.other import Command, InteractiveWork, SequentialWork
 from workloads.patterns import LOCK
 from workloads.program import Program
 from workloads.validation import InputError
+from workloads.work import Command, InteractiveWork, SequentialWork
 
 LOCAL = {"other": "eevdf", "rr": "rr"}
 """The simulated scheduler for each of the kernel's scheduling classes."""

@@ -11,12 +11,11 @@ from typing import NamedTuple
 from harness.predict.recorded_steps import has_root, replayed
 from harness.simulator.processes.replayed_program import ReplayedProgram
 from harness.spec.experiment import Experiment
-from harness.spec.jobs import rebuilt
 from harness.store import recording
 from harness.store.recording import Recording
 from harness.store.records import DEDICATED, RunRecord
-from workloads.other import Command
 from workloads.validation import InputError
+from workloads.work import Command
 
 
 class DedicatedTime(NamedTuple):
@@ -165,7 +164,7 @@ def of(experiment: Experiment, records: Iterable[RunRecord], folder: Path) -> Re
     for record in records:
         (job, *others) = record.jobs
         ours = record.kind == DEDICATED and not others and job.finish_ns is not None
-        command = rebuilt(job.program) if ours else None
+        command = job.work if ours else None
         if isinstance(command, Command) and command in commands:
             alone[command].append((record.conditions.get("recording") or "", DedicatedTime.of(record)))
     files, known = {}, {}

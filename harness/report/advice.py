@@ -13,7 +13,8 @@ from harness.analyse.agreement import Errors
 from harness.analyse.rows import Row
 from harness.report import cells
 from harness.report.cells import SLOWDOWNS, UNKNOWN, slowdown_cells, table
-from harness.spec.naming import duration_name, scheduler_name
+from harness.spec.naming import scheduler_name
+from workloads.work import duration_name
 
 ERRORS = ("error so\nfar %", "90th\npercentile", "rows")
 """Headings of errors of earlier simulations."""

@@ -20,7 +20,7 @@ from harness.analyse.rows import Row
 from harness.analyse.states import STATES
 from harness.report.grid import WIDE, blocks, boxes, name_lines, panels, schedulers
 from harness.report.style import HATCHES, JOBS, LIGHT, fill
-from harness.spec.naming import duration_name
+from workloads.work import duration_name
 
 SIDES = ("measured", "simulated")
 MARKERS = {"measured": "o", "simulated": "D"}

@@ -17,7 +17,7 @@ from matplotlib.ticker import FuncFormatter
 
 from harness.analyse.rows import Row
 from harness.report.style import LIGHT
-from harness.spec.naming import duration_name
+from workloads.work import duration_name
 
 LABELS = 172
 """Room for the schedulers' names, in pixels."""

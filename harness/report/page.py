@@ -21,6 +21,7 @@ from harness.report.section_chart import throughput
 from harness.spec import naming
 from harness.store.records import MEASURED_KINDS, POLICY, RunRecord
 from workloads.constants import CONSTANTS
+from workloads.work import Command
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Content:
     def pictures(self) -> Iterator[Picture]:
         """All pictures, also those that the records have no data for."""
         rows, records, names = self.results.rows, self.records, schedulers(self.results.rows)
-        commands = any("argv" in job.program for row in rows for job in row.jobs)
+        commands = any(job.work.kind == Command.kind for row in rows for job in row.jobs)
         programs = [naming.short_name(job.program) for job in rows[0].jobs] if different_jobs(rows) else []
         yield Picture(
             "slowdowns",

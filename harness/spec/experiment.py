@@ -27,8 +27,6 @@ from harness.spec.scheduler import Scheduler
 from harness.spec.table_checks import as_table, known_keys, tables
 from workloads.bounds import ALONE_S, JOBS, RANKS, RUNS, fits, within
 from workloads.locks.lock_program import LockProgram
-from workloads.other import Command
-from workloads.program import Program
 from workloads.validation import InputError, one_of
 
 SPINNING, TWO_PHASE = "spinning", "two-phase"
@@ -298,7 +296,7 @@ def _processors(wanted: Any, here: bool, nodes: Sequence[Node]) -> int:
 
 def _adapts(cell: Cell) -> bool:
     """Whether a job of the cell may get other processors while it runs."""
-    return any(isinstance(group.program, Program) and group.program.adapts for group in cell.groups)
+    return any(group.program.adapts for group in cell.groups)
 
 
 def _check_sizes(cell: Cell, schedulers: Sequence[Scheduler]) -> None:
@@ -309,7 +307,7 @@ def _check_sizes(cell: Cell, schedulers: Sequence[Scheduler]) -> None:
         raise InputError("jobs", counts, rule, "give fewer or smaller jobs")
     strict = [scheduler.name for scheduler in schedulers if not scheduler.policy.folds]
     for index, group in enumerate(cell.groups if strict else ()):
-        what = "program.processes" if isinstance(group.program, Program) else "command"
+        what = "program.processes" if group.program.moldable else "command"
         try:
             key, lost = f"jobs[{index}].{what}", len(cell.lost)
             fits(key, group.program.processes, cell.processors, lost=lost, under=strict[0])
@@ -320,7 +318,7 @@ def _check_sizes(cell: Cell, schedulers: Sequence[Scheduler]) -> None:
 def _check_locks(cell: Cell, nodes: Sequence[Node]) -> None:
     most = min((node.processors for node in nodes), default=0)
     for index, group in enumerate(cell.groups if nodes else ()):
-        if isinstance(group.program, LockProgram) and group.program.processes > most:
+        if group.program.kind == LockProgram.kind and group.program.processes > most:
             rule = f"the locks of a LOCK job need a page of one host, and one has {most} processors"
             error = InputError(
                 f"jobs[{index}].program.processes",
@@ -342,7 +340,7 @@ def _check_real(cells: Iterable[Cell]) -> None:
 def _check_waits(cell: Cell) -> None:
     for index, group in enumerate(cell.groups):
         program = group.program
-        if isinstance(program, Command) and program.waits == "mpi" and program.processes > cell.processors:
+        if program.waits == "mpi" and program.processes > cell.processors:
             rule = f"the command of jobs[{index}] has {program.processes} processes and waits as its MPI does"
             raise InputError("dedicated", TWO_PHASE, rule, 'give that job waits = "two-phase"')
 

@@ -9,15 +9,14 @@ from dataclasses import asdict, dataclass
 from pathlib import PurePath
 from typing import Any
 
-from coordinator.workload import ParallelJob, Work
+from coordinator.workload import KINDS, ParallelJob
 from harness.spec.table_checks import as_table, build, field_names, known_keys
 from workloads.bounds import within
 from workloads.locks.lock_program import LockProgram
-from workloads.other import Command, InteractiveWork, SequentialWork
 from workloads.patterns import LOCK, PATTERNS
 from workloads.program import Program
-from workloads.single import KINDS
 from workloads.validation import InputError, one_of
+from workloads.work import SINGLE, Command, Work
 
 LAUNCHER = "{launcher}"
 PROCESSES = "{processes}"
@@ -80,15 +79,15 @@ def _program(table: Mapping[str, Any], key: str) -> Work:
 def _single(table: Mapping[str, Any], key: str) -> Work:
     kind = table["kind"]
     try:
-        one_of("kind", kind, KINDS)
+        one_of("kind", kind, SINGLE)
     except InputError as error:
         raise error.under(key) from None
     work = {name: value for name, value in table.items() if name != "kind"}
-    missing = [name for name in field_names(KINDS[kind]) if name not in work]
+    missing = [name for name in field_names(SINGLE[kind]) if name not in work]
     if missing:
         rule = f"a job of kind {kind!r} needs it"
         raise InputError(f"{key}.{missing[0]}", None, rule, f"write {missing[0]} = 10, for example")
-    return build(KINDS[kind], work, key)
+    return build(SINGLE[kind], work, key)
 
 
 def _command(table: Mapping[str, Any], key: str) -> Work:
@@ -139,33 +138,9 @@ def described(program: Work) -> dict[str, Any]:
 
 def rebuilt(table: Mapping[str, Any]) -> Work:
     """The program of a job, from the table in its record."""
-    if "argv" in table:
-        return Command(**{**table, "argv": tuple(table["argv"])})
-    kinds: dict[str, type[Work]] = {
-        "work_s": SequentialWork,
-        "burst_ms": InteractiveWork,
-        "section_us": LockProgram,
-    }
-    kind = next((kind for sign, kind in kinds.items() if sign in table), Program)
-    return kind(**table)
-
-
-def alone_s(program: Work) -> float:
-    match program:
-        case Program():
-            return program.phase_count() * program.phase_us() / 1e6
-        case SequentialWork(work_s):
-            return work_s
-        case InteractiveWork(burst_ms, think_ms, bursts):
-            return bursts * (burst_ms + think_ms) / 1e3
-        case Command():
-            return program.dedicated_s
+    kind = next(kind for kind in KINDS if kind.sign in table)
+    return kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in table.items()})
 
 
 def working_sets(jobs: Iterable[ParallelJob]) -> set[int]:
-    return {job.program.working_set_bytes for job in jobs if isinstance(job.program, Program)}
-
-
-def simulable(program: Work) -> bool:
-    """Whether a program can be simulated without a recording: no command, a fixed number of processes."""
-    return not program.malleable if isinstance(program, Program) else not isinstance(program, Command)
+    return {job.program.working_set_bytes for job in jobs if job.program.moldable}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import PurePath
 from typing import Any
 
 from coordinator import policies
+from harness.spec.jobs import rebuilt
+from workloads.work import duration_name
 
 QUANTA = ("quantum_ms", "quanta_ms")
 
@@ -92,21 +93,7 @@ def waiting_name(table: Mapping[str, Any]) -> str:
 
 def program_name(program: Mapping[str, Any]) -> str:
     """A job's program, from the table that describes it (``harness.spec.jobs.described``)."""
-    if "argv" in program:
-        n = program["processes"]
-        return f"{' '.join(program['argv'])}, {n} process{'es' if n > 1 else ''}"
-    if "work_s" in program:
-        return f"sequential, {program['work_s']:g} s"
-    if "burst_ms" in program:
-        return f"interactive, {program['burst_ms']:g} ms after {program['think_ms']:g} ms of think time"
-    g = duration_name(program["granularity_us"])
-    p = program["processes"]
-    processes = f"{p} process{'es' if p > 1 else ''}"
-    text = f"{program['pattern']}, {processes}, g = {g}, v = {program['imbalance']:g} g"
-    if "section_us" not in program:
-        return text
-    locks = f"{program['locks']} {program['lock']} lock{'s' if program['locks'] > 1 else ''}"
-    return f"{text}, sections of {duration_name(program['section_us'])} under {locks}"
+    return rebuilt(program).label
 
 
 def workload_name(programs: Sequence[Mapping[str, Any]]) -> str:
@@ -119,9 +106,7 @@ def workload_name(programs: Sequence[Mapping[str, Any]]) -> str:
 
 def short_name(program: Mapping[str, Any]) -> str:
     """A job's program in a word: its pattern, its kind, or the name of its file."""
-    if "argv" in program:
-        return PurePath(program["argv"][0]).name
-    return str(program.get("pattern") or ("sequential" if "work_s" in program else "interactive"))
+    return rebuilt(program).short_name
 
 
 def setting_names(keys: Iterable[str]) -> dict[str, str]:
@@ -129,7 +114,3 @@ def setting_names(keys: Iterable[str]) -> dict[str, str]:
     last = {key: key.replace("[", ".").replace("]", "").rpartition(".")[2] for key in keys}
     counts = Counter(last.values())
     return {key: name if counts[name] == 1 else key for key, name in last.items()}
-
-
-def duration_name(time_us: float) -> str:
-    return f"{time_us / 1000:g} ms" if time_us >= 1000 else f"{time_us:g} us"

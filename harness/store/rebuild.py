@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.spec.experiment import SPINNING, TWO_PHASE, Cell, Experiment
-from harness.spec.jobs import JobGroup, rebuilt
+from harness.spec.jobs import JobGroup
 from harness.spec.scheduler import scheduler_of
 from harness.store.records import FURTHER, POLICY, SIMULATED, RunRecord, alone_two_phase
 from workloads.blocking import RULES
@@ -42,7 +42,7 @@ def experiment_of(records: Sequence[RunRecord]) -> Experiment:
 
 
 def _cell(record: RunRecord) -> Cell:
-    groups = (JobGroup(rebuilt(job.program), 1, job.arrival_ns / 1e9) for job in record.jobs)
+    groups = (JobGroup(job.work, 1, job.arrival_ns / 1e9) for job in record.jobs)
     return Cell(record.cell, record.settings, tuple(groups), {}, len(record.processors))
 
 

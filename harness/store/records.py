@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from coordinator.workload import Result, Switch, Workload
-from harness.spec.jobs import described
+from harness.spec.jobs import described, rebuilt
+from workloads.work import Work
 
 DEDICATED = "dedicated"
 POLICY = "policy"
@@ -46,6 +47,10 @@ class JobRecord:
     failure: str
     admitted_ns: int | None = None
     estimate: Mapping[str, float] | None = None
+
+    @property
+    def work(self) -> Work:
+        return rebuilt(self.program)
 
     @property
     def response_ns(self) -> int | None:

@@ -16,6 +16,7 @@ from workloads import patterns
 from workloads.bounds import within
 from workloads.program import Program
 from workloads.validation import InputError, one_of
+from workloads.work import duration_name
 
 TICKET, TEST_AND_SET, MCS = range(3)
 
@@ -36,6 +37,8 @@ class LockProgram(Program):
         lock: a name of LOCKS.
     """
 
+    kind: ClassVar[str] = "critical sections"
+    sign: ClassVar[str] = "section_us"
     known_patterns: ClassVar[Sequence[str]] = (patterns.LOCK,)
 
     pattern: str = patterns.LOCK
@@ -54,6 +57,11 @@ class LockProgram(Program):
                 rule = "the pattern LOCK has neither barriers nor reads, and keeps its processes"
                 raise InputError(field.name, value, rule, "leave it out, or choose another pattern")
         super().__post_init__()
+
+    @property
+    def label(self) -> str:
+        locks = f"{self.locks} {self.lock} lock{'s' if self.locks > 1 else ''}"
+        return f"{super().label}, sections of {duration_name(self.section_us)} under {locks}"
 
     def phase_us(self, latency_us: float = 0.0) -> float:
         """Duration of one phase alone on the machine, if nobody waits or the locks are the bottleneck."""

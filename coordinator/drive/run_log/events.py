@@ -12,7 +12,8 @@ from coordinator.drive.agents import Contacts
 from coordinator.drive.preflight import Means
 from coordinator.policies import Policy, known
 from coordinator.wire.line_format import LineFormat, by_name
-from coordinator.workload import Switch, Workload
+from coordinator.workload import KINDS, Switch, Workload
+from workloads.work import Work
 
 VERSION = 1
 """Version of the file's format."""
@@ -109,7 +110,7 @@ class Switched:
 
 Event = Guarded | Launched | Ready | Evolved | Observed | Left | Lost | Advanced | Switched
 
-BEGINNING = LineFormat(by_name(Beginning), VERSION, kinds={Policy: known().values()})
+BEGINNING = LineFormat(by_name(Beginning), VERSION, kinds={Policy: known().values(), Work: KINDS})
 EVENT = LineFormat(by_name(*typing.get_args(Event)), VERSION)
 
 

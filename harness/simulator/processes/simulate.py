@@ -8,6 +8,7 @@ compiled kernel simulates all that happens in between.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from coordinator.decide.session import Plan, Session
 from coordinator.owners import OwnerChange
 from coordinator.policies import Policy
 from coordinator.view import Job
+from coordinator.workload import seen
 from harness.simulator import interruption
 from harness.simulator.processes.kernel import advance
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
@@ -46,7 +48,6 @@ from workloads.blocking import DEFAULT_ESTIMATE, Waiting, waiting
 from workloads.bounds import fits, within
 from workloads.locks.lock_program import LOCKS, LockProgram
 from workloads.locks.remedies import ACTIVATIONS, CONSCIOUS, INHERITANCE, NOTHING_DONE, Remedy
-from workloads.patterns import partners
 from workloads.program import Draws, Program
 from workloads.validation import InputError, number, whole
 
@@ -383,17 +384,8 @@ def _coschedule(state: State, policy: Policy, machine: SimulatedMachine) -> None
 
 def _seen(job: SimulatedJob) -> Job:
     """A job as the policy sees it."""
-    program = job.program
-    return Job(
-        job.number,
-        program.processes,
-        arrival_ns(job),
-        job.moldable,
-        has_tasks(job),
-        job.estimate,
-        partners=partners(program.pattern, program.processes),
-        memory_bytes=getattr(program, "working_set_bytes", 0),
-    )
+    known = seen(job.number, job.program, job.arrival_s, job.estimate)
+    return replace(known, moldable=job.moldable)
 
 
 def arrival_ns(job: SimulatedJob) -> int:

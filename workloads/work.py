@@ -1,0 +1,195 @@
+"""The work of a job: a class for each kind. Sequential, interactive, and any command are here.
+
+``workloads.program`` has synthetic patterns, ``workloads.locks`` critical sections. Source of the first two:
+Dusseau, Arpaci, Culler 1996, sections 1 and 8, which ask what coscheduling and implicit scheduling do to
+interactive jobs beside parallel ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import ClassVar
+
+from workloads.bounds import ALONE_S, within
+from workloads.validation import InputError, one_of
+
+
+@dataclass(frozen=True)
+class Work:
+    """What the kinds of work have in common; the values here are those of a kind that says nothing else.
+
+    Attributes:
+        kind: the tag of the kind; experiment files name kinds of one process by it.
+        sign: a key that the tables of this kind have, and no others.
+        moldable: whether its number of processes can be chosen at its start.
+        processes: how many there are.
+        adapts: whether the number of processes that work on it can change while it runs.
+        working_set_bytes: memory that each process walks; 0 for none.
+        checkpoint_phases: phases from one checkpoint to the next; 0 for none.
+        launcher: its own launcher, if the run's does not start it.
+        waits: how a command waits; empty for programs that wait by the rule of the run.
+        malleable: whether processes come and go between its phases.
+        record: whether dedicated runs are recorded.
+    """
+
+    kind: ClassVar[str]
+    sign: ClassVar[str]
+    moldable: ClassVar[bool] = False
+    processes = 1
+    working_set_bytes = checkpoint_phases = 0
+    launcher = waits = ""
+    malleable = record = False
+
+    @property
+    def adapts(self) -> bool:
+        return False
+
+    @property
+    def partners(self) -> tuple[tuple[int, ...], ...]:
+        """The processes from which each process reads in a phase, as far as they are known."""
+        return ()
+
+    @property
+    def simulable(self) -> bool:
+        """Whether the simulator can carry it out without a recording."""
+        return not self.malleable and not self.waits
+
+    @property
+    def alone_s(self) -> float:
+        """About how long it takes alone, in seconds."""
+        raise NotImplementedError
+
+    @property
+    def short_name(self) -> str:
+        """In a word, for people."""
+        return self.kind
+
+    @property
+    def label(self) -> str:
+        """In a few words, for people."""
+        raise NotImplementedError
+
+
+def duration_name(time_us: float) -> str:
+    return f"{time_us / 1000:g} ms" if time_us >= 1000 else f"{time_us:g} us"
+
+
+def processes_name(count: int) -> str:
+    return f"{count} process{'es' if count > 1 else ''}"
+
+
+@dataclass(frozen=True)
+class SequentialWork(Work):
+    """One process that computes.
+
+    Attributes:
+        work_s: its processor time.
+    """
+
+    kind: ClassVar[str] = "sequential"
+    sign: ClassVar[str] = "work_s"
+
+    work_s: float
+
+    def __post_init__(self) -> None:
+        within("jobs.work_s", self.work_s)
+
+    @property
+    def alone_s(self) -> float:
+        return self.work_s
+
+    @property
+    def label(self) -> str:
+        return f"sequential, {self.work_s:g} s"
+
+
+@dataclass(frozen=True)
+class InteractiveWork(Work):
+    """One process that answers a user: it alternates between think times and bursts of computation.
+
+    A burst's *response time* runs from the end of the think time before it to the end of the burst.
+    The next think time begins then.
+
+    Attributes:
+        burst_ms: processor time of a burst.
+        think_ms: how long the process sleeps before each burst.
+        bursts: how many there are.
+    """
+
+    kind: ClassVar[str] = "interactive"
+    sign: ClassVar[str] = "burst_ms"
+
+    burst_ms: float
+    think_ms: float
+    bursts: int
+
+    def __post_init__(self) -> None:
+        within("jobs.burst_ms", self.burst_ms)
+        within("jobs.think_ms", self.think_ms)
+        within("jobs.bursts", self.bursts)
+        if self.bursts * (self.burst_ms + self.think_ms) / 1e3 > ALONE_S:
+            rule = f"that many bursts take longer than {ALONE_S:g} s alone"
+            raise InputError("bursts", self.bursts, rule, "give fewer, or shorter ones")
+
+    @property
+    def alone_s(self) -> float:
+        return self.bursts * (self.burst_ms + self.think_ms) / 1e3
+
+    @property
+    def label(self) -> str:
+        return f"interactive, {self.burst_ms:g} ms after {self.think_ms:g} ms of think time"
+
+
+SINGLE = {work.kind: work for work in (SequentialWork, InteractiveWork)}
+"""The kinds of one process without messages, by their tags."""
+
+
+@dataclass(frozen=True)
+class Command(Work):
+    """Any MPI program, as it is.
+
+    Attributes:
+        argv: what each rank executes.
+        processes: how many ranks there are.
+        launcher: the mpiexec that starts them; empty for the launcher of the run.
+        dedicated_s: approximate run time alone; it determines time-outs.
+        waits: "mpi", as its MPI waits, or "two-phase", by the run's rule (``workloads.native``).
+        record: whether its dedicated runs are recorded.
+        recording: a file with a recording of it, by which it is simulated; empty for that of a dedicated run.
+    """
+
+    kind: ClassVar[str] = "command"
+    sign: ClassVar[str] = "argv"
+
+    argv: tuple[str, ...]
+    processes: int = 1
+    launcher: str = ""
+    dedicated_s: float = 60.0
+    waits: str = "mpi"
+    record: bool = False
+    recording: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.argv or not all(isinstance(word, str) and word for word in self.argv):
+            raise InputError("argv", self.argv, "must be a program and its arguments", 'write ["./my_app"]')
+        within("jobs.processes", self.processes)
+        within("jobs.dedicated_s", self.dedicated_s)
+        one_of("waits", self.waits, ("mpi", "two-phase"))
+        if not isinstance(self.record, bool):
+            raise InputError("record", self.record, "must be true or false", "write record = true")
+        if not isinstance(self.recording, str) or "\0" in self.recording:
+            rule = "must be the name of a file"
+            raise InputError("recording", self.recording, rule, "write what lockstep observe -o has written")
+
+    @property
+    def alone_s(self) -> float:
+        return self.dedicated_s
+
+    @property
+    def short_name(self) -> str:
+        return PurePath(self.argv[0]).name
+
+    @property
+    def label(self) -> str:
+        return f"{' '.join(self.argv)}, {processes_name(self.processes)}"
