@@ -1,164 +1,158 @@
-"""Claims of papers on made-up results: each verdict follows what it is about, and nothing else."""
+"""Claims of papers on stored results: they have the verdicts that were printed, and each of them can fail."""
+
+from collections import defaultdict
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
+import paper_results
 import pytest
 
+from coordinator import policies
+from coordinator.migration import Migration, MoveCost
 from harness import papers
-from harness.papers.anastasiadis97 import claims as toronto_claims
-from harness.papers.anastasiadis97 import model as toronto
-from harness.papers.anastasiadis97 import workload
-from harness.papers.hori96 import claims as hori_claims
-from harness.papers.hori96 import model as hori
 from harness.papers.ousterhout82 import claims as ousterhout_claims
-from harness.papers.ousterhout82 import model as ousterhout
+from harness.papers.survey import model as survey
+from harness.papers.zhou97 import model as zhou
 from harness.predict.replicate import Mean, Replications
-from harness.simulator.jobs.metrics import Metrics
+from workloads.validation import InputError
+
+ROOT = Path(__file__).resolve().parent.parent
+SEEDS = 36
 
 
-def verdicts(claims):
-    return {claim.text: claim.verdict for claim in claims}
+def checked(paper, results):
+    return papers.claims(paper, papers.of_name(paper).figures, results)
 
 
-def packings(spreads=None, lowest=0.6):
-    """All systems use 80 % of the machine; the spread of each is 2 if it is not given."""
-    packed = {
-        ousterhout.PackingCell(system, distribution, population): ousterhout.Packed(
-            Mean(0.8, 0.01, 3), lowest, Mean((spreads or {}).get(system, 2.0), 0.1, 3)
-        )
-        for system in ousterhout.SYSTEMS
-        for distribution in ousterhout.DISTRIBUTIONS
-        for population in ousterhout.POPULATIONS
-    }
-    return verdicts(ousterhout_claims.CLAIMS["1"](packed))
+@pytest.mark.parametrize("paper", papers.PAPERS)
+def test_the_claims_on_stored_results_have_the_verdicts_that_were_printed(paper):
+    results, verdicts = paper_results.read(paper)
+    found = [[figure, claim.text, claim.verdict] for figure, claim in checked(paper, results)]
+    assert found == verdicts
 
 
-BALANCE = "where sizes are powers of two, hierarchical control balances the load across processors"
-WORST = "in the worst case the matrix algorithm leaves about half of"
-
-
-def test_the_claim_about_balance_goes_by_the_spread_of_processes():
-    assert packings({"hierarchical control": 1.5})[BALANCE] == papers.HOLDS
-    assert packings({"hierarchical control": 2.5})[BALANCE] == papers.FAILS
-    assert packings()[BALANCE] == papers.OPEN
-
-
-def test_the_worst_case_is_the_worst_case():
-    text = f"{WORST} them idle, as jobs come and leave"
-    assert packings(lowest=0.5)[text] == papers.HOLDS
-    assert packings(lowest=0.2)[text] == papers.FAILS
-
-
-def test_the_surveys_example_and_no_worse_one_without_departures():
-    assert ousterhout.idle((4, 5), 8) == 7 / 16
-    assert ousterhout.most_idle(8, 3) == (7 / 16, (1, 8))
-    assert ousterhout.idle((4, 4, 8), 8) == 0
-    assert packings()[f"{WORST} the processors idle, as jobs come"] == papers.HOLDS
-
-
-def trees(**changes):
-    """Every curve of the figures, with utilisation at the load, RETR 10 and a correlation of 0.1."""
-    systems = {system for figure in hori.SYSTEMS.values() for system in figure}
-    points = {}
-    for processors, policy in systems:
-        for distribution in hori.DISTRIBUTIONS:
-            for target in hori.LOADS:
-                cell = hori.TreeCell(distribution, processors, policy, target)
-                values = {"utilisation": target, "retr": 10.0, "most_retr": 50.0, "fairness": 0.1}
-                values |= changes.get(policy.replace("-", "_"), lambda cell: {})(cell)
-                points[cell] = hori.TreeOutcome(load=target, backlog=0.0, **values)
-    return {text: v for figure in "5678" for text, v in verdicts(hori_claims.CLAIMS[figure](points)).items()}
+@pytest.mark.parametrize("paper", papers.PAPERS)
+def test_a_claim_that_does_not_hold_points_at_its_explanation(paper):
+    results, _ = paper_results.read(paper)
+    claims = checked(paper, results)
+    for claim in papers.Reproduction(paper, [], results, claims).document()["claims"]:
+        file, _, anchor = claim["why"].partition("#")
+        assert bool(file) == (claim["verdict"] in (papers.FAILS, papers.CONTRADICTED))
+        if file:
+            headings = (ROOT / file).read_text().splitlines()
+            assert anchor in [line[3:].lower().replace(" ", "-") for line in headings], claim["text"]
 
 
 @pytest.mark.parametrize(
-    ("text", "holds", "fails"),
-    [
-        (
-            "DQT always has a shorter maximum RETR than Fair-DQT",
-            {"fair_dqt": lambda cell: {"most_retr": 60.0}},
-            {"fair_dqt": lambda cell: {"most_retr": 40.0 if cell.target == 0.6 else 60.0}},
-        ),
-        (
-            "DQT's utilisation is somewhat poorer with uniform sizes than with the others",
-            {"dqt": lambda cell: {"utilisation": cell.target - 0.01 * (cell.distribution == "uniform")}},
-            {"dqt": lambda cell: {"utilisation": cell.target - 0.01 * (cell.distribution == "inverse")}},
-        ),
-        (
-            "DQT's correlation of size with RETR tends to be higher at lower load, uniform sizes",
-            {"dqt": lambda cell: {"fairness": 1 - cell.target}},
-            {"dqt": lambda cell: {"fairness": cell.target}},
-        ),
-        (
-            "FCFS-BB's utilisation depends strongly on the distribution of sizes",
-            {"fcfs_bb": lambda cell: {"utilisation": 0.5 + 0.2 * hori.DISTRIBUTIONS[cell.distribution]}},
-            {"fcfs_bb": lambda cell: {"utilisation": 0.5}},
-        ),
-        (
-            "ScanUp always does better than ScanDown",
-            {"scan_down": lambda cell: {"retr": 12.0}},
-            {"scan_down": lambda cell: {"utilisation": cell.target + 0.01}},
-        ),
-    ],
+    ("verdict", "places"), [(papers.CONTRADICTED, ()), (papers.HOLDS, ("here", "there"))]
 )
-def test_claims_about_queue_trees_follow_their_values(text, holds, fails):
-    assert trees(**holds)[text] == papers.HOLDS
-    assert trees(**fails)[text] == papers.FAILS
+def test_a_contradiction_has_two_places(verdict, places):
+    with pytest.raises(InputError):
+        papers.Claim("text", "found", verdict, places)
 
 
-def toronto_verdicts(figure, sizes=None, responses=None):
-    """Verdicts if every policy has partitions of 2 processors and responds in 10 s, or as given by cell."""
-    columns = {toronto.REFERENCE, *toronto.COLUMNS[figure]}
-    cells = {}
-    for name in workload.MU:
-        for load in toronto.LOADS:
-            for column in columns:
-                size = (sizes or (lambda *cell: 2.0))(column[0], name, load)
-                response_s = (responses or (lambda *cell: 10.0))(column[0], name, load)
-                metrics = Metrics(1, response_s, response_s / 2, 1.0, 1.0, 1.0, size, 1.0, 0.0)
-                cells[toronto.AdaptiveCell(name, load, column)] = Replications((metrics, metrics))
-    return verdicts(toronto_claims.CLAIMS[figure](toronto.AdaptiveResults(cells)))
+class Others:
+    """Other results: each value of a parameter changes each quantity by a factor, and all have some noise.
+
+    With odd seeds the values of a parameter change places, too.
+    """
+
+    def __init__(self, seed):
+        self.random = np.random.default_rng(seed)
+        self.exchange = seed % 2
+        self.noise = self.random.choice([0.02, 0.2, 0.5])
+        self.factors = {}
+
+    def results(self, results):
+        values = defaultdict(dict)
+        for cell in results:
+            for name, value in vars(cell).items():
+                values[name][value] = value
+        if self.exchange:
+            values = {name: self.mixed(some) for name, some in values.items()}
+        return papers.Results((cell, self.outcome(cell, source(results, cell, values))) for cell in results)
+
+    def outcome(self, cell, found):
+        if isinstance(found, Replications):
+            rows = [[getattr(one, name) for name in paper_results.METRICS] for one in found.metrics]
+            factors = [self.factor(cell, name) for name in paper_results.METRICS]
+            stuck = found.stuck or int(self.random.random() < 0.02)
+            return paper_results.replications(np.array(rows).reshape(-1, len(factors)) * factors, stuck)
+        values = {name: self.changed(value, self.factor(cell, name)) for name, value in vars(found).items()}
+        loads = {name: value for name, value in vars(found).items() if "load" in name}
+        return SimpleNamespace(**values | loads)
+
+    def mixed(self, values):
+        """A dictionary whose values have changed places."""
+        return dict(
+            zip(values, self.random.permutation(np.array(list(values.values()), object)), strict=True)
+        )
+
+    def factor(self, cell, name):
+        values = ((name, *item) for item in vars(cell).items())
+        logs = sum(self.factors.setdefault(value, self.random.normal(0, 0.4)) for value in values)
+        sign = self.random.choice([1, -1]) if name == "fairness" else 1
+        return sign * float(np.exp(logs))
+
+    def changed(self, value, factor):
+        if isinstance(value, list):
+            return [self.changed(one, factor) for one in value]
+        if isinstance(value, dict):
+            return (
+                self.mixed({part: share + 0.001 for part, share in value.items()}) if self.exchange else value
+            )
+        if isinstance(value, Mean):
+            return Mean(self.changed(value.mean, factor), 0.01, value.n)
+        return value * factor * float(np.exp(self.random.normal(0, self.noise)))
 
 
-def test_partition_sizes_of_the_adaptive_policies():
-    small = "in almost all cases AEP has smaller partitions than ASP and AP1"
-    same = "the partition sizes of ASP and AP1 are the same"
-    found = toronto_verdicts("4", lambda policy, name, load: 1.5 if policy == "AEP" else 2.0)
-    assert (found[small], found[same]) == (papers.HOLDS, papers.HOLDS)
-    found = toronto_verdicts("4", lambda policy, name, load: 2.5 if policy in ("AEP", "AP1") else 2.0)
-    assert (found[small], found[same]) == (papers.FAILS, papers.FAILS)
+def source(results, cell, values):
+    """The outcome of the cell with ``values`` in the place of its own, if there is one like it."""
+    found = results[cell]
+    other = results.get(cell.but(**{name: values[name][value] for name, value in vars(cell).items()}), found)
+    return other if sizes(other) == sizes(found) else found
 
 
-def test_the_best_limit_falls_with_the_load():
-    text = "the higher the load, the smaller the limit on allocations that is best"
-    best = {0.1: "SDF", 0.3: "SDF-Max 6", 0.5: "SDF-Max 6", 0.7: "SDF-Max 2", 0.9: "SDF-Max 1"}
-    assert (
-        toronto_verdicts("3", responses=lambda policy, _, load: 5.0 if policy == best[load] else 9.0)[text]
-        == papers.HOLDS
-    )
-    best[0.9] = "SDF"
-    assert (
-        toronto_verdicts("3", responses=lambda policy, _, load: 5.0 if policy == best[load] else 9.0)[text]
-        == papers.FAILS
-    )
+def sizes(found):
+    """The numbers of values in an outcome."""
+    if isinstance(found, Replications):
+        return []
+    return [(name, len(value) if isinstance(value, list) else 1) for name, value in vars(found).items()]
 
 
-def test_the_advantage_of_aep_is_halved_or_not():
-    text = "the advantage of AEP is considerably smaller with the shortest demand first (at least halved)"
-    for ordered_s, verdict in ((9.5, papers.HOLDS), (7.0, papers.FAILS)):
-        times_s = {"AEP": 7.0, "AEP(1)": ordered_s}
-        found = toronto_verdicts("5", responses=lambda policy, *_, times_s=times_s: times_s.get(policy, 10.0))
-        assert found[text] == verdict
+def failing(claims):
+    return {claim.text for _, claim in claims if claim.verdict in (papers.FAILS, papers.CONTRADICTED)}
 
 
-def test_partition_sizes_near_dyn_equi():
-    text = "at 90 % the mean partition sizes of the three are very close to DYN-EQUI's"
-    for size, verdict in ((1.7, papers.HOLDS), (1.4, papers.FAILS)):
-        assert toronto_verdicts("6", lambda p, *_, size=size: size if p == "AEP(2)" else 2.0)[text] == verdict
+def mutate(monkeypatch):
+    """Other rules: batch in the place of all queues, one processor a job, no empty slot, equal moves."""
+    monkeypatch.setattr(zhou.policies, "create", lambda name, options: policies.known()["batch"]())
+    monkeypatch.setattr(ousterhout_claims, "most_idle", lambda processors, jobs: (0.0, (1,)))
+    monkeypatch.setattr(survey.demands, "bound", lambda *known: 1)
+    monkeypatch.setattr(Migration, "cost", lambda move: MoveCost(0.5, 0.0, 0.5, 1.0, 1.0))
+    equal = {"square root of work": 1.1, "equal time": 1.0}
+    monkeypatch.setattr(survey, "summed_times", lambda *_, **__: equal)
 
 
-def test_the_speedups_of_figure_2():
-    results = toronto.AdaptiveResults({}, curves=workload.speedup_curves())
-    assert set(verdicts(toronto_claims.CLAIMS["2"](results)).values()) == {papers.HOLDS}
-    (best,) = (c for c in results.curves if np.isinf(c.mu) and c.maximum == 16)
-    assert best.speedups[15] == pytest.approx((1 + 16**2) / (2 * 16)), "equation (9) at p_max"
-    rows = toronto.rows(results, ["2"])
-    assert len(rows) == 9 * 32 and rows[0]["speedup"] == 1.0
+LONG_WAIT = "with N = 6 and all places at level 3 or below, a new job may wait for over two minutes"
+"""Batch does so, too."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("paper", papers.PAPERS)
+def test_every_claim_fails_on_some_other_results(paper, monkeypatch):
+    stored, verdicts = paper_results.read(paper)
+    mutate(monkeypatch)
+    failed = set()
+    for seed in range(SEEDS):
+        failed |= failing(checked(paper, Others(seed).results(stored)))
+    assert {text for _, text, _ in verdicts} - failed <= {LONG_WAIT}
+
+
+def test_the_examples_of_the_queueing_paper_fail_under_another_rule(monkeypatch):
+    mutate(monkeypatch)
+    results = papers.Results((cell, zhou.simulate(cell, True, 1)) for cell in zhou.PAPER.figures["3"].cells)
+    claims = papers.claims("zhou97", ["3"], results)
+    by_formula = "formula (3) gives the turnaround of ordered jobs, N = 1, M = 6"
+    assert {claim.text for _, claim in claims} - failing(claims) == {LONG_WAIT, by_formula}

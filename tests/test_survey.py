@@ -1,18 +1,16 @@
 """The survey: its page names what is there, and its sentences about allocation are checked."""
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
+import paper_results
 import pytest
 
 from coordinator import migration, policies
 from coordinator.policies import allocation
 from coordinator.policies.characteristics import SquareRoot
 from harness import papers
-from harness.papers.survey import claims, model
-from harness.predict.replicate import Replications
-from harness.simulator.jobs.metrics import Metrics
+from harness.papers.survey import model
 from harness.spec.experiment import load
 from workloads.patterns import PATTERNS
 
@@ -64,60 +62,15 @@ def test_the_page_has_all_parts_of_the_survey():
     assert len(rows()) >= 50
 
 
-def metrics(response_s):
-    return Metrics(1, response_s, 0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0)
-
-
-def equal(factors={}, saturated=()):  # noqa: B006 - nobody changes it
-    """Every rule takes the time of equal shares by its factor; some cells cannot keep up."""
-    cells = {}
-    for variance in model.VARIANCES:
-        for at in model.LOADS:
-            for rule in model.RULES:
-                cell = model.RuleCell(variance, at, rule)
-                factor = factors.get((rule, at), factors.get(rule, 1.0))
-                runs = Replications(tuple(metrics(chance * factor) for chance in (9, 10, 11)))
-                cells[cell] = replace(runs, stuck=1) if (rule, at) in saturated else runs
-    return model.RuleResults(cells)
-
-
-def verdicts(factors, saturated=()):
-    return {claim.text: claim.verdict for claim in claims.CLAIMS["1"](equal(factors, saturated))}
-
-
-ROOT = "shares by the square root of work give shorter response times than equal shares"
-LOW = "when the load is low, jobs should receive their maximum parallelism, not the average"
 HIGH = "when the load is high, jobs should receive less than their average parallelism"
-ROBUST = "rules may do worse than those without knowledge if the jobs are known only approximately"
-RANGE = "range of parallelism"
-SPOILT = {"square root of work": 0.9}
-
-
-@pytest.mark.parametrize(
-    ("text", "factors", "saturated", "verdict"),
-    [
-        (ROOT, {"square root of work": 0.9}, (), papers.HOLDS),
-        (ROOT, {"square root of work": 0.9, ("square root of work", 0.8): 1.1}, (), papers.FAILS),
-        (ROOT, {}, (), papers.OPEN),
-        (ROOT, {"square root of work": 0.9}, {("square root of work", 0.8)}, papers.FAILS),
-        (LOW, {(RANGE, 0.2): 0.9}, (), papers.HOLDS),
-        (LOW, {(RANGE, 0.8): 0.9}, (), papers.OPEN),
-        (HIGH, {}, {("average parallelism", 0.8)}, papers.HOLDS),
-        (ROBUST, {**SPOILT, ("square root of guessed work", 0.5): 1.1}, (), papers.HOLDS),
-        (ROBUST, {("square root of guessed work", 0.5): 1.1}, (), papers.FAILS),
-        (ROBUST, {"square root of work": 1.1, "square root of guessed work": 1.1}, (), papers.FAILS),
-        (ROBUST, {"square root of guessed work": 0.9}, (), papers.FAILS),
-    ],
-)
-def test_claims_about_allocation_follow_their_values(text, factors, saturated, verdict):
-    assert verdicts(factors, saturated)[text] == verdict
 
 
 @pytest.mark.parametrize(("rule", "verdict"), [(None, papers.HOLDS), (allocation.TARGET_ALL, papers.FAILS)])
 def test_the_square_root_of_work_is_optimal_only_if_its_shares_are_not_rounded_up(monkeypatch, rule, verdict):
     if rule is not None:
         monkeypatch.setattr(SquareRoot, "rule", rule)
-    (claim,) = (one for one in claims.CLAIMS["1"](equal()) if "is optimal" in one.text)
+    claims = papers.claims("survey", ["1"], paper_results.read("survey")[0])
+    (claim,) = (one for _, one in claims if "is optimal" in one.text)
     assert claim.verdict == verdict, claim.found
 
 
@@ -133,7 +86,7 @@ def test_the_rules_of_allocation_give_what_the_survey_reports(tmp_path):
     (half,) = [text for text in found if "half of its best speedup" in text]
     (optimal,) = [text for text in found if "is optimal" in text]
     assert [found[text] for text in (HIGH, half, optimal)] == [papers.HOLDS] * 3
-    assert len(made.cells) == len(model.VARIANCES) * len(model.LOADS) * len(model.RULES)
+    assert len(made.document()["cells"]) == len(model.VARIANCES) * len(model.LOADS) * len(model.RULES)
     (picture,) = made.draw(tmp_path)
     assert picture.stat().st_size > 1000
 
@@ -142,7 +95,12 @@ def test_moves_of_processes_cost_what_the_systems_reported(tmp_path):
     made = papers.reproduce("survey", ["2"])
     first, *others = (claim.verdict for _, claim in made.claims)
     assert (first, set(others)) == (papers.HOLDS, {papers.ARITHMETIC})
-    assert {row["system"] for row in made.cells} >= {"Charlotte", "V, eager copy", "Accent, large", "Sprite"}
+    assert {row["system"] for row in made.document()["cells"]} >= {
+        "Charlotte",
+        "V, eager copy",
+        "Accent, large",
+        "Sprite",
+    }
     (picture,) = made.draw(tmp_path)
     assert picture.stat().st_size > 1000
 

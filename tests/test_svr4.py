@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from coordinator import policies
-from harness.papers.dusseau96.model import Point
+from harness.papers.dusseau96.model import BASE, coscheduled
 from harness.papers.dusseau96.model import run as reproduce
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.processes.model import SWITCHING
@@ -61,6 +61,6 @@ def test_the_update_raises_a_running_process_as_one_that_returns_from_a_sleep():
 
 def test_those_whom_an_update_raises_queue_up_in_the_same_order_on_all_processors():
     """So it does not undo the coordination: TRANSPOSE stays as if coscheduled (section 7.1)."""
-    point = Point("TRANSPOSE", 100.0, 1.0, timers="synchronised")
-    slowdown = reproduce(point, 4.0, 1, 0).makespan_ns / reproduce(point.coscheduled(), 4.0, 1, 0).makespan_ns
+    cell = BASE.but(pattern="TRANSPOSE", granularity_us=100.0, imbalance=1.0, timers="synchronised")
+    slowdown = reproduce(cell, 4.0, 1, 0).makespan_ns / reproduce(coscheduled(cell), 4.0, 1, 0).makespan_ns
     assert slowdown < 1.01

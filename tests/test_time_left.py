@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.papers.hori96 import model as hori96
+from harness import papers
 from harness.predict import job_level as job_simulation
 from harness.predict import process_level
 from harness.predict.time_left import OVERDUE, Guess, TimeLeft, alike, order, spread
@@ -70,8 +70,8 @@ def replaying(costs, found):
 
 def of_hori96(compute):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(hori96, "compute", compute)
-        hori96.simulate_figures(list(hori96.FIGURES), True, 1, lambda *step: None)
+        patch.setattr(papers, "compute", compute)
+        papers.reproduce("hori96", quick=True)
 
 
 def of_processes(compute):

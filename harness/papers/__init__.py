@@ -1,29 +1,33 @@
-"""The papers whose results Lockstep reproduces: ``harness.papers.NAME`` for each.
+"""The papers whose results Lockstep reproduces: sweeps of simulations, and figures and claims about them.
 
-Each package has three modules:
+A paper is a package ``harness.papers.NAME`` with two modules:
 
-- ``model``: ``FIGURES``, a caption for each figure by its number; ``QUICK``, the effect of quick mode;
-  ``simulate_figures(figures, quick, seed, progress)``, which makes the results for the figures; and
-  ``rows(results, figures)``, one row of plain values for every point.
-- ``claims``: ``CLAIMS``, for each figure the function that checks the paper's sentences on the results.
-- ``figures``: ``draw(figure, results)``, a picture.
+- ``model``: ``PAPER``, a ``Paper``: the simulation of a cell, and for each figure its cells and its picture;
+- ``claims``: ``CLAIMS``, a ``Claims``: for each figure the paper's sentences, each with its check.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from harness.predict.pool import Progress
+import numpy as np
+
+from harness.predict.pool import Progress, compute, compute_apart
+from harness.predict.time_left import Guess, alike
 from workloads.bounds import within
 from workloads.validation import InputError, one_of
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Picture
 
 PAPERS: Mapping[str, str] = {
     "anastasiadis97": (
@@ -41,6 +45,91 @@ CONTRADICTED = "contradicts the paper itself"
 """The sentence does not hold here, and the paper's own result elsewhere, which does, excludes it."""
 ARITHMETIC = "arithmetic"
 """It follows from definitions and constants that were put in, so that nothing was tested."""
+
+
+class Cell(SimpleNamespace):
+    """One simulation of a sweep: its parameters by name. It does not change."""
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(frozenset(vars(self).items()))
+
+    def but(self, **parameters: Any) -> Cell:
+        """The cell with other values of these parameters."""
+        return Cell(**{**vars(self), **parameters})
+
+
+def sweep(**parameters: Iterable[Any]) -> list[Cell]:
+    """The cells with all combinations of the parameters' values; the last parameter changes first."""
+    return [Cell(**dict(zip(parameters, values, strict=True))) for values in product(*parameters.values())]
+
+
+class Results(dict[Cell, Any]):
+    """The outcome of every cell; all simulations had the same seed."""
+
+    def __init__(self, outcomes: Iterable[tuple[Cell, Any]] = (), seed: int = 1) -> None:
+        super().__init__(outcomes)
+        self.seed = seed
+
+    def where(self, **parameters: Any) -> Results:
+        """The cells that have these values of parameters; a collection allows each of its elements."""
+        wanted = {name: v if isinstance(v, list | tuple) else (v,) for name, v in parameters.items()}
+        chosen = (
+            (cell, outcome)
+            for cell, outcome in self.items()
+            if all(getattr(cell, name, None) in values for name, values in wanted.items())
+        )
+        return Results(chosen, self.seed)
+
+    def column(self, name: str) -> list[Any]:
+        """One value of every outcome."""
+        return [getattr(outcome, name) for outcome in self.values()]
+
+
+@dataclass(frozen=True)
+class PaperFigure:
+    """A figure: its caption, its picture, and the cells that it shows.
+
+    Claims about the figure may need some ``besides``.
+    """
+
+    caption: str
+    draw: Callable[[Results], Picture]
+    cells: Sequence[Cell] = ()
+    besides: Sequence[Cell] = ()
+
+
+@dataclass(frozen=True)
+class Paper:
+    """How to reproduce a paper.
+
+    Attributes:
+        figures: by their numbers.
+        quick: the effect of quick mode.
+        simulate: makes the outcome of a cell; it has the parameters ``cell``, ``quick`` and ``seed``.
+        rows: rows of plain values for the JSON document, from the results and the figures wanted.
+        guess: about how long a cell takes; it has the parameters ``cell`` and ``quick``.
+        order: a key that sorts cells; by default they stay in the order of the figures.
+        apart: whether simulations are in Python, so that several at a time need several processes.
+    """
+
+    figures: Mapping[str, PaperFigure]
+    quick: str
+    simulate: Callable[..., Any]
+    rows: Callable[[Results, Sequence[str]], Iterable[dict[str, Any]]]
+    guess: Callable[..., Guess] = lambda cell, quick: alike(cell)
+    order: Callable[[Cell], Any] = lambda cell: 0
+    apart: bool = False
+
+    def results(self, figures: Iterable[str], quick: bool, seed: int, progress: Progress) -> Results:
+        """The outcomes of all cells of ``figures``."""
+        shown = [self.figures[figure] for figure in figures]
+        cells = [cell for figure in shown for cell in figure.cells]
+        cells += [cell for figure in shown for cell in figure.besides]
+        cells = sorted(dict.fromkeys(cells), key=self.order)
+        work = partial(self.simulate, quick=quick, seed=seed)
+        run = compute_apart if self.apart else compute
+        outcomes = run(cells, work, progress, guess=partial(self.guess, quick=quick))
+        return Results(zip(cells, outcomes, strict=True), seed)
 
 
 @dataclass(frozen=True)
@@ -62,24 +151,48 @@ class Claim:
             raise InputError("places", self.places, rule, "name both places of the paper")
 
 
+Finding = tuple[str, str | bool] | tuple[str, str, tuple[str, ...]]
+"""What the simulations gave, in words, and a verdict, or whether the sentence holds; and a claim's places."""
+
+Check = Callable[..., Finding]
+
+
+class Claims:
+    """The sentences of a paper by figure, each with its check."""
+
+    def __init__(self) -> None:
+        self._checks: defaultdict[str, list[tuple[str, Check, tuple[Any, ...]]]] = defaultdict(list)
+
+    def of(self, figure: str, text: str, *each: Any) -> Callable[[Check], Check]:
+        """Decorates ``check(results)`` of a sentence about a figure.
+
+        With ``each`` there is a sentence for each of these values, or tuples of values: ``text`` has places
+        for them, and ``check(results, *values)`` receives them.
+        """
+
+        def added(check: Check) -> Check:
+            for one in each or [()]:
+                values = one if isinstance(one, tuple) else (one,)
+                self._checks[figure].append((text.format(*values), check, values))
+            return check
+
+        return added
+
+    def check(self, figure: str, results: Results) -> Iterator[Claim]:
+        """Every sentence about a figure, checked on the results."""
+        for text, check, values in self._checks[figure]:
+            found, holds, *places = check(results, *values)
+            yield Claim(text, found, holds if isinstance(holds, str) else verdict(bool(holds)), *places)
+
+
 @dataclass(frozen=True)
 class Reproduction:
-    """The results for a paper.
-
-    Attributes:
-        paper: its name here.
-        figures: the figures that were made.
-        cells: one row of plain values for every point that was simulated.
-        claims: pairs of figure and claim.
-        drawings: for each figure the function that draws it.
-        note: for readers, such as that quick mode was used; may be empty.
-    """
+    """A paper's ``figures``, the results for them, pairs of figure and claim, and a ``note`` for readers."""
 
     paper: str
     figures: Sequence[str]
-    cells: Sequence[Mapping[str, Any]]
+    results: Results
     claims: Sequence[tuple[str, Claim]]
-    drawings: Mapping[str, Callable[[], Figure]]
     note: str = ""
 
     def document(self) -> dict[str, Any]:
@@ -90,7 +203,7 @@ class Reproduction:
             "title": PAPERS[self.paper],
             "figures": list(self.figures),
             "note": self.note,
-            "cells": [dict(cell) for cell in self.cells],
+            "cells": list(of_name(self.paper).rows(self.results, self.figures)),
             "claims": [
                 {
                     "figure": figure,
@@ -110,9 +223,10 @@ class Reproduction:
         """Write every figure into ``folder`` as a picture; returns their paths."""
         folder.mkdir(parents=True, exist_ok=True)
         made = []
-        for figure, drawing in self.drawings.items():
+        for figure in self.figures:
             path = folder / f"{self.paper}-{figure}.png"
-            drawing().savefig(path, dpi=110, metadata={"Software": None})
+            picture = of_name(self.paper).figures[figure].draw(self.results)
+            picture.savefig(path, dpi=110, metadata={"Software": None})
             made.append(path)
         return made
 
@@ -125,6 +239,18 @@ def verdict(holds: bool, significant: bool = True) -> str:
 def arithmetic(follows: bool) -> str:
     """ARITHMETIC, or FAILS if the computation itself is wrong."""
     return ARITHMETIC if follows else FAILS
+
+
+def of_name(paper: str) -> Paper:
+    """The paper of that name."""
+    made: Paper = importlib.import_module(f"harness.papers.{paper}.model").PAPER
+    return made
+
+
+def claims(paper: str, figures: Iterable[str], results: Results) -> list[tuple[str, Claim]]:
+    """Pairs of figure and claim."""
+    module = importlib.import_module(f"harness.papers.{paper}.claims")
+    return [(figure, claim) for figure in figures for claim in module.CLAIMS.check(figure, results)]
 
 
 def reproduce(
@@ -142,21 +268,36 @@ def reproduce(
     """
     one_of("paper", paper, PAPERS)
     within("seed", seed)
-    model = _module(paper, "model")
-    wanted = list(model.FIGURES if figures is None else figures)
+    model = of_name(paper)
+    wanted = list(model.figures if figures is None else figures)
     for figure in wanted:
-        one_of("figure", figure, model.FIGURES)
-    results = model.simulate_figures(wanted, quick, seed, progress)
-    draw = _module(paper, "figures").draw  # after the simulations: matplotlib is slow to load
-    return Reproduction(
-        paper,
-        wanted,
-        list(model.rows(results, wanted)),
-        [(figure, claim) for figure in wanted for claim in _module(paper, "claims").CLAIMS[figure](results)],
-        {figure: partial(draw, figure, results) for figure in wanted},
-        f"quick: {model.QUICK}" if quick else "",
-    )
+        one_of("figure", figure, model.figures)
+    results = model.results(wanted, quick, seed, progress)
+    note = f"quick: {model.quick}" if quick else ""
+    return Reproduction(paper, wanted, results, claims(paper, wanted, results), note)
 
 
-def _module(paper: str, name: str) -> Any:
-    return importlib.import_module(f"harness.papers.{paper}.{name}")
+def panels(rows: int, columns: int, width: float, height: float, **options: Any) -> tuple[Picture, Any]:
+    """A picture of that size in inches, and its panels: an array of rows of axes."""
+    from matplotlib.figure import Figure  # noqa: PLC0415 - slow to load, and needed only after simulations
+
+    picture = Figure(figsize=(width, height), layout="constrained")
+    return picture, picture.subplots(rows, columns, squeeze=False, **options)
+
+
+def grouped_bars(
+    axes: Axes,
+    groups: Sequence[str],
+    heights: Mapping[str, Sequence[float]],
+    colors: Sequence[str | None] = (),
+    below: Mapping[str, Sequence[float]] | None = None,
+    **style: Any,
+) -> None:
+    """In each group a bar for each label, on top of those ``below``."""
+    width = 0.8 / len(heights)
+    for index, (label, values) in enumerate(heights.items()):
+        places = np.arange(len(groups)) + width * (index + 0.5) - 0.4
+        bottom = below[label] if below else 0.0
+        color = colors[index] if colors else None
+        axes.bar(places, values, width, bottom, color=color, label=None if below else label, **style)
+    axes.set_xticks(range(len(groups)), groups, fontsize=8)

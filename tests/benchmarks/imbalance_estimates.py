@@ -12,12 +12,15 @@ The same on real ranks: lockstep run imbalance-estimates.
 import argparse
 import sys
 from collections import defaultdict
-from dataclasses import replace
 from functools import partial
 
+from harness.papers import Results
 from harness.papers.dusseau96 import model
 from harness.predict.pool import compute
 from workloads.blocking import ESTIMATES
+
+CHARTS = ("10", "11")
+"""Figures on Figure 8's machine."""
 
 HEADINGS = (
     "figure",
@@ -40,37 +43,37 @@ def main():
     options = parser.parse_args()
     figures = options.figure or ["10", "11", "13"]
     shown = [
-        (figure, replace(point, imbalance_estimate=estimate))
+        (figure, cell.but(imbalance_estimate=estimate))
         for figure in figures
-        for point in model.points(figure)
+        for cell in model.PAPER.figures[figure].cells
         for estimate in ESTIMATES
     ]
-    oracles = [oracle(point) for figure, point in shown if figure in model.CHARTS]
-    wanted = list(dict.fromkeys([point for _, point in shown] + oracles))
-    wanted += list(dict.fromkeys(point.coscheduled() for point in wanted))
-    wanted.sort(key=lambda point: (point.granularity_us, point.pattern != "TRANSPOSE"))
-    measured = compute(wanted, partial(model.measure, quick=not options.full, seed=1), progress)
-    results = model.PointResults(dict(zip(wanted, measured, strict=True)), 1)
+    oracles = [oracle(cell) for figure, cell in shown if figure in CHARTS]
+    wanted = list(dict.fromkeys([cell for _, cell in shown] + oracles))
+    wanted += list(dict.fromkeys(map(model.coscheduled, wanted)))
+    wanted.sort(key=lambda cell: (cell.granularity_us, cell.pattern != "TRANSPOSE"))
+    measured = compute(wanted, partial(model.simulate, quick=not options.full, seed=1), progress)
+    results = Results(zip(wanted, measured, strict=True))
     groups = defaultdict(list)
-    for figure, point in shown:
-        groups[figure, point.pattern, point.imbalance_estimate].append(point)
+    for figure, cell in shown:
+        groups[figure, cell.pattern, cell.imbalance_estimate].append(cell)
     print(("{:>10} " * len(HEADINGS)).format(*HEADINGS))
-    for (figure, pattern, estimate), points in groups.items():
-        print(row(figure, pattern, estimate, points, results))
+    for (figure, pattern, estimate), cells in groups.items():
+        print(row(figure, pattern, estimate, cells, results))
 
 
-def oracle(point):
-    return replace(point, blocking="oracle", imbalance_estimate="arrival-spread")
+def oracle(cell):
+    return cell.but(blocking="oracle", imbalance_estimate="arrival-spread")
 
 
 def row(figure, pattern, estimate, points, results):
-    slowdowns = {point: results.slowdown(point).value for point in points}
+    slowdowns = {point: model.slowdown(results, point).mean for point in points}
     worst = max(points, key=slowdowns.get)
     knife = [value for p, value in slowdowns.items() if (p.granularity_us, p.imbalance) == (1000, 2)]
     cells = [figure, pattern, estimate, sum(slowdowns.values()) / len(points), slowdowns[worst]]
     cells += [f"{worst.granularity_us:g}", f"{worst.imbalance:g}", *(knife or ["-"])]
-    if figure in model.CHARTS:
-        ratios = [value / results.slowdown(oracle(p)).value for p, value in slowdowns.items()]
+    if figure in CHARTS:
+        ratios = [value / model.slowdown(results, oracle(p)).mean for p, value in slowdowns.items()]
         cells += [sum(ratio > 1.02 for ratio in ratios), max(ratios)]
     else:
         cells += ["-", "-"]

@@ -3,36 +3,27 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from itertools import product
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from coordinator import policies
-from harness.analyse.statistics import half_width
-from harness.papers.dusseau96.published import IMMEDIATE
-from harness.predict.pool import Progress, compute
+from harness.papers import Cell, Paper, PaperFigure, Results, panels
 from harness.predict.process_level import guess_s
+from harness.predict.replicate import Mean, mean_of
 from harness.predict.time_left import Guess
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
+from harness.simulator.processes.model import CATEGORIES, IDLE, SWITCHING
 from harness.simulator.processes.outcome import Outcome
-from harness.simulator.processes.simulate import simulate
+from harness.simulator.processes.simulate import simulate as simulate_processes
 from workloads.program import Program
 
-FIGURES = {
-    "2": "Execution characteristics when coscheduled",
-    "3": "Local scheduling with immediate blocking",
-    "4": "Impact of workload and system parameters on immediate blocking",
-    "5": "Fixed spin equal to the context-switch cost",
-    "6": "Varying the fixed spin",
-    "7": "Maintaining dynamic coordination",
-    "8": "Adaptive two-phase blocking with known load imbalance",
-    "9": "Local approximation of the load imbalance",
-    "10": "Global approximation of the load imbalance",
-    "11": "Coordination of timer expiration",
-    "12": "Round-robin local scheduler",
-    "13": "Implicit scheduling versus coscheduling",
-}
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 PATTERNS = ("BARRIER", "NEWS", "TRANSPOSE")
 WIDE_US = (500_000.0, 50_000.0, 5_000.0, 1_000.0, 400.0, 100.0)
@@ -47,6 +38,23 @@ TABLE_IMBALANCES = (0.25, 1.5)
 TABLE_MACHINES = ((50.0, 100.0), (50.0, 10.0), (200.0, 100.0), (200.0, 10.0))
 """Context-switch cost and latency of the tables' rows, from the top."""
 
+IMMEDIATE: Mapping[str, Sequence[Sequence[float]]] = {
+    "BARRIER": (
+        (1.05, 1.01, 0.97, 0.82, 0.93, 0.80),
+        (2.29, 1.62, 1.01, 0.83, 0.92, 0.82),
+        (2.89, 2.43, 1.07, 0.95, 0.93, 0.81),
+        (6.83, 4.70, 1.09, 0.96, 0.94, 0.80),
+    ),
+    "NEWS": (
+        (0.96, 0.96, 1.01, 0.88, 0.91, 0.81),
+        (3.64, 3.08, 1.11, 0.94, 0.93, 0.79),
+        (3.07, 2.93, 1.36, 1.18, 0.93, 0.80),
+        (13.1, 10.8, 1.50, 1.27, 0.93, 0.81),
+    ),
+}
+"""Figure 4: slowdown of immediate blocking as published, as far as it is at hand. Rows: the machines of the
+table; columns: fine, medium, coarse, each with both imbalances."""
+
 PROCESSORS = 32
 JOBS = 3
 GANG_QUANTUM_MS = 500.0
@@ -54,189 +62,67 @@ DEDICATED_S, QUICK_S = 10.0, 2.0
 COARSE_US = 20_000.0
 """From here on a job has few phases and results scatter: more repeats, and jobs are never shortened."""
 
-QUICK = (
-    f"jobs of {QUICK_S:g} s instead of {DEDICATED_S:g} s up to a granularity of {COARSE_US / 1e3:g} ms, "
-    "and one repeat of them instead of three"
+SHADES = ("#4878a8", "#9cbcd8", "#f2c28b", "#d9802e", "#d0d0d0")
+JOB_SHADES = ("#4878a8", "#d9802e")
+BLACK, GRAY = 1.15, 0.85
+"""Cells beyond these are black (coscheduling is 15 % better) or gray (15 % worse)."""
+
+BASE = Cell(
+    pattern="",
+    granularity_us=0.0,
+    imbalance=0.0,
+    context_switch_us=200.0,
+    latency_us=10.0,
+    policy="implicit",
+    blocking="global-adaptive",
+    spin_switches=2.0,
+    local="svr4",
+    timers="independent",
+    imbalance_estimate="arrival-spread",
+    rivals_us=None,
 )
+"""One workload on one machine under one scheduler; ``rivals_us`` is the granularity of the two other jobs, if
+it differs."""
 
 
-@dataclass(frozen=True)
-class Point:
-    """One workload on one machine under one scheduler."""
-
-    pattern: str
-    granularity_us: float
-    imbalance: float
-    context_switch_us: float = 200.0
-    latency_us: float = 10.0
-    policy: str = "implicit"
-    blocking: str = "global-adaptive"
-    spin_switches: float = 2.0
-    local: str = "svr4"
-    timers: str = "independent"
-    imbalance_estimate: str = "arrival-spread"
-    rivals_us: float | None = None
-    """The granularity of the two other jobs, if it differs."""
-
-    def coscheduled(self) -> Point:
-        """The same workload under coscheduling."""
-        return Point(
-            self.pattern,
-            self.granularity_us,
-            self.imbalance,
-            self.context_switch_us,
-            self.latency_us,
-            policy="gang",
-            blocking="spin",
-        )
+def coscheduled(cell: Cell) -> Cell:
+    """The same workload under coscheduling."""
+    workload = ("pattern", "granularity_us", "imbalance", "context_switch_us", "latency_us")
+    return BASE.but(**{name: getattr(cell, name) for name in workload}, policy="gang", blocking="spin")
 
 
-@dataclass(frozen=True)
-class PointOutcome:
-    """The repeats of a point: makespans, and shares of time and of waits.
-
-    ``responses_s`` is the mean response time of each of its jobs.
-    """
-
-    makespans_s: tuple[float, ...]
-    responses_s: tuple[float, ...]
-    breakdown: Mapping[str, float]
-    spun_reads: float
-    spun_barriers: float
-    spun_opening_barriers: float
+def slowdown(results: Results, cell: Cell) -> Mean:
+    """Makespan relative to coscheduling's, from pairs with the same random numbers."""
+    pairs = zip(results[cell].makespans_s, results[coscheduled(cell)].makespans_s, strict=True)
+    return mean_of([ours / theirs for ours, theirs in pairs])
 
 
-@dataclass(frozen=True)
-class Slowdown:
-    """Makespan over coscheduling's; ``half`` is the half-width of its 95 % interval, None if unknown."""
-
-    value: float
-    half: float | None
-
-    def differs(self, other: float) -> bool:
-        """Whether it is significantly different from ``other``."""
-        return self.half is None or abs(self.value - other) > self.half
+def guess(cell: Cell, quick: bool) -> Guess:
+    """About how long the repeats of a cell take."""
+    repeats, dedicated_s = _effort(cell, quick)
+    return Guess(repeats * guess_s(_programs(cell, dedicated_s)), f"{cell.policy} {cell.blocking}")
 
 
-class PointResults:
-    """The results of the simulated points, and their seed."""
-
-    def __init__(self, measured: Mapping[Point, PointOutcome], seed: int) -> None:
-        self._measured = measured
-        self.seed = seed
-
-    def at(self, point: Point) -> PointOutcome:
-        """The repeats of a point."""
-        return self._measured[point]
-
-    def slowdown(self, point: Point) -> Slowdown:
-        """Relative to coscheduling, from pairs with the same random numbers."""
-        pairs = zip(self.at(point).makespans_s, self.at(point.coscheduled()).makespans_s, strict=True)
-        ratios = [ours / theirs for ours, theirs in pairs]
-        return Slowdown(statistics.fmean(ratios), half_width(ratios))
-
-
-def bars(figure: str) -> list[Point]:
-    """The bars of a bar chart, group by group."""
-    patterns, grains, variants = CHARTS[figure]
-    return [
-        replace(variant, pattern=pattern, granularity_us=grain, imbalance=imbalance)
-        for variant in variants
-        for pattern in patterns
-        for grain in grains
-        for imbalance in IMBALANCES
-    ]
-
-
-def table(figure: str) -> list[Point]:
-    """The cells of a table, row by row."""
-    blocking = "immediate" if figure == "4" else "global-adaptive"
-    return [
-        Point(pattern, grain, imbalance, switch_us, latency_us, blocking=blocking)
-        for pattern in PATTERNS
-        for switch_us, latency_us in TABLE_MACHINES
-        for grain in TABLE_US
-        for imbalance in TABLE_IMBALANCES
-    ]
-
-
-_BASE = Point("", 0.0, 0.0)
-CHARTS: Mapping[str, tuple[Sequence[str], Sequence[float], Sequence[Point]]] = {
-    "2": (PATTERNS, WIDE_US, (_BASE.coscheduled(),)),
-    "3": (PATTERNS, WIDE_US, (replace(_BASE, blocking="immediate"),)),
-    "5": (PATTERNS, WIDE_US, (replace(_BASE, blocking="fixed", spin_switches=1.0),)),
-    "6": (
-        ("NEWS",),
-        FINE_US,
-        tuple(replace(_BASE, blocking="fixed", spin_switches=k) for k in (2.0, 4.0, 8.0)),
-    ),
-    "8": (PATTERNS, WIDE_US, (replace(_BASE, blocking="oracle"),)),
-    "9": (PATTERNS, WIDE_US, (replace(_BASE, blocking="local-adaptive"),)),
-    "10": (PATTERNS, WIDE_US, (_BASE,)),
-    "11": (PATTERNS, WIDE_US, (replace(_BASE, timers="synchronised"),)),
-    "12": (PATTERNS, WIDE_US, (replace(_BASE, local="round-robin"),)),
-}
-TABLES = ("4", "13")
-COMPARED = {"5": ("3",), "9": ("8",), "10": ("8",), "11": ("10",), "12": ("10",)}
-"""Figures that a claim about a figure compares it with."""
-
-LONG_SWITCHES = (10.0, 20.0, 40.0)
-LONG_SPINS = [
-    Point(pattern, 5_000.0, imbalance, blocking="fixed", spin_switches=switches)
-    for pattern in PATTERNS
-    for imbalance in IMBALANCES[2:]
-    for switches in LONG_SWITCHES
-]
-"""Spins of 10 switches and more, for imbalances beyond 10 switches (section 6.1)."""
-
-UNLIKE = [Point(pattern, 100.0, 0.25, rivals_us=50_000.0) for pattern in PATTERNS]
-"""A fine-grained job beside coarse-grained ones (section 8)."""
-
-BESIDES = {"8": LONG_SPINS, "13": UNLIKE}
-"""Points that no figure shows, but claims about a figure need."""
-
-
-def points(figure: str) -> list[Point]:
-    """All points of a figure."""
-    if figure in TABLES:
-        return table(figure)
-    return bars(figure) if figure in CHARTS else []
-
-
-def simulate_figures(figures: Sequence[str], quick: bool, seed: int, progress: Progress) -> PointResults:
-    """Simulate the points of ``figures`` and of the claims about them."""
-    shown = [point for figure in figures for point in points(figure)]
-    compared = [point for figure in figures for other in COMPARED.get(figure, ()) for point in points(other)]
-    compared += [point for figure in figures for point in BESIDES.get(figure, ())]
-    wanted = dict.fromkeys([*shown, *compared, *(point.coscheduled() for point in (*shown, *compared))])
-    ordered = list(wanted)
-    work = partial(measure, quick=quick, seed=seed)
-    measured = compute(ordered, work, progress, guess=partial(guess, quick=quick))
-    return PointResults(dict(zip(ordered, measured, strict=True)), seed)
-
-
-def guess(point: Point, quick: bool) -> Guess:
-    """About how long the repeats of a point take."""
-    repeats, dedicated_s = _effort(point, quick)
-    return Guess(repeats * guess_s(_programs(point, dedicated_s)), f"{point.policy} {point.blocking}")
-
-
-def _effort(point: Point, quick: bool) -> tuple[int, float]:
-    """How many repeats of a point there are, and how long each of its jobs takes alone."""
-    coarse = point.granularity_us >= COARSE_US
+def _effort(cell: Cell, quick: bool) -> tuple[int, float]:
+    """How many repeats of a cell there are, and how long each of its jobs takes alone."""
+    coarse = cell.granularity_us >= COARSE_US
     return 5 if coarse else 1 if quick else 3, QUICK_S if quick and not coarse else DEDICATED_S
 
 
-def measure(point: Point, quick: bool, seed: int) -> PointOutcome:
-    """Simulate the repeats of a point."""
-    repeats, dedicated_s = _effort(point, quick)
-    outcomes = [run(point, dedicated_s, seed, repeat) for repeat in range(repeats)]
-    return PointOutcome(
-        makespans_s=tuple((outcome.makespan_ns or 0) / 1e9 for outcome in outcomes),
-        responses_s=tuple(
+def simulate(cell: Cell, quick: bool, seed: int) -> SimpleNamespace:
+    """Simulate the repeats of a cell.
+
+    Returns:
+        their makespans; the mean response time of each job; and shares of time and of waits.
+    """
+    repeats, dedicated_s = _effort(cell, quick)
+    outcomes = [run(cell, dedicated_s, seed, repeat) for repeat in range(repeats)]
+    return SimpleNamespace(
+        makespans_s=[(outcome.makespan_ns or 0) / 1e9 for outcome in outcomes],
+        responses_s=[
             statistics.fmean((outcome.jobs[job].response_ns or 0) / 1e9 for outcome in outcomes)
             for job in range(JOBS)
-        ),
+        ],
         breakdown={
             part: statistics.fmean(outcome.breakdown[part] for outcome in outcomes)
             for part in outcomes[0].breakdown
@@ -247,36 +133,36 @@ def measure(point: Point, quick: bool, seed: int) -> PointOutcome:
     )
 
 
-def run(point: Point, dedicated_s: float, seed: int, repeat: int) -> Outcome:
+def run(cell: Cell, dedicated_s: float, seed: int, repeat: int) -> Outcome:
     """One simulation: three jobs alike that arrive together (section 3.4)."""
     machine = SimulatedMachine(
         processors=PROCESSORS,
-        context_switch_us=point.context_switch_us,
-        latency_us=point.latency_us,
-        local=point.local,
-        timers=point.timers,
+        context_switch_us=cell.context_switch_us,
+        latency_us=cell.latency_us,
+        local=cell.local,
+        timers=cell.timers,
     )
-    options = {"quantum_ms": GANG_QUANTUM_MS} if point.policy == "gang" else {}
-    return simulate(
-        [SimulatedJob(number, program) for number, program in enumerate(_programs(point, dedicated_s))],
+    options = {"quantum_ms": GANG_QUANTUM_MS} if cell.policy == "gang" else {}
+    return simulate_processes(
+        [SimulatedJob(number, program) for number, program in enumerate(_programs(cell, dedicated_s))],
         machine,
-        policies.create(point.policy, options),
-        blocking=point.blocking,
-        spin_switches=point.spin_switches,
-        imbalance_estimate=point.imbalance_estimate,
+        policies.create(cell.policy, options),
+        blocking=cell.blocking,
+        spin_switches=cell.spin_switches,
+        imbalance_estimate=cell.imbalance_estimate,
         seed=seed,
         repeat=repeat,
     )
 
 
-def _programs(point: Point, dedicated_s: float) -> list[Program]:
-    grains_us = [point.granularity_us] + [point.rivals_us or point.granularity_us] * (JOBS - 1)
+def _programs(cell: Cell, dedicated_s: float) -> list[Program]:
+    grains_us = [cell.granularity_us] + [cell.rivals_us or cell.granularity_us] * (JOBS - 1)
     return [
         Program(
-            pattern=point.pattern,
+            pattern=cell.pattern,
             processes=PROCESSORS,
             granularity_us=grain_us,
-            imbalance=point.imbalance,
+            imbalance=cell.imbalance,
             dedicated_s=dedicated_s,
         )
         for grain_us in grains_us
@@ -289,26 +175,209 @@ def _spun(outcomes: Iterable[Outcome], kind: str) -> float:
     return spun / every if every else 1.0
 
 
-def rows(results: PointResults, figures: Sequence[str]) -> Iterable[dict[str, Any]]:
-    """A row for each point of each figure."""
+def _rows(results: Results, figures: Sequence[str]) -> Iterator[dict[str, Any]]:
     for figure in figures:
-        for point in points(figure):
-            measured, slowdown = results.at(point), results.slowdown(point)
-            published = IMMEDIATE.get(point.pattern) if figure == "4" else None
+        for cell in PAPER.figures[figure].cells:
+            found, relative = results[cell], slowdown(results, cell)
             yield {
                 "figure": figure,
-                **vars(point),
-                "simulated": slowdown.value,
-                "simulated_half": slowdown.half,
-                "paper": None if published is None else float(published[table_place(point)]),
-                "breakdown": dict(measured.breakdown),
-                "spun_reads": measured.spun_reads,
-                "spun_barriers": measured.spun_barriers,
+                **vars(cell),
+                "simulated": relative.mean,
+                "simulated_half": relative.half,
+                "paper": published(cell) if figure == "4" else None,
+                "breakdown": dict(found.breakdown),
+                "spun_reads": found.spun_reads,
+                "spun_barriers": found.spun_barriers,
             }
 
 
-def table_place(point: Point) -> tuple[int, int]:
-    """Row and column of a point in its pattern's table."""
-    row = TABLE_MACHINES.index((point.context_switch_us, point.latency_us))
-    column = TABLE_US.index(point.granularity_us) * len(TABLE_IMBALANCES)
-    return row, column + TABLE_IMBALANCES.index(point.imbalance)
+def published(cell: Cell) -> float | None:
+    """The slowdown in the paper's Figure 4, if it is at hand."""
+    row, column = _place(cell)
+    return IMMEDIATE[cell.pattern][row][column] if cell.pattern in IMMEDIATE else None
+
+
+def _place(cell: Cell) -> tuple[int, int]:
+    """Row and column of a cell in its pattern's table."""
+    row = TABLE_MACHINES.index((cell.context_switch_us, cell.latency_us))
+    column = TABLE_US.index(cell.granularity_us) * len(TABLE_IMBALANCES)
+    return row, column + TABLE_IMBALANCES.index(cell.imbalance)
+
+
+def _draw_chart(
+    figure: str, patterns: Sequence[str], grains: Sequence[float], variants: Sequence[Cell], results: Results
+) -> Figure:
+    """Bars as high as the slowdown, divided like the processors' time."""
+    picture, (row,) = panels(
+        1, len(variants) * len(patterns), 5 * len(variants) * len(patterns), 4, sharey=True
+    )
+    relative = figure != "2"
+    for axes, (variant, pattern) in zip(row, product(variants, patterns), strict=True):
+        spin = f", spin {variant.spin_switches:g} switches" if variant.blocking == "fixed" else ""
+        axes.set(title=pattern + spin, xlabel="granularity (in each group v = 0 to 2 g)")
+        cells = _bars([pattern], grains, [variant])
+        places = np.array([i + 1.5 * (i // len(IMBALANCES)) for i in range(len(cells))])
+        heights = np.array([slowdown(results, cell).mean if relative else 1.0 for cell in cells])
+        bottom = np.zeros(len(cells))
+        for part, shade in zip(CATEGORIES, SHADES, strict=True):
+            shares = heights * [results[cell].breakdown[part] for cell in cells]
+            axes.bar(places, shares, 0.9, bottom, color=shade, label=part)
+            bottom += shares
+        centres = places.reshape(-1, len(IMBALANCES)).mean(axis=1)
+        axes.set_xticks(centres, [_grain(grain) for grain in grains])
+        if relative:
+            axes.axhline(1, color="black", linewidth=0.6)
+    row[0].set_ylabel("slowdown" if relative else "fraction of execution time")
+    picture.legend(*row[-1].get_legend_handles_labels(), loc="outside right upper", fontsize=8)
+    picture.suptitle(f"Figure {figure}. {PAPER.figures[figure].caption}")
+    return picture
+
+
+def _grain(grain_us: float) -> str:
+    return f"{grain_us / 1e3:g} ms" if grain_us >= 1000 else f"{grain_us:g} us"
+
+
+def _draw_tables(figure: str, results: Results) -> Figure:
+    """Slowdowns, black where coscheduling is 15 % better, gray where it is 15 % worse."""
+    picture, panel = panels(len(PATTERNS), 1, 9, 8)
+    for axes, pattern in zip(panel[:, 0], PATTERNS, strict=True):
+        cells = [cell for cell in PAPER.figures[figure].cells if cell.pattern == pattern]
+        values = np.array([slowdown(results, cell).mean for cell in cells]).reshape(len(TABLE_MACHINES), -1)
+        shade = np.where(values >= BLACK, 0.0, np.where(values <= GRAY, 0.7, 1.0))
+        axes.imshow(shade, cmap="gray", vmin=0, vmax=1, aspect="auto")
+        for (row, column), value in np.ndenumerate(values):
+            known = figure == "4" and pattern in IMMEDIATE
+            text = f"{value:.2f}" + (f"\n({IMMEDIATE[pattern][row][column]:.2f})" if known else "")
+            color = "white" if value >= BLACK else "black"
+            axes.text(column, row, text, ha="center", va="center", color=color, fontsize=8)
+        columns = [f"{_grain(g)}\nv = {v:g} g" for g, v in product(TABLE_US, TABLE_IMBALANCES)]
+        axes.set_xticks(range(len(columns)), columns, fontsize=8)
+        rows = [f"switch {switch:g} us\nlatency {latency:g} us" for switch, latency in TABLE_MACHINES]
+        axes.set_yticks(range(len(rows)), rows, fontsize=8)
+        axes.set_title(pattern, fontsize=10)
+    picture.suptitle(f"Figure {figure}. {PAPER.figures[figure].caption} (in brackets: published)")
+    return picture
+
+
+def _draw_coordination(results: Results) -> Figure:
+    """Two jobs on four processors: how they get into step after a barrier (section 5.2)."""
+    program = Program(pattern="NEWS", processes=4, granularity_us=1000, imbalance=1.5, phases=40)
+    outcome = simulate_processes(
+        [SimulatedJob(0, program), SimulatedJob(1, program)],
+        SimulatedMachine(processors=4),
+        policies.create("implicit", {}),
+        blocking="fixed",
+        seed=results.seed,
+        timeline=True,
+    )
+    picture, ((axes,),) = panels(1, 1, 10, 3.5)
+    axes.set(xlabel="time (ms)", ylabel="processor", yticks=range(4), xlim=(0, 25))
+    for p in range(4):
+        own = outcome.timeline[outcome.timeline[:, 1] == p]
+        ends = np.append(own[1:, 0], outcome.end_ns)
+        for (begin_ns, _, process, category), end_ns in zip(own, ends, strict=True):
+            if category == IDLE or begin_ns > 25e6:
+                continue
+            shade = "black" if category == SWITCHING else JOB_SHADES[process // 4]
+            faint = 1.0 if category in (0, SWITCHING) else 0.4
+            axes.broken_barh(
+                [(begin_ns / 1e6, (end_ns - begin_ns) / 1e6)], (p - 0.4, 0.8), color=shade, alpha=faint
+            )
+    axes.set_title("Two jobs (blue, orange; pale: waiting; black: switching), spin 2 switches", fontsize=10)
+    return picture
+
+
+def _bars(patterns: Sequence[str], grains: Sequence[float], variants: Sequence[Cell]) -> list[Cell]:
+    return [
+        variant.but(pattern=pattern, granularity_us=grain, imbalance=imbalance)
+        for variant, pattern, grain, imbalance in product(variants, patterns, grains, IMBALANCES)
+    ]
+
+
+def _chart(
+    figure: str,
+    caption: str,
+    *variants: Cell,
+    patterns: Sequence[str] = PATTERNS,
+    grains: Sequence[float] = WIDE_US,
+    compared: Cell | None = None,
+    besides: Sequence[Cell] = (),
+) -> PaperFigure:
+    """Bars of variants of the base; claims compare them with another variant, and need some cells besides."""
+    cells = _bars(patterns, grains, variants)
+    others = [*besides, *(_bars(patterns, grains, [compared]) if compared else ())]
+    draw = partial(_draw_chart, figure, patterns, grains, variants)
+    return PaperFigure(caption, draw, cells, [*others, *map(coscheduled, [*cells, *others])])
+
+
+def _table(figure: str, caption: str, blocking: str, besides: Sequence[Cell] = ()) -> PaperFigure:
+    cells = [
+        BASE.but(
+            pattern=pattern,
+            granularity_us=grain,
+            imbalance=imbalance,
+            context_switch_us=switch_us,
+            latency_us=latency_us,
+            blocking=blocking,
+        )
+        for pattern, (switch_us, latency_us), grain, imbalance in product(
+            PATTERNS, TABLE_MACHINES, TABLE_US, TABLE_IMBALANCES
+        )
+    ]
+    besides = [*besides, *map(coscheduled, [*cells, *besides])]
+    return PaperFigure(caption, partial(_draw_tables, figure), cells, besides)
+
+
+IMMEDIATELY, ORACLE = BASE.but(blocking="immediate"), BASE.but(blocking="oracle")
+FIXED = {
+    spins: BASE.but(blocking="fixed", spin_switches=spins) for spins in (1.0, 2.0, 4.0, 8.0, 10.0, 20.0, 40.0)
+}
+
+LONG_SPINS = [
+    FIXED[spins].but(pattern=pattern, granularity_us=5_000.0, imbalance=imbalance)
+    for pattern, imbalance, spins in product(PATTERNS, IMBALANCES[2:], (10.0, 20.0, 40.0))
+]
+"""Spins of 10 switches and more, for imbalances beyond 10 switches (section 6.1)."""
+
+UNLIKE = [
+    BASE.but(pattern=pattern, granularity_us=100.0, imbalance=0.25, rivals_us=50_000.0)
+    for pattern in PATTERNS
+]
+"""A fine-grained job beside coarse-grained ones (section 8)."""
+
+PAPER = Paper(
+    figures={
+        "2": _chart("2", "Execution characteristics when coscheduled", coscheduled(BASE)),
+        "3": _chart("3", "Local scheduling with immediate blocking", IMMEDIATELY),
+        "4": _table("4", "Impact of workload and system parameters on immediate blocking", "immediate"),
+        "5": _chart("5", "Fixed spin equal to the context-switch cost", FIXED[1.0], compared=IMMEDIATELY),
+        "6": _chart(
+            "6",
+            "Varying the fixed spin",
+            *(FIXED[spins] for spins in (2.0, 4.0, 8.0)),
+            patterns=("NEWS",),
+            grains=FINE_US,
+        ),
+        "7": PaperFigure("Maintaining dynamic coordination", _draw_coordination),
+        "8": _chart("8", "Adaptive two-phase blocking with known load imbalance", ORACLE, besides=LONG_SPINS),
+        "9": _chart(
+            "9",
+            "Local approximation of the load imbalance",
+            BASE.but(blocking="local-adaptive"),
+            compared=ORACLE,
+        ),
+        "10": _chart("10", "Global approximation of the load imbalance", BASE, compared=ORACLE),
+        "11": _chart(
+            "11", "Coordination of timer expiration", BASE.but(timers="synchronised"), compared=BASE
+        ),
+        "12": _chart("12", "Round-robin local scheduler", BASE.but(local="round-robin"), compared=BASE),
+        "13": _table("13", "Implicit scheduling versus coscheduling", BASE.blocking, UNLIKE),
+    },
+    quick=(
+        f"jobs of {QUICK_S:g} s instead of {DEDICATED_S:g} s up to a granularity of {COARSE_US / 1e3:g} ms, "
+        "and one repeat of them instead of three"
+    ),
+    simulate=simulate,
+    rows=_rows,
+    guess=guess,
+)

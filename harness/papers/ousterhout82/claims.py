@@ -4,107 +4,89 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.papers import Claim, verdict
-from harness.papers.ousterhout82.model import (
-    DISTRIBUTIONS,
-    POPULATIONS,
-    PackingCell,
-    Results,
-    idle,
-    most_idle,
-)
+from harness.papers import Claims, Finding, Results, verdict
+from harness.papers.ousterhout82.model import POPULATIONS, idle, most_idle
 
 ABOUT = 0.05
 """The survey's "about 80 %" and "about half" are whole tenths."""
 
+CLAIMS = Claims()
 
-def _packings(results: Results) -> list[Claim]:
 
-    def values(system: str) -> list[float]:
-        return [packed.busy.mean for cell, packed in results.items() if cell.system == system]
+def _busy(results: Results, system: str) -> list[float]:
+    return [busy.mean for busy in results.where(system=system).column("busy")]
 
-    def mean(system: str) -> float:
-        return float(np.mean(values(system)))
 
-    matrix = mean("matrix")
-    halves = [packed.busy.half or 0.0 for cell, packed in results.items() if cell.system == "matrix"]
+def _mean(results: Results, system: str) -> float:
+    return float(np.mean(_busy(results, system)))
+
+
+@CLAIMS.of(
+    "1", "under the matrix algorithm about 80 % of the processors run coscheduled processes on average"
+)
+def _full(results: Results) -> Finding:
+    busy, matrix = _busy(results, "matrix"), _mean(results, "matrix")
+    halves = [one.half or 0.0 for one in results.where(system="matrix").column("busy")]
     half = float(np.linalg.norm(halves)) / len(halves)
-    span = f"{min(values('matrix')):.0%} to {max(values('matrix')):.0%}"
-    better = sum(
-        results[PackingCell("continuous", c.distribution, c.population)].busy.mean >= m.busy.mean - 0.005
-        for c, m in results.items()
-        if c.system == "matrix"
-    )
-    cells = len(DISTRIBUTIONS) * len(POPULATIONS)
-    return [
-        Claim(
-            "under the matrix algorithm about 80 % of the processors run coscheduled processes on average",
-            f"{matrix:.1%} +- {half:.1%} on average, {span} by workload",
-            verdict(abs(matrix - 0.8) <= ABOUT, abs(abs(matrix - 0.8) - ABOUT) > half),
-        ),
-        *_worst(results),
-        Claim(
-            "the continuous algorithm packs better than the matrix algorithm",
-            f"{mean('continuous'):.0%} against {matrix:.0%}; not worse in {better} of {cells} workloads",
-            verdict(mean("continuous") > matrix, abs(mean("continuous") - matrix) > 0.005),
-        ),
-        Claim(
-            "the undivided algorithm reduces the fragmentation that arises in the continuous one",
-            f"{mean('undivided'):.0%} against {mean('continuous'):.0%}",
-            verdict(
-                mean("undivided") > mean("continuous"), abs(mean("undivided") - mean("continuous")) > 0.005
-            ),
-        ),
-        _balance(results),
-        Claim(
-            "filling holes with other jobs and unifying slots use more of the machine",
-            f"{mean('matrix, holes filled'):.0%} and {mean('matrix, unified'):.0%} against {matrix:.0%}",
-            verdict(min(mean("matrix, holes filled"), mean("matrix, unified")) > matrix),
-        ),
-    ]
+    words = f"{matrix:.1%} +- {half:.1%} on average, {min(busy):.0%} to {max(busy):.0%} by workload"
+    apart = abs(matrix - 0.8)
+    return words, verdict(apart <= ABOUT, abs(apart - ABOUT) > half)
 
 
-def _worst(results: Results) -> list[Claim]:
+@CLAIMS.of(
+    "1", "in the worst case the matrix algorithm leaves about half of the processors idle, as jobs come"
+)
+def _worst(results: Results) -> Finding:
     """The survey's example has jobs of 4 and 5 on 8 processors: 7 of 16 slots are empty."""
     example = idle((4, 5), 8)
     most, sizes = most_idle(8, 4)
-    shown = " and ".join(map(str, sizes))
-    lowest = min(packed.lowest for cell, packed in results.items() if cell.system == "matrix")
-    return [
-        Claim(
-            "in the worst case the matrix algorithm leaves about half of the processors idle, as jobs come",
-            f"{example:.0%} in the survey's example; at most {most:.0%} with up to 4 jobs ({shown}; P = 8)",
-            verdict(example == 7 / 16 and abs(most - 0.5) <= 0.5 / 8),
-        ),
-        Claim(
-            "in the worst case the matrix algorithm leaves about half of them idle, as jobs come and leave",
-            f"up to {1 - lowest:.0%} between two decisions",
-            verdict(1 - lowest <= 0.5 + ABOUT),
-        ),
-    ]
+    words = f"{example:.0%} in the survey's example; at most {most:.0%} with up to 4 jobs "
+    words += f"({' and '.join(map(str, sizes))}; P = 8)"
+    return words, example == 7 / 16 and abs(most - 0.5) <= 0.5 / 8
 
 
-def _balance(results: Results) -> Claim:
-    """Processes per processor: the difference between the most and the fewest, powers of two."""
-    pairs = [
-        [results[PackingCell(system, "powers of two", n)].spread for n in POPULATIONS]
+@CLAIMS.of(
+    "1", "in the worst case the matrix algorithm leaves about half of them idle, as jobs come and leave"
+)
+def _worst_later(results: Results) -> Finding:
+    most = 1 - min(results.where(system="matrix").column("lowest"))
+    return f"up to {most:.0%} between two decisions", most <= 0.5 + ABOUT
+
+
+@CLAIMS.of("1", "the continuous algorithm packs better than the matrix algorithm")
+def _better(results: Results) -> Finding:
+    ours, theirs = _mean(results, "continuous"), _mean(results, "matrix")
+    pairs = list(zip(_busy(results, "continuous"), _busy(results, "matrix"), strict=True))
+    better = sum(continuous >= matrix - 0.005 for continuous, matrix in pairs)
+    words = f"{ours:.0%} against {theirs:.0%}; not worse in {better} of {len(pairs)} workloads"
+    return words, verdict(ours > theirs, abs(ours - theirs) > 0.005)
+
+
+@CLAIMS.of("1", "the undivided algorithm reduces the fragmentation that arises in the continuous one")
+def _fragmentation(results: Results) -> Finding:
+    ours, theirs = _mean(results, "undivided"), _mean(results, "continuous")
+    return f"{ours:.0%} against {theirs:.0%}", verdict(ours > theirs, abs(ours - theirs) > 0.005)
+
+
+@CLAIMS.of("1", "where sizes are powers of two, hierarchical control balances the load across processors")
+def _balance(results: Results) -> Finding:
+    """Processes per processor: the difference between the most and the fewest."""
+    ours, theirs = (
+        results.where(system=system, distribution="powers of two").column("spread")
         for system in ("hierarchical control", "matrix")
-    ]
+    )
+    pairs = list(zip(ours, theirs, strict=True))
     words = ", ".join(
-        f"{ours.mean:.2f} against {theirs.mean:.2f} ({n} jobs)"
-        for n, ours, theirs in zip(POPULATIONS, *pairs, strict=True)
+        f"{a.mean:.2f} against {b.mean:.2f} ({n} jobs)" for n, (a, b) in zip(POPULATIONS, pairs, strict=True)
     )
-    apart = [
-        abs(theirs.mean - ours.mean) > (ours.half or 0) + (theirs.half or 0)
-        for ours, theirs in zip(*pairs, strict=True)
-    ]
-    lower = [ours.mean < theirs.mean for ours, theirs in zip(*pairs, strict=True)]
-    worse = any(far and not low for far, low in zip(apart, lower, strict=True))
-    return Claim(
-        "where sizes are powers of two, hierarchical control balances the load across processors",
-        f"processes per processor, most minus fewest, against the matrix: {words}",
-        verdict(not worse, worse or any(apart)),
-    )
+    apart = [abs(b.mean - a.mean) > (a.half or 0) + (b.half or 0) for a, b in pairs]
+    worse = any(far and a.mean >= b.mean for far, (a, b) in zip(apart, pairs, strict=True))
+    words = f"processes per processor, most minus fewest, against the matrix: {words}"
+    return words, verdict(not worse, worse or any(apart))
 
 
-CLAIMS = {"1": _packings}
+@CLAIMS.of("1", "filling holes with other jobs and unifying slots use more of the machine")
+def _more(results: Results) -> Finding:
+    filled, unified = (_mean(results, f"matrix, {how}") for how in ("holes filled", "unified"))
+    matrix = _mean(results, "matrix")
+    return f"{filled:.0%} and {unified:.0%} against {matrix:.0%}", min(filled, unified) > matrix

@@ -8,22 +8,24 @@ constant number of jobs, sizes from three distributions.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
 from itertools import product
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from coordinator import policies
 from coordinator.decide.session import Plan
 from coordinator.policies import packing
-from harness.predict.pool import Progress, compute_apart
-from harness.predict.replicate import Mean, mean_of
+from harness.papers import Cell, Paper, PaperFigure, Results, grouped_bars, panels, sweep
+from harness.predict.replicate import mean_of
 from harness.predict.time_left import Guess
 from harness.simulator.jobs import event_by_event
 from harness.simulator.jobs.arrivals import in_ns
 from harness.simulator.jobs.model import rigid
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 PROCESSORS = 32
 POPULATIONS = (4, 8, 16, 32)
@@ -37,62 +39,6 @@ SYSTEMS: Mapping[str, tuple[str, dict[str, Any]]] = {
     "matrix, holes filled": ("gang", {"packing": "matrix", "fill": "jobs"}),
     "matrix, unified": ("gang", {"packing": "matrix", "unify": True}),
 }
-FIGURES = {"1": "processors that run coscheduled processes, and how even their load is, by packing"}
-
-
-@dataclass(frozen=True)
-class PackingCell:
-    """One system under one workload."""
-
-    system: str
-    distribution: str
-    population: int
-
-
-@dataclass(frozen=True)
-class Packed:
-    """The results of a system for a workload.
-
-    Attributes:
-        busy: mean share of the processors that run coscheduled processes.
-        lowest: the lowest such share between two decisions.
-        spread: mean difference in processes between the processors with most and with fewest.
-    """
-
-    busy: Mean
-    lowest: float
-    spread: Mean
-
-
-Results = Mapping[PackingCell, Packed]
-QUICK = "150 jobs a replication instead of 600"
-
-
-def simulate_figures(figures: Sequence[str], quick: bool, seed: int, progress: Progress) -> Results:
-    """Simulate all systems."""
-    cells = [PackingCell(s, d, n) for s in SYSTEMS for d in DISTRIBUTIONS for n in POPULATIONS]
-    work = partial(_simulate, count=150 if quick else 600, seed=seed)
-    return dict(zip(cells, compute_apart(cells, work, progress, guess), strict=True))
-
-
-def guess(cell: PackingCell) -> Guess:
-    """Decisions take the longer the more jobs there are."""
-    return Guess(cell.population, cell.system)
-
-
-def rows(results: Results, figures: Sequence[str]) -> list[dict[str, Any]]:
-    """A row for each cell."""
-    return [
-        {
-            **vars(cell),
-            "busy": packed.busy.mean,
-            "half": packed.busy.half,
-            "lowest": packed.lowest,
-            "spread": packed.spread.mean,
-            "spread_half": packed.spread.half,
-        }
-        for cell, packed in results.items()
-    ]
 
 
 def idle(sizes: Sequence[int], processors: int) -> float:
@@ -111,7 +57,7 @@ def most_idle(processors: int, jobs: int) -> tuple[float, tuple[int, ...]]:
     return max(((idle(sizes, processors), sizes) for sizes in several), key=lambda found: found[0])
 
 
-def sizes(distribution: str, count: int, random: np.random.Generator) -> np.ndarray:
+def _sizes(distribution: str, count: int, random: np.random.Generator) -> np.ndarray:
     """``count`` random numbers of processes."""
     if distribution == "powers of two":
         return 2 ** random.integers(0, PROCESSORS.bit_length(), count)
@@ -119,15 +65,22 @@ def sizes(distribution: str, count: int, random: np.random.Generator) -> np.ndar
     return random.integers(1, most + 1, count)
 
 
-def _simulate(cell: PackingCell, count: int, seed: int) -> Packed:
-    """The means of three replications, without the beginning and the end of each."""
+def simulate(cell: Cell, quick: bool, seed: int) -> SimpleNamespace:
+    """Simulate three replications of a system under a workload, without the beginning and the end of each.
+
+    Returns:
+        ``busy`` is the mean share of the processors that run coscheduled processes, ``lowest`` the lowest
+        such share between two decisions; ``spread`` the mean difference in processes between the processors
+        with most and with fewest.
+    """
+    count = 150 if quick else 600
     name, options = SYSTEMS[cell.system]
     policy = policies.create(name, {"quantum_ms": 100.0, **options})
     shares, spreads, lowest = [], [], 1.0
     for repeat in range(3):
         key = (DISTRIBUTIONS.index(cell.distribution), cell.population, repeat)
         random = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
-        size = sizes(cell.distribution, count, random)
+        size = _sizes(cell.distribution, count, random)
         length = np.maximum(in_ns(random.exponential(10.0, count)), 1)
         jobs = rigid(np.zeros(count, dtype=np.int64), size, length)
         watched: list[tuple[int, int]] = []
@@ -150,10 +103,51 @@ def _simulate(cell: PackingCell, count: int, seed: int) -> Packed:
         shares.append(share)
         spreads.append(spread)
         lowest = min(lowest, low)
-    return Packed(mean_of(shares), lowest, mean_of(spreads))
+    return SimpleNamespace(busy=mean_of(shares), lowest=lowest, spread=mean_of(spreads))
 
 
 def _over_time(times: np.ndarray, values: np.ndarray, begin: int, end: int, last: int) -> tuple[float, float]:
     """Mean and least of ``values``, each from its time to the next, the last one to ``last``."""
     lengths = np.diff(np.clip(np.append(times, last), begin, end))
     return float((values * lengths).sum() / (end - begin)), float(values[lengths > 0].min())
+
+
+def _rows(results: Results, figures: Sequence[str]) -> list[dict[str, Any]]:
+    return [
+        vars(cell)
+        | {"busy": found.busy.mean, "half": found.busy.half, "lowest": found.lowest}
+        | {"spread": found.spread.mean, "spread_half": found.spread.half}
+        for cell, found in results.items()
+    ]
+
+
+def _draw(results: Results) -> Figure:
+    """Processors that run coscheduled processes, and the spread of processes, by packing, sizes and jobs."""
+    picture, rows = panels(2, len(DISTRIBUTIONS), 12, 7.5, sharey="row")
+    for row, value in zip(rows, ("busy", "spread"), strict=True):
+        for axes, distribution in zip(row, DISTRIBUTIONS, strict=True):
+            some = {system: results.where(system=system, distribution=distribution) for system in SYSTEMS}
+            heights = {system: [mean.mean for mean in found.column(value)] for system, found in some.items()}
+            grouped_bars(axes, list(map(str, POPULATIONS)), heights)
+    for axes, distribution in zip(rows[0], DISTRIBUTIONS, strict=True):
+        axes.set(title=distribution, ylim=(0, 1))
+        axes.axhline(0.8, color="grey", linewidth=0.6)
+    for axes in rows[1]:
+        axes.set_xlabel("jobs in the system")
+    rows[0, 0].set_ylabel("processors that run coscheduled processes")
+    rows[1, 0].set_ylabel("processes per processor, most minus fewest")
+    handles, labels = rows[0, 0].get_legend_handles_labels()
+    picture.legend(handles, labels, loc="outside lower center", ncols=len(labels), fontsize=8)
+    return picture
+
+
+CAPTION = "processors that run coscheduled processes, and how even their load is, by packing"
+CELLS = sweep(system=SYSTEMS, distribution=DISTRIBUTIONS, population=POPULATIONS)
+PAPER = Paper(
+    figures={"1": PaperFigure(CAPTION, _draw, CELLS)},
+    quick="150 jobs a replication instead of 600",
+    simulate=simulate,
+    rows=_rows,
+    guess=lambda cell, quick: Guess(cell.population, cell.system),  # the more jobs, the longer decisions take
+    apart=True,
+)

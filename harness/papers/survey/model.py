@@ -1,4 +1,4 @@
-"""The survey's rules that allocate processors to moldable jobs, over jobs of low and high variance.
+"""The survey's rules that allocate processors to moldable jobs, over jobs of low and high variance; moves.
 
 The survey gives the rules but no workload. We take that of Anastasiadis and Sevcik 1997 with speedups of
 all kinds (WK4), and its work beside work of little variance.
@@ -7,23 +7,26 @@ all kinds (WK4), and its work beside work of little variance.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from coordinator import policies
 from coordinator.policies import demands
 from coordinator.view import ExecutionTime, Job
-from harness.papers.anastasiadis97.workload import MAXIMA, MEANS_S, MU, PROCESSORS, SHARES, mean_demand_s
-from harness.papers.survey import moving
-from harness.predict.pool import Progress, compute
+from harness.papers import Cell, Paper, PaperFigure, Results, grouped_bars, panels, sweep
+from harness.papers.anastasiadis97.model import MAXIMA, MEANS_S, MU, PROCESSORS, SHARES, mean_demand_s
+from harness.papers.survey.moving import MOVES
 from harness.predict.replicate import Mean, Precision, Replications, ratio, replicate
 from harness.simulator.jobs.arrivals import gaps_s, hyperexponential, moldable
 from harness.simulator.jobs.metrics import Metrics, measure
 from harness.simulator.jobs.model import Floats, Jobs
-from harness.simulator.jobs.simulate import Watched, simulate
+from harness.simulator.jobs.simulate import Watched
+from harness.simulator.jobs.simulate import simulate as simulate_jobs
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 WORKLOAD = "WK4"
 VARIANCES = {"low": 0.5, "high": 3.5}
@@ -36,11 +39,8 @@ WARM_UP, LAST, GENERATED = 500, 10_000, 15_000
 GUESS = np.log(3.0)
 """Standard deviation of the logarithm of a guess: two of three guesses are wrong by at most a factor of 3."""
 
-FIGURES = {
-    "1": "rules that allocate processors, by what they know of the jobs",
-    "2": "what it costs to move a process, by technique",
-}
-QUICK = "figure 1: intervals of 10 % instead of 3 %, at most 8 replications"
+TOP = 3.0
+"""Where the axis ends; bars of rules that cannot keep up reach it."""
 
 EQUAL = "equal shares"
 RULES: Mapping[str, tuple[str, dict[str, Any], bool]] = {
@@ -58,52 +58,12 @@ RULES: Mapping[str, tuple[str, dict[str, Any], bool]] = {
 """The rules: their policies with parameters, and whether users guess the work."""
 
 
-@dataclass(frozen=True)
-class RuleCell:
-    """One rule under one workload."""
-
-    variance: str
-    load: float
-    rule: str
+def over(results: Results, cell: Cell, other: str = EQUAL) -> Mean:
+    """The response time of a cell over that of the rule ``other`` for the same jobs."""
+    return ratio(results[cell], results[cell.but(rule=other)])
 
 
-class RuleResults:
-    """The replications of every cell."""
-
-    def __init__(self, cells: Mapping[RuleCell, Replications]) -> None:
-        self.cells = cells
-
-    def over(self, other: str, cell: RuleCell) -> Mean:
-        """The response time of a cell over that of the rule ``other`` for the same jobs."""
-        return ratio(self.cells[cell], self.cells[replace(cell, rule=other)])
-
-
-def simulate_figures(figures: Sequence[str], quick: bool, seed: int, progress: Progress) -> RuleResults:
-    """Simulate all rules, if their figure is wanted; moves of processes need no simulation."""
-    if "1" not in figures:
-        return RuleResults({})
-    cells = [RuleCell(variance, load, rule) for variance in VARIANCES for load in LOADS for rule in RULES]
-    plan = Precision(0.1, 3, 8) if quick else Precision(0.03, 10, 100)
-    made = compute(cells, partial(_simulate, plan=plan, seed=seed), progress)
-    return RuleResults(dict(zip(cells, made, strict=True)))
-
-
-def rows(results: RuleResults, figures: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """A row for each cell and each move; times are None for a rule that cannot keep up."""
-    if "2" in figures:
-        yield from moving.rows()
-    for cell, runs in results.cells.items():
-        row: dict[str, Any] = {"figure": "1", **vars(cell), "saturated": runs.stuck}
-        for name in ("response_s", "wait_s", "processors", "utilisation"):
-            mean = runs.mean(name)
-            row[name] = None if mean.saturated else mean.mean
-        over = results.over(EQUAL, cell)
-        unknown = over.saturated or runs.saturated
-        row |= {"over_equal": None if unknown else over.mean, "half": None if unknown else over.half}
-        yield row
-
-
-def draw_jobs(cell: RuleCell, count: int, random: np.random.Generator) -> Jobs:
+def draw_jobs(cell: Cell, count: int, random: np.random.Generator) -> Jobs:
     """``count`` jobs; the same for all rules, but for the users' guesses."""
     work_s = _work_s(VARIANCES[cell.variance], count, random)
     most = random.choice(MAXIMA, count)
@@ -123,30 +83,20 @@ def _work_s(variation: float, count: int, random: np.random.Generator) -> Floats
     return random.gamma(stages, float(np.dot(SHARES, MEANS_S)) / stages, count)
 
 
-def _simulate(cell: RuleCell, plan: Precision, seed: int) -> Replications:
+def simulate(cell: Cell, quick: bool, seed: int) -> Replications:
+    """The replications of a rule."""
     name, options, _ = RULES[cell.rule]
     policy = policies.create(name, options)
 
     def one(random: np.random.Generator) -> Metrics | None:
-        outcome = simulate(draw_jobs(cell, GENERATED, random), PROCESSORS, policy, Watched(LAST))
+        outcome = simulate_jobs(draw_jobs(cell, GENERATED, random), PROCESSORS, policy, Watched(LAST))
         return None if outcome.saturated else measure(outcome, warm_up=WARM_UP, last=LAST)
 
-    return replicate(one, seed, plan)
+    return replicate(one, seed, Precision(0.1, 3, 8) if quick else Precision(0.03, 10, 100))
 
 
-@dataclass(frozen=True)
-class HalfBest:
-    """Speedup and efficiency of a type of job on its average parallelism, over the best it can have."""
-
-    mu: float
-    maximum: int
-    processors: int
-    speedup: float
-    efficiency: float
-
-
-def at_average_parallelism() -> list[HalfBest]:
-    """The nine types of jobs of the workload, on as many processors as the rule gives them."""
+def at_average_parallelism() -> list[tuple[float, float]]:
+    """Speedup and efficiency on the average parallelism over the best, of the nine types of jobs."""
     found = []
     for mu in MU[WORKLOAD]:
         for maximum in MAXIMA:
@@ -156,7 +106,7 @@ def at_average_parallelism() -> list[HalfBest]:
             known = (time.work_s, time.alpha_s, time.beta_s)
             given = demands.bound(demands.AVERAGE, job.least, job.most, job.average, *known)
             speedup = time.on(1) / time.on(given)
-            found.append(HalfBest(mu, maximum, given, speedup / job.average, speedup / given))
+            found.append((speedup / job.average, speedup / given))
     return found
 
 
@@ -175,5 +125,70 @@ def summed_times(variance: str, jobs: int, seed: int) -> dict[str, float]:
         sums[rule] = 0.0
         for work_s in sets_s:
             together = Jobs(once, once + 1, once + PROCESSORS, work_s, none, none, none + 1)
-            sums[rule] += float(simulate(together, PROCESSORS, policy).response_s.sum())
+            sums[rule] += float(simulate_jobs(together, PROCESSORS, policy).response_s.sum())
     return {rule: found / sums[EQUAL] for rule, found in sums.items()}
+
+
+def _rows(results: Results, figures: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Times in seconds, memory in MB; times are None for a rule that cannot keep up."""
+    for system, (move, published) in MOVES.items() if "2" in figures else ():
+        settings = {key: getattr(move, key) for key in ("technique", "size_mb", "bandwidth_mb_s")}
+        costs = move.cost()._asdict()
+        yield {"figure": "2", "system": system, **settings, **costs, "published": published}
+    for cell, runs in results.items():
+        row: dict[str, Any] = {"figure": "1", **vars(cell), "saturated": runs.stuck}
+        for name in ("response_s", "wait_s", "processors", "utilisation"):
+            mean = runs.mean(name)
+            row[name] = None if mean.saturated else mean.mean
+        mean = over(results, cell)
+        unknown = mean.saturated or runs.saturated
+        yield row | {"over_equal": None if unknown else mean.mean, "half": None if unknown else mean.half}
+
+
+def _draw_rules(results: Results) -> Figure:
+    """Response times over those of equal shares by variance, rule and load."""
+    rules = [rule for rule in RULES if rule != EQUAL]
+    picture, rows = panels(len(VARIANCES), 1, 12, 7.5, sharex=True)
+    for axes, variance in zip(rows[:, 0], VARIANCES, strict=True):
+        heights = {}
+        for load in LOADS:
+            cells = [Cell(variance=variance, load=load, rule=rule) for rule in rules]
+            heights[f"load {load:.0%}"] = [min(TOP, over(results, cell).mean) for cell in cells]
+        grouped_bars(axes, [rule.replace(" of ", "\nof ") for rule in rules], heights)
+        axes.axhline(1, color="black", linewidth=0.6)
+        axes.set(title=f"{variance} variance of work", ylim=(0, TOP), ylabel="response time / equal shares'")
+    rows[0, 0].legend(fontsize=8)
+    return picture
+
+
+def _draw_moves(results: Results) -> Figure:
+    """Times of moves by system."""
+    picture, ((axes,),) = panels(1, 1, 9, 5)
+    places = np.arange(len(MOVES))
+    for shift, name, label in (
+        (-0.2, "stopped_s", "stopped"),
+        (0.2, "total_s", "until nothing more must come"),
+    ):
+        costs = [move.cost() for move, _ in MOVES.values()]
+        axes.barh(places + shift, [getattr(cost, name) for cost in costs], 0.4, label=label)
+    labels = [f"{system}, {move.size_mb:.3g} MB" for system, (move, _) in MOVES.items()]
+    axes.set_yticks(places, labels, fontsize=8)
+    axes.set(xscale="log", xlabel="seconds")
+    axes.invert_yaxis()
+    axes.legend(fontsize=8)
+    return picture
+
+
+PAPER = Paper(
+    figures={
+        "1": PaperFigure(
+            "rules that allocate processors, by what they know of the jobs",
+            _draw_rules,
+            sweep(variance=VARIANCES, load=LOADS, rule=RULES),
+        ),
+        "2": PaperFigure("what it costs to move a process, by technique", _draw_moves),
+    },
+    quick="figure 1: intervals of 10 % instead of 3 %, at most 8 replications",
+    simulate=simulate,
+    rows=_rows,
+)

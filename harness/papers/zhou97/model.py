@@ -1,77 +1,204 @@
-"""Zhou, Brent, Qu 1997: gang scheduling with a service queue and a waiting queue."""
+"""Zhou, Brent, Qu 1997: gang scheduling with a service queue and a waiting queue.
+
+The paper argues but simulates nothing. Figure 3 has its ordered jobs. For arbitrary order (sections 3 to 5)
+the jobs are ours: each needs the whole machine, most are short, most of the work is in long ones.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise, product
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from coordinator import policies
-from harness.papers.zhou97 import mixes
-from harness.papers.zhou97.mixes import Mixes
-from harness.predict.pool import Progress, compute, compute_apart
+from coordinator.decide.session import Plan
+from harness.papers import Cell, Paper, PaperFigure, Results, panels, sweep
+from harness.predict.time_left import Guess
 from harness.simulator.jobs import event_by_event
-from harness.simulator.jobs.model import JobLevelOutcome
+from harness.simulator.jobs.arrivals import gaps_s, in_ns
+from harness.simulator.jobs.model import WHOLE_NS, Integers, JobLevelOutcome, Jobs, rigid
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SLOT_S = 5.0
 POPULATION = 6
 SERVICE = (1, 2, 3, 6)
+SHOWN = 24
+"""Jobs in the picture of Figure 3."""
 
-FIGURES = {
-    "3": "turnaround of ordered jobs in the simple two-queue system",
-    "5": "short and long jobs in arbitrary order under all queueing systems",
+LEVELS = {"slots": (1, 8, 7), "quanta_ms": (5_000.0, 15_000.0, 25_000.0)}
+"""The paper's example: f_0 = 1, q_0 = 5 s; f_1 = 8, q_1 = 15 s; f_2 = 7, q_2 = 25 s."""
+
+SYSTEMS: Mapping[str, tuple[str, dict[str, Any]]] = {
+    "round robin": ("two-queue", {"service": 0, "quantum_ms": 5_000.0}),
+    "two-queue, N = 3": ("two-queue", {"service": 3, "quantum_ms": 5_000.0}),
+    "modified, N = 3": (
+        "modified-two-queue",
+        {"service": 3, "quantum_ms": 5_000.0, "long_quantum_ms": 15_000.0},
+    ),
+    "multilevel, N = 4": ("multilevel-two-queue", {"service": 4, **LEVELS}),
+    "multilevel, N = 4, inserting": ("multilevel-two-queue", {"service": 4, "insert": True, **LEVELS}),
+    "batch": ("two-queue", {"service": 1, "quantum_ms": 5_000.0}),
 }
+SHORT_S, LONG_S, LONG_SHARE, LOAD = 4.0, 300.0, 0.125, 0.8
+REPEATS = 5
+CROWD, CROWDED = 30, ("round robin", "modified, N = 3")
+"""A large number of jobs that are present, and the systems that the paper compares there."""
+
+LENGTHS = ("alike", "exponential")
+"""All short jobs alike and all long ones, as in the paper's examples; or exponential, with these means."""
+
+COLORS = {"short_s": "#4878a8", "long_s": "#d9802e", "all_s": "#888888"}
 
 
-@dataclass(frozen=True)
-class QueueingResults:
-    """The simulations.
+def whole_machine(times_s: np.ndarray, submit_ns: Integers | None = None) -> Jobs:
+    """Jobs that need the whole machine, which is one processor here."""
+    none = np.zeros(len(times_s), dtype=np.int64)
+    return rigid(none if submit_ns is None else submit_ns, none + 1, in_ns(times_s))
 
-    Attributes:
-        ordered: outcome and turnarounds by formula (3), in s, for each number of jobs in service.
-        mixes: short and long jobs in arbitrary order.
+
+def run_and_count(
+    jobs: Jobs, name: str, options: Mapping[str, Any], *, same: bool = False, present: int | None = None
+) -> tuple[JobLevelOutcome, Integers]:
+    """Simulate on one processor; returns the outcome and how often each job gave way to another.
+
+    With ``same`` every end of a slot counts, even if the same job goes on. If so many are to be ``present``
+    at a time, each of the others comes when one leaves.
     """
+    order: list[tuple[int, int]] = []
+    """(beginning in ns, job) of each slot."""
 
-    ordered: Mapping[int, tuple[JobLevelOutcome, np.ndarray]]
-    mixes: Mixes
+    def watch(plan: Plan, now_ns: int) -> None:
+        begin_ns = plan.start_ns
+        while order and order[-1][0] >= now_ns:
+            order.pop()
+        for slot in plan.decision.slots:
+            for job in slot.runs[0]:
+                order.append((max(begin_ns, now_ns), job))
+            begin_ns += slot.length_ns or 0
+
+    policy = policies.create(name, options)
+    outcome, _ = event_by_event.simulate(jobs, 1, policy, watch=watch, population=present)
+    preempted = np.zeros(len(jobs), dtype=np.int64)
+    for (_, job), (end_ns, following) in pairwise(order):
+        if (same or following != job) and outcome.finish_ns[job] > end_ns:
+            preempted[job] += 1
+    return outcome, preempted
 
 
-QUICK = "300 jobs a replication instead of 1500"
+def simulate(cell: Cell, quick: bool, seed: int) -> SimpleNamespace:
+    """The ordered jobs with so many in service, or short and long ones in arbitrary order."""
+    return _ordered(cell) if hasattr(cell, "service") else _mixed(cell, 300 if quick else 1_500, seed)
 
 
-def simulate_figures(figures: Sequence[str], quick: bool, seed: int, progress: Progress) -> QueueingResults:
-    """Simulate what ``figures`` need."""
-    count = 300 if quick else 1_500
-    services = SERVICE if "3" in figures else ()
-    cells = mixes.cells() if "5" in figures else ()
-    ordered = compute(services, _ordered, progress)
-    mixed = compute_apart(cells, partial(mixes.simulate, count=count, seed=seed), progress, mixes.guess)
-    return QueueingResults(
-        dict(zip(services, ordered, strict=True)),
-        dict(zip(cells, mixed, strict=True)),
+def _ordered(cell: Cell) -> SimpleNamespace:
+    """A closed system of M jobs whose times increase.
+
+    Returns:
+        by job its turnaround, and by formula (3), which is NaN at the ends; and for the first SHOWN its
+        arrival, start and finish.
+    """
+    times_s = SLOT_S * np.arange(2, 62, dtype=float)
+    options = {"service": cell.service, "quantum_ms": SLOT_S * 1000}
+    outcome, _ = run_and_count(whole_machine(times_s), "two-queue", options, present=POPULATION)
+    # T(i) = N sum over k < L of T_{i - kN}, for M = L N.
+    terms = np.arange(POPULATION // cell.service) * cell.service
+    formula = np.full(len(times_s), np.nan)
+    for i in range(POPULATION, len(times_s) - POPULATION):
+        formula[i] = cell.service * times_s[i - terms].sum()
+    lines = np.array([outcome.jobs.submit_ns, outcome.start_ns, outcome.finish_ns]) / WHOLE_NS
+    return SimpleNamespace(
+        response_s=outcome.response_s.tolist(), formula_s=formula.tolist(), lines_s=lines.T[:SHOWN].tolist()
     )
 
 
-def rows(results: QueueingResults, figures: Sequence[str]) -> list[dict[str, Any]]:
-    """A row for each N of Figure 3 and each replication of Figure 5."""
-    ordered = [
-        {"figure": "3", "service": service, "turnaround_s": float(outcome.response_s.mean())}
-        for service, (outcome, _) in results.ordered.items()
-    ]
-    return ordered + [{"figure": "5", **vars(cell), **vars(mix)} for cell, mix in results.mixes.items()]
+def _mixed(cell: Cell, count: int, seed: int) -> SimpleNamespace:
+    """One replication, with the same jobs for all systems.
+
+    Returns:
+        the mean turnaround of the short, the long and all jobs, and preemptions a job.
+    """
+    key = (LENGTHS.index(cell.lengths), cell.repeat)
+    random = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
+    long_ = random.random(count) < LONG_SHARE
+    times_s = np.where(long_, LONG_S, SHORT_S)
+    if cell.lengths == "exponential":
+        times_s = np.maximum(random.exponential(times_s), 0.001)
+    mean_s = LONG_SHARE * LONG_S + (1 - LONG_SHARE) * SHORT_S
+    submit_ns = in_ns(np.cumsum(gaps_s("exponential", count, mean_s / LOAD, random)))
+    jobs = whole_machine(times_s, None if cell.present else submit_ns)
+    outcome, preempted = run_and_count(jobs, *SYSTEMS[cell.system], present=cell.present or None)
+    response_s = outcome.response_s
+    return SimpleNamespace(
+        short_s=float(response_s[~long_].mean()),
+        long_s=float(response_s[long_].mean()),
+        all_s=float(response_s.mean()),
+        preemptions=preempted.sum() / count,
+    )
 
 
-def _ordered(service: int) -> tuple[JobLevelOutcome, np.ndarray]:
-    """A closed system of M jobs whose times increase, and turnarounds by formula (3), NaN at the ends."""
-    times_s = SLOT_S * np.arange(2, 62, dtype=float)
-    policy = policies.create("two-queue", {"service": service, "quantum_ms": SLOT_S * 1000})
-    outcome, _ = event_by_event.simulate(mixes.whole_machine(times_s), 1, policy, population=POPULATION)
-    # T(i) = N sum over k < L of T_{i - kN}, for M = L N.
-    terms = np.arange(POPULATION // service) * service
-    formula = np.full(len(times_s), np.nan)
-    for i in range(POPULATION, len(times_s) - POPULATION):
-        formula[i] = service * times_s[i - terms].sum()
-    return outcome, formula
+def _guess(cell: Cell, quick: bool) -> Guess:
+    return Guess(1.0, f"{cell.system} {cell.present}") if hasattr(cell, "system") else Guess(1.0)
+
+
+def _rows(results: Results, figures: Sequence[str]) -> Iterator[dict[str, Any]]:
+    for cell, found in results.items():
+        if hasattr(cell, "service"):
+            yield {"figure": "3", **vars(cell), "turnaround_s": float(np.mean(found.response_s))}
+        else:
+            yield {"figure": "5", **vars(cell), **vars(found)}
+
+
+def _draw_threads(results: Results) -> Figure:
+    """The time of each job in the waiting queue (dashed) and in the service queue (solid)."""
+    picture, ((axes,),) = panels(1, 1, 9, 5)
+    axes.set(xlabel="time (s)", ylabel="job", title="M = 6 and N = 3")
+    for job, (arrival, start, finish) in enumerate(results[Cell(service=3)].lines_s):
+        axes.plot([arrival, start], [job, job], "--", color="#4878a8")
+        axes.plot([start, finish], [job, job], "-", color="#4878a8")
+    axes.invert_yaxis()
+    return picture
+
+
+def _draw_mixes(results: Results) -> Figure:
+    """Mean turnaround of short and long jobs under each system."""
+    picture, rows = panels(len(LENGTHS), 1, 10, 8, sharex=True)
+    places = np.arange(len(SYSTEMS))
+    for axes, lengths in zip(rows[:, 0], LENGTHS, strict=True):
+        axes.set(ylabel="mean turnaround (s)", yscale="log", title=f"lengths {lengths}")
+        some = [results.where(system=system, lengths=lengths, present=0) for system in SYSTEMS]
+        for shift, (name, color) in enumerate(COLORS.items()):
+            values = [np.mean(found.column(name)) for found in some]
+            label = name.removesuffix("_s") + " jobs"
+            axes.bar(places + 0.27 * (shift - 1), values, 0.25, color=color, label=label)
+        axes.set_xticks(places, [name.replace(", ", ",\n") for name in SYSTEMS], fontsize=8)
+        axes.legend()
+    return picture
+
+
+PAPER = Paper(
+    figures={
+        "3": PaperFigure(
+            "turnaround of ordered jobs in the simple two-queue system", _draw_threads, sweep(service=SERVICE)
+        ),
+        "5": PaperFigure(
+            "short and long jobs in arbitrary order under all queueing systems",
+            _draw_mixes,
+            [
+                Cell(system=system, lengths=lengths, repeat=repeat, present=present)
+                for system, present in [*product(SYSTEMS, [0]), *product(CROWDED, [CROWD])]
+                for lengths in LENGTHS
+                for repeat in range(REPEATS)
+            ],
+        ),
+    },
+    quick="300 jobs a replication instead of 1500",
+    simulate=simulate,
+    rows=_rows,
+    guess=_guess,
+    apart=True,
+)
