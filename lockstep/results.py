@@ -46,15 +46,15 @@ class Results:
         processors' time (``computing``, ...), and ``error`` (simulated over measured slowdown, minus 1).
         Unknown numbers are NaN.
         """
-        from harness.analyse.frames import of_rows  # noqa: PLC0415 - pandas is slow to load
+        from harness.analyse.results_document import frame_of_rows  # noqa: PLC0415 - slow to load
 
-        return of_rows(self.found.rows)
+        return frame_of_rows(self.found.rows)
 
     def jobs(self) -> pandas.DataFrame:
         """One row for each job in each row of :meth:`rows`: its number, program, arrival and slowdown."""
-        from harness.analyse.frames import of_jobs  # noqa: PLC0415
+        from harness.analyse.results_document import frame_of_jobs  # noqa: PLC0415
 
-        return of_jobs(self.found.rows)
+        return frame_of_jobs(self.found.rows)
 
     def to_dict(self) -> dict[str, Any]:
         """The document that ``--json`` prints (docs/formats.md)."""

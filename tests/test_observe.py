@@ -13,7 +13,7 @@ from runs import eventually
 from test_preload import LOCKSTEP, compiled, launcher, run  # noqa: F401 # a fixture
 
 from harness.analyse.program_profile import profile
-from harness.report.observation import jobs_table
+from harness.report.documents import jobs_table
 from harness.store import recording
 from harness.store.recording import KIND, OPERATION, WINDOW, RankRecording, Recording
 from harness.store.stretches import steady, stretches

@@ -8,7 +8,7 @@ import pytest
 from fake_runs import TOOLS, ImitatedSimulator, Quiet, measure
 
 from coordinator.workload import Switch
-from harness.analyse import results_document
+from harness.analyse import results_document, rows
 from harness.analyse.verdicts import judged
 from harness.commands import compare
 from harness.commands.stored import Found
@@ -90,3 +90,21 @@ def test_the_document_of_compare(found):
     known = results_document.results(found.experiment, found.records, 1.0)
     document = compare.document([judged(known, found.records, 0.15)], 0.15)
     assert json.dumps(document, indent=2) + "\n" == (STORED / "compare.json").read_text()
+
+
+def test_the_documents_have_the_columns():
+    text = (STORED.parents[1] / "docs" / "formats.md").read_text().partition(COLUMN_HEADINGS)[2]
+    assert text.partition("\n\n")[0].splitlines() == [documented(one) for one in rows.COLUMNS]
+
+
+COLUMN_HEADINGS = (
+    "| value | terminal | CSV, Markdown | frame | page | unit | meaning |\n|---|---|---|---|---|---|---|\n"
+)
+
+
+def documented(column):
+    """A column's line in docs/formats.md."""
+    heading = " ".join(column.heading.replace("-\n", "").split())
+    meaning = column.meaning or rows.GROUPS[column.group]
+    named = (f"`{name}`" if name else "" for name in (column.csv, column.frame))
+    return " | ".join((f"| `{column.path}`", heading, *named, column.page, column.unit, f"{meaning} |"))

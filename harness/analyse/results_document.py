@@ -1,19 +1,24 @@
-"""The results of an experiment from its records, and their JSON format (docs/formats.md)."""
+"""The results of an experiment from its records, as JSON and as frames (docs/formats.md)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.analyse import summary
 from harness.analyse.agreement import Agreement, agreement
 from harness.analyse.caveats import doubts
-from harness.analyse.rows import Row, Summary
+from harness.analyse.columns import MEASURED, SIMULATED
+from harness.analyse.rows import COLUMNS, Row, Summary
 from harness.measure.plan import label
 from harness.spec.experiment import Experiment
+from harness.spec.naming import program_name, setting_names
 from harness.store.records import MEASURED_KINDS, RunRecord
 from workloads.constants import CONSTANTS
+
+if TYPE_CHECKING:
+    import pandas
 
 SCHEMA = 1
 """Version of the document's format."""
@@ -116,3 +121,48 @@ def _agreement(known: Agreement) -> dict[str, Any]:
     by_scheduler = [{"scheduler": name, **asdict(errors)} for name, errors in known.schedulers.items()]
     values = {"kendall_tau": known.kendall_tau, "pairs": known.pairs, "schedulers": by_scheduler}
     return asdict(known.errors) | values
+
+
+def frame_of_rows(rows: Sequence[Row]) -> pandas.DataFrame:
+    """A line for each row and side; its columns are described in ``lockstep.Results.rows``."""
+    named = [column for column in COLUMNS if column.frame]
+    of_sides = [column for column in named if str(column.path).startswith(MEASURED)]
+    of_both = [column for column in named if column not in of_sides]
+    lines = []
+    for row in rows:
+        for side in row.sides:
+            values = [column.of(side).value(row) for column in of_sides]
+            values += [column.value(row) if side == SIMULATED else None for column in of_both]
+            lines.append((row, [row.workload, len(row.jobs), *_names(row, side), *values]))
+    names = [column.frame for column in (*of_sides, *of_both)]
+    return _frame(rows, ["workload", "jobs", *NAMES, *names], lines)
+
+
+def frame_of_jobs(rows: Sequence[Row]) -> pandas.DataFrame:
+    """A line for each job in each row and side."""
+    lines = []
+    for row in rows:
+        for side, known in row.sides.items():
+            slowdowns = known.slowdown.per_job if known.slowdown else [None] * len(row.jobs)
+            for number, (job, slowdown) in enumerate(zip(row.jobs, slowdowns, strict=True)):
+                values = [number, program_name(job.program), job.arrival_s, slowdown]
+                lines.append((row, [*_names(row, side), *values]))
+    return _frame(rows, [*NAMES, "job", "program", "arrival_s", "slowdown"], lines)
+
+
+NAMES = ("scheduler", "policy", "blocking", "kind")
+
+
+def _names(row: Row, side: str) -> tuple[Any, ...]:
+    return row.name, row.scheduler["policy"], row.scheduler["blocking"], side
+
+
+def _frame(
+    rows: Sequence[Row], names: Sequence[str], lines: Sequence[tuple[Row, Sequence[Any]]]
+) -> pandas.DataFrame:
+    """Lines below the settings of their rows and these names."""
+    import pandas  # noqa: PLC0415 - slow to load
+
+    keys = setting_names(dict.fromkeys(key for row in rows for key in row.settings))
+    made = [[*(row.settings.get(key) for key in keys), *values] for row, values in lines]
+    return pandas.DataFrame(made, columns=[*keys.values(), *names])

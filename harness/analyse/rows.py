@@ -1,16 +1,17 @@
-"""Rows: the effect of a scheduler on the jobs at a point of the sweep, measured and simulated.
+"""Rows: the effect of a scheduler on the jobs at a point of the sweep, measured and simulated; their columns.
 
-``summary`` makes them from records, ``results_document`` writes them as JSON (docs/formats.md).
+``summary`` makes rows from records, ``results_document`` writes them as JSON (docs/formats.md).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from harness.analyse.breakdown import Breakdown
-from harness.analyse.states import States
+from harness.analyse.breakdown import PARTS, Breakdown
+from harness.analyse.columns import SIMULATED, UNKNOWN, Column, at, ends, fixed, percent
+from harness.analyse.states import STATES, States
 from harness.analyse.statistics import Estimate
 from harness.spec.jobs import rebuilt
 from harness.spec.naming import scheduler_name, setting_names, short_name, workload_name
@@ -19,10 +20,7 @@ from workloads.work import Work
 
 @dataclass(frozen=True)
 class Slowdowns:
-    """Response time over dedicated time: of each job, mean and maximum; medians over the repeats.
-
-    In bounded slowdowns, times shorter than ``tau_s`` count as ``tau_s``.
-    """
+    """Slowdowns of the jobs; in bounded ones, times shorter than ``tau_s`` count as ``tau_s``."""
 
     mean: float
     max: float
@@ -34,24 +32,13 @@ class Slowdowns:
 
 @dataclass(frozen=True)
 class Percentiles:
-    """The median and the 99th percentile."""
-
     p50: float
     p99: float
 
 
 @dataclass(frozen=True)
 class Switches:
-    """The slot switches of all repeats together; the last two attributes are None on one node.
-
-    Attributes:
-        n: number of switches.
-        mechanism: the mechanism that stopped and continued processes.
-        lateness_us: from the due time to the end of the switch.
-        skew_us: from the first to the last processor.
-        between_nodes_us: from the first to the last node, by the run's clock.
-        clock_uncertainty_us: largest error that any node's clock may have had.
-    """
+    """The slot switches of all repeats together; the last two attributes are None on one node."""
 
     n: int
     mechanism: str
@@ -82,12 +69,7 @@ class Responses:
 
 @dataclass(frozen=True)
 class AgainstSpinning:
-    """The yardstick that an experiment has not asked for: all jobs alone, spinning.
-
-    Attributes:
-        dedicated_s: median of the sum of the dedicated times, spinning.
-        workload_slowdown: makespan over that sum.
-    """
+    """The same for dedicated times of spinning jobs, if those of the experiment are of two-phase waits."""
 
     dedicated_s: float
     workload_slowdown: Estimate
@@ -95,12 +77,7 @@ class AgainstSpinning:
 
 @dataclass(frozen=True)
 class SectionRate:
-    """Throughput of critical sections: medians over the repeats.
-
-    Attributes:
-        per_s: sections of all jobs per second.
-        relative: over the rate of the same jobs alone, one after the other.
-    """
+    """Critical sections of all jobs per second, and over the rate of the jobs one after the other."""
 
     per_s: float
     relative: float
@@ -118,21 +95,7 @@ class StartUp:
 class Summary:
     """The repeats of a scheduler, either measured or simulated; None where nothing is known.
 
-    Attributes:
-        workload_slowdown: makespan over the sum of the jobs' dedicated times.
-        slowdown: slowdowns of the jobs.
-        breakdown: shares of the processors' time; None where commands ran, which record no activities.
-        states: shares of the ranks' time where commands ran; else None.
-        makespan_s: median makespan.
-        dedicated_s: median of the sums of the dedicated times.
-        switches: slot switches; None if the policy stops nothing.
-        waits: waits of all jobs by kind, "barrier" and "read".
-        responses: response times of bursts; None without interactive jobs.
-        start_up: start-up of the jobs of all repeats; None if simulated.
-        failures: number of failed runs.
-        against_spinning: comparison with spinning dedicated runs; None unless the dedicated times are of
-            two-phase waits and the spinning times are known, too.
-        sections: throughput of critical sections; None unless all jobs are of the pattern LOCK.
+    docs/formats.md says what each value is. ``waits`` are by kind, "barrier" and "read".
     """
 
     workload_slowdown: Estimate
@@ -227,6 +190,11 @@ class Row:
         return self.sides[side].workload_slowdown.median if side in self.sides else None
 
     @property
+    def repeats(self) -> int:
+        """The number of measured repeats."""
+        return self.measured.workload_slowdown.n if self.measured else 0
+
+    @property
     def error(self) -> float | None:
         """Simulated over measured workload slowdown, minus 1; None if either is missing."""
         measured, simulated = self.median("measured"), self.median("simulated")
@@ -244,3 +212,141 @@ def different_jobs(rows: Sequence[Row]) -> bool:
     """Whether the jobs differ, but in the same way at all points of the sweep: then each has a column."""
     names = {tuple(short_name(job.program) for job in row.jobs) for row in rows}
     return len(names) == 1 and any(job.program != row.program for row in rows for job in row.jobs)
+
+
+CI95, LEAST_TO_MOST = "95 %\ninterval", "least\nto most"
+"""Headings of intervals of one kind."""
+
+SPINNING = "measured.against_spinning"
+TIMES, RESPONSES, BREAKDOWN, RANKS, SLOTS = "times", "responses", "parts", "ranks", "slots"
+GROUPS = {
+    "": "",
+    TIMES: "median over the repeats",
+    SPINNING: "makespan / sum of the dedicated times of spinning jobs",
+    RESPONSES: "response times of the bursts of interactive jobs: mean and 99th percentile",
+    BREAKDOWN: "share of the processors' time",
+    RANKS: "share of the ranks' time",
+    SLOTS: "of slot switches: median/99th percentile",
+}
+"""Groups of columns, and what all in a group are; the main table's has no name."""
+
+
+def _interval(found: Estimate) -> str:
+    if not found.ends:
+        return UNKNOWN
+    two = " (least to most)" if found.kind == "least to most" else ""
+    return "{:.2f} to {:.2f}".format(*found.ends) + two
+
+
+def _burst(found: Responses) -> str:
+    return f"{found.mean_ms:.1f}/{found.p99_ms:.1f}"
+
+
+def _late(found: Percentiles) -> str:
+    return f"{found.p50:.0f}/{found.p99:.0f}"
+
+
+_ONE, _TWO, _THREE = "{:.1f}".format, "{:.2f}".format, "{:.3f}".format
+
+SLOWDOWN = Column(
+    "measured.workload_slowdown.median",
+    "workload\nslowdown",
+    fixed,
+    csv="measured",
+    frame="slowdown",
+    page="measured",
+    on_page=_THREE,
+    meaning="makespan / sum of the dedicated times, median over the repeats",
+)
+PREDICTED = replace(
+    SLOWDOWN.of(SIMULATED),
+    heading="simu-\nlated",
+    csv=SIMULATED,
+    frame="",
+    page=SIMULATED,
+    needs=SIMULATED,
+)
+INTERVAL = Column(
+    "measured.workload_slowdown", CI95, ends, page="interval", on_page=_interval, meaning="its interval"
+)
+ERROR = Column(
+    "error",
+    "error\n%",
+    lambda share: percent(share, 0, "+"),
+    csv="error",
+    frame="error",
+    page="error",
+    on_page=lambda share: f"{percent(share, 1, '+')} %",
+    needs=SIMULATED,
+    meaning="simulated / measured slowdown, minus 1",
+)
+PART_HEADINGS = "comp\n%", "comm\n%", "sync\n%", "switch\n%", "idle\n%"
+STATE_HEADINGS = "run\n%", "ready\n%", "asleep\n%"
+COLUMNS = [  # path, heading, shown, csv, frame, page, unit, group, meaning
+    SLOWDOWN,
+    Column("measured.workload_slowdown.ends.0", csv="low", frame="low", meaning="where the interval begins"),
+    Column("measured.workload_slowdown.ends.1", csv="high", frame="high", meaning="where it ends"),
+    Column(
+        "measured.workload_slowdown.kind", words=True, csv="interval", frame="interval", meaning="its kind"
+    ),
+    INTERVAL,
+    Column("measured.workload_slowdown.n", frame="n", meaning="number of repeats"),
+    Column("repeats", csv="repeats", page="n", meaning="number of measured repeats"),
+    PREDICTED,
+    ERROR,
+    Column("measured.slowdown.mean", "job\nmean", fixed, frame="job_mean", meaning="of the jobs' slowdowns"),
+    Column("measured.slowdown.max", "job\nmax", fixed, frame="job_max", meaning="of the jobs' slowdowns"),
+    Column("measured.makespan_s", "", _TWO, "", "makespan_s", "makespan", "s", TIMES),
+    Column("measured.dedicated_s", "", _TWO, "", "dedicated_s", "one after the other", "s", TIMES),
+    Column(
+        SPINNING + ".workload_slowdown.median", "against\nspinning", fixed, group=SPINNING, needs=SPINNING
+    ),
+    Column("measured.responses", "burst\nms", _burst, group=RESPONSES, needs="measured.responses"),
+    Column(
+        "simulated.responses", "burst ms\nsimulated", _burst, group=RESPONSES, needs="simulated.responses"
+    ),
+    Column("measured.responses.n", page="bursts", group=RESPONSES),
+    Column("measured.responses.mean_ms", "", _ONE, "response_mean_ms", "", "mean", "ms", RESPONSES),
+    Column("measured.responses.p99_ms", "", _ONE, "response_p99_ms", "", "99th percentile", "ms", RESPONSES),
+    Column("simulated.responses.mean_ms", csv="simulated_response_mean_ms", group=RESPONSES),
+    Column("simulated.responses.p99_ms", csv="simulated_response_p99_ms", group=RESPONSES),
+    Column("verdict.verdict", csv="verdict", page="verdict", words=True, needs=SIMULATED, meaning="on it"),
+    Column("verdict.reason", csv="reason", words=True, meaning="why"),
+    *(
+        Column(f"measured.breakdown.{part}", heading, percent, f"measured_{part}", part, part, "%", BREAKDOWN)
+        for part, heading in zip(PARTS, PART_HEADINGS, strict=True)
+    ),
+    *(Column(f"simulated.breakdown.{part}", csv=f"simulated_{part}", group=BREAKDOWN) for part in PARTS),
+    *(
+        Column(f"measured.states.{state}", heading, percent, f"measured_{state}", "", state, "%", RANKS)
+        for state, heading in zip(STATES, STATE_HEADINGS, strict=True)
+    ),
+    replace(
+        Column(
+            "measured.states.in_waits", "", percent, "measured_in_waits", "", "in waits of MPI", "%", RANKS
+        ),
+        unknown="not known",
+    ),
+    Column("measured.switches.lateness_us", "late\nus", _late, group=SLOTS, unknown=""),
+    Column("measured.switches.skew_us", "skew\nus", _late, group=SLOTS, unknown=""),
+]
+"""The columns of results, in the order of files and pages."""
+
+SCHEDULER = Column("name", "scheduler", words=True, csv="scheduler", page="scheduler")
+
+
+def setting(key: str, heading: str) -> Column:
+    """The column of a key of the sweep, whose name may have dots."""
+    return Column(
+        lambda row: at(row, "settings").get(key), heading, words=True, unknown="", csv=heading, page=heading
+    )
+
+
+def places(rows: Sequence[Row]) -> list[Column]:
+    """Columns that tell rows apart: the keys whose values differ, and the scheduler."""
+    return [*(setting(key, heading) for key, heading in swept(rows).items()), SCHEDULER]
+
+
+def columns(*groups: str) -> list[Column]:
+    """The columns of these groups; those of the main table have the group ""."""
+    return [column for column in COLUMNS if column.group in groups]

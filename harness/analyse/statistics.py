@@ -36,11 +36,11 @@ class Estimate:
         return self.ci95 or self.extremes
 
     @property
-    def kind(self) -> str:
-        """The kind of ``ends`` in words; empty without ends."""
+    def kind(self) -> str | None:
+        """The kind of ``ends`` in words; None without ends."""
         if self.ci95:
             return "95 %"
-        return "least to most" if self.extremes else ""
+        return "least to most" if self.extremes else None
 
     @property
     def width(self) -> float:

@@ -10,6 +10,7 @@ from typing import Any
 from coordinator.host.launch import LaunchError
 from harness.analyse import advise, caveats, results_document
 from harness.analyse.agreement import Errors, by_scheduler, errors_of
+from harness.analyse.columns import duration
 from harness.analyse.rows import Row, Summary
 from harness.commands import SCHEMA, Answer, stored
 from harness.commands.exec import command_of, mpicc_argument
@@ -18,8 +19,7 @@ from harness.commands.run import real_tools
 from harness.commands.shared import Counted, announce_compiler, anyway_argument, results_argument
 from harness.measure.calibrate import constants
 from harness.measure.session import Site, Watcher
-from harness.report import advice
-from harness.report.cells import duration
+from harness.report import text
 from harness.spec.experiment import Experiment, usable_processors
 from harness.store import conditions
 from harness.store.database import Store
@@ -97,7 +97,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         "ranges": [dataclasses.asdict(one) for one in ranges],
         "errors": overall and dataclasses.asdict(overall),
     }
-    shown = advice.render(asked, ranges, processors, doubts, age, errors if recording else None)
+    shown = text.advice(asked, ranges, processors, doubts, age, errors if recording else None)
     return Answer(document, shown)
 
 

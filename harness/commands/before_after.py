@@ -14,7 +14,7 @@ from harness.commands import SCHEMA, Answer
 from harness.commands.shared import write
 from harness.commands.stored import Found, read
 from harness.measure.session import Watcher
-from harness.report import comparison_table, tables
+from harness.report import documents, tables
 from harness.store import conditions
 from harness.store.records import MEASURED_KINDS, RunRecord
 from workloads.validation import InputError, one_of
@@ -40,7 +40,7 @@ def answer(options: argparse.Namespace, watcher: Watcher) -> Answer:
         for name in options.between:
             one_of("--between", name, known)
     experiments = [(*pair, _compared(*pair, options.between)) for pair in pairs]
-    documents = [_document(*one) for one in experiments]
+    made = [_document(*one) for one in experiments]
     every = [row for *_, rows in experiments for row in rows]
     if not every:
         rule = "never measured the same jobs under both schedulers"
@@ -48,8 +48,8 @@ def answer(options: argparse.Namespace, watcher: Watcher) -> Answer:
     if options.csv:
         write("--csv", options.csv, tables.lines_of_values(comparison.flat(row.plain() for row in every)))
     worse = any(row.verdict == comparison.WORSE for row in every)
-    document = {"schema": SCHEMA, "experiments": documents}
-    text = [part for one in documents for part in comparison_table.render(one)]
+    document = {"schema": SCHEMA, "experiments": made}
+    text = [part for one in made for part in documents.before_after(one)]
     return Answer(document, text, status=1 if worse and not options.between else 0)
 
 

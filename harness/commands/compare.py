@@ -14,7 +14,7 @@ from harness.commands import SCHEMA, Answer, before_after
 from harness.commands.shared import tolerance_argument, write
 from harness.commands.stored import Found, read, results_arguments
 from harness.measure.session import Watcher
-from harness.report import tables, verdict_table
+from harness.report import tables, text
 from workloads.bounds import within
 from workloads.validation import InputError
 
@@ -50,8 +50,8 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         _write_rows(options.csv, judged)
     rows = [row for one in judged for row in one.rows]
     outside = any(row.verdict and row.verdict.verdict == verdicts.OUTSIDE for row in rows)
-    text = verdict_table.render(judged, options.tolerance)
-    return Answer(document(judged, options.tolerance), text, status=1 if outside else 0)
+    shown = text.compared(judged, options.tolerance)
+    return Answer(document(judged, options.tolerance), shown, status=1 if outside else 0)
 
 
 def _judged(found: Found, tolerance: float) -> ResultsDocument:

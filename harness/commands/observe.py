@@ -22,7 +22,7 @@ from harness.measure.dedicated_recordings import rank_files
 from harness.measure.guarded_copies import run_copies
 from harness.measure.registrar import Registrar
 from harness.measure.session import Watcher
-from harness.report import observation
+from harness.report import documents
 from harness.spec.experiment import usable_processors
 from harness.store import recording
 from harness.store.conditions import Moment
@@ -62,7 +62,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     seen = observe(options, command, options.output, watcher)
     document = {"schema": SCHEMA, "command": command, "recording": str(seen.path), **seen.profile}
     document["doubts"] = seen.doubts
-    return Answer(document, observation.render(document), status=1 if seen.failure else 0, verbatim=True)
+    return Answer(document, documents.observation(document), status=1 if seen.failure else 0, verbatim=True)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from harness import papers
 from harness.commands import Answer
 from harness.commands.shared import Counted, announce_compiler
 from harness.measure.session import Watcher
-from harness.report import simulations
+from harness.report import documents
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,4 +38,4 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     document = made.document()
     if len(made.figures) == 1:
         document["figure"] = made.figures[0]
-    return Answer(document, simulations.reproduction(document, pictures))
+    return Answer(document, documents.reproduction(document, pictures))

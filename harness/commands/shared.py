@@ -13,7 +13,7 @@ from harness.analyse.summary import TAU_S
 from harness.analyse.verdicts import TOLERANCE, Threshold
 from harness.commands import Answer
 from harness.measure.session import Progress, Watcher
-from harness.report import junit
+from harness.report import tables
 from harness.simulator import cache
 from harness.spec.experiment import Experiment
 from harness.spec.naming import scheduler_name
@@ -92,9 +92,9 @@ def judged(answer: Answer, options: argparse.Namespace, conditions: Sequence[Thr
     found = answer.results
     broken = verdicts.broken(conditions, found.rows, side)
     if options.junit is not None:
-        text = junit.document(found.experiment, found.rows, side, broken, found.failures)
+        text = tables.junit(found.experiment, found.rows, side, broken, found.failures)
         write("--junit", options.junit, text)
-    notes = (*answer.notes, *(junit.sentence(threshold, row, side) for threshold, row in broken))
+    notes = (*answer.notes, *(tables.sentence(threshold, row, side) for threshold, row in broken))
     return replace(answer, status=1 if broken else answer.status, notes=notes)
 
 

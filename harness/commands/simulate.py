@@ -27,7 +27,7 @@ from harness.predict import pool as threads
 from harness.predict import recorded_programs
 from harness.predict.pool import Pool
 from harness.predict.recorded_programs import RecordedPrograms
-from harness.report import simulations
+from harness.report import text
 from harness.spec import experiment, experiment_source, overrides
 from harness.spec.experiment import Experiment
 from harness.spec.experiment_source import Document
@@ -100,8 +100,8 @@ def _simulated(options: argparse.Namespace, watcher: Watcher, compute: Pool) -> 
         notes.append(
             f"no calibration in {options.results}: values missing in [machine] are from Dusseau et al. 1996"
         )
-    text = simulations.experiment(wanted.name, rows)
-    answer = Answer(document, text, status=1 if failures else 0, notes=tuple(notes), results=found)
+    shown = text.simulated(wanted.name, rows)
+    answer = Answer(document, shown, status=1 if failures else 0, notes=tuple(notes), results=found)
     return judged(answer, options, conditions, "simulated")
 
 

@@ -22,7 +22,7 @@ from harness.measure.rank_listener import RankListener
 from harness.measure.registrar import Registrar
 from harness.measure.session import Watcher
 from harness.measure.wait_rounds import ALONE, AS_IT_IS, TWO_PHASE, Round, Runner, WaitChoice, measure
-from harness.report import wait_table
+from harness.report import documents
 from harness.spec.experiment import usable_processors
 from harness.store.conditions import Moment
 from workloads.bounds import within
@@ -88,7 +88,7 @@ def _measured(options: argparse.Namespace, command: Sequence[str], watcher: Watc
     complete = all(spent.wall_s is not None for one in rounds for spent in one.values())
     doubts = of_waits(before, Moment.now(usable_processors()), complete=complete)
     document = _document(options, command, kept, missing, rounds) | {"doubts": doubts}
-    return Answer(document, wait_table.render(document), verbatim=True)
+    return Answer(document, documents.waits(document), verbatim=True)
 
 
 def _check_only(options: argparse.Namespace, choices: Sequence[str]) -> None:

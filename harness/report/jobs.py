@@ -9,9 +9,10 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
+from harness.analyse.columns import UNKNOWN, four_digits, one_digit
 from harness.predict.job_level import Schedule
 from harness.report import tables
-from harness.report.cells import UNKNOWN, four_digits, one_digit, table
+from harness.report.cells import table
 from harness.report.job_content import JobContent
 from harness.spec.naming import policy_name
 

@@ -4,14 +4,28 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
+from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from harness.analyse.caveats import conclusive
+from harness.analyse.columns import Column, at, needed
 from harness.analyse.results_document import ResultsDocument
-from harness.analyse.rows import Row, different_jobs, swept
+from harness.analyse.rows import (
+    BREAKDOWN,
+    RANKS,
+    RESPONSES,
+    SLOWDOWN,
+    TIMES,
+    Row,
+    Verdict,
+    columns,
+    different_jobs,
+    places,
+)
 from harness.analyse.timelines import Lanes
 from harness.analyse.verdicts import WITHIN
 from harness.report import charts, traces
@@ -162,7 +176,6 @@ LATENESS = "Share of the slot switches that were at most this late."
 
 def html(content: Content) -> str:
     """The report as the text of an HTML page that needs no other file."""
-    rows = content.results.rows
     return rendered(
         "page.html.j2",
         content.pictures(),
@@ -170,13 +183,88 @@ def html(content: Content) -> str:
         results=content.results,
         doubts=content.results.doubts,
         failures=content.results.failures,
-        rows=rows,
+        rows=content.results.rows,
         facts=list(_facts(content)),
         run=list(_conditions(content)),
-        swept=swept(rows),
-        several=different_jobs(rows),
-        tolerance=f"{content.tolerance:.0%}",
+        tables=[table for table in tables(content.results.rows, content.tolerance) if table.records],
     )
+
+
+@dataclass(frozen=True)
+class PageTable:
+    """A table of the page; ``label`` is for those who hear it."""
+
+    name: str
+    heading: str
+    label: str
+    columns: Sequence[Column]
+    records: Sequence[Any]
+    about: str = ""
+
+
+def tables(rows: Sequence[Row], tolerance: float) -> Iterator[PageTable]:
+    """All tables, also those without records."""
+    first, simulated = places(rows), any(row.simulated for row in rows)
+    main = [_judged(column) for column in needed(_named("", *([] if simulated else [TIMES])), rows)]
+    about = ALL_FIGURES.format(ERRORS.format(f"{tolerance:.0%}") if simulated else "")
+    yield PageTable("table", "All figures", "Slowdowns", [*first, *main], rows, about)
+    known = [row for row in rows if row.measured and row.measured.responses]
+    shown = [*first, *_named(RESPONSES)]
+    yield PageTable("responses", "Response times of interactive jobs", "Response times", shown, known)
+    sides = [*first, Column("side", words=True, page="side")]
+    if different_jobs(rows):
+        jobs = [(number, naming.short_name(job.program)) for number, job in enumerate(rows[0].jobs)]
+        shown = [
+            replace(SLOWDOWN, path=f"measured.slowdown.per_job.{number}", page=f"{number}: {name}")
+            for number, name in jobs
+        ]
+        heading = "Slowdown of each job"
+        yield PageTable("jobs", heading, heading, [*sides, *shown], _of_sides(rows, "slowdown"))
+    known = [row for row in rows if row.measured and row.measured.states]
+    waits = [row for row in known if at(row, "measured.states.in_waits") is not None]
+    shown = [column for column in _named(RANKS) if waits or column.path != "measured.states.in_waits"]
+    heading, about = "States of the ranks", RANK_STATES + (IN_WAITS if waits else "")
+    yield PageTable("ranks", heading, heading, [*first, *shown], known, about)
+    heading = "Breakdown of the processors' time"
+    yield PageTable("parts", heading, "Breakdown", [*sides, *_named(BREAKDOWN)], _of_sides(rows, "breakdown"))
+
+
+ALL_FIGURES = (
+    "Measured: the median of n repeats of the workload slowdown. Intervals are of 95 %, or of two repeats "
+    "from the least to the most.{} Select and copy: the tables paste into a spreadsheet."
+)
+ERRORS = " Error: simulated over measured, minus 1; the verdict says whether its interval lies within {}."
+RANK_STATES = (
+    "Running: computing, or spinning in waits. Ready: waiting for a processor. Asleep: blocked, or stopped "
+    "in slots of other jobs."
+)
+IN_WAITS = " In waits of MPI: in any of these states; not known of jobs that wait as their MPI does."
+
+
+def _named(*groups: str) -> list[Column]:
+    return [column for column in columns(*groups) if column.page]
+
+
+def _of_sides(rows: Sequence[Row], what: str) -> list[dict[str, Any]]:
+    """A record for each side of the rows that has it, in the place of the measured one."""
+    return [
+        {"settings": row.settings, "name": row.name, "side": side, "measured": summary}
+        for row in rows
+        for side, summary in row.sides.items()
+        if getattr(summary, what)
+    ]
+
+
+def _judged(column: Column) -> Column:
+    """The column, or the verdict with its colour and its reason."""
+    if column.page != "verdict":
+        return column
+    return replace(column, path="verdict", unknown="", on_page=_verdict)
+
+
+def _verdict(found: Verdict) -> Markup:
+    made = Markup('<span class="{}">{}</span>').format(found.verdict.replace(" ", "-"), found.verdict)
+    return made + (f": {found.reason}" if found.reason else "")
 
 
 def picture(content: Content, name: str) -> Figure:

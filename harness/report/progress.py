@@ -12,7 +12,8 @@ from rich.live import Live
 from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
 from rich.text import Text
 
-from harness.report.cells import duration, fixed, interval, table
+from harness.analyse.columns import duration, fixed, interval
+from harness.report.cells import table
 
 if TYPE_CHECKING:
     from harness.measure import session

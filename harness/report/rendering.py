@@ -11,7 +11,7 @@ from markupsafe import Markup
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from harness.report.cells import four_digits, one_digit
+from harness.analyse.columns import four_digits, one_digit
 from harness.report.style import DARK, LIGHT, SETTINGS, drawn, inline
 from harness.spec.naming import short_name
 from workloads.validation import InputError, one_of

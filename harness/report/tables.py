@@ -1,4 +1,4 @@
-"""The rows of a report as Markdown and as comma-separated values."""
+"""The rows of a report as files: comma-separated values, Markdown, and tests in JUnit's XML."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ import csv
 import io
 from collections.abc import Mapping, Sequence
 from typing import Any
+from xml.etree import ElementTree
 
-from harness.analyse.breakdown import PARTS
+from harness.analyse.columns import UNKNOWN, Column
 from harness.analyse.results_document import ResultsDocument
-from harness.analyse.rows import Row, swept
-from harness.analyse.states import STATES
-from harness.analyse.statistics import estimate
-
-SIDES = ("measured", "simulated")
+from harness.analyse.rows import BREAKDOWN, RANKS, RESPONSES, Row, columns, places
+from harness.analyse.verdicts import Threshold
 
 MARKUP = "|<\\`"
 """Characters that have a meaning in Markdown."""
@@ -21,11 +19,9 @@ MARKUP = "|<\\`"
 
 def comma_separated(found: ResultsDocument) -> str:
     """A heading and a line for each row, with full precision; unknown values are empty."""
-    keys = swept(found.rows)
     commands = any(side.states for row in found.rows for side in row.sides.values())
-    return lines_of_values(
-        [_cells(row, keys) | _shares(row) | (_states(row) if commands else {}) for row in found.rows]
-    )
+    shown = [*_columns(found.rows), *_named(BREAKDOWN, *([RANKS] if commands else []))]
+    return lines_of_values([{one.csv: one.value(row) for one in shown} for row in found.rows])
 
 
 def lines_of_values(lines: Sequence[Mapping[str, Any]]) -> str:
@@ -39,57 +35,61 @@ def lines_of_values(lines: Sequence[Mapping[str, Any]]) -> str:
 
 def markdown(found: ResultsDocument) -> str:
     """A heading, the doubts and a table."""
-    keys = swept(found.rows)
-    rows = [_cells(row, keys) for row in found.rows]
+    shown = _columns(found.rows)
     lines = [f"# {_short(found.experiment)}", ""]
     lines += [*(f"- Doubt: {doubt}." for doubt in found.doubts), ""] if found.doubts else []
-    lines += [f"| {' | '.join(rows[0])} |", "|---" * len(rows[0]) + "|"]
-    lines += [f"| {' | '.join(map(_short, cells.values()))} |" for cells in rows]
+    lines += [f"| {' | '.join(one.csv for one in shown)} |", "|---" * len(shown) + "|"]
+    lines += [f"| {' | '.join(_short(one.value(row)) for one in shown)} |" for row in found.rows]
     return "\n".join(lines) + "\n"
 
 
-def _cells(row: Row, keys: Mapping[str, str]) -> dict[str, Any]:
-    slowdown = row.measured.workload_slowdown if row.measured else estimate([])
-    low, high = slowdown.ends or (None, None)
-    measured, simulated = (side and side.responses for side in (row.measured, row.simulated))
-    return {
-        "program": row.workload,
-        **{heading: row.settings.get(key) for key, heading in keys.items()},
-        "scheduler": row.name,
-        "measured": slowdown.median,
-        "low": low,
-        "high": high,
-        "interval": slowdown.kind or None,
-        "repeats": slowdown.n,
-        "simulated": row.median("simulated"),
-        "error": row.error,
-        "response_mean_ms": measured and measured.mean_ms,
-        "response_p99_ms": measured and measured.p99_ms,
-        "simulated_response_mean_ms": simulated and simulated.mean_ms,
-        "simulated_response_p99_ms": simulated and simulated.p99_ms,
-        "verdict": row.verdict and row.verdict.verdict,
-        "reason": row.verdict and row.verdict.reason,
-    }
+def _columns(rows: Sequence[Row]) -> list[Column]:
+    return [Column("workload", csv="program"), *places(rows), *_named("", RESPONSES)]
 
 
-def _shares(row: Row) -> dict[str, float | None]:
-    """The breakdowns of both sides."""
-    parts = {side: row.sides[side].breakdown if side in row.sides else None for side in SIDES}
-    return {f"{side}_{part}": getattr(known, part, None) for side, known in parts.items() for part in PARTS}
-
-
-def _states(row: Row) -> dict[str, float | None]:
-    """What the ranks did, measured."""
-    known = row.measured and row.measured.states
-    return {f"measured_{state}": getattr(known, state, None) for state in (*STATES, "in_waits")}
+def _named(*groups: str) -> list[Column]:
+    return [column for column in columns(*groups) if column.csv]
 
 
 def _short(value: Any) -> str:
     if value is None:
-        return "-"
+        return UNKNOWN
     return f"{value:.3f}" if isinstance(value, float) else escaped(str(value))
 
 
 def escaped(text: str) -> str:
     """Text that means itself in Markdown."""
     return "".join(f"\\{c}" if c in MARKUP else c for c in text)
+
+
+def junit(
+    experiment: str,
+    rows: Sequence[Row],
+    side: str,
+    broken: Sequence[tuple[Threshold, Row]],
+    failures: Sequence[str],
+) -> str:
+    """A test for each row, which fails if it breaks a threshold; one that fails for each failed run."""
+    count = len({id(row) for _, row in broken}) + len(failures)
+    attributes = {"name": experiment, "tests": str(len(rows) + len(failures)), "failures": str(count)}
+    suite = ElementTree.Element("testsuite", attributes)
+    for row in rows:
+        made = (row.sides[side].makespan_s if side in row.sides else None) or 0.0
+        name = ", ".join([row.name, *(f"{key} = {value}" for key, value in row.settings.items())])
+        case = ElementTree.SubElement(suite, "testcase", classname=experiment, name=name, time=f"{made:.3f}")
+        for threshold, other in broken:
+            if other is row:
+                ElementTree.SubElement(case, "failure", message=sentence(threshold, row, side))
+    for failure in failures:
+        case = ElementTree.SubElement(suite, "testcase", classname=experiment, name=failure.partition(":")[0])
+        ElementTree.SubElement(case, "failure", message=failure)
+    ElementTree.indent(suite)
+    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def sentence(threshold: Threshold, row: Row, side: str) -> str:
+    """A broken threshold in words."""
+    median = row.median(side)
+    found = "is unknown" if median is None else f"is {median:.3f}"
+    point = "".join(f", {key} = {value}" for key, value in row.settings.items())
+    return f"the {side} slowdown of {row.name}{point} {found}: {threshold.text}"

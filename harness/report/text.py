@@ -1,9 +1,12 @@
-"""Results as tables for a terminal."""
+"""Results as tables for a terminal: of ``run``, ``simulate``, ``compare`` and ``advise``."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.measure import Measurement
@@ -11,43 +14,67 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.analyse import agreement
+from harness.analyse.agreement import Errors
+from harness.analyse.columns import SIMULATED, UNKNOWN, Column, at, fixed, needed, percent
 from harness.analyse.results_document import ResultsDocument
-from harness.analyse.rows import Row, different_jobs
-from harness.report.cells import (
-    ENDLESS,
-    LEGEND_STATES,
-    LEGEND_TWO,
-    OF_RANKS,
-    SHARES,
-    SLOWDOWNS,
-    UNKNOWN,
-    doubts,
-    fixed,
-    headed,
-    share_cells,
-    slowdown_cells,
-    state_cells,
-    table,
+from harness.analyse.rows import (
+    BREAKDOWN,
+    CI95,
+    ERROR,
+    INTERVAL,
+    PREDICTED,
+    RANKS,
+    RESPONSES,
+    SCHEDULER,
+    SLOTS,
+    SLOWDOWN,
+    SPINNING,
+    Row,
+    StartUp,
+    Verdict,
+    columns,
+    different_jobs,
+    places,
 )
-from harness.spec.naming import policy_name, program_name, short_name, waiting_name
+from harness.report import cells
+from harness.report.cells import ENDLESS, listed, table
+from harness.spec.naming import (
+    policy_name,
+    program_name,
+    scheduler_name,
+    short_name,
+    waiting_name,
+)
+from workloads.work import duration_name
 
-Headings = tuple[str, ...]
-_SIMULATED: Headings = ("simu-\nlated", "error\n%")
-_SLOTS: Headings = ("late\nus", "skew\nus")
-_SPINNING: Headings = ("against\nspinning",)
-_RESPONSES: Headings = ("burst\nms",)
-_SIMULATED_RESPONSES: Headings = ("burst ms\nsimulated",)
-LEGEND_RESPONSES = "Burst: mean/99th percentile of the response times of the bursts of interactive jobs."
-LEGEND_SPINNING = "Against spinning: makespan / sum of the dedicated times of spinning jobs."
+if TYPE_CHECKING:
+    from harness.analyse.advise import Range
+
+NAMES = [
+    Column("scheduler", "policy", policy_name, words=True),
+    Column("scheduler", "waiting", waiting_name, words=True),
+]
 LEGEND = (
     "Workload slowdown: makespan / sum of dedicated times; job: response time / dedicated time. "
     "Late, skew: median/99th percentile of slot switches."
 )
+LEGEND_RESPONSES = "Burst: mean/99th percentile of the response times of the bursts of interactive jobs."
+LEGEND_STATES = (
+    "Run, ready, asleep: the ranks' time by the kernel's count. Run: computing, or spinning in waits; "
+    "ready: waiting for a processor; asleep: blocked, or stopped in slots of other jobs."
+)
+LEGEND_SPINNING = "Against spinning: makespan / sum of the dedicated times of spinning jobs."
+LEGEND_TWO = "Of two repeats, intervals are from the least to the most: a 95 % interval takes three."
+
+
+def shown(*groups: str) -> list[Column]:
+    """The columns of groups that tables for a terminal have."""
+    return [column for column in columns(*groups) if column.heading]
 
 
 def render(found: ResultsDocument) -> Iterator[RenderableType]:
     """The doubts, a table for each point of the sweep, and the agreement."""
-    yield from doubts(found.doubts)
+    yield from cells.doubts(found.doubts)
     for _, rows in groupby(found.rows, key=lambda row: row.settings):
         block = list(rows)
         yield Text(_title(found.experiment, block[0]), style="bold")
@@ -68,6 +95,27 @@ def render(found: ResultsDocument) -> Iterator[RenderableType]:
         yield Text(agreement.sentence(found.agreement))
 
 
+class _Block:
+    """The rows of one point of the sweep: one table, or two if the terminal is too narrow for one."""
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self._rows = rows
+        self._slowdowns = needed(shown("", SPINNING, RESPONSES), rows)
+        measured = [row.measured for row in rows if row.measured]
+        known = {RANKS: any(side.states for side in measured), SLOTS: any(side.switches for side in measured)}
+        known[BREAKDOWN] = not known[RANKS] and any(side.breakdown for side in measured)
+        self._others = shown(*(group for group, is_known in known.items() if is_known))
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        whole, *parts = (
+            listed([*NAMES, *found], self._rows, wrap=False)
+            for found in ([*self._slowdowns, *self._others], self._slowdowns, self._others)
+            if found
+        )
+        fits = Measurement.get(console, options.update(max_width=ENDLESS), whole).maximum <= options.max_width
+        yield from [whole] if fits else parts
+
+
 def _each_job(rows: Sequence[Row]) -> Table:
     """The slowdown of each job under each scheduler, measured before simulated."""
     names = [f"{n}\n{short_name(job.program)}" for n, job in enumerate(rows[0].jobs)]
@@ -78,48 +126,6 @@ def _each_job(rows: Sequence[Row]) -> Table:
     return made
 
 
-class _Block:
-    """The rows of one point of the sweep: one table, or two if the terminal is too narrow for one."""
-
-    def __init__(self, rows: Sequence[Row]) -> None:
-        self._rows = rows
-        measured = [row.measured for row in rows if row.measured]
-        simulated = [row.simulated for row in rows if row.simulated]
-        states, parts = (any(getattr(side, of) for side in measured) for of in ("states", "breakdown"))
-        self._shares: Headings = OF_RANKS if states else SHARES if parts else ()
-        self._slots = _SLOTS if any(side.switches for side in measured) else ()
-        self._others: Headings = _RESPONSES if any(side.responses for side in measured) else ()
-        if any(side.responses for side in simulated):
-            self._others += _SIMULATED_RESPONSES
-        if any(side.against_spinning for side in (*measured, *simulated)):
-            self._others = (*_SPINNING, *self._others)
-        self._slowdowns = headed(SLOWDOWNS, (side.workload_slowdown for side in measured))
-        if simulated:
-            self._slowdowns = (*self._slowdowns[:2], *_SIMULATED, *self._slowdowns[2:])
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        whole = self._table(self._slowdowns, self._shares, self._slots)
-        if Measurement.get(console, options.update(max_width=ENDLESS), whole).maximum <= options.max_width:
-            yield whole
-        else:
-            yield self._table(self._slowdowns, (), ())
-            if self._shares or self._slots:
-                yield self._table((), self._shares, self._slots)
-
-    def _table(self, slowdowns: Headings, shares: Headings, slots: Headings) -> Table:
-        others = self._others if slowdowns else ()
-        made = table(["policy", "waiting"], [*slowdowns, *others, *shares, *slots], wrap=False)
-        for row in self._rows:
-            cells = [policy_name(row.scheduler), waiting_name(row.scheduler)]
-            cells += _slowdowns(row, slowdowns) if slowdowns else ()
-            cells += _others(row, others)
-            if shares:
-                cells += (state_cells if shares is OF_RANKS else share_cells)(row.measured)
-            cells += _slots(row) if slots else ()
-            made.add_row(*cells)
-        return made
-
-
 def _title(name: str, row: Row) -> str:
     described = "; ".join(dict.fromkeys(program_name(job.program) for job in row.jobs))
     jobs = f"{len(row.jobs)} job{'s' if len(row.jobs) > 1 else ''}"
@@ -127,33 +133,138 @@ def _title(name: str, row: Row) -> str:
     alone = f"; alone, one after the other: {alone_s:.2f} s" if alone_s else ""
     if row.measured and row.measured.against_spinning:
         alone += f", spinning: {row.measured.against_spinning.dedicated_s:.2f} s"
-    n = max(row.measured.workload_slowdown.n if row.measured else 0, 1)
+    n = max(row.repeats, 1)
     point = "".join(
         f", {key} = {value}" for key, value in row.settings.items() if not key.startswith("program.")
     )
     return f"{name}: {jobs} of {described}{point}{alone}; {n} repeat{'s' if n > 1 else ''}"
 
 
-def _slowdowns(row: Row, headings: Headings) -> list[str]:
-    cells = slowdown_cells(row.measured)
-    if _SIMULATED[0] in headings:
-        error = UNKNOWN if row.error is None else f"{100 * row.error:+.0f}"
-        cells[2:2] = fixed(row.median("simulated")), error
-    return cells
+def simulated(name: str, rows: Sequence[Row]) -> Iterator[RenderableType]:
+    """The rows of ``lockstep simulate``: a table for each point of the sweep."""
+    for settings, group in groupby(rows, key=lambda row: row.settings):
+        block = list(group)
+        described = "; ".join(dict.fromkeys(program_name(job.program) for job in block[0].jobs))
+        point = "".join(f"; {key} = {value}" for key, value in settings.items())
+        yield Text(f"{name}, simulated: {len(block[0].jobs)} x {described}{point}", style="bold")
+        yield listed([*NAMES, *_simulated("", BREAKDOWN)], block, wrap=False)
+    if any(row.simulated and row.simulated.workload_slowdown.n == 2 for row in rows):
+        yield Text(LEGEND_TWO, style="dim")
 
 
-def _others(row: Row, headings: Headings) -> Iterator[str]:
-    if _SPINNING[0] in headings:
-        side = row.measured or row.simulated
-        other = side and side.against_spinning
-        yield fixed(other.workload_slowdown.median if other else None)
-    for (heading,), side in (_RESPONSES, row.measured), (_SIMULATED_RESPONSES, row.simulated):
-        if heading in headings:
-            found = side and side.responses
-            yield f"{found.mean_ms:.1f}/{found.p99_ms:.1f}" if found else UNKNOWN
+def _simulated(*groups: str) -> list[Column]:
+    """The columns of a side that every row has, for the simulated one."""
+    return [column.of(SIMULATED) for column in shown(*groups) if not column.needs]
 
 
-def _slots(row: Row) -> Iterator[str]:
-    switches = row.measured and row.measured.switches
-    for times in (switches.lateness_us, switches.skew_us) if switches else (None, None):
-        yield f"{times.p50:.0f}/{times.p99:.0f}" if times else ""
+def compared(experiments: Sequence[ResultsDocument], tolerance: float) -> Iterator[RenderableType]:
+    """A table for each experiment with its verdicts, and the number of rows with each.
+
+    Start-ups are the median and the longest of the jobs' measured times from admission to start.
+    """
+    for found in experiments:
+        yield Text(f"{found.experiment} ({found.digest[:8]})", style="bold")
+        yield from cells.doubts(found.doubts)
+        yield listed([*places(found.rows), *JUDGED], found.rows)
+        if any(row.repeats == 2 for row in found.rows):
+            yield Text(LEGEND_TWO, style="dim")
+        counts = Counter(row.verdict.verdict for row in found.rows if row.verdict)
+        said = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
+        yield Text(f"Tolerance {tolerance:.0%}: {said}.")
+        if found.agreement:
+            yield listed(ERRORS, list(found.agreement.schedulers.items()))
+            yield Text(agreement.sentence(found.agreement))
+
+
+def _start_up(found: StartUp) -> str:
+    return f"{found.median_ms:.1f}, {found.max_ms:.1f}"
+
+
+def _verdict(found: Verdict) -> str:
+    return found.verdict + (f": {found.reason}" if found.reason else "")
+
+
+JUDGED = [
+    replace(SLOWDOWN, heading="measured"),
+    INTERVAL,
+    PREDICTED,
+    replace(ERROR, shown=lambda share: percent(share, 1, "+")),
+    Column("verdict.interval", CI95, lambda ends: " to ".join(percent(end, 0, "+") for end in ends)),
+    Column("measured.start_up", "start-up\nms", _start_up),
+    Column("verdict", "verdict", _verdict, words=True, unknown=""),
+]
+
+
+ERRORS = [
+    Column("0", "scheduler", words=True),
+    Column("1.rows", "rows"),
+    Column("1.median_error", "|error|\nmedian %", percent),
+    Column("1.p90_error", "90th\npercentile", percent),
+    Column("1.bias", "error\nmedian %", lambda share: percent(share, 1, "+")),
+]
+
+
+NOT_HERE = "not known here: docs/validation.md has ours"
+
+
+def advice(
+    rows: Sequence[Row],
+    ranges: Sequence[Range],
+    processors: int,
+    doubts: Sequence[str],
+    age: str,
+    errors: Mapping[str, Errors] | None = None,
+) -> Iterator[RenderableType]:
+    """The advice, the predictions for each candidate, and the granularities where the advice changes.
+
+    Args:
+        rows: one for each candidate, the best first.
+        ranges: of the granularity; empty for a recorded program.
+        processors: the number for which the candidates were simulated.
+        doubts: about the calibration of this host, and about the recording.
+        age: of the calibration, in words; empty without one: then the constants are nominal.
+        errors: for a recorded program those of commands that were simulated and measured before, by
+            scheduler; None for another program.
+    """
+    best, jobs = rows[0], len(rows[0].jobs)
+    what = f"{jobs} job{'s' if jobs > 1 else ''} of {best.workload}"
+    yield from cells.doubts(doubts)
+    constants = f"this host's constants of {age} ago" if age else "nominal constants"
+    yield Text(f"{what} on {processors} processors, simulated with {constants}")
+    if doubts:
+        yield Text(f"Not conclusive; {best.name} has the least slowdown.")
+    else:
+        yield Text(f"Use {best.name}.", style="bold")
+    made, known = [SCHEDULER, *_simulated("")], errors or {}
+    if any(row.name in known for row in rows):
+        made += [
+            Column(lambda row: at(known.get(row.name), "median_error"), "error so\nfar %", percent),
+            Column(lambda row: at(known.get(row.name), "p90_error"), "90th\npercentile", percent),
+            Column(lambda row: at(known.get(row.name), "rows"), "rows"),
+        ]
+    yield listed(made, rows, wrap=False)
+    if errors is not None:
+        yield Text(_about(errors, [row.name for row in rows]))
+    if ranges:
+        yield Text("Over the granularity, all else alike:")
+        yield listed(RANGES, ranges)
+
+
+def _about(errors: Mapping[str, Errors], schedulers: Sequence[str]) -> str:
+    """What the columns of errors hold, and where errors are that are not known here."""
+    unknown = [name for name in schedulers if name not in errors]
+    if len(unknown) == len(schedulers):
+        return f"By how much simulated commands have been wrong is {NOT_HERE}."
+    said = "Error so far: by how much the slowdowns of commands, simulated and measured here, differed"
+    return f"{said}, in the median." + (f" {UNKNOWN}: {NOT_HERE}." if unknown else "")
+
+
+def _granularities(one: Range) -> str:
+    return " to ".join(dict.fromkeys((duration_name(one.from_us), duration_name(one.to_us))))
+
+
+RANGES = [
+    Column(_granularities, "granularity", words=True),
+    Column("scheduler", "best, or as good", scheduler_name, words=True),
+    replace(SLOWDOWN, path="slowdown"),
+]

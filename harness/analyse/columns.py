@@ -1,0 +1,128 @@
+"""Columns of tables: where a value is in a record, what it means, and its texts in each output."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from harness.analyse.statistics import FEWEST, Estimate
+
+UNKNOWN = "-"
+
+MEASURED, SIMULATED = SIDES = ("measured", "simulated")
+
+
+def at(record: Any, path: str | Callable[[Any], Any]) -> Any:
+    """What a function gives, or stands at a path of attributes, keys and positions; None if unknown."""
+    if callable(path):
+        return path(record)
+    for name in path.split("."):
+        if record is None:
+            return None
+        if isinstance(record, Mapping):
+            record = record.get(name)
+        else:
+            record = record[int(name)] if name.isdigit() else getattr(record, name)
+    return record
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column, for all outputs in which it has a name.
+
+    Attributes:
+        path: of its value in a record, such as ``measured.makespan_s`` in a row; or a function of the record.
+        heading: in tables for a terminal.
+        shown: makes the text of a known value there.
+        csv: name in comma-separated values and Markdown.
+        frame: name in frames, which have a line for each side of a row, so the path begins with ``measured``.
+        page: heading on the page.
+        unit: on the page, behind ``shown``, unless ``on_page`` makes another text.
+        group: columns of a group stand together.
+        meaning: for docs/formats.md, beside the group's.
+        needs: the column is left out unless a record has a value at this path.
+        words: whether it is text: it stands at the left, and may wrap.
+        unknown: the text of an unknown value.
+    """
+
+    path: str | Callable[[Any], Any]
+    heading: str = ""
+    shown: Callable[[Any], Any] = str
+    csv: str = ""
+    frame: str = ""
+    page: str = ""
+    unit: str = ""
+    group: str = ""
+    meaning: str = ""
+    needs: str = ""
+    on_page: Callable[[Any], str] | None = None
+    words: bool = False
+    unknown: str = UNKNOWN
+
+    def of(self, side: str) -> Column:
+        """The same column of a side."""
+        path = self.path.replace(MEASURED, side, 1) if isinstance(self.path, str) else self.path
+        return replace(self, path=path, needs="")
+
+    def value(self, record: Any) -> Any:
+        """The value in a record; None if unknown."""
+        return at(record, self.path)
+
+    def text(self, record: Any) -> Any:
+        """Its text in a table for a terminal."""
+        value = self.value(record)
+        return self.unknown if value is None else self.shown(value)
+
+    def cell(self, record: Any) -> str:
+        """Its text on the page."""
+        value = self.value(record)
+        if value is None:
+            return self.unknown
+        return self.on_page(value) if self.on_page else f"{self.shown(value)} {self.unit}".rstrip()
+
+
+def needed(columns: Iterable[Column], records: Sequence[Any]) -> list[Column]:
+    """The columns that these records have something for."""
+    return [one for one in columns if not one.needs or any(at(record, one.needs) for record in records)]
+
+
+def fixed(value: float | None, digits: int = 2) -> str:
+    """A number with ``digits`` decimals; UNKNOWN for None."""
+    return UNKNOWN if value is None else f"{value:.{digits}f}"
+
+
+def percent(share: float, digits: int = 1, sign: str = "") -> str:
+    """A share in percent, without its sign."""
+    return f"{100 * share:{sign}.{digits}f}"
+
+
+def four_digits(value: float) -> str:
+    """A number to four digits, or to the unit if it has more before the point; never with an exponent."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def one_digit(value: float) -> str:
+    """A number to one digit; never with an exponent."""
+    return four_digits(float(f"{value:.1g}"))
+
+
+def interval(ends: Sequence[float] | None, n: int = FEWEST) -> str:
+    """The ends of an interval of 95 %, or with ``n`` = 2 from the least to the most; UNKNOWN for None."""
+    between = "-" if n >= FEWEST else " to "
+    return f"{ends[0]:.2f}{between}{ends[1]:.2f}" if ends else UNKNOWN
+
+
+def ends(found: Estimate) -> str:
+    """The interval of an estimate."""
+    return interval(found.ends, found.n)
+
+
+def duration(seconds: float) -> str:
+    """A duration as text: "42 s", "3 min 20 s", "5 h 2 min", "3 days"."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min" if whole < 2 * 86_400 else f"{whole // 86_400} days"

@@ -1,0 +1,212 @@
+"""Documents of commands as lines and tables for a terminal: comparisons, waits, observations, papers."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from harness.analyse.columns import Column, fixed, interval
+from harness.analyse.comparison import BETTER, NO_VERDICT, WORSE
+from harness.analyse.rows import CI95, LEAST_TO_MOST, setting
+from harness.analyse.statistics import CONFIDENCE
+from harness.report.cells import doubts, listed
+from harness.spec.naming import setting_names
+
+Document = Mapping[str, Any]
+
+STYLES = {BETTER: "green", WORSE: "bold red", NO_VERDICT: "dim"}
+
+
+def before_after(document: Document) -> Iterator[RenderableType]:
+    """One experiment of ``commands.before_after``: doubts, a row for each comparison, and counts."""
+    digests = ", ".join(digest[:8] for digest in dict.fromkeys(document["digests"]))
+    yield Text(f"{document['experiment']} ({digests}): workload slowdowns", style="bold")
+    for one in document["differences"]:
+        yield Text(f"Differs: {one['field']}: {one['before']!r} before, {one['after']!r} after.")
+    yield from doubts(document["doubts"])
+    rows = document["rows"]
+    settings = setting_names(dict.fromkeys(key for row in rows for key in row["settings"]))
+    told = [setting(key, heading) for key, heading in settings.items()]
+    if len({row["workload"] for row in rows}) > 1 and not settings:
+        told.append(Column("workload", "jobs", words=True))
+    yield listed([*told, *COMPARED], rows)
+    counts = Counter(row["verdict"] for row in rows)
+    yield Text(", ".join(f"{count} {verdict}" for verdict, count in counts.most_common()) + ".")
+    judged = sum(count for verdict, count in counts.items() if verdict != NO_VERDICT)
+    if judged > 1:
+        chance = (1 - CONFIDENCE) * judged
+        yield Text(f"If nothing differed, chance would call {chance:.1f} of {judged} rows better or worse.")
+
+
+def _schedulers(row: Document) -> str:
+    names = row["scheduler_before"], row["scheduler_after"]
+    return " -> ".join(dict.fromkeys(name for name in names if name))
+
+
+def _ends(row: Document) -> tuple[float, float] | None:
+    return None if row["low"] is None else (row["low"], row["high"])
+
+
+def _verdict(row: Document) -> Text:
+    reason = f": {row['reason']}" if row["reason"] else ""
+    return Text(row["verdict"] + reason, style=STYLES.get(row["verdict"], ""))
+
+
+COMPARED = [
+    Column(_schedulers, "scheduler", words=True),
+    Column("before", "before", fixed),
+    Column("after", "after", fixed),
+    Column("ratio", "after/\nbefore", "{:.3f}".format),
+    Column(_ends, "95 %\ninterval", interval),
+    Column(lambda row: row, "verdict", _verdict, words=True),
+]
+
+
+def waits(document: Document) -> Iterator[RenderableType]:
+    """The table of ``commands.waits``, the best choice, and how to set it."""
+    alone, doubtful = document["alone_s"], document["doubts"]
+    rounds = f"{alone['n']} round{'' if alone['n'] == 1 else 's'}"
+    ends = f" ({_interval(alone)})" if alone["n"] > 1 else ""
+    yield from doubts(doubtful)
+    yield Text(f"As it is and alone: {alone['median']:.2f} s{ends}, the median of {rounds}.")
+    yield listed(_choices(document), document["choices"])
+    for knob in document["unavailable"]:
+        yield Text(f"This MPI has no {knob['name']} ({knob['mpi']} {knob['versions']}).")
+    fastest, as_good = document["fastest"], ", ".join(document["as_good"])
+    if document["best"]:
+        yield Text(f"Best: {fastest}.", style="" if doubtful else "bold")
+    else:
+        yield Text(f"No choice is best beyond noise. Fastest in the median: {fastest}.")
+        yield Text(f"Intervals that overlap with its own: {as_good}. More --rounds may tell them apart.")
+    (chosen,) = (row for row in document["choices"] if row["choice"] == fastest)
+    yield Text(f"To have {fastest}:" if chosen["lines"] else "There is nothing to set.")
+    yield from (Text(f"    {line}") for line in chosen["lines"])
+
+
+def _interval(known: Document) -> str:
+    return interval(known["ci95"] or known["extremes"], known["n"])
+
+
+def _choices(document: Document) -> list[Column]:
+    jobs = document["jobs"]
+    ends = LEAST_TO_MOST if document["alone_s"]["n"] == 2 else CI95
+    headings = {"alone": "alone\nover as it is"}
+    if jobs > 1:
+        headings["together"] = f"{jobs} at a time\nover their sum"
+    found = [Column("choice", "choice", words=True)]
+    for key, heading in headings.items():
+        found += [Column(f"{key}.median", heading, fixed), Column(key, ends, _interval)]
+    last, given_up = found[-2], f"> {document['give_up']:g}"
+    found[-2] = replace(last, path=lambda row: given_up if row["stopped"] else last.text(row), shown=str)
+    return [*found, Column("cpu_s", "processor\ntime, s", "{:.1f}".format)]
+
+
+MOST_KINDS = 8
+
+
+def jobs_table(program: Document) -> str:
+    """The table of an experiment file with such a program."""
+    fields = ", ".join(f"{name} = {json.dumps(value)}" for name, value in program.items())
+    return f"[[jobs]]\ncount = 3\nprogram = {{ {fields} }}"
+
+
+def observation(document: Document) -> Iterator[RenderableType]:
+    """The document of ``commands.observe`` as lines and a table."""
+    yield from doubts(document["doubts"])
+    share = f"{document['computing']:.1%} computing, {document['in_mpi']:.1%} in MPI"
+    yield Text(f"{document['processes']} ranks, {document['elapsed_s']:.2f} s alone: {share}.")
+    yield Text(_kept(document))
+    if document["computing_us"]:
+        yield Text(_phases(document))
+    yield listed(KINDS, document["kinds"][:MOST_KINDS])
+    if document["program"]:
+        yield Text("The nearest synthetic program, for an experiment file:")
+        yield from (Text(f"    {line}") for line in jobs_table(document["program"]).splitlines())
+    else:
+        yield Text("It has no phases in which its ranks compute and then wait for each other.")
+    yield Text(f"Recorded in {document['recording']}")
+
+
+def _kept(document: Document) -> str:
+    varies = document["variation"]
+    parts = [f"{document['operations']} operations, {document['kept']} of them kept"]
+    if document["start_up_s"]:
+        parts.append(f"start-up {document['start_up_s']:.2f} s")
+    parts.append(f"{document['covered']:.0%} of the time after it in {document['stretches']} stretches")
+    if varies is not None:
+        parts.append(f"whose mean phases vary by {varies:.1%}")
+    return ", ".join(parts) + "."
+
+
+def _phases(document: Document) -> str:
+    spread, counts = document["computing_us"], document["per_phase"]
+    between = document["between_ranks"]
+    return (
+        f"{document['phases']} phases a rank: {spread['median']:.4g} us of computing in the median, "
+        f"5 to 95 %: {spread['p5']:.4g} to {spread['p95']:.4g}; the busiest rank computes "
+        f"{between or 0:.1%} more than the mean. Per phase {counts['operations']:.2g} operations, "
+        f"{counts['messages']:.2g} messages, {counts['collectives']:.2g} collective, "
+        f"{counts['bytes']:.4g} bytes."
+    )
+
+
+KINDS = [
+    Column("kind", "operation", words=True),
+    Column("operations", "number"),
+    Column("bytes", "bytes"),
+    Column("within_s", "time in it, s", "{:.3f}".format),
+]
+
+
+def reproduction(document: Document, pictures: Sequence[Path]) -> Iterator[RenderableType]:
+    """Cells beside their published values, claims with their verdicts, and the paths of the pictures."""
+    yield Text(document["title"], style="bold")
+    published = [cell for cell in document["cells"] if cell.get("paper") is not None]
+    if published:
+        yield _published(published)
+    if document["claims"]:
+        yield listed(CLAIMS, document["claims"])
+    if document["note"]:
+        yield Text(document["note"], style="dim")
+    for path in pictures:
+        yield Text(str(path))
+
+
+def _claim_verdict(claim: Document) -> str:
+    places = f" ({' against '.join(claim['places'])})" if claim["places"] else ""
+    return f"{claim['verdict']}{places}" + (f": {claim['why']}" if claim["why"] else "")
+
+
+CLAIMS = [
+    Column("figure", "figure", words=True),
+    Column("text", "claim", words=True),
+    Column("found", "found", words=True),
+    Column(_claim_verdict, "verdict", words=True),
+]
+
+
+def _plain(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _published(cells: Sequence[Document]) -> Table:
+    """A row for each cell: the keys that differ between cells, the simulated and the published value."""
+    keys = [key for key in cells[0] if _tells(cells, key)]
+    made = [
+        Column(key, key, lambda value: f"{value:g}" if isinstance(value, float) else str(value))
+        for key in keys
+    ]
+    return listed([*made, Column("simulated", "simulated", fixed), Column("paper", "paper", fixed)], cells)
+
+
+def _tells(cells: Sequence[Document], key: str) -> bool:
+    plain = isinstance(cells[0][key], str | int | float) and key not in ("simulated", "paper")
+    return plain and not key.startswith(("simulated", "spun")) and len({cell[key] for cell in cells}) > 1
