@@ -11,9 +11,8 @@ import pytest
 from coordinator import policies
 from coordinator.migration import Migration, MoveCost
 from harness import papers
-from harness.papers.ousterhout82 import claims as ousterhout_claims
-from harness.papers.survey import model as survey
-from harness.papers.zhou97 import model as zhou
+from harness.papers import ousterhout82, survey
+from harness.papers import zhou97 as zhou
 from harness.predict.replicate import Mean, Replications
 from workloads.validation import InputError
 
@@ -22,7 +21,8 @@ SEEDS = 36
 
 
 def checked(paper, results):
-    return papers.claims(paper, papers.of_name(paper).figures, results)
+    made = papers.of_name(paper)
+    return list(made.claims(made.figures, results))
 
 
 @pytest.mark.parametrize("paper", papers.PAPERS)
@@ -128,7 +128,7 @@ def failing(claims):
 def mutate(monkeypatch):
     """Other rules: batch in the place of all queues, one processor a job, no empty slot, equal moves."""
     monkeypatch.setattr(zhou.policies, "create", lambda name, options: policies.known()["batch"]())
-    monkeypatch.setattr(ousterhout_claims, "most_idle", lambda processors, jobs: (0.0, (1,)))
+    monkeypatch.setattr(ousterhout82, "most_idle", lambda processors, jobs: (0.0, (1,)))
     monkeypatch.setattr(survey.demands, "bound", lambda *known: 1)
     monkeypatch.setattr(Migration, "cost", lambda move: MoveCost(0.5, 0.0, 0.5, 1.0, 1.0))
     equal = {"square root of work": 1.1, "equal time": 1.0}
@@ -153,6 +153,6 @@ def test_every_claim_fails_on_some_other_results(paper, monkeypatch):
 def test_the_examples_of_the_queueing_paper_fail_under_another_rule(monkeypatch):
     mutate(monkeypatch)
     results = papers.Results((cell, zhou.simulate(cell, True, 1)) for cell in zhou.PAPER.figures["3"].cells)
-    claims = papers.claims("zhou97", ["3"], results)
+    claims = list(papers.of_name("zhou97").claims(["3"], results))
     by_formula = "formula (3) gives the turnaround of ordered jobs, N = 1, M = 6"
     assert {claim.text for _, claim in claims} - failing(claims) == {LONG_WAIT, by_formula}

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from harness import papers
-from harness.papers.anastasiadis97 import model as toronto
-from harness.papers.hori96 import model as hori96
+from harness.papers import anastasiadis97 as toronto
+from harness.papers import hori96
 from harness.predict.replicate import Replications, ratio
 from harness.simulator.jobs.arrivals import gaps_s, hyperexponential
 from harness.simulator.jobs.metrics import Metrics
@@ -35,6 +35,26 @@ def test_a_policy_with_more_replications_is_known_by_all_of_them():
     found = ratio(replications([2.0, 2.1]), replications([1.0, 3.0, *[2.0] * 9]))
     assert found.mean == pytest.approx(2.05 / (22 / 11))
     assert 0 < found.half < 0.8
+
+
+def test_a_figure_more_is_its_cells_its_drawing_and_its_sentences(monkeypatch, tmp_path):
+    paper = toronto.PAPER
+    some = papers.sweep(mu=toronto.MU["WK1"], maximum=[4, 16])
+    figure = papers.PaperFigure("speedup of small jobs", paper.figures["2"].draw, some)
+    monkeypatch.setitem(paper.figures, "7", figure)
+    monkeypatch.setitem(paper.checks, "7", [])
+
+    @paper.claim("7", "on {} processors the speedup is above {}", (4, 2), (16, 9))
+    def check(results, processors, least):
+        speedup = results.where(maximum=processors).column("speedups")[0][processors - 1]
+        return f"{speedup:.1f}", speedup > least
+
+    made = papers.reproduce("anastasiadis97", ["7"])
+    assert [(claim.text, claim.verdict) for _, claim in made.claims] == [
+        ("on 4 processors the speedup is above 2", papers.HOLDS),
+        ("on 16 processors the speedup is above 9", papers.FAILS),
+    ]
+    assert made.draw(tmp_path)[0].name == "anastasiadis97-7.png"
 
 
 def test_an_unknown_paper_lists_the_known_ones():

@@ -10,7 +10,7 @@ from coordinator import migration, policies
 from coordinator.policies import allocation
 from coordinator.policies.characteristics import SquareRoot
 from harness import papers
-from harness.papers.survey import model
+from harness.papers import survey as model
 from harness.spec.experiment import load
 from workloads.patterns import PATTERNS
 
@@ -69,7 +69,7 @@ HIGH = "when the load is high, jobs should receive less than their average paral
 def test_the_square_root_of_work_is_optimal_only_if_its_shares_are_not_rounded_up(monkeypatch, rule, verdict):
     if rule is not None:
         monkeypatch.setattr(SquareRoot, "rule", rule)
-    claims = papers.claims("survey", ["1"], paper_results.read("survey")[0])
+    claims = papers.of_name("survey").claims(["1"], paper_results.read("survey")[0])
     (claim,) = (one for _, one in claims if "is optimal" in one.text)
     assert claim.verdict == verdict, claim.found
 

@@ -1,9 +1,7 @@
 """The papers whose results Lockstep reproduces: sweeps of simulations, and figures and claims about them.
 
-A paper is a package ``harness.papers.NAME`` with two modules:
-
-- ``model``: ``PAPER``, a ``Paper``: the simulation of a cell, and for each figure its cells and its picture;
-- ``claims``: ``CLAIMS``, a ``Claims``: for each figure the paper's sentences, each with its check.
+A paper is a module ``harness.papers.NAME`` with a ``PAPER``, which declares the simulation of a cell, the
+cells and the drawing of each figure, and the paper's sentences about the figures, each with its check.
 """
 
 from __future__ import annotations
@@ -11,7 +9,7 @@ from __future__ import annotations
 import importlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -21,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from harness.predict.pool import Progress, compute, compute_apart
+from harness.predict.replicate import Mean
 from harness.predict.time_left import Guess, alike
 from workloads.bounds import within
 from workloads.validation import InputError, one_of
@@ -55,7 +54,14 @@ class Cell(SimpleNamespace):
 
     def but(self, **parameters: Any) -> Cell:
         """The cell with other values of these parameters."""
-        return Cell(**{**vars(self), **parameters})
+        return Cell(**vars(self) | parameters)
+
+    def has(self, **parameters: Any) -> bool:
+        """Whether it has these values of parameters; a collection allows each of its elements."""
+        return all(
+            getattr(self, name, None) in (value if isinstance(value, list | tuple) else (value,))
+            for name, value in parameters.items()
+        )
 
 
 def sweep(**parameters: Iterable[Any]) -> list[Cell]:
@@ -71,65 +77,12 @@ class Results(dict[Cell, Any]):
         self.seed = seed
 
     def where(self, **parameters: Any) -> Results:
-        """The cells that have these values of parameters; a collection allows each of its elements."""
-        wanted = {name: v if isinstance(v, list | tuple) else (v,) for name, v in parameters.items()}
-        chosen = (
-            (cell, outcome)
-            for cell, outcome in self.items()
-            if all(getattr(cell, name, None) in values for name, values in wanted.items())
-        )
-        return Results(chosen, self.seed)
+        """The cells that have these values of parameters."""
+        return Results(((cell, found) for cell, found in self.items() if cell.has(**parameters)), self.seed)
 
     def column(self, name: str) -> list[Any]:
         """One value of every outcome."""
         return [getattr(outcome, name) for outcome in self.values()]
-
-
-@dataclass(frozen=True)
-class PaperFigure:
-    """A figure: its caption, its picture, and the cells that it shows.
-
-    Claims about the figure may need some ``besides``.
-    """
-
-    caption: str
-    draw: Callable[[Results], Picture]
-    cells: Sequence[Cell] = ()
-    besides: Sequence[Cell] = ()
-
-
-@dataclass(frozen=True)
-class Paper:
-    """How to reproduce a paper.
-
-    Attributes:
-        figures: by their numbers.
-        quick: the effect of quick mode.
-        simulate: makes the outcome of a cell; it has the parameters ``cell``, ``quick`` and ``seed``.
-        rows: rows of plain values for the JSON document, from the results and the figures wanted.
-        guess: about how long a cell takes; it has the parameters ``cell`` and ``quick``.
-        order: a key that sorts cells; by default they stay in the order of the figures.
-        apart: whether simulations are in Python, so that several at a time need several processes.
-    """
-
-    figures: Mapping[str, PaperFigure]
-    quick: str
-    simulate: Callable[..., Any]
-    rows: Callable[[Results, Sequence[str]], Iterable[dict[str, Any]]]
-    guess: Callable[..., Guess] = lambda cell, quick: alike(cell)
-    order: Callable[[Cell], Any] = lambda cell: 0
-    apart: bool = False
-
-    def results(self, figures: Iterable[str], quick: bool, seed: int, progress: Progress) -> Results:
-        """The outcomes of all cells of ``figures``."""
-        shown = [self.figures[figure] for figure in figures]
-        cells = [cell for figure in shown for cell in figure.cells]
-        cells += [cell for figure in shown for cell in figure.besides]
-        cells = sorted(dict.fromkeys(cells), key=self.order)
-        work = partial(self.simulate, quick=quick, seed=seed)
-        run = compute_apart if self.apart else compute
-        outcomes = run(cells, work, progress, guess=partial(self.guess, quick=quick))
-        return Results(zip(cells, outcomes, strict=True), seed)
 
 
 @dataclass(frozen=True)
@@ -157,13 +110,46 @@ Finding = tuple[str, str | bool] | tuple[str, str, tuple[str, ...]]
 Check = Callable[..., Finding]
 
 
-class Claims:
-    """The sentences of a paper by figure, each with its check."""
+@dataclass(frozen=True)
+class PaperFigure:
+    """A figure: its caption, its picture, and the cells that it shows.
 
-    def __init__(self) -> None:
-        self._checks: defaultdict[str, list[tuple[str, Check, tuple[Any, ...]]]] = defaultdict(list)
+    Claims about the figure may need some ``besides``.
+    """
 
-    def of(self, figure: str, text: str, *each: Any) -> Callable[[Check], Check]:
+    caption: str
+    draw: Callable[[Results], Picture]
+    cells: Sequence[Cell] = ()
+    besides: Sequence[Cell] = ()
+
+
+@dataclass(frozen=True)
+class Paper:
+    """How to reproduce a paper.
+
+    Attributes:
+        figures: by their numbers.
+        quick: the effect of quick mode.
+        simulate: makes the outcome of a cell; it has the parameters ``cell``, ``quick`` and ``seed``.
+        rows: rows of plain values for the JSON document, from the results and the figures wanted.
+        guess: about how long a cell takes; it has the parameters ``cell`` and ``quick``.
+        order: a key that sorts cells; by default they stay in the order of the figures.
+        apart: whether simulations are in Python, so that several at a time need several processes.
+        checks: by figure sentences, their checks and the values for both; see ``claim``.
+    """
+
+    figures: Mapping[str, PaperFigure]
+    quick: str
+    simulate: Callable[..., Any]
+    rows: Callable[[Results, Sequence[str]], Iterable[dict[str, Any]]]
+    guess: Callable[..., Guess] = lambda cell, quick: alike(cell)
+    order: Callable[[Cell], Any] = lambda cell: 0
+    apart: bool = False
+    checks: defaultdict[str, list[tuple[str, Check, tuple[Any, ...]]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+
+    def claim(self, figure: str, text: str, *each: Any) -> Callable[[Check], Check]:
         """Decorates ``check(results)`` of a sentence about a figure.
 
         With ``each`` there is a sentence for each of these values, or tuples of values: ``text`` has places
@@ -173,16 +159,28 @@ class Claims:
         def added(check: Check) -> Check:
             for one in each or [()]:
                 values = one if isinstance(one, tuple) else (one,)
-                self._checks[figure].append((text.format(*values), check, values))
+                self.checks[figure].append((text.format(*values), check, values))
             return check
 
         return added
 
-    def check(self, figure: str, results: Results) -> Iterator[Claim]:
-        """Every sentence about a figure, checked on the results."""
-        for text, check, values in self._checks[figure]:
-            found, holds, *places = check(results, *values)
-            yield Claim(text, found, holds if isinstance(holds, str) else verdict(bool(holds)), *places)
+    def claims(self, figures: Iterable[str], results: Results) -> Iterator[tuple[str, Claim]]:
+        """Every sentence about the figures, checked on the results: pairs of figure and claim."""
+        for figure in figures:
+            for text, check, values in self.checks[figure]:
+                found, holds, *places = check(results, *values)
+                yield figure, Claim(text, found, holds if isinstance(holds, str) else verdict(holds), *places)
+
+    def results(self, figures: Iterable[str], quick: bool, seed: int, progress: Progress) -> Results:
+        """The outcomes of all cells of ``figures``."""
+        shown = [self.figures[figure] for figure in figures]
+        cells = [cell for figure in shown for cell in figure.cells]
+        cells += [cell for figure in shown for cell in figure.besides]
+        cells = sorted(dict.fromkeys(cells), key=self.order)
+        work = partial(self.simulate, quick=quick, seed=seed)
+        run = compute_apart if self.apart else compute
+        outcomes = run(cells, work, progress, guess=partial(self.guess, quick=quick))
+        return Results(zip(cells, outcomes, strict=True), seed)
 
 
 @dataclass(frozen=True)
@@ -236,6 +234,11 @@ def verdict(holds: bool, significant: bool = True) -> str:
     return (HOLDS if holds else FAILS) if significant else OPEN
 
 
+def below(mean: Mean, bound: float) -> str:
+    """Whether a mean is below a bound; OPEN if the difference is not significant."""
+    return verdict(mean.mean < bound, mean.apart(bound))
+
+
 def arithmetic(follows: bool) -> str:
     """ARITHMETIC, or FAILS if the computation itself is wrong."""
     return ARITHMETIC if follows else FAILS
@@ -243,14 +246,8 @@ def arithmetic(follows: bool) -> str:
 
 def of_name(paper: str) -> Paper:
     """The paper of that name."""
-    made: Paper = importlib.import_module(f"harness.papers.{paper}.model").PAPER
+    made: Paper = importlib.import_module(f"harness.papers.{paper}").PAPER
     return made
-
-
-def claims(paper: str, figures: Iterable[str], results: Results) -> list[tuple[str, Claim]]:
-    """Pairs of figure and claim."""
-    module = importlib.import_module(f"harness.papers.{paper}.claims")
-    return [(figure, claim) for figure in figures for claim in module.CLAIMS.check(figure, results)]
 
 
 def reproduce(
@@ -274,7 +271,7 @@ def reproduce(
         one_of("figure", figure, model.figures)
     results = model.results(wanted, quick, seed, progress)
     note = f"quick: {model.quick}" if quick else ""
-    return Reproduction(paper, wanted, results, claims(paper, wanted, results), note)
+    return Reproduction(paper, wanted, results, list(model.claims(wanted, results)), note)
 
 
 def panels(rows: int, columns: int, width: float, height: float, **options: Any) -> tuple[Picture, Any]:

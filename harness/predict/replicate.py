@@ -32,6 +32,20 @@ class Mean:
         """``half`` for readers: None for fewer than FEWEST values, which it does not describe."""
         return self.half if self.n >= FEWEST else None
 
+    @property
+    def low(self) -> float:
+        """The lower end of the interval; the mean itself if the interval is unknown."""
+        return self.mean - (self.half or 0)
+
+    @property
+    def high(self) -> float:
+        """The upper end."""
+        return self.mean + (self.half or 0)
+
+    def apart(self, value: float) -> bool:
+        """Whether it differs significantly from a value."""
+        return abs(self.mean - value) > (self.half or 0)
+
 
 def mean_of(values: Sequence[float], saturated: bool = False) -> Mean:
     """Mean and half-width by Student's t over independent replications."""

@@ -13,7 +13,7 @@ import time
 import numpy as np
 
 from coordinator import policies
-from harness.papers.anastasiadis97 import model as toronto
+from harness.papers import anastasiadis97 as toronto
 from harness.simulator.jobs.arrivals import gaps_s, hyperexponential, in_ns, moldable
 from harness.simulator.jobs.model import rigid
 from harness.simulator.jobs.simulate import simulate

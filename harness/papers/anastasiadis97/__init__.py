@@ -1,1 +1,0 @@
-"""Anastasiadis and Sevcik 1997: adaptive partitions on networks of workstations."""

@@ -1,1 +1,0 @@
-"""Dusseau, Arpaci, Culler 1996: implicit scheduling against coscheduling."""

@@ -1,1 +1,0 @@
-"""Hori et al. 1996: distributed queue trees against batch scheduling."""

@@ -1,1 +1,0 @@
-"""Ousterhout 1982, after a survey: packings of gangs."""

@@ -1,0 +1,406 @@
+"""The survey's rules that allocate processors to moldable jobs, over jobs of low and high variance; moves.
+
+The survey gives the rules but no workload. We take that of Anastasiadis and Sevcik 1997 with speedups of
+all kinds (WK4), and its work beside work of little variance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from coordinator import policies
+from coordinator.migration import Migration
+from coordinator.policies import demands
+from coordinator.view import ExecutionTime, Job
+from harness.papers import (
+    Cell,
+    Finding,
+    Paper,
+    PaperFigure,
+    Results,
+    arithmetic,
+    grouped_bars,
+    panels,
+    sweep,
+    verdict,
+)
+from harness.papers.anastasiadis97 import MAXIMA, MEANS_S, MU, PROCESSORS, SHARES, mean_demand_s
+from harness.predict.replicate import Mean, Precision, Replications, ratio, replicate
+from harness.simulator.jobs.arrivals import gaps_s, hyperexponential, moldable
+from harness.simulator.jobs.metrics import Metrics, measure
+from harness.simulator.jobs.model import Floats, Jobs
+from harness.simulator.jobs.simulate import Watched
+from harness.simulator.jobs.simulate import simulate as simulate_jobs
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Moves of processes. Numbers as they are cited, the papers are not at hand: Artsy and Finkel 1989 (Charlotte:
+# about 45 ms and 12.2 ms for each 2 KB; 242 ms for a process of 32 KB); Theimer, Lantz and Cheriton 1985 (V:
+# 3 s for a MB; two copies, then 0.5 to 70 KB, for which programs stopped 5 to 210 ms); Zayas 1987 (Accent: up
+# to a thousand times faster than copying, 58 % fewer bytes); Douglis and Ousterhout 1991 (Sprite: 76 ms, and
+# 660 ms for a MB of modified pages).
+FAST_ETHERNET_MB_S = 12.5
+KB = 1 / 1024
+TECHNIQUES = ("eager", "pre-copy", "on-reference", "flush")
+
+CHARLOTTE = Migration("eager", 32 * KB, 2 * KB / 0.0122, fixed_ms=45.0)
+V_EAGER = Migration("eager", 1.0, 1 / 3)
+
+
+def v(dirty: float) -> Migration:
+    """V at a dirty rate that is this share of the bandwidth."""
+    return Migration("pre-copy", 1.0, 1 / 3, dirty_mb_s=dirty / 3, rounds=2)
+
+
+V_LITTLE, V_MUCH = v(0.0221), v(0.2615)
+"""The dirty rates are those that leave 0.5 and 70 KB after two copies."""
+
+
+def accent(size_mb: float) -> Migration:
+    """Accent moves a process of that size."""
+    return Migration("on-reference", size_mb, 1 / 3, touched=0.42, fixed_ms=150.0)
+
+
+def here(technique: str, size_mb: float = 50.0) -> Migration:
+    """Each technique on the same network, with a dirty rate of a tenth of the bandwidth."""
+    return Migration(technique, size_mb, FAST_ETHERNET_MB_S, dirty_mb_s=FAST_ETHERNET_MB_S / 10)
+
+
+MOVES: Mapping[str, tuple[Migration, str]] = {
+    "Charlotte": (CHARLOTTE, "0.242 s"),
+    "V, eager copy": (V_EAGER, "3 s"),
+    "V, little is written": (V_LITTLE, "0.005 s"),
+    "V, much is written": (V_MUCH, "0.21 s"),
+    "Accent, small": (accent(0.1), ""),
+    "Accent, large": (accent(100.0), "a thousandth of copying"),
+    "Sprite": (Migration("flush", 2.0, 1 / 0.66, modified=0.5, fixed_ms=76.0), "0.74 s"),
+    **{f"Fast Ethernet, {technique}": (here(technique), "") for technique in TECHNIQUES},
+}
+"""Moves in these systems, and the time for which they stop the process as published."""
+
+
+WORKLOAD = "WK4"
+VARIANCES = {"low": 0.5, "high": 3.5}
+"""Coefficients of variation of the work."""
+
+LOADS = (0.2, 0.5, 0.8)
+WARM_UP, LAST, GENERATED = 500, 10_000, 15_000
+"""Jobs left out, the last job that counts, and jobs generated before a rule is called saturated."""
+
+GUESS = np.log(3.0)
+"""Standard deviation of the logarithm of a guess: two of three guesses are wrong by at most a factor of 3."""
+
+TOP = 3.0
+"""Where the axis ends; bars of rules that cannot keep up reach it."""
+
+EQUAL = "equal shares"
+RULES: Mapping[str, tuple[str, dict[str, Any], bool]] = {
+    EQUAL: ("aep", {}, False),
+    "four fixed parts": ("equipartition", {"parts": 4}, False),
+    "average parallelism": ("average-parallelism", {}, False),
+    "knee": ("knee", {}, False),
+    "range of parallelism": ("parallelism-range", {}, False),
+    "variance of parallelism": ("parallelism-variance", {}, False),
+    "square root of work": ("square-root", {}, False),
+    "equal time": ("equal-time", {}, False),
+    "square root of guessed work": ("square-root", {}, True),
+    "equal time by guessed work": ("equal-time", {}, True),
+}
+"""The rules: their policies with parameters, and whether users guess the work."""
+
+
+def over(results: Results, cell: Cell, other: str = EQUAL) -> Mean:
+    """The response time of a cell over that of the rule ``other`` for the same jobs."""
+    return ratio(results[cell], results[cell.but(rule=other)])
+
+
+def draw_jobs(cell: Cell, count: int, random: np.random.Generator) -> Jobs:
+    """``count`` jobs; the same for all rules, but for the users' guesses."""
+    work_s = _work_s(VARIANCES[cell.variance], count, random)
+    most = random.choice(MAXIMA, count)
+    mu = random.choice(MU[WORKLOAD], count)
+    between = gaps_s("exponential", count, mean_demand_s(WORKLOAD) / (PROCESSORS * cell.load), random)
+    jobs = moldable(np.cumsum(between), most, work_s, mu)
+    if not RULES[cell.rule][2]:
+        return jobs
+    return replace(jobs, factor=np.exp(random.normal(0.0, GUESS, count)))
+
+
+def _work_s(variation: float, count: int, random: np.random.Generator) -> Floats:
+    """Work with the paper's mean; Erlang below a coefficient of variation of 1, the paper's above."""
+    if variation > 1:
+        return hyperexponential(count, SHARES, MEANS_S, random)
+    stages = round(1 / variation**2)
+    return random.gamma(stages, float(np.dot(SHARES, MEANS_S)) / stages, count)
+
+
+def simulate(cell: Cell, quick: bool, seed: int) -> Replications:
+    """The replications of a rule."""
+    name, options, _ = RULES[cell.rule]
+    policy = policies.create(name, options)
+
+    def one(random: np.random.Generator) -> Metrics | None:
+        outcome = simulate_jobs(draw_jobs(cell, GENERATED, random), PROCESSORS, policy, Watched(LAST))
+        return None if outcome.saturated else measure(outcome, warm_up=WARM_UP, last=LAST)
+
+    return replicate(one, seed, Precision(0.1, 3, 8) if quick else Precision(0.03, 10, 100))
+
+
+def at_average_parallelism() -> list[tuple[float, float]]:
+    """Speedup and efficiency on the average parallelism over the best, of the nine types of jobs."""
+    found = []
+    for mu in MU[WORKLOAD]:
+        for maximum in MAXIMA:
+            jobs = moldable(np.zeros(1), np.array([maximum]), np.ones(1), np.array([mu]))
+            time = ExecutionTime(1.0, 1.0, float(jobs.alpha_s[0]), float(jobs.beta_s[0]))
+            job = Job(0, maximum, moldable=True, estimate=time)
+            known = (time.work_s, time.alpha_s, time.beta_s)
+            given = demands.bound(demands.AVERAGE, job.least, job.most, job.average, *known)
+            speedup = time.on(1) / time.on(given)
+            found.append((speedup / job.average, speedup / given))
+    return found
+
+
+def summed_times(variance: str, jobs: int, seed: int) -> dict[str, float]:
+    """The sum of response times of ``jobs`` jobs that arrive together, over that of equal shares.
+
+    All have perfect speedup; 200 sets, each alone under the policy of the rule.
+    """
+    random = np.random.default_rng(seed)
+    sets_s = _work_s(VARIANCES[variance], 200 * jobs, random).reshape(200, jobs)
+    once, none = np.zeros(jobs, dtype=np.int64), np.zeros(jobs)
+    sums = {}
+    for rule in (EQUAL, "square root of work", "equal time"):
+        name, options, _ = RULES[rule]
+        policy = policies.create(name, options)
+        sums[rule] = 0.0
+        for work_s in sets_s:
+            together = Jobs(once, once + 1, once + PROCESSORS, work_s, none, none, none + 1)
+            sums[rule] += float(simulate_jobs(together, PROCESSORS, policy).response_s.sum())
+    return {rule: found / sums[EQUAL] for rule, found in sums.items()}
+
+
+def _rows(results: Results, figures: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Times in seconds, memory in MB; times are None for a rule that cannot keep up."""
+    for system, (move, published) in MOVES.items() if "2" in figures else ():
+        settings = {key: getattr(move, key) for key in ("technique", "size_mb", "bandwidth_mb_s")}
+        costs = move.cost()._asdict()
+        yield {"figure": "2", "system": system, **settings, **costs, "published": published}
+    for cell, runs in results.items():
+        row: dict[str, Any] = {"figure": "1", **vars(cell), "saturated": runs.stuck}
+        for name in ("response_s", "wait_s", "processors", "utilisation"):
+            mean = runs.mean(name)
+            row[name] = None if mean.saturated else mean.mean
+        mean = over(results, cell)
+        unknown = mean.saturated or runs.saturated
+        yield row | {"over_equal": None if unknown else mean.mean, "half": None if unknown else mean.half}
+
+
+def _draw_rules(results: Results) -> Figure:
+    """Response times over those of equal shares by variance, rule and load."""
+    rules = [rule for rule in RULES if rule != EQUAL]
+    picture, rows = panels(len(VARIANCES), 1, 12, 7.5, sharex=True)
+    for axes, variance in zip(rows[:, 0], VARIANCES, strict=True):
+        heights = {}
+        for load in LOADS:
+            cells = [Cell(variance=variance, load=load, rule=rule) for rule in rules]
+            heights[f"load {load:.0%}"] = [min(TOP, over(results, cell).mean) for cell in cells]
+        grouped_bars(axes, [rule.replace(" of ", "\nof ") for rule in rules], heights)
+        axes.axhline(1, color="black", linewidth=0.6)
+        axes.set(title=f"{variance} variance of work", ylim=(0, TOP), ylabel="response time / equal shares'")
+    rows[0, 0].legend(fontsize=8)
+    return picture
+
+
+def _draw_moves(results: Results) -> Figure:
+    """Times of moves by system."""
+    picture, ((axes,),) = panels(1, 1, 9, 5)
+    places = np.arange(len(MOVES))
+    for shift, name, label in (
+        (-0.2, "stopped_s", "stopped"),
+        (0.2, "total_s", "until nothing more must come"),
+    ):
+        costs = [move.cost() for move, _ in MOVES.values()]
+        axes.barh(places + shift, [getattr(cost, name) for cost in costs], 0.4, label=label)
+    labels = [f"{system}, {move.size_mb:.3g} MB" for system, (move, _) in MOVES.items()]
+    axes.set_yticks(places, labels, fontsize=8)
+    axes.set(xscale="log", xlabel="seconds")
+    axes.invert_yaxis()
+    axes.legend(fontsize=8)
+    return picture
+
+
+PAPER = Paper(
+    figures={
+        "1": PaperFigure(
+            "rules that allocate processors, by what they know of the jobs",
+            _draw_rules,
+            sweep(variance=VARIANCES, load=LOADS, rule=RULES),
+        ),
+        "2": PaperFigure("what it costs to move a process, by technique", _draw_moves),
+    },
+    quick="figure 1: intervals of 10 % instead of 3 %, at most 8 replications",
+    simulate=simulate,
+    rows=_rows,
+)
+
+
+TOGETHER = 8
+"""Jobs that share the machine in the claim about the square root of work."""
+
+AVERAGE, RANGE = "average parallelism", "range of parallelism"
+ROOT = "square root of work"
+
+
+def _ratios(
+    results: Results, ours: str, theirs: str, loads: Sequence[float]
+) -> dict[tuple[str, float], Mean]:
+    """Our response time over theirs by variance and load; infinite if we cannot keep up, 0 if they cannot."""
+    cells = [Cell(variance=variance, load=load, rule=ours) for variance in VARIANCES for load in loads]
+    return {(cell.variance, cell.load): over(results, cell, theirs) for cell in cells}
+
+
+def _words(ratios: dict[tuple[str, float], Mean]) -> str:
+    return ", ".join(
+        f"{'the other saturates' if mean.mean == 0 else f'{mean.mean:.2f}'} ({variance} variance, {load:.0%})"
+        for (variance, load), mean in ratios.items()
+    )
+
+
+@PAPER.claim(
+    "1",
+    "on its average parallelism a job has at least half of its best speedup and of the best efficiency",
+)
+def _half_of_the_best(results: Results) -> Finding:
+    types = at_average_parallelism()
+    speedup, efficiency = map(min, zip(*types, strict=True))
+    words = f"at least {speedup:.2f} and {efficiency:.2f} of the best, over {len(types)} types of jobs"
+    return words, min(speedup, efficiency) >= 0.5
+
+
+def _shorter(results: Results, ours: str, theirs: str, loads: Sequence[float] = LOADS) -> Finding:
+    """It fails if a ratio is above 1 beyond its interval, and holds if all are below 1 beyond theirs."""
+    ratios = _ratios(results, ours, theirs, loads)
+    worse, better = (
+        any(mean.low > 1 for mean in ratios.values()),
+        all(mean.high < 1 for mean in ratios.values()),
+    )
+    return f"ratio of response times {_words(ratios)}", verdict(not worse, worse or better)
+
+
+def _optimal(results: Results) -> Finding:
+    found = {name: summed_times(name, TOGETHER, seed=1) for name in VARIANCES}
+    words = "; ".join(
+        f"{name} variance {sums[ROOT]:.2f} (equal time {sums['equal time']:.2f})"
+        for name, sums in found.items()
+    )
+    words = (
+        f"sum of the response times of {TOGETHER} jobs under the policy over that of equal shares: {words}"
+    )
+    return words, all(min(sums, key=lambda rule: sums[rule]) == ROOT for sums in found.values())
+
+
+def _not_robust(results: Results) -> Finding:
+    """It holds if guesses make a rule worse than equal shares where it is better with exact knowledge."""
+    rules = {ROOT: "square root of guessed work", "equal time": "equal time by guessed work"}
+    ratios = {rule: _ratios(results, rule, EQUAL, LOADS) for rule in (*rules, *rules.values())}
+    spoilt = [
+        cell
+        for known, unknown in rules.items()
+        for cell, mean in ratios[unknown].items()
+        if mean.low > 1 and ratios[known][cell].high < 1
+    ]
+    words = f"only then in {len(spoilt)} of {sum(len(ratios[rule]) for rule in rules)} cells; "
+    words += "over equal shares: " + "; ".join(f"{rule} {_words(some)}" for rule, some in ratios.items())
+    return words, bool(spoilt)
+
+
+def _pair(text: str, *compared: object) -> None:
+    PAPER.claim("1", text, compared)(_shorter)
+
+
+_pair(
+    "when the load is low, jobs should receive their maximum parallelism, not the average",
+    RANGE,
+    AVERAGE,
+    LOADS[:1],
+)
+_pair(
+    "when the load is high, jobs should receive less than their average parallelism",
+    RANGE,
+    AVERAGE,
+    LOADS[-1:],
+)
+_pair("with the range of parallelism, the allocation is better than by the average alone", RANGE, AVERAGE)
+_pair(
+    "with the variance of parallelism, the allocation is better than by its range",
+    "variance of parallelism",
+    RANGE,
+)
+PAPER.claim(
+    "1", "allocation in proportion to the square root of work is optimal (jobs of perfect speedup, all there)"
+)(_optimal)
+_pair("shares by the square root of work give shorter response times than equal shares", ROOT, EQUAL)
+PAPER.claim("1", "rules may do worse than those without knowledge if the jobs are known only approximately")(
+    _not_robust
+)
+
+
+@PAPER.claim("2", "copying several tens of MB takes several seconds even over a Fast Ethernet")
+def _several_seconds(results: Results) -> Finding:
+    times_s = [here("eager", size_mb).cost().stopped_s for size_mb in (30.0, 90.0)]
+    words = " to ".join(f"{time_s:.1f}" for time_s in times_s) + " s for 30 to 90 MB"
+    return words, all(2 <= time_s <= 10 for time_s in times_s)
+
+
+# These follow from the settings above, which are those of the papers.
+
+
+@PAPER.claim("2", "Charlotte moves a process of 32 KB in 242 ms")
+def _charlotte(results: Results) -> Finding:
+    stopped_s = CHARLOTTE.cost().stopped_s
+    return f"{stopped_s * 1e3:.0f} ms", arithmetic(abs(stopped_s / 0.242 - 1) <= 0.05)
+
+
+@PAPER.claim("2", "V stops programs for 5 to 210 ms, while a copy of their memory takes 3 s for each MB")
+def _v_stops(results: Results) -> Finding:
+    eager_s, least_s, most_s = (move.cost().stopped_s for move in (V_EAGER, V_LITTLE, V_MUCH))
+    words = f"{least_s * 1e3:.1f} to {most_s * 1e3:.0f} ms, and {eager_s:.0f} s for 1 MB"
+    return words, arithmetic(eager_s == 3.0 and least_s <= 0.01 and 0.1 <= most_s <= 0.4)
+
+
+@PAPER.claim(
+    "2", "copy on reference takes one time for all sizes, a thousand times less than eager copy (Accent)"
+)
+def _accent(results: Results) -> Finding:
+    moves = [accent(size_mb) for size_mb in (0.01, 0.1, 1.0, 10.0, 100.0)]
+    stopped_s = [move.cost().stopped_s for move in moves]
+    eager_s = [replace(move, technique="eager").cost().stopped_s for move in moves]
+    faster = max(eager / ours for eager, ours in zip(eager_s, stopped_s, strict=True))
+    words = f"{max(stopped_s):.2f} s (assumed) over four orders of magnitude, up to {faster:.0f} times less"
+    return words, arithmetic(min(stopped_s) == max(stopped_s) and faster >= 1000)
+
+
+@PAPER.claim(
+    "2",
+    "eager copy moves memory that is never used; copy on reference does not, and pre-copy moves more",
+)
+def _bytes(results: Results) -> Finding:
+    moved = {name: here(name).cost().moved_mb for name in TECHNIQUES[:3]}
+    words = ", ".join(f"{name} {mb:.1f} MB" for name, mb in moved.items())
+    holds = moved["on-reference"] < moved["eager"] < moved["pre-copy"]
+    return f"{words} of a process of 50 MB that uses 40 %", arithmetic(holds)
+
+
+@PAPER.claim(
+    "2", "only copy on reference leaves memory on the old machine; a flush leaves it on the file server"
+)
+def _behind(results: Results) -> Finding:
+    residual = {name: here(name).cost().residual_mb for name in TECHNIQUES}
+    words = ", ".join(f"{name} {mb:.0f} MB" for name, mb in residual.items())
+    return words, arithmetic([name for name, mb in residual.items() if mb] == ["on-reference"])
