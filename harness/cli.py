@@ -20,7 +20,7 @@ from functools import cache, cached_property
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
-from coordinator.host import preloading
+from coordinator.host import environment
 from harness import ENDING_SIGNALS, INTERRUPTED, end_quietly_when_interrupted
 from harness.commands import COMMANDS, Answer, Interrupted, user_defaults
 from workloads.validation import InputError, LockstepError
@@ -110,7 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not _streams():
         _complain("standard output is closed: redirect it to a file, a pipe or /dev/null")
         return BAD_INPUT
-    left = preloading.undone(os.environ)  # what an exec around us has set is for its programs, not ours
+    left = environment.undone(os.environ)  # what an exec around us has set is for its programs, not ours
     for name in os.environ.keys() - left.keys():
         del os.environ[name]
     os.environ.update(left)

@@ -31,7 +31,7 @@ from coordinator.drive.running_jobs import RunningJobs
 from coordinator.host import processes
 from coordinator.host.environment import passed_on
 from coordinator.host.interrupt import Interrupt
-from coordinator.host.launchers import Launcher, find_launcher
+from coordinator.host.launchers import Hydra, find_launcher
 from coordinator.host.processes import JOB, Process
 from coordinator.host.rundir import RunDirectory
 from coordinator.wire import protocol
@@ -271,7 +271,7 @@ def begun(directory: RunDirectory, interrupt: Interrupt) -> Driver:
     jobs = tuple(ParallelJob(number, Program(phases=1, processes=2)) for number in range(2))
     workload = Workload(jobs, policies.create("none", {}), (0, 1))
     session, views = preflight.session(workload)
-    means = Means(None, "", Launcher("mpich", "/bin/false", "1"), {})
+    means = Means(None, "", Hydra("/bin/false", "1"), {})
     begin_ns = time.monotonic_ns()
     context = RunContext(directory, workload, means, lambda text: None, begin_ns + (1 << 40), begin_ns)
     made = Driver(context, FreshStart(session, views), interrupt)

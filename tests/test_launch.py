@@ -9,34 +9,43 @@ import stat
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from runs import eventually, workload
 
-from coordinator.host import bereft, launch
+from coordinator.host import bereft, launch, launchers
 from coordinator.host.environment import passed_on
 from coordinator.host.launch import LaunchError, run_session
-from coordinator.host.launchers import Launcher, find_launcher, memory_apart, recognize, unchanged
+from coordinator.host.launchers import Hydra, OpenMpi, Prrte, find_launcher, recognize, unchanged
 from coordinator.host.processes import RUN, marked
+from coordinator.wire.line_format import LineFormat, by_name
 from harness.commands.run import real_tools
 from workloads.validation import InputError
 
-MPICH = Launcher("mpich", "/x/mpiexec", "5.0")
-OPENMPI = Launcher("openmpi", "/x/mpiexec", "5.0.11")
+MPICH = Hydra("/x/mpiexec", "5.0")
+OPENMPI = OpenMpi("/x/mpiexec", "5.0.11")
+
+
+@dataclass(frozen=True)
+class Holder:
+    launcher: launchers.Launcher
 
 
 def test_recognizes_both_kinds_by_their_answers() -> None:
     hydra = "HYDRA build details:\n    Version:                                 4.2.1\n    CC: cc\n"
-    assert recognize("/x/mpiexec", hydra) == Launcher("mpich", "/x/mpiexec", "4.2.1")
-    assert recognize("/y", "mpiexec (Open MPI) 5.0.8\n\nReport bugs to") == Launcher("openmpi", "/y", "5.0.8")
-    assert recognize("/y", "mpiexec (OpenRTE) 4.1.4\n\nReport bugs to") == Launcher("openmpi", "/y", "4.1.4")
+    assert recognize("/x/mpiexec", hydra) == Hydra("/x/mpiexec", "4.2.1")
+    assert recognize("/y", "mpiexec (Open MPI) 5.0.8\n\nReport bugs to") == OpenMpi("/y", "5.0.8")
+    assert recognize("/y", "mpiexec (OpenRTE) 4.1.4\n\nReport bugs to") == OpenMpi("/y", "4.1.4")
+    assert recognize("/y", "prterun (PRRTE) 3.0.6\n\nReport") == Prrte("/y", "3.0.6")
     assert recognize("/z", "srun 23.1\n") is None
 
 
 def test_command_lines_bind_nothing() -> None:
     assert MPICH.argv(3, ["a", "b"]) == ["/x/mpiexec", "-bind-to", "none", "-n", "3", "a", "b"]
     assert OPENMPI.argv(2, ["a"]) == ["/x/mpiexec", "--bind-to", "none", "--oversubscribe", "-n", "2", "a"]
+    assert Prrte("/x/prterun", "3").argv(2, ["a"])[1:5] == ["--bind-to", "none", "--map-by", ":OVERSUBSCRIBE"]
 
 
 def test_open_mpi_spins_and_runs_as_root_only_when_root() -> None:
@@ -50,13 +59,13 @@ def test_open_mpi_spins_and_runs_as_root_only_when_root() -> None:
 
 def test_open_mpi_shares_memory_in_a_directory_of_our_own(tmp_path: Path) -> None:
     place = tmp_path / "run" / "3"
-    assert memory_apart(MPICH, place) == {} and not place.exists()
-    assert memory_apart(OPENMPI, place)["OMPI_MCA_btl_sm_backing_directory"] == str(place)
+    assert MPICH.memory_apart(place) == {} and not place.exists()
+    assert OPENMPI.memory_apart(place)["OMPI_MCA_btl_sm_backing_directory"] == str(place)
     assert stat.S_IMODE(place.stat().st_mode) == 0o700
-    assert memory_apart(OPENMPI, place), "again, for a job that is started again"
+    assert OPENMPI.memory_apart(place), "again, for a job that is started again"
     (tmp_path / "run").chmod(0o777)
-    assert memory_apart(OPENMPI, place) == {}, "somebody else could change it"
-    assert memory_apart(OPENMPI, Path("/proc/none/3")) == {}
+    assert OPENMPI.memory_apart(place) == {}, "somebody else could change it"
+    assert OPENMPI.memory_apart(Path("/proc/none/3")) == {}
 
 
 def test_the_environment_is_an_allow_list() -> None:
@@ -86,9 +95,9 @@ def test_the_launcher_beside_python_comes_before_path(
     fake(path, "mpiexec (Open MPI) 8.8")
     monkeypatch.setattr(sys, "executable", str(beside / "python"))
     monkeypatch.setenv("PATH", str(path), prepend=":")
-    assert find_launcher() == Launcher("mpich", str(beside / "mpiexec"), "9.9")
+    assert find_launcher() == Hydra(str(beside / "mpiexec"), "9.9")
     (beside / "mpiexec").unlink()
-    assert find_launcher() == Launcher("openmpi", str(path / "mpiexec"), "8.8")
+    assert find_launcher() == OpenMpi(str(path / "mpiexec"), "8.8")
 
 
 def test_without_a_launcher_the_message_says_how_to_get_one(
@@ -221,3 +230,33 @@ def test_a_full_shared_memory_is_named_in_the_failure(tmp_path: Path) -> None:
         pytest.skip("mounting takes privileges")
     (failure,) = json.loads(done.stdout)["jobs"]
     assert "Signal 7 is a bus error" in failure and "of 0.1 MiB are free" in failure, failure
+
+
+def test_another_launcher_is_one_class(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launchers, "LAUNCHERS", dict(launchers.LAUNCHERS))
+
+    @launchers.register
+    class Toy(launchers.Launcher):
+        kind = "toy"
+        programs = ("toyrun",)
+        signs = ("Toy",)
+
+        def argv(self, processes, command, hosts=()):
+            return [self.path, f"--ranks={processes}", *command]
+
+        @classmethod
+        def words(cls, command, variables, source):
+            given = [f"--set={name}={value}" for name, value in variables.items()]
+            return [command[0], *given, *command[1:]] if command[0] == "toyrun" else command
+
+    program = tmp_path / "toyrun"
+    program.write_text("#!/bin/sh\necho Toy 1.2\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    found = launchers.launcher_at("toyrun")
+    assert found == Toy(str(program), "1.2") == unchanged(found)
+    assert found.argv(2, ["a"]) == [str(program), "--ranks=2", "a"]
+    assert launchers.launched(["toyrun", "a"], {"X": "1"}, [], {})[0] == ["toyrun", "--set=X=1", "a"]
+    assert found.environment({"X": "1"}, {})["X"] == "1" and found.memory_apart(tmp_path) == {}
+    said = LineFormat(by_name(Holder), kinds={launchers.Launcher: launchers.LAUNCHERS.values()})
+    assert said.decode(said.encode(Holder(found))).launcher == found

@@ -19,7 +19,7 @@ from coordinator.drive import preflight
 from coordinator.drive.agents import Contacts
 from coordinator.drive.run_log import events as log
 from coordinator.drive.run_log.events import BEGINNING, EVENT, Beginning, Event
-from coordinator.host.launchers import Launcher
+from coordinator.host.launchers import Hydra
 from coordinator.view import ExecutionTime
 from coordinator.wire import protocol
 from coordinator.wire.line_format import LineError, LineFormat, by_name
@@ -45,7 +45,7 @@ def beginning(policy: str = "gang") -> Beginning:
     workload = Workload(
         tuple(jobs), policies.create(policy, {}), (), nodes=(Node("a", 2), Node("b")), purpose="for us"
     )
-    launcher = Launcher("mpich", "/bin/mpiexec", "5")
+    launcher = Hydra("/bin/mpiexec", "5")
     means = preflight.Means(None, "why", launcher, {1: launcher}, {2: {"LD_PRELOAD": "/a.so"}})
     join = protocol.Join("a", (0, 2), 77, "promptly")
     agents = ((Keys("p", "s"), join, 5), (Keys("q", "t"), join, 6))

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_preload import LOCKSTEP, compiled, launcher, run, two_phase  # noqa: F401 # a fixture
 
-from coordinator.host.preloading import launched, undone
+from coordinator.host.environment import undone
+from coordinator.host.launchers import launched
 
 NAMES = ["LD_PRELOAD", "LD_AUDIT", "LOCKSTEP_WAITING", "SLURM_EXPORT_ENV", "OMPI_MCA_mca_base_env_list"]
 values = st.text("ab/=.;,: ", max_size=8)

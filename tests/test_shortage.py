@@ -18,7 +18,7 @@ from runs import everything_in, two_processors, workload
 from coordinator.drive import driver, preflight
 from coordinator.drive.driver import run_workload
 from coordinator.host import launch, processes
-from coordinator.host.launchers import Launcher
+from coordinator.host.launchers import Hydra
 from coordinator.host.processes import Process
 from coordinator.workload import ParallelJob
 from workloads.work import Command
@@ -39,7 +39,7 @@ def runtime(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monkey
 def test_a_launcher_that_has_gone_fails_the_jobs_and_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runtime: Path
 ) -> None:
-    gone = Launcher("mpich", str(tmp_path / "mpiexec"), "1")
+    gone = Hydra(str(tmp_path / "mpiexec"), "1")
     monkeypatch.setattr(preflight, "find_launcher", lambda **options: gone)
     result = run_workload(workload(jobs=2))
     for job in result.jobs:

@@ -32,7 +32,7 @@ from coordinator.drive.run_log.replay import Replay
 from coordinator.drive.run_log.writer import Writer
 from coordinator.host import launch
 from coordinator.host.environment import passed_on
-from coordinator.host.launchers import Launcher
+from coordinator.host.launchers import Hydra
 from coordinator.host.processes import environment_of
 from coordinator.host.rundir import RunDirectory
 from coordinator.view import Job, Machine
@@ -155,7 +155,7 @@ def test_jobs_that_a_loss_ends_do_not_move_as_others_end() -> None:
 
 
 def beginning() -> Beginning:
-    launcher = Launcher("mpich", "/bin/mpiexec", "5")
+    launcher = Hydra("/bin/mpiexec", "5")
     contacts = Contacts(("tcp://127.0.0.1:1",), Keys("public", "secret"), ())
     return Beginning(workload("gang"), preflight.Means("signals", "", launcher, {}), contacts, 5, 7)
 

@@ -11,7 +11,6 @@ from coordinator.drive.preflight import Means
 from coordinator.host import launch
 from coordinator.host.environment import PYTHON
 from coordinator.host.launch import Started
-from coordinator.host.launchers import memory_apart
 from coordinator.host.processes import JOB
 from coordinator.host.rundir import RunDirectory
 from coordinator.wire import protocol
@@ -39,7 +38,7 @@ def start(
     if hosts:
         marks = directory.marks
     else:
-        marks = directory.marks_apart(str(number)) | memory_apart(launcher, directory.memory / str(number))
+        marks = directory.marks_apart(str(number)) | launcher.memory_apart(directory.memory / str(number))
     environment = launcher.environment({**marks, JOB: str(number)}, hosts=hosts)
     out, err = (directory.log(f"job-{number}-{stream}") for stream in ("out", "err"))
     status = directory.status(number) if workload.nodes else None

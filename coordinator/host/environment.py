@@ -6,13 +6,17 @@ us would make our launchers part of that job.
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import workloads
-from coordinator.host.preloading import undone
+
+UNDO = "LOCKSTEP_UNDO"
+"""Says what ``launchers.launched`` has set for a command."""
 
 PYTHON = (sys.executable, "-P")
 """Starts our own processes: no module in the current directory replaces another one."""
@@ -60,3 +64,27 @@ def passed_on(extra: Mapping[str, str], source: Mapping[str, str] | None = None)
     passed["PYTHONPATH"] = os.pathsep.join(filter(None, [here, passed.get("PYTHONPATH")]))
     passed["OMP_NUM_THREADS"] = "1"
     return {**passed, **extra}
+
+
+def undone(source: Mapping[str, str]) -> dict[str, str]:
+    """An environment without what ``launched`` has set in it; what others have added since is kept."""
+    found = dict(source)
+    try:
+        set_before = dict(json.loads(found.pop(UNDO, "{}")))
+        for name, (ours, before) in set_before.items():
+            left = before if found.get(name) == ours else _without(found.get(name), ours, before)
+            found.pop(name, None)
+            if left is not None:
+                found[name] = str(left)
+    except (ValueError, TypeError):  # it is not ours
+        pass
+    return found
+
+
+def _without(now: str | None, ours: str, before: str | None) -> str | None:
+    """A list in a variable without the words that are ours alone."""
+    if now is None:
+        return None
+    word = r"[^\s:;,]+"
+    alone = set(re.findall(word, ours)) - set(re.findall(word, before or ""))
+    return re.sub(rf"{word}[\s:;,]*", lambda found: "" if found[0].rstrip(" :;,") in alone else found[0], now)

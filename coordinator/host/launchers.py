@@ -1,96 +1,69 @@
-"""The launchers of MPI programs: finding one, its command line and its environment."""
+"""The launchers of MPI programs: finding one, its command line, its environment, how it passes variables on.
+
+Another launcher is another class with ``register``, in this file or in one that imports it.
+"""
 
 from __future__ import annotations
 
 import functools
 import itertools
+import json
 import os
 import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar, TypeVar
 
-from coordinator.host.environment import PYTHON, passed_on
+from coordinator.host.environment import PYTHON, UNDO, passed_on
 from coordinator.host.launch import LaunchError, run_session
 from coordinator.host.ownership import check_own
 from workloads.validation import InputError
 
-KINDS = {"mpich": ("HYDRA",), "openmpi": ("Open MPI", "OpenRTE")}
-"""Kinds of launchers, and words in the first lines of their ``--version``, in every version."""
-
-SRUN = "srun"
-"""The kind that starts ranks as a step of our Slurm allocation."""
-
-SRUN_OPTIONS = ("--overlap", "--overcommit", "--cpu-bind=none", "--mem=0", "--kill-on-bad-exit=1", "--quiet")
-"""Several steps share all resources of the job on a node, and ranks bind themselves."""
-
-SRUN_NEEDS = ("SLURM_CONF", "SLURM_JOB_ID")
-"""Variables that identify the allocation; others would act as options that the user never set."""
-
-PLUGINS = ("pmi2", "pmix")
-"""Slurm's plugins in the order of trial: for MPICH and its derivatives, for Open MPI."""
-
 TRIAL_S = 60.0
-
-MEMORY = tuple(f"OMPI_MCA_{part}_backing_directory" for part in ("btl_sm", "btl_vader", "osc_sm", "osc_rdma"))
-"""Where Open MPI's parts keep the files of shared memory: ``btl_sm`` of 5.0 was ``btl_vader`` in 4.1."""
 
 REMEDY = "pip install 'lockstep-scheduling[mpich]'"
 
 
 @dataclass(frozen=True)
 class Launcher:
-    """An mpiexec, or srun.
+    """A program that starts MPI ranks; each kind is a subclass in ``LAUNCHERS``.
 
     Attributes:
-        kind: a key of KINDS, or SRUN.
+        kind: its name in messages and records.
+        programs: file names under which it is found.
+        signs: words in the first lines of its ``--version``, in every version.
+        srun_plugin: Slurm's plugin with which srun starts ranks of the same MPI.
+        has_children: whether it starts children on its host, which live as long as its ranks do.
+        may_lose_signals: whether it loses a signal of its first milliseconds.
+        keeps: the variables of an allocation that it gets even if all its ranks are on one host.
         path: path of the program.
         version: its version.
-        plugin: Slurm's plugin through which srun and MPI communicate; empty for other kinds.
     """
 
-    kind: str
+    kind: ClassVar[str]
+    programs: ClassVar[Sequence[str]] = ("mpiexec", "mpirun")
+    signs: ClassVar[Sequence[str]] = ()
+    srun_plugin: ClassVar[str] = ""
+    has_children: ClassVar[bool] = True
+    may_lose_signals: ClassVar[bool] = False
+    keeps: ClassVar[tuple[str, ...]] = ()
+
     path: str
     version: str
-    plugin: str = ""
 
     def __str__(self) -> str:
-        plugin = f" --mpi={self.plugin}" if self.plugin else ""
-        return f"{self.kind}{plugin} {self.version} ({self.path})"
-
-    @property
-    def has_children(self) -> bool:
-        """Whether it starts children on its host, which live as long as its ranks do."""
-        return self.kind != SRUN
+        return f"{self.kind} {self.version} ({self.path})"
 
     def argv(self, processes: int, command: Sequence[str], hosts: Sequence[str] = ()) -> list[str]:
         """The command line that runs ``command`` in ``processes`` processes, bound to no core.
 
-        Ranks bind themselves; several jobs share the cores, so Open MPI must not count slots.
-
-        Args:
-            processes: number of ranks.
-            command: command of each rank.
-            hosts: host of each rank; empty if all run on this host.
+        ``hosts`` has the host of each rank; it is empty if all run on this host. Ranks bind themselves.
         """
-        if self.kind == SRUN:
-            hosts = hosts or [os.environ.get("SLURMD_NODENAME", socket.gethostname())] * processes
-            where = ["--distribution=arbitrary", f"--nodelist={','.join(hosts)}"]
-            count = [f"--nodes={len(set(hosts))}", f"--ntasks={processes}"]
-            return [self.path, f"--mpi={self.plugin}", *SRUN_OPTIONS, *count, *where, *command]
-        runs = [(host, len(list(ranks))) for host, ranks in itertools.groupby(hosts)]
-        if self.kind == "mpich":
-            where = ["-hosts", ",".join(f"{host}:{count}" for host, count in runs)] if runs else []
-            return [self.path, "-bind-to", "none", *where, "-n", str(processes), *command]
-        argv = [self.path, "--bind-to", "none", "--oversubscribe"]
-        if not runs:
-            return [*argv, "-n", str(processes), *command]
-        # A context for each group of ranks on one host: Open MPI would reorder a single list of hosts.
-        parts = [["--host", f"{host}:{count}", "-n", str(count), *command] for host, count in runs]
-        return argv + [word for part in parts for word in (":", *part)][1:]
+        raise NotImplementedError
 
     def environment(
         self,
@@ -105,41 +78,255 @@ class Launcher:
         ``hosts`` is as in ``argv``. Only a launcher that must use Slurm's allocation sees it.
         """
         source = os.environ if source is None else source
-        inside = "SLURM_JOB_ID" in source
-        needed = {}
-        if self.kind == SRUN or not hosts:
-            kept = SRUN_NEEDS if self.kind == SRUN else ()
-            source = {name: v for name, v in source.items() if name in kept or not name.startswith("SLURM_")}
-        elif inside:
+        needed = self.needs(root=os.getuid() == 0 if root is None else root)
+        if self.keeps or not hosts:
+            source = {
+                name: v for name, v in source.items() if name in self.keeps or not name.startswith("SLURM_")
+            }
+        elif "SLURM_JOB_ID" in source:
             needed["SLURM_OVERLAP"] = "1"  # otherwise launches wait for each other
-        if self.kind == "mpich":
-            # Without a topology file from us, Hydra writes one to /tmp, whatever TMPDIR says, and
-            # leaves it there when it is killed or a rank aborts. With an empty file, hwloc
-            # inspects the host itself.
-            needed["HWLOC_XMLFILE"] = os.devnull
-        if self.kind == "openmpi":
-            # With more ranks than cores Open MPI would yield while it polls: no spinning at all.
-            needed["OMPI_MCA_mpi_yield_when_idle"] = "0"
-            if os.getuid() == 0 if root is None else root:
-                needed |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
         return passed_on(needed | dict(extra), source)
 
+    def needs(self, *, root: bool) -> dict[str, str]:
+        """The variables that it needs, as ``root`` or as another user."""
+        return {}
 
-def memory_apart(launcher: Launcher, place: Path) -> dict[str, str]:
-    """Variables for ranks on this host, so that they share memory in ``place``, a directory that this makes.
+    def memory_apart(self, place: Path) -> dict[str, str]:
+        """Variables for ranks on this host, which then share memory in ``place``; makes that directory."""
+        return {}
 
-    Without them Open MPI puts its files into /dev/shm, and their names differ by 15 bits of a digest of
-    the job: if these are the same, of two jobs one ends by SIGSEGV. Other MPIs need no variables.
+    def found_again(self) -> Launcher | None:
+        """The launcher that is at the same path now."""
+        return _identify(self.path)
+
+    @classmethod
+    def words(cls, command: list[str], variables: Mapping[str, str], source: Mapping[str, str]) -> list[str]:
+        """The words of a command which, if it is such a launcher, gives ``variables`` to all ranks."""
+        return command
+
+    @classmethod
+    def told(
+        cls, variables: Mapping[str, str], libraries: Iterable[str], source: Mapping[str, str]
+    ) -> dict[str, str]:
+        """What else to set in ``source`` so that such a launcher passes ``variables`` on to all ranks."""
+        return {}
+
+
+LAUNCHERS: dict[str, type[Launcher]] = {}
+"""All kinds of launchers by name."""
+
+L = TypeVar("L", bound=type[Launcher])
+
+
+def register(launcher: L) -> L:
+    """Make a kind of launcher known; launchers are tried in this order."""
+    LAUNCHERS[launcher.kind] = launcher
+    return launcher
+
+
+@register
+class Hydra(Launcher):
+    """The launcher of MPICH and its derivatives."""
+
+    kind = "mpich"
+    signs = ("HYDRA",)
+    srun_plugin = "pmi2"
+    may_lose_signals = True
+
+    LEAVES_OUT: ClassVar = {"-genvnone", "-genvlist", "-envnone", "-envlist"}
+    """Options with which it does not pass everything on; HYDRA_ENV stands for one of them."""
+
+    def argv(self, processes: int, command: Sequence[str], hosts: Sequence[str] = ()) -> list[str]:
+        runs = ",".join(f"{host}:{count}" for host, count in _runs(hosts))
+        where = ["-hosts", runs] if runs else []
+        return [self.path, "-bind-to", "none", *where, "-n", str(processes), *command]
+
+    def needs(self, *, root: bool) -> dict[str, str]:
+        """An empty topology file.
+
+        Without a file from us, Hydra writes one to /tmp, whatever TMPDIR says, and leaves it there when it
+        is killed or a rank aborts. With an empty file, hwloc inspects the host itself.
+        """
+        return {"HWLOC_XMLFILE": os.devnull}
+
+    @classmethod
+    def words(cls, command: list[str], variables: Mapping[str, str], source: Mapping[str, str]) -> list[str]:
+        """The command with -genv for each variable, if it leaves out variables."""
+        program = Path(command[0]).name
+        by_variable = program.startswith("mpi") and "HYDRA_ENV" in source
+        if program in Srun.programs or not (cls.LEAVES_OUT & set(command) or by_variable):
+            return command
+        given = [word for name, value in variables.items() for word in ("-genv", name, value)]
+        return [command[0], *given, *command[1:]]
+
+
+@register
+class OpenMpi(Launcher):
+    """The launcher of Open MPI."""
+
+    kind = "openmpi"
+    signs: ClassVar[Sequence[str]] = ("Open MPI", "OpenRTE")
+    srun_plugin = "pmix"
+
+    UNBOUND: ClassVar[tuple[str, ...]] = ("--bind-to", "none", "--oversubscribe")
+    """Several jobs share the cores, so Open MPI must not count slots."""
+
+    MEMORY: ClassVar = tuple(
+        f"OMPI_MCA_{part}_backing_directory" for part in ("btl_sm", "btl_vader", "osc_sm", "osc_rdma")
+    )
+    """Where its parts keep the files of shared memory: ``btl_sm`` of 5.0 was ``btl_vader`` in 4.1."""
+
+    LISTS: ClassVar = {
+        "libopen-rte": "OMPI_MCA_mca_base_env_list_internal",
+        "libopen-pal": "OMPI_MCA_mca_base_env_list",
+    }
+    """Open MPI up to 4, then 5, by a library that it has: the variable that lists variables to pass on.
+
+    Open MPI 4 refuses the second one beside ``-x``, and Open MPI 5 does not know the first.
     """
-    if launcher.kind != "openmpi":
-        return {}
-    try:
-        for folder in (place.parent, place):
-            folder.mkdir(mode=0o700, exist_ok=True)
-            check_own(folder)
-    except OSError:  # there is no /dev/shm, for example
-        return {}
-    return dict.fromkeys(MEMORY, str(place))
+
+    def argv(self, processes: int, command: Sequence[str], hosts: Sequence[str] = ()) -> list[str]:
+        argv = [self.path, *self.UNBOUND]
+        if not hosts:
+            return [*argv, "-n", str(processes), *command]
+        # A context for each group of ranks on one host: Open MPI would reorder a single list of hosts.
+        parts = [["--host", f"{host}:{count}", "-n", str(count), *command] for host, count in _runs(hosts)]
+        return argv + [word for part in parts for word in (":", *part)][1:]
+
+    def needs(self, *, root: bool) -> dict[str, str]:
+        """With more ranks than cores Open MPI would yield while it polls: no spinning at all."""
+        allowed = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        return {"OMPI_MCA_mpi_yield_when_idle": "0", **(allowed if root else {})}
+
+    def memory_apart(self, place: Path) -> dict[str, str]:
+        """As any launcher's.
+
+        Without these variables Open MPI puts its files into /dev/shm, and their names differ by 15 bits of a
+        digest of the job: if these are the same, of two jobs one ends by SIGSEGV.
+        """
+        try:
+            for folder in (place.parent, place):
+                folder.mkdir(mode=0o700, exist_ok=True)
+                check_own(folder)
+        except OSError:  # there is no /dev/shm, for example
+            return {}
+        return dict.fromkeys(self.MEMORY, str(place))
+
+    @classmethod
+    def told(
+        cls, variables: Mapping[str, str], libraries: Iterable[str], source: Mapping[str, str]
+    ) -> dict[str, str]:
+        """Its list of variables; a name stands for the value at the launch, with what a script adds."""
+        known = next(
+            (cls.LISTS[sign] for sign in cls.LISTS for name in libraries if name.startswith(sign)), None
+        )
+        if known is None:
+            return {}
+        # The launcher reads a value with "=" that it looks up itself as a name and a value.
+        words = [f"{name}={value}" if "=" in value else name for name, value in variables.items()]
+        return {known: ";".join(filter(None, [source.get(known), *words]))}
+
+
+@register
+class Prrte(OpenMpi):
+    """The launcher on which Open MPI's is built since 5.0, installed by itself."""
+
+    kind = "prrte"
+    programs = ("prterun",)
+    signs = ("PRRTE",)
+    UNBOUND = ("--bind-to", "none", "--map-by", ":OVERSUBSCRIBE")
+
+
+@register
+@dataclass(frozen=True)
+class Srun(Launcher):
+    """Starts ranks as a step of our Slurm allocation; ``plugin``: through which it and MPI communicate."""
+
+    kind = "srun"
+    programs = ("srun",)
+    has_children = False
+    keeps = ("SLURM_CONF", "SLURM_JOB_ID")
+    """They identify the allocation; others would act as options that the user never set."""
+
+    OPTIONS: ClassVar = (
+        *("--overlap", "--overcommit", "--cpu-bind=none", "--mem=0", "--kill-on-bad-exit=1", "--quiet"),
+    )
+    """Several steps share all resources of the job on a node, and ranks bind themselves."""
+
+    EXPORTS: ClassVar = "SLURM_EXPORT_ENV"
+    """Stands for --export; srun passes on everything without them."""
+
+    plugin: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind} --mpi={self.plugin} {self.version} ({self.path})"
+
+    def argv(self, processes: int, command: Sequence[str], hosts: Sequence[str] = ()) -> list[str]:
+        hosts = hosts or [os.environ.get("SLURMD_NODENAME", socket.gethostname())] * processes
+        where = ["--distribution=arbitrary", f"--nodelist={','.join(hosts)}"]
+        count = [f"--nodes={len(set(hosts))}", f"--ntasks={processes}"]
+        return [self.path, f"--mpi={self.plugin}", *self.OPTIONS, *count, *where, *command]
+
+    def found_again(self) -> Launcher | None:
+        """Itself, if it is still there."""
+        return self if os.access(self.path, os.X_OK) else None
+
+    @classmethod
+    def words(cls, command: list[str], variables: Mapping[str, str], source: Mapping[str, str]) -> list[str]:
+        """The command with the variables in its --export."""
+        words = []
+        for before, word in zip(["", *command], command, strict=False):
+            option, equals, there = word.partition("=")
+            if Path(command[0]).name not in cls.programs:
+                words.append(word)
+            elif before == "--export":
+                words.append(_exported(word, variables))
+            elif option == "--export" and equals:
+                words.append(f"{option}={_exported(there, variables)}")
+            else:
+                words.append(word)
+        return words
+
+    @classmethod
+    def told(
+        cls, variables: Mapping[str, str], libraries: Iterable[str], source: Mapping[str, str]
+    ) -> dict[str, str]:
+        """The variables in the list of those to export, if there is one."""
+        there = source.get(cls.EXPORTS)
+        return {} if there is None else {cls.EXPORTS: _exported(there, variables)}
+
+
+def _runs(hosts: Sequence[str]) -> list[tuple[str, int]]:
+    """Host and number of ranks of each run of ranks on one host."""
+    return [(host, len(list(ranks))) for host, ranks in itertools.groupby(hosts)]
+
+
+def _exported(there: str, names: Iterable[str]) -> str:
+    """The names that srun passes on, and more; ALL stands for all, and NONE or NIL for none."""
+    kept = [] if there in ("NONE", "NIL") else there.split(",")
+    return there if "ALL" in kept else ",".join([*kept, *names])
+
+
+def launched(
+    command: Sequence[str],
+    variables: Mapping[str, str],
+    libraries: Iterable[str],
+    source: Mapping[str, str] | None = None,
+) -> tuple[list[str], dict[str, str]]:
+    """The words of a command, and what to set for it in ``source`` (default: our environment).
+
+    All its ranks get ``variables``, on all hosts, if its launcher is the one of an MPI that has these
+    ``libraries``: launchers start ranks on other hosts, and Slurm's everywhere, with an environment of
+    their own making. A launcher that a script starts gets no other words. LOCKSTEP_UNDO says what was set,
+    so that a Lockstep that the command starts begins as its caller did.
+    """
+    source = os.environ if source is None else source
+    words, told = list(command), dict(variables)
+    for kind in LAUNCHERS.values():
+        words = kind.words(words, variables, source)
+        told |= kind.told(variables, libraries, source)
+    told[UNDO] = json.dumps({name: [value, source.get(name)] for name, value in told.items()})
+    return words, told
 
 
 def find_launcher(hosts: Sequence[str] = ()) -> Launcher:
@@ -162,7 +349,7 @@ def find_launcher(hosts: Sequence[str] = ()) -> Launcher:
             return found
         seen.append(path)
     where = f"{', '.join(seen)} is none" if seen else "there is none beside Python or on PATH"
-    raise InputError("launcher", None, f"Lockstep needs an mpiexec of {' or '.join(KINDS)}; {where}", REMEDY)
+    raise InputError("launcher", None, f"Lockstep needs an mpiexec of {_known()}; {where}", REMEDY)
 
 
 @functools.cache
@@ -173,7 +360,8 @@ def _tried(hosts: tuple[str, ...]) -> Launcher:
         InputError: if none does; the message holds the output of each.
     """
     srun = shutil.which("srun")
-    steps = [Launcher(SRUN, srun, "of Slurm", plugin) for plugin in PLUGINS] if srun else []
+    plugins = dict.fromkeys(filter(None, (kind.srun_plugin for kind in LAUNCHERS.values())))
+    steps = [Srun(srun, "of Slurm", plugin) for plugin in plugins] if srun else []
     command = [*PYTHON, "-m", "mpi4py.bench", "helloworld"]
     failures = []
     for launcher in (*steps, *filter(None, map(_identify, _candidates()))):
@@ -201,15 +389,20 @@ def launcher_at(name: str) -> Launcher:
     found = _identify(path) if path else None
     if found is None:
         what = f"{path} is none" if path else "there is no such program"
-        rule = f"must be an mpiexec of {' or '.join(KINDS)}; {what}"
+        rule = f"must be an mpiexec of {_known()}; {what}"
         raise InputError("launcher", name, rule, 'check the path, or write "{launcher}" for the default one')
     return found
 
 
+def _known() -> str:
+    return " or ".join(kind.kind for kind in LAUNCHERS.values() if kind.signs)
+
+
 def _candidates() -> Iterator[str]:
-    places = [Path(sys.executable).parent / program for program in ("mpiexec", "mpirun")]
+    programs = dict.fromkeys(name for kind in LAUNCHERS.values() if kind.signs for name in kind.programs)
+    places = [Path(sys.executable).parent / program for program in programs]
     paths = [str(place) for place in places if os.access(place, os.X_OK)]
-    paths += filter(None, map(shutil.which, ("mpiexec", "mpirun")))
+    paths += filter(None, map(shutil.which, programs))
     yield from dict.fromkeys(paths)
 
 
@@ -229,10 +422,7 @@ def unchanged(launcher: Launcher) -> Launcher:
     Raises:
         LaunchError: if it has gone, or another one is in its place.
     """
-    if launcher.kind == SRUN:
-        found = launcher if os.access(launcher.path, os.X_OK) else None
-    else:
-        found = _identify(launcher.path)
+    found = launcher.found_again()
     if found != launcher:
         what = f"it is {found} now" if found else "it has gone, or does not answer"
         raise LaunchError(
@@ -245,8 +435,8 @@ def unchanged(launcher: Launcher) -> Launcher:
 def recognize(path: str, answer: str) -> Launcher | None:
     """The launcher with this answer to ``--version``; None for an unknown one."""
     lines = answer.splitlines()
-    for kind, signs in KINDS.items():
-        if any(sign in line for line in lines[:2] for sign in signs):
+    for kind in LAUNCHERS.values():
+        if any(sign in line for line in lines[:2] for sign in kind.signs):
             numbered = [line for line in lines if "Version:" in line] or lines
-            return Launcher(kind, path, numbered[0].split()[-1])
+            return kind(path, numbered[0].split()[-1])
     return None

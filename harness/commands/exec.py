@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from coordinator.host import guardian
 from coordinator.host.caretaker import Caretaker
 from coordinator.host.causes import explained
-from coordinator.host.preloading import launched
+from coordinator.host.launchers import launched, launcher_at
 from coordinator.host.processes import RUN, Process
 from coordinator.host.rundir import RunDirectory
 from harness.commands import SCHEMA, Answer
@@ -223,19 +223,17 @@ def _pass_on(signals: Set[signal.Signals], child: subprocess.Popen[bytes], comma
             signum = signal.Signals(came.si_signo)
             if came.si_code in FROM_A_PROCESS:
                 handle.send(signum)
-            if signum in ENDING and time.monotonic() < until_s and _is_hydra(command):
+            if signum in ENDING and time.monotonic() < until_s and _may_lose_signals(command):
                 ending = signum
     handle.close()
 
 
-def _is_hydra(command: Sequence[str]) -> bool:
-    """Whether a command is MPICH's launcher."""
+def _may_lose_signals(command: Sequence[str]) -> bool:
+    """Whether a command is a launcher that loses a signal of its first milliseconds."""
     if not native.is_launcher(command):
         return False
-    from coordinator.host.launchers import launcher_at  # noqa: PLC0415 - seldom needed
-
     with suppress(InputError):
-        return launcher_at(command[0]).kind == "mpich"
+        return launcher_at(command[0]).may_lose_signals
     return False
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from coordinator.drive.preflight import AS_MPI
 from coordinator.host.launch import LaunchError
-from coordinator.host.preloading import launched
+from coordinator.host.launchers import launched
 from harness.analyse import caveats, program_profile
 from harness.commands import SCHEMA, Answer
 from harness.commands.exec import command_of, library, mpicc_argument, unheard

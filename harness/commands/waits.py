@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from coordinator.host.preloading import launched
+from coordinator.host.launchers import launched
 from harness.analyse.caveats import of_waits
 from harness.analyse.comparison import wait_rows, wait_verdict
 from harness.analyse.statistics import estimate

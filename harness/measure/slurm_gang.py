@@ -42,9 +42,6 @@ from workloads.program import Program
 from workloads.record import OURS, flaw
 from workloads.validation import InputError
 
-PLUGINS = {"mpich": "pmi2", "openmpi": "pmix"}
-"""The plugin of Slurm with which srun starts the ranks of each MPI."""
-
 
 def needed(wanted: Experiment) -> bool:
     """Whether any scheduler of an experiment is Slurm's."""
@@ -122,7 +119,7 @@ def measure(
         nodes = hosts.parse(made_on.conditions.get("nodes", []))
         names = [node.host for node in nodes] or [str(made_on.conditions["host"])]
         launcher = find_launcher()
-        cluster = Cluster(_submission(how, names), folder, PLUGINS[launcher.kind])
+        cluster = Cluster(_submission(how, names), folder, launcher.srun_plugin)
         here = Site(
             session=session.session_name(),
             processors=tuple(made_on.processors),

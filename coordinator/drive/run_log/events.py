@@ -10,6 +10,7 @@ from typing import Any
 from coordinator.decide.conductor import Conductor
 from coordinator.drive.agents import Contacts
 from coordinator.drive.preflight import Means
+from coordinator.host.launchers import LAUNCHERS, Launcher
 from coordinator.policies import Policy, known
 from coordinator.wire.line_format import LineFormat, by_name
 from coordinator.workload import KINDS, Switch, Workload
@@ -110,7 +111,9 @@ class Switched:
 
 Event = Guarded | Launched | Ready | Evolved | Observed | Left | Lost | Advanced | Switched
 
-BEGINNING = LineFormat(by_name(Beginning), VERSION, kinds={Policy: known().values(), Work: KINDS})
+BEGINNING = LineFormat(
+    by_name(Beginning), VERSION, kinds={Policy: known().values(), Work: KINDS, Launcher: LAUNCHERS.values()}
+)
 EVENT = LineFormat(by_name(*typing.get_args(Event)), VERSION)
 
 
