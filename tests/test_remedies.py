@@ -17,7 +17,7 @@ from coordinator.node.activations import LOOKS, Activations
 from coordinator.node.section_pages import SectionPages
 from coordinator.node.switcher import Switcher
 from harness.analyse.rows import SectionRate
-from harness.report.section_chart import throughput
+from harness.report.charts import throughput
 from harness.spec.naming import scheduler_name
 from harness.spec.scheduler import OF_SECTIONS, scheduler_of
 from workloads.locks import ASLEEP, INSIDE, LINE_BYTES, OUTSIDE, QUEUED, SectionLocks, page_file

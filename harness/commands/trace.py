@@ -13,7 +13,7 @@ from harness.commands import SCHEMA, Answer, shared, stored
 from harness.measure.plan import label, plan
 from harness.measure.session import Watcher, session_name
 from harness.predict import missing, recorded_programs
-from harness.report import perfetto, perfetto_protobuf
+from harness.report import perfetto
 from harness.store.database import Store, StoreError
 from harness.store.rebuild import experiment_of
 from harness.store.records import POLICY, RunRecord
@@ -80,7 +80,7 @@ def _encoded(made: Mapping[str, Any], path: Path) -> str | bytes:
     if path.suffix != PROTOBUF:
         return json.dumps(made)
     try:
-        return perfetto_protobuf.encode(made["traceEvents"])
+        return perfetto.protobuf(made["traceEvents"])
     except ImportError:
         rule = "needs the Python package perfetto, which is not installed"
         remedy = "pip install 'lockstep-scheduling[perfetto]', or write a .json file"

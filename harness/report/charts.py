@@ -16,13 +16,13 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from harness.analyse.breakdown import PARTS, Breakdown
+from harness.analyse.columns import SIDES, at
 from harness.analyse.rows import Row
 from harness.analyse.states import STATES
 from harness.report.grid import WIDE, blocks, boxes, name_lines, panels, schedulers
 from harness.report.style import HATCHES, JOBS, LIGHT, fill
 from workloads.work import duration_name
 
-SIDES = ("measured", "simulated")
 MARKERS = {"measured": "o", "simulated": "D"}
 HEAT = LinearSegmentedColormap.from_list("slowdown", ["#f4f8fc", "#9cc3e6", "#3f83c3", "#173e70"])
 FAR = 1.6
@@ -135,7 +135,8 @@ def _shares(axes: Axes) -> None:
 
 
 def _breakdown(row: Row, side: str) -> Breakdown | None:
-    return row.sides[side].breakdown if side in row.sides else None
+    found: Breakdown | None = at(row, f"{side}.breakdown")
+    return found
 
 
 def _stack(
@@ -143,10 +144,10 @@ def _stack(
 ) -> None:
     """Draw a bar at each of some heights: shares by the names of their colours."""
     places: dict[str, list[tuple[float, float, float, float]]] = {}
-    for at, parts in stacks:
+    for middle, parts in stacks:
         left = 0.0
         for part, share in parts.items():
-            box = (left, left + share, at - height / 2, at + height / 2)
+            box = (left, left + share, middle - height / 2, middle + height / 2)
             places.setdefault(part, []).extend([box] if share else [])
             left += share
     for part, found in places.items():
@@ -218,14 +219,8 @@ def agreement(rows: Sequence[Row], width: int, tolerance: float) -> Figure | Non
     points = [(row, x, y) for row, x, y in pairs if x and y]
     if not points:
         return None
-    side = min(width, 420)
-    beside = 280 if width >= WIDE else 0
     names = schedulers(rows)
-    legend = 16 + 21 * len(names) + 8
-    total_width, height = side + beside, max(side, legend) if beside else side + legend
-    figure = Figure(figsize=(total_width / 72, height / 72), dpi=72)
-    box = (56 / total_width, (height - side + 50) / height, (side - 70) / total_width, (side - 66) / height)
-    axes = figure.add_axes(box)
+    figure, axes, place = _beside_legend(width, len(names), min(width, 420), -0.16)
     every = [value for _, x, y in points for value in (x, y)]
     low, high = _limits(every)
     line = np.array([low, high])
@@ -234,21 +229,79 @@ def agreement(rows: Sequence[Row], width: int, tolerance: float) -> Figure | Non
     for number, name in enumerate(names):
         ours = [(x, y) for row, x, y in points if row.name == name]
         if ours:
-            style: dict[str, Any] = {
-                "marker": DOTS[number % len(DOTS)],
-                "color": LIGHT[f"job{number % JOBS}"],
-            }
-            axes.plot(*zip(*ours, strict=True), linestyle="", markersize=7, label=name, **style)
+            axes.plot(*zip(*ours, strict=True), linestyle="", label=name, **_dot(number))
     for set_scale, axis in ((axes.set_xscale, axes.xaxis), (axes.set_yscale, axes.yaxis)):
         slowdown_axis(set_scale, axis, every)
     axes.set(xlim=(low, high), ylim=(low, high), xlabel="measured", ylabel="simulated")
     axes.tick_params(axis="y", labelsize=11, labelcolor=LIGHT["muted"])
     axes.grid(visible=True, axis="both")
-    place = (1.02, 1.0) if beside else (0.0, -0.16)
-    axes.legend(
-        loc="upper left", bbox_to_anchor=place, borderaxespad=0.0, handletextpad=0.4, labelspacing=0.7
-    )
+    axes.legend(**place, handletextpad=0.4, labelspacing=0.7)
     return figure
+
+
+def _beside_legend(width: int, lines: int, height: int, below: float) -> tuple[Figure, Axes, dict[str, Any]]:
+    """A figure and its axes with room for a legend of so many lines, and its place: right, or below."""
+    side, beside, legend = min(width, 420), 280 if width >= WIDE else 0, 24 + 21 * lines
+    across, up = side + beside, max(height, legend) if beside else height + legend
+    figure = Figure(figsize=(across / 72, up / 72), dpi=72)
+    axes = figure.add_axes((56 / across, (up - height + 50) / up, (side - 70) / across, (height - 66) / up))
+    anchor = (1.02, 1.0) if beside else (0.0, below)
+    return figure, axes, {"loc": "upper left", "bbox_to_anchor": anchor, "borderaxespad": 0.0}
+
+
+def _dot(number: int) -> dict[str, Any]:
+    """The mark of one of several schedulers."""
+    return {"marker": DOTS[number % len(DOTS)], "color": LIGHT[f"job{number % JOBS}"], "markersize": 7}
+
+
+NEAR = 0.1
+"""The band of a throughput reaches so far above and below that of the jobs alone."""
+
+LINES: dict[str, dict[str, Any]] = {
+    "measured": {"linestyle": "-"},
+    "simulated": {"linestyle": "--", "markerfacecolor": "none"},
+}
+
+
+def throughput(rows: Sequence[Row], width: int) -> Figure | None:
+    """The rate of critical sections over the share of time in them; None if no row has any.
+
+    The rate is divided by that of the same jobs alone, one after the other.
+    """
+    known = [row for row in rows if any(_relative(row, side) for side in SIDES)]
+    if not known:
+        return None
+    names = schedulers(known)
+    figure, axes, place = _beside_legend(width, len(names) + 2, 320, -0.2)
+    axes.axhspan(1 - NEAR, 1 + NEAR, color=LIGHT["band"], linewidth=0)
+    axes.axhline(1.0, color=LIGHT["muted"], linewidth=1)
+    for number, name in enumerate(names):
+        for side in SIDES:
+            ours = [(_in_sections(row), _relative(row, side)) for row in known if row.name == name]
+            points = sorted((x, y) for x, y in ours if y is not None)
+            if points:
+                axes.plot(*zip(*points, strict=True), **_dot(number), **LINES[side])
+        axes.plot([], [], label=name, linestyle="", **_dot(number))
+    axes.set(xlabel="share of time in sections", ylabel="throughput")
+    axes.set_ylim(bottom=0)
+    axes.set_xlim(0, max(map(_in_sections, known)) * 1.1)
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+    axes.grid(visible=True, axis="both")
+    look: dict[str, Any] = {"color": LIGHT["muted"], "marker": "o"}
+    marks = [Line2D([], [], label=side, **look, **LINES[side]) for side in SIDES]
+    axes.legend(handles=[*axes.get_legend_handles_labels()[0], *marks], **place)
+    return figure
+
+
+def _in_sections(row: Row) -> float:
+    """The share of its time that a process spends in critical sections if it never waits."""
+    section_us, granularity_us = (float(row.program[key]) for key in ("section_us", "granularity_us"))
+    return section_us / (section_us + granularity_us)
+
+
+def _relative(row: Row, side: str) -> float | None:
+    found: float | None = at(row, f"{side}.sections.relative")
+    return found
 
 
 def slowdown_axis(set_scale: Callable[[str], None], axis: Any, values: Sequence[float]) -> None:

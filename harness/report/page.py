@@ -31,7 +31,6 @@ from harness.analyse.verdicts import WITHIN
 from harness.report import charts, traces
 from harness.report.grid import schedulers
 from harness.report.rendering import Picture, chosen, rendered
-from harness.report.section_chart import throughput
 from harness.spec import naming
 from harness.store.records import MEASURED_KINDS, POLICY, RunRecord
 from workloads.constants import CONSTANTS
@@ -59,41 +58,65 @@ class Content:
         rows, records, names = self.results.rows, self.records, schedulers(self.results.rows)
         commands = any(job.work.kind == Command.kind for row in rows for job in row.jobs)
         programs = [naming.short_name(job.program) for job in rows[0].jobs] if different_jobs(rows) else []
+        no_run = "commands record no activities" if commands else "no run succeeded"
         yield Picture(
             "slowdowns",
             "Slowdown of each policy",
-            SLOWDOWNS,
-            lambda width: charts.slowdowns(rows, width),
+            "Makespan over the sum of the jobs' dedicated times: 1 means as fast as one job after the "
+            "other. Bars are 95 % intervals of the measured slowdown, or of two repeats from the least to "
+            "the most.",
+            partial(charts.slowdowns, rows),
             "no run succeeded",
         )
         yield Picture(
             "breakdowns",
             "Where the time went",
-            BREAKDOWNS,
-            lambda width: charts.breakdowns(rows, width),
-            "commands record no activities" if commands else "no run succeeded",
+            "Shares of the processors' time from the first arrival to the last finish: in computation, in "
+            "waits of reads (communicating), in waits of barriers (synchronizing), in context switches, and "
+            "idle. The thick bar is measured, the pale one below it simulated.",
+            partial(charts.breakdowns, rows),
+            no_run,
         )
         yield Picture(
             "usage",
             "How busy the processors were",
-            USAGE,
-            lambda width: charts.usage(rows, self._busy, width),
+            "Commands record no activities. The kernel counted so much of the processors' time as used "
+            "during their runs, start and end included; time in which a program waits and spins counts as "
+            "used.",
+            partial(charts.usage, rows, self._busy),
             "the runs were too short for the kernel's count of processor time" if commands else "",
         )
         yield Picture(
             "states",
             "What the ranks did",
-            STATES,
-            lambda width: charts.states(rows, width),
-            NO_STATES if commands else "",
+            "Shares of the ranks' time, as the kernel counts it for their threads "
+            "(/proc/PID/task/TID/schedstat). It cannot tell computing from spinning: an MPI that polls "
+            "while it waits runs.",
+            partial(charts.states, rows),
+            "the programs ended before the first look at their times, or the kernel does not count these"
+            if commands
+            else "",
         )
-        yield Picture("sections", "Throughput of critical sections", SECTIONS, partial(throughput, rows))
-        yield Picture("maps", "Over granularity and imbalance", MAPS, lambda width: charts.maps(rows, width))
+        yield Picture(
+            "sections",
+            "Throughput of critical sections",
+            "Upwards: critical sections per second, as a multiple of the rate of the same jobs alone, one "
+            "after the other. To the right: the share of its time that a process spends in critical "
+            "sections if it never waits. The band marks rates within 10 % of the jobs alone.",
+            partial(charts.throughput, rows),
+        )
+        yield Picture(
+            "maps",
+            "Over granularity and imbalance",
+            "Workload slowdown, measured and beside it simulated: the median over all other keys of the "
+            "sweep.",
+            partial(charts.maps, rows),
+        )
         yield Picture(
             "agreement",
             "Simulated against measured",
             f"Each dot is a row of the table below; in the band the error is at most {self.tolerance:.0%}.",
-            lambda width: charts.agreement(rows, width, self.tolerance),
+            partial(charts.agreement, rows, tolerance=self.tolerance),
             "commands without recordings are not simulated"
             if commands
             else "no row is both measured and simulated",
@@ -101,26 +124,25 @@ class Content:
         yield Picture(
             "gantt",
             "Who ran where",
-            GANTT,
-            lambda width: traces.gantt(self.lanes, width, programs),
-            NO_GANTT,
+            "The job on each processor in the first moments of a run, with one scale of time, measured "
+            "above simulated. Planned lanes are the policy's slots, for runs without a timeline.",
+            partial(traces.gantt, self.lanes, programs=programs),
+            "no run has a timeline (lockstep run --timeline), and no policy gave each processor to one job "
+            "at a time",
         )
         yield Picture(
             "waits",
             "How long waits took",
-            WAITS,
-            lambda width: traces.waits(records, names, width),
+            "Share of the waits by their length, over all barriers and reads of all repeats; each bar "
+            "covers a factor of two.",
+            partial(traces.waits, records, names),
             'only jobs that wait two-phase record their waits (waits = "two-phase")'
             if commands
             else "no rank recorded a wait with a length",
         )
-        yield Picture(
-            "lateness",
-            "How late slots began",
-            LATENESS,
-            lambda width: traces.lateness(records, names, width),
-            "no scheduler switched slots",
-        )
+        about = "Share of the slot switches that were at most this late."
+        draw = partial(traces.lateness, records, names)
+        yield Picture("lateness", "How late slots began", about, draw, "no scheduler switched slots")
 
     def _busy(self, row: Row) -> float | None:
         """The share of the processors' time that the kernel counted as used in the runs of a row."""
@@ -134,44 +156,6 @@ class Content:
         ]
         shares = [share for share in known if share is not None]
         return min(1.0, statistics.fmean(shares)) if shares else None
-
-
-SLOWDOWNS = (
-    "Makespan over the sum of the jobs' dedicated times: 1 means as fast as one job after the other. "
-    "Bars are 95 % intervals of the measured slowdown, or of two repeats from the least to the most."
-)
-BREAKDOWNS = (
-    "Shares of the processors' time from the first arrival to the last finish: in computation, in waits of "
-    "reads (communicating), in waits of barriers (synchronizing), in context switches, and idle. "
-    "The thick bar is measured, the pale one below it simulated."
-)
-SECTIONS = (
-    "Upwards: critical sections per second, as a multiple of the rate of the same jobs alone, one after the "
-    "other. To the right: the share of its time that a process spends in critical sections if it never "
-    "waits. The band marks rates within 10 % of the jobs alone."
-)
-MAPS = "Workload slowdown, measured and beside it simulated: the median over all other keys of the sweep."
-USAGE = (
-    "Commands record no activities. The kernel counted so much of the processors' time as used during "
-    "their runs, start and end included; time in which a program waits and spins counts as used."
-)
-STATES = (
-    "Shares of the ranks' time, as the kernel counts it for their threads (/proc/PID/task/TID/schedstat). "
-    "It cannot tell computing from spinning: an MPI that polls while it waits runs."
-)
-NO_STATES = "the programs ended before the first look at their times, or the kernel does not count these"
-GANTT = (
-    "The job on each processor in the first moments of a run, with one scale of time, measured above "
-    "simulated. Planned lanes are the policy's slots, for runs without a timeline."
-)
-NO_GANTT = (
-    "no run has a timeline (lockstep run --timeline), and no policy gave each processor to one job at a time"
-)
-WAITS = (
-    "Share of the waits by their length, over all barriers and reads of all repeats; "
-    "each bar covers a factor of two."
-)
-LATENESS = "Share of the slot switches that were at most this late."
 
 
 def html(content: Content) -> str:

@@ -1,11 +1,13 @@
-"""A run as Chrome trace events, which Perfetto and chrome://tracing show.
+"""A run as events of a Chrome trace, which Perfetto and chrome://tracing show; also in Perfetto's own format.
 
-Source of the format: "Trace Event Format", Google 2016; Perfetto, "Legacy JSON trace format".
+Sources of the formats: "Trace Event Format", Google 2016; Perfetto, "Legacy JSON trace format" and "Writing
+TrackEvent Protos Synthetically", and the comments of ``track_event.proto``.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+import zlib
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -79,28 +81,23 @@ def _events(side: Side) -> Iterator[Event]:
     if not side.spans:
         return
     start_ns = min(span.begin_ns for span in side.spans)
-    threads = _threads(side.spans)
-    yield _meta(side.pid, 0, "process_name", {"name": side.name})
-    yield _meta(side.pid, 0, "process_sort_index", {"sort_index": side.pid})
+    ranks = sorted({(span.job, span.rank) for span in side.spans})
+    threads = {rank: RANKS + number for number, rank in enumerate(ranks)}
+    yield _meta(side.pid, 0, "process_name", name=side.name)
+    yield _meta(side.pid, 0, "process_sort_index", sort_index=side.pid)
     for processor, lane in sorted(occupancy(side.spans).items()):
         yield from _named(side.pid, processor, f"processor {processor}")
         for span in lane:
             times = span.begin_ns - start_ns, span.end_ns - span.begin_ns
-            yield _slice(side.pid, processor, f"job {span.job}", "processor", *times, {"rank": span.rank})
+            yield _slice(side.pid, processor, f"job {span.job}", "processor", *times, rank=span.rank)
     for (job, rank), thread in threads.items():
         yield from _named(side.pid, thread, f"job {job}, rank {rank}")
     for span in side.spans:
-        thread = threads[span.job, span.rank]
-        name = STATES.get(span.state, span.state)
+        thread, name = threads[span.job, span.rank], STATES.get(span.state, span.state)
         times = span.begin_ns - start_ns, span.end_ns - span.begin_ns
-        yield _slice(side.pid, thread, name, "rank", *times, {"processor": span.processor})
+        yield _slice(side.pid, thread, name, "rank", *times, processor=span.processor)
     yield from _slots(side, start_ns)
     yield from _flows(side, threads, start_ns)
-
-
-def _threads(spans: Iterable[Span]) -> dict[tuple[int, int], int]:
-    ranks = sorted({(span.job, span.rank) for span in spans})
-    return {rank: RANKS + number for number, rank in enumerate(ranks)}
 
 
 def _slots(side: Side, start_ns: int) -> Iterator[Event]:
@@ -111,8 +108,9 @@ def _slots(side: Side, start_ns: int) -> Iterator[Event]:
     ends = [*begins[1:], max(span.end_ns for span in side.spans)]
     for switch, begin, end in zip(side.switches, begins, ends, strict=True):
         if end > begin >= start_ns:
-            late = {"lateness_us": switch.lateness_ns / 1e3, "skew_us": switch.skew_ns / 1e3}
-            yield _slice(side.pid, SLOTS, f"slot {switch.slot}", "slot", begin - start_ns, end - begin, late)
+            times, name = (begin - start_ns, end - begin), f"slot {switch.slot}"
+            late_us, skew_us = switch.lateness_ns / 1e3, switch.skew_ns / 1e3
+            yield _slice(side.pid, SLOTS, name, "slot", *times, lateness_us=late_us, skew_us=skew_us)
 
 
 def _flows(side: Side, threads: Mapping[tuple[int, int], int], start_ns: int) -> Iterator[Event]:
@@ -129,24 +127,93 @@ def _flows(side: Side, threads: Mapping[tuple[int, int], int], start_ns: int) ->
             "pid": side.pid,
             "id": f"{job}.{message.sender}.{message.receiver}.{message.count}",
         }
-        begin = {"ph": "s", "tid": threads[job, message.sender], "ts": (before.at_ns - start_ns) / 1e3}
-        at_us = max(message.at_ns, before.at_ns) - start_ns
-        end = {"ph": "f", "bp": "e", "tid": threads[job, message.receiver], "ts": at_us / 1e3}
-        yield common | begin
-        yield common | end
+        at_us = (max(message.at_ns, before.at_ns) - start_ns) / 1e3
+        sent_us = (before.at_ns - start_ns) / 1e3
+        yield common | {"ph": "s", "tid": threads[job, message.sender], "ts": sent_us}
+        yield common | {"ph": "f", "bp": "e", "tid": threads[job, message.receiver], "ts": at_us}
 
 
 def _slice(
-    pid: int, tid: int, name: str, category: str, begin_ns: int, lasts_ns: int, more: Mapping[str, Any]
+    pid: int, tid: int, name: str, category: str, begin_ns: int, lasts_ns: int, **more: float
 ) -> Event:
     times = {"ts": begin_ns / 1e3, "dur": lasts_ns / 1e3}
-    return {"ph": "X", "pid": pid, "tid": tid, "name": name, "cat": category, **times, "args": dict(more)}
+    return {"ph": "X", "pid": pid, "tid": tid, "name": name, "cat": category, **times, "args": more}
 
 
 def _named(pid: int, tid: int, name: str) -> Iterator[Event]:
-    yield _meta(pid, tid, "thread_name", {"name": name})
-    yield _meta(pid, tid, "thread_sort_index", {"sort_index": tid})
+    yield _meta(pid, tid, "thread_name", name=name)
+    yield _meta(pid, tid, "thread_sort_index", sort_index=tid)
 
 
-def _meta(pid: int, tid: int, name: str, values: Mapping[str, Any]) -> Event:
-    return {"ph": "M", "pid": pid, "tid": tid, "name": name, "args": dict(values)}
+def _meta(pid: int, tid: int, what: str, **values: Any) -> Event:
+    return {"ph": "M", "pid": pid, "tid": tid, "name": what, "args": values}
+
+
+SEQUENCE = {"trusted_packet_sequence_id": 1}
+STATE_CLEARED, NEEDS_STATE = 1, 2
+"""Flags of a packet: it begins the table of interned names, or it uses the table."""
+
+NAMES, CATEGORIES, NOTES = INTERNED = ("event_names", "event_categories", "debug_annotation_names")
+FLOW_KEYS = {"s": "flow_ids", "f": "terminating_flow_ids"}
+ENDS, BEGINS = 0, 1
+"""At one instant slices end before others begin."""
+
+
+def protobuf(events: Iterable[Event]) -> bytes:
+    """Events as a serialized Trace of Perfetto, compressed: a tenth of the same as JSON, or less.
+
+    Times are rounded to nanoseconds.
+
+    Raises:
+        ImportError: if there is no package perfetto, an extra of this one.
+    """
+    from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as proto  # noqa: PLC0415 - an extra
+
+    numbers: dict[str, dict[Any, int]] = defaultdict(dict)
+    tracks: dict[int, Any] = {}
+    timed: list[tuple[int, int, Any]] = []
+
+    def number(table: str, key: Any) -> int:
+        return numbers[table].setdefault(key, len(numbers[table]) + 1)
+
+    for event in events:
+        of_track = event["ph"] == "M"
+        kind, _, what = event["name"].partition("_") if of_track else ("thread", "", "")
+        process = number("tracks", event["pid"])
+        uuid = process if kind == "process" else number("tracks", (event["pid"], event["tid"]))
+        if of_track:
+            track = tracks.setdefault(uuid, proto.TrackDescriptor(uuid=uuid))
+            described = getattr(track, kind)
+            described.pid = event["pid"]
+            if kind == "thread":
+                described.tid, track.parent_uuid = event["tid"], process
+            (value,) = event["args"].values()
+            setattr(described, f"{kind}_name" if what == "name" else "legacy_sort_index", value)
+            continue
+        made = proto.TrackEvent(track_uuid=uuid, name_iid=number(NAMES, event["name"]))
+        made.category_iids.append(number(CATEGORIES, event["cat"]))
+        for key, value in event.get("args", {}).items():
+            note = made.debug_annotations.add(name_iid=number(NOTES, key))
+            setattr(note, "int_value" if isinstance(value, int) else "double_value", value)
+        timed.append((round(event["ts"] * 1e3), BEGINS, made))
+        if event["ph"] == "X":
+            made.type = proto.TrackEvent.TYPE_SLICE_BEGIN
+            end = proto.TrackEvent(track_uuid=uuid, type=proto.TrackEvent.TYPE_SLICE_END)
+            timed.append((round((event["ts"] + event["dur"]) * 1e3), ENDS, end))
+        else:
+            made.type = proto.TrackEvent.TYPE_INSTANT
+            getattr(made, FLOW_KEYS[event["ph"]]).append(number("flows", (event["pid"], event["id"])))
+    trace = proto.Trace()
+    first = trace.packet.add(sequence_flags=STATE_CLEARED, **SEQUENCE)
+    for track in tracks.values():
+        trace.packet.add(**SEQUENCE).track_descriptor.CopyFrom(track)
+    for time_ns, _, made in sorted(timed, key=lambda one: one[:2]):
+        packet = trace.packet.add(timestamp=time_ns, sequence_flags=NEEDS_STATE, **SEQUENCE)
+        packet.track_event.CopyFrom(made)
+    for table in INTERNED:
+        for name, iid in numbers[table].items():
+            getattr(first.interned_data, table).add(iid=iid, name=name)
+    whole = proto.Trace()
+    whole.packet.add(compressed_packets=zlib.compress(trace.SerializeToString()))
+    found: bytes = whole.SerializeToString()
+    return found
