@@ -10,7 +10,8 @@ from runs import needs_two, workload
 from coordinator.drive.driver import run_workload
 from coordinator.host.processor_time import ProcessorTime
 from coordinator.workload import ParallelJob
-from harness.analyse.states import STATES, of_ranks
+from harness.analyse.breakdown import STATES
+from harness.analyse.breakdown import states as of_ranks
 from workloads.work import Command
 
 BURNERS = """

@@ -1,6 +1,7 @@
-"""The breakdown: each processor's time during a run, split in five parts.
+"""Shares of time: of each processor in five parts, the breakdown, and of the ranks of commands in three.
 
-Source: Dusseau, Arpaci, Culler 1996, figures 3 and 5.
+Source of the breakdown: Dusseau, Arpaci, Culler 1996, figures 3 and 5. Commands record no activities, so
+their processors' time has none; the kernel knows of their ranks whether they run, are ready, or sleep.
 """
 
 from __future__ import annotations
@@ -61,7 +62,6 @@ def of_run(
 
 
 def mean(breakdowns: Sequence[Breakdown]) -> Breakdown:
-    """The mean of at least one breakdown."""
     columns = zip(*(astuple(breakdown)[:4] for breakdown in breakdowns), strict=True)
     return Breakdown.of(*(sum(column) / len(breakdowns) for column in columns))
 
@@ -80,3 +80,60 @@ def _of_processor(ranks: Sequence[Mapping[str, Any]], window_ns: int, switch_ns:
     kept = (waiting - voluntary) / waiting if waiting else 0.0
     parts = (computing, communicating * kept, synchronizing * kept, voluntary + involuntary)
     return Breakdown.of(*(part / window_ns for part in parts))
+
+
+STATES = ("running", "ready", "asleep")
+
+
+@dataclass(frozen=True)
+class States:
+    """Shares of the ranks' time; those of STATES sum to 1.
+
+    Attributes:
+        running: on a processor: computing, or spinning in a wait, which the kernel cannot tell apart.
+        ready: waiting for a processor that another process has.
+        asleep: blocked in the kernel, or stopped in slots of other jobs.
+        in_waits: in waits of MPI, in whatever state; None unless all ranks wait two-phase.
+    """
+
+    running: float
+    ready: float
+    asleep: float
+    in_waits: float | None
+
+
+def states(ranks: Iterable[Mapping[str, Any]]) -> States | None:
+    """The states of all ranks together; None without commands, or if the kernel did not count for some rank.
+
+    Several threads of a rank count as one: running as long as their sum, but at most all the time, and
+    ready for the rest of it at most.
+    """
+    ranks = list(ranks)
+    counts = [_counts(rank) for rank in ranks]
+    known = [count for count in counts if count is not None]
+    if not known or len(known) < len(ranks) or not any("running_ns" in rank for rank in ranks):
+        return None
+    whole_ns = sum(time_ns for time_ns, _, _ in known)
+    running_ns = sum(min(ran_ns, time_ns) for time_ns, ran_ns, _ in known)
+    ready_ns = sum(max(0, min(ready_ns, time_ns - ran_ns)) for time_ns, ran_ns, ready_ns in known)
+    running, ready = running_ns / whole_ns, ready_ns / whole_ns
+    return States(running, ready, max(0.0, 1.0 - running - ready), _in_waits(ranks))
+
+
+def _counts(rank: Mapping[str, Any]) -> tuple[int, int, int] | None:
+    """How long the kernel counted for a rank, and how long it ran and was ready in that time."""
+    if rank.get("looked_ns"):
+        return rank["looked_ns"], rank["running_ns"], rank["ready_ns"]
+    if "computing_ns" in rank and rank["finish_ns"] > rank["start_ns"]:
+        return rank["finish_ns"] - rank["start_ns"], rank["cpu_ns"], rank["run_queue_ns"]
+    return None
+
+
+def _in_waits(ranks: Iterable[Mapping[str, Any]]) -> float | None:
+    waited_ns = whole_ns = 0
+    for rank in ranks:
+        if "waits" not in rank:
+            return None
+        waited_ns += sum(wait["spun_ns"] + wait["blocked_ns"] for wait in rank["waits"].values())
+        whole_ns += rank["finish_ns"] - rank["start_ns"]
+    return min(1.0, waited_ns / whole_ns) if whole_ns else None

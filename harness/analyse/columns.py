@@ -66,16 +66,13 @@ class Column:
         return replace(self, path=path, needs="")
 
     def value(self, record: Any) -> Any:
-        """The value in a record; None if unknown."""
         return at(record, self.path)
 
     def text(self, record: Any) -> Any:
-        """Its text in a table for a terminal."""
         value = self.value(record)
         return self.unknown if value is None else self.shown(value)
 
     def cell(self, record: Any) -> str:
-        """Its text on the page."""
         value = self.value(record)
         if value is None:
             return self.unknown
@@ -114,7 +111,6 @@ def interval(ends: Sequence[float] | None, n: int = FEWEST) -> str:
 
 
 def ends(found: Estimate) -> str:
-    """The interval of an estimate."""
     return interval(found.ends, found.n)
 
 

@@ -53,7 +53,6 @@ class ResultsDocument:
     doubts: Sequence[str]
 
     def document(self) -> dict[str, Any]:
-        """The document as plain values for JSON."""
         return {
             "schema": SCHEMA,
             "experiment": self.experiment,
@@ -139,7 +138,6 @@ def frame_of_rows(rows: Sequence[Row]) -> pandas.DataFrame:
 
 
 def frame_of_jobs(rows: Sequence[Row]) -> pandas.DataFrame:
-    """A line for each job in each row and side."""
     lines = []
     for row in rows:
         for side, known in row.sides.items():
@@ -160,7 +158,6 @@ def _names(row: Row, side: str) -> tuple[Any, ...]:
 def _frame(
     rows: Sequence[Row], names: Sequence[str], lines: Sequence[tuple[Row, Sequence[Any]]]
 ) -> pandas.DataFrame:
-    """Lines below the settings of their rows and these names."""
     import pandas  # noqa: PLC0415 - slow to load
 
     keys = setting_names(dict.fromkeys(key for row in rows for key in row.settings))

@@ -9,9 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from harness.analyse.breakdown import PARTS, Breakdown
+from harness.analyse.breakdown import PARTS, STATES, Breakdown, States
 from harness.analyse.columns import SIMULATED, UNKNOWN, Column, at, ends, fixed, percent
-from harness.analyse.states import STATES, States
 from harness.analyse.statistics import Estimate
 from harness.spec.jobs import rebuilt
 from harness.spec.naming import scheduler_name, setting_names, short_name, workload_name
@@ -60,8 +59,6 @@ class WaitMeans:
 
 @dataclass(frozen=True)
 class Responses:
-    """Response times of the bursts of interactive jobs."""
-
     n: int
     mean_ms: float
     p99_ms: float
@@ -166,17 +163,14 @@ class Row:
 
     @property
     def program(self) -> Mapping[str, Any]:
-        """The program of the first job."""
         return self.jobs[0].program
 
     @property
     def workload(self) -> str:
-        """The programs of all jobs, in words."""
         return workload_name([job.program for job in self.jobs])
 
     @property
     def name(self) -> str:
-        """The scheduler's name."""
         return scheduler_name(self.scheduler)
 
     @property
@@ -191,7 +185,6 @@ class Row:
 
     @property
     def repeats(self) -> int:
-        """The number of measured repeats."""
         return self.measured.workload_slowdown.n if self.measured else 0
 
     @property
@@ -336,7 +329,7 @@ SCHEDULER = Column("name", "scheduler", words=True, csv="scheduler", page="sched
 
 
 def setting(key: str, heading: str) -> Column:
-    """The column of a key of the sweep, whose name may have dots."""
+    """The column of a key of the sweep, which may have dots."""
     return Column(
         lambda row: at(row, "settings").get(key), heading, words=True, unknown="", csv=heading, page=heading
     )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from coordinator.workload import ParallelJob
-from harness.analyse import breakdown, states
+from harness.analyse import breakdown
 from harness.analyse.breakdown import Breakdown
 from harness.analyse.rows import (
     AgainstSpinning,
@@ -185,7 +185,6 @@ def _times(dedicated: Iterable[RunRecord]) -> dict[tuple[int, tuple[Any, ...]], 
 
 
 def _all_known(times: Iterable[int | None]) -> tuple[int, ...]:
-    """The times, if all are known; else nothing."""
     found = tuple(times)
     known = tuple(time for time in found if time is not None)
     return known if len(known) == len(found) else ()
@@ -215,7 +214,7 @@ def _summary(repeats: Sequence[_Repeat], tau_s: float, failures: int) -> Summary
             per_job=tuple(map(statistics.median, zip(*(one.slowdowns for one in repeats), strict=True))),
         ),
         breakdown=_breakdown(repeats),
-        states=states.of_ranks(rank for run in runs for rank in run.ranks),
+        states=breakdown.states(rank for run in runs for rank in run.ranks),
         makespan_s=statistics.median(one.makespan_ns for one in repeats) / 1e9,
         dedicated_s=statistics.median(sum(one.dedicated_ns) for one in repeats) / 1e9,
         switches=_switches(runs),

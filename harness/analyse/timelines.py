@@ -71,7 +71,6 @@ def spans(record: Mapping[str, Any], packed: bytes) -> Iterator[Span]:
 
 
 def messages(record: Mapping[str, Any], packed: bytes) -> Iterator[Message]:
-    """The ends of messages that a rank recorded."""
     rows = unpack(packed)
     me, origin_ns = record["rank"], record["start_ns"]
     for code, at, count, peer in rows[rows[:, 0] >= SENT].tolist():

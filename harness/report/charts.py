@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from harness.analyse.breakdown import PARTS, Breakdown
+from harness.analyse.breakdown import PARTS, STATES
 from harness.analyse.columns import SIDES, at
 from harness.analyse.rows import Row
-from harness.analyse.states import STATES
 from harness.report.grid import WIDE, blocks, boxes, name_lines, panels, schedulers
 from harness.report.style import HATCHES, JOBS, LIGHT, fill
 from workloads.work import duration_name
@@ -71,24 +70,13 @@ def slowdowns(rows: Sequence[Row], width: int) -> Figure | None:
 
 def breakdowns(rows: Sequence[Row], width: int) -> Figure | None:
     """The breakdown of the processors' time: measured, and below it, paler, simulated; None if unknown."""
-    rows = [row for row in rows if any(_breakdown(row, side) for side in SIDES)]
-    if not rows:
-        return None
-    found = blocks(rows)
-    names = schedulers(rows)
-    marks = [Patch(**fill(part, HATCHES.get(part, "")), label=part) for part in PARTS]
-    made = panels(width, [title for title, _ in found], lines=len(names), line=28, marks=marks)
-    both = all(any(_breakdown(row, side) for row in rows) for side in SIDES)
-    for axes, (_, block) in zip(made.axes, found, strict=True):
-        _shares(axes)
-        for side, offset, height, alpha in (
-            ("measured", -0.14 if both else 0.0, 0.42 if both else 0.6, 1.0),
-            ("simulated", 0.25 if both else 0.0, 0.22 if both else 0.6, 0.62),
-        ):
-            stacks = [(names.index(row.name) + offset, _breakdown(row, side)) for row in block]
-            _stack(axes, [(at, vars(parts)) for at, parts in stacks if parts], height, alpha)
-    name_lines(made, names)
-    return made.figure
+    known = {
+        side: {id(row): found for row in rows if (found := at(row, f"{side}.breakdown"))} for side in SIDES
+    }
+    rows = [row for row in rows if any(id(row) in found for found in known.values())]
+    parts = [{number: vars(found) for number, found in known[side].items()} for side in SIDES]
+    looks = ((-0.14, 0.42, 1.0), (0.25, 0.22, 0.62)) if all(parts) else ((0.0, 0.6, 1.0), (0.0, 0.6, 0.62))
+    return _stacks(rows, dict(zip(PARTS, PARTS, strict=True)), zip(parts, looks, strict=True), 28, width)
 
 
 def usage(rows: Sequence[Row], busy: Callable[[Row], float | None], width: int) -> Figure | None:
@@ -96,53 +84,53 @@ def usage(rows: Sequence[Row], busy: Callable[[Row], float | None], width: int) 
 
     ``busy`` gives the used share of the processors' time.
     """
-    used = [(row, busy(row)) for row in rows if not _breakdown(row, "measured")]
-    known = [(row, {"computing": share, "idle": 1 - share}) for row, share in used if share is not None]
-    return _bars(known, {"computing": "used", "idle": "idle"}, width)
+    used = {id(row): busy(row) for row in rows if not at(row, "measured.breakdown")}
+    known = {row: {"computing": share, "idle": 1 - share} for row, share in used.items() if share is not None}
+    return _bars(rows, known, {"computing": "used", "idle": "idle"}, width)
 
 
 def states(rows: Sequence[Row], width: int) -> Figure | None:
-    """What the ranks of commands did, by the kernel's count; None without commands."""
-    known = [(row, row.measured.states) for row in rows if row.measured and row.measured.states]
-    return _bars(
-        [(row, {STATE_COLOURS[state]: getattr(shares, state) for state in STATES}) for row, shares in known],
-        {STATE_COLOURS[state]: label for state, label in STATE_LABELS.items()},
-        width,
-    )
+    found = {id(row): known for row in rows if (known := at(row, "measured.states"))}
+    shares = {
+        row: {STATE_COLOURS[state]: getattr(known, state) for state in STATES} for row, known in found.items()
+    }
+    return _bars(rows, shares, {STATE_COLOURS[state]: label for state, label in STATE_LABELS.items()}, width)
 
 
-def _bars(
-    known: Sequence[tuple[Row, Mapping[str, float]]], labels: Mapping[str, str], width: int
+Shares = Mapping[int, Mapping[str, float]]
+"""Of rows, by their ids: shares by the names of their colours."""
+
+
+def _bars(rows: Sequence[Row], known: Shares, labels: Mapping[str, str], width: int) -> Figure | None:
+    return _stacks([row for row in rows if id(row) in known], labels, [(known, (0.0, 0.6, 1.0))], 25, width)
+
+
+def _stacks(
+    rows: Sequence[Row],
+    labels: Mapping[str, str],
+    layers: Iterable[tuple[Shares, tuple[float, float, float]]],
+    line: int,
+    width: int,
 ) -> Figure | None:
-    """A bar of shares for each row, by the names of their colours, which have these labels; None for none."""
-    if not known:
+    """Bars of shares for each row, with these labels; a layer's bars have an offset, height and alpha."""
+    if not rows:
         return None
-    rows = [row for row, _ in known]
-    shares = {id(row): parts for row, parts in known}
-    found, names = blocks(rows), schedulers(rows)
+    found, names, layers = blocks(rows), schedulers(rows), list(layers)
     marks = [Patch(**fill(name, HATCHES.get(name, "")), label=label) for name, label in labels.items()]
-    made = panels(width, [title for title, _ in found], lines=len(names), line=25, marks=marks)
+    made = panels(width, [title for title, _ in found], lines=len(names), line=line, marks=marks)
     for axes, (_, block) in zip(made.axes, found, strict=True):
-        _shares(axes)
-        _stack(axes, [(names.index(row.name), shares[id(row)]) for row in block], 0.6, 1.0)
+        axes.set_xlim(0, 1)
+        axes.set_xticks([0.25, 0.5, 0.75], ["25 %", "50 %", "75 %"])
+        for shares, (offset, height, alpha) in layers:
+            here = [row for row in block if id(row) in shares]
+            _stack(axes, [(names.index(row.name) + offset, shares[id(row)]) for row in here], height, alpha)
     name_lines(made, names)
     return made.figure
-
-
-def _shares(axes: Axes) -> None:
-    axes.set_xlim(0, 1)
-    axes.set_xticks([0.25, 0.5, 0.75], ["25 %", "50 %", "75 %"])
-
-
-def _breakdown(row: Row, side: str) -> Breakdown | None:
-    found: Breakdown | None = at(row, f"{side}.breakdown")
-    return found
 
 
 def _stack(
     axes: Axes, stacks: Sequence[tuple[float, Mapping[str, float]]], height: float, alpha: float
 ) -> None:
-    """Draw a bar at each of some heights: shares by the names of their colours."""
     places: dict[str, list[tuple[float, float, float, float]]] = {}
     for middle, parts in stacks:
         left = 0.0
@@ -250,7 +238,6 @@ def _beside_legend(width: int, lines: int, height: int, below: float) -> tuple[F
 
 
 def _dot(number: int) -> dict[str, Any]:
-    """The mark of one of several schedulers."""
     return {"marker": DOTS[number % len(DOTS)], "color": LIGHT[f"job{number % JOBS}"], "markersize": 7}
 
 

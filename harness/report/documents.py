@@ -71,7 +71,6 @@ COMPARED = [
 
 
 def waits(document: Document) -> Iterator[RenderableType]:
-    """The table of ``commands.waits``, the best choice, and how to set it."""
     alone, doubtful = document["alone_s"], document["doubts"]
     rounds = f"{alone['n']} round{'' if alone['n'] == 1 else 's'}"
     ends = f" ({_interval(alone)})" if alone["n"] > 1 else ""
@@ -113,13 +112,11 @@ MOST_KINDS = 8
 
 
 def jobs_table(program: Document) -> str:
-    """The table of an experiment file with such a program."""
     fields = ", ".join(f"{name} = {json.dumps(value)}" for name, value in program.items())
     return f"[[jobs]]\ncount = 3\nprogram = {{ {fields} }}"
 
 
 def observation(document: Document) -> Iterator[RenderableType]:
-    """The document of ``commands.observe`` as lines and a table."""
     yield from doubts(document["doubts"])
     share = f"{document['computing']:.1%} computing, {document['in_mpi']:.1%} in MPI"
     yield Text(f"{document['processes']} ranks, {document['elapsed_s']:.2f} s alone: {share}.")
@@ -198,7 +195,6 @@ def _plain(value: Any) -> str:
 
 
 def _published(cells: Sequence[Document]) -> Table:
-    """A row for each cell: the keys that differ between cells, the simulated and the published value."""
     keys = [key for key in cells[0] if _tells(cells, key)]
     made = [
         Column(key, key, lambda value: f"{value:g}" if isinstance(value, float) else str(value))

@@ -42,7 +42,6 @@ class Panels:
 
 
 def blocks(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
-    """Title and rows of each point of the sweep."""
     found = [list(block) for _, block in groupby(rows, key=lambda row: row.settings)]
     return [(title(block[0], alone=len(found) == 1), block) for block in found]
 
@@ -64,7 +63,6 @@ def _setting(key: str, value: Any) -> str:
 
 
 def schedulers(rows: Iterable[Row]) -> list[str]:
-    """The schedulers' names, in order of appearance."""
     return list(dict.fromkeys(row.name for row in rows))
 
 
@@ -78,16 +76,9 @@ def panels(
     marks: Sequence[Any] = (),
     labels: int = LABELS,
 ) -> Panels:
-    """A figure with a legend, and below it a panel under each of the titles, which wrap where they are long.
+    """A figure with a legend, and below it a panel under each of the titles, at most ``most`` side by side.
 
-    Args:
-        width: of the figure, in pixels; below WIDE it has one column of panels.
-        titles: one for each panel.
-        lines: number of lines in each panel.
-        line: height of a line, in pixels.
-        most: most panels side by side.
-        marks: handles of the legend.
-        labels: room for the names of the lines at the left, in pixels.
+    A panel has so many lines of ``line`` pixels, and the first of a row ``labels`` pixels for their names.
     """
     columns = 1 if width < WIDE else _columns(len(titles), most)
     top = _legend_height(marks, width)
@@ -116,7 +107,6 @@ def panels(
 
 
 def _columns(count: int, most: int) -> int:
-    """At most ``most`` columns, if possible a number that fills the last row."""
     even = [columns for columns in range(2, most + 1) if count % columns == 0]
     return max(even, default=min(most, count))
 
@@ -160,12 +150,7 @@ def boxes(axes: Axes, places: Iterable[tuple[float, float, float, float]], **loo
 def decades(axis: Any, low_ns: float, high_ns: float, room: float, per_ns: float = 1.0) -> None:
     """Ticks at whole decades (1 us, 10 us, ...) of an axis of times, as many as fit into ``room`` pixels.
 
-    Args:
-        axis: of matplotlib.
-        low_ns: the least time on it.
-        high_ns: the greatest.
-        room: length of the axis, in pixels.
-        per_ns: a tick's value on the axis over its time; 0 if the axis has log2 of the time instead.
+    ``per_ns`` is a tick's value on the axis over its time; 0 if the axis has log2 of the time instead.
     """
     powers = range(math.ceil(math.log10(low_ns) - 1e-9), math.floor(math.log10(high_ns) + 1e-9) + 1)
     step = next(step for step in (1, 2, 3, 6, 9, 20) if len(powers) * 52 <= room * step or step == 20)
@@ -198,7 +183,6 @@ def _marks_in_a_row(marks: Sequence[Any], width: int) -> int:
 
 
 def _beside(width: int) -> int:
-    """Where the legend begins, in pixels."""
     return 0 if width < WIDE else LABELS
 
 

@@ -23,7 +23,6 @@ MEANING = {one.quantity.removesuffix("_ns"): one.meaning for one in CONSTANTS} |
 
 
 def constants(document: Mapping[str, Any]) -> Iterator[RenderableType]:
-    """The constants of ``commands.calibrate``, and doubts about them."""
     made = table(("constant", "meaning"), ("median\nus", "95 %\ninterval", "p10\nus", "p90\nus", "samples\n"))
     for row in document["constants"]:
         numbers = [f"{row[key]:.2f}" for key in ("median_us", "p10_us", "p90_us")]
@@ -35,7 +34,6 @@ def constants(document: Mapping[str, Any]) -> Iterator[RenderableType]:
 
 
 def policy(document: Mapping[str, Any]) -> Iterator[RenderableType]:
-    """One policy in full: its text, its parameters with their defaults, its source, what it needs."""
     yield Text(document["policy"], style="bold")
     yield Text(document["text"])
     yield Text()
@@ -47,7 +45,6 @@ def policy(document: Mapping[str, Any]) -> Iterator[RenderableType]:
 
 
 def policies(document: Mapping[str, Any]) -> Iterator[RenderableType]:
-    """The lists of ``commands.policies``."""
     made = Table(title="Policies", title_justify="left", show_lines=True)
     for heading in ("policy", "what it does", "parameters", "source"):
         made.add_column(heading)
@@ -72,7 +69,6 @@ def policies(document: Mapping[str, Any]) -> Iterator[RenderableType]:
 
 
 def experiments(document: Mapping[str, Any]) -> Iterator[RenderableType]:
-    """The lists of ``commands.list``."""
     if document["experiments"]:
         counts = ("measured", "simulated", "failed")
         made = table((), ("sched. x\ncells x\nrepeats", "mea-\nsured", "simu-\nlated", "failed"), wrap=False)
@@ -92,12 +88,10 @@ def experiments(document: Mapping[str, Any]) -> Iterator[RenderableType]:
 
 
 def _minute(time: str) -> str:
-    """A recorded time up to its minute."""
     return time[:16].replace("T", " ")
 
 
 def findings(document: Mapping[str, Any]) -> Iterator[RenderableType]:
-    """The findings of ``commands.doctor``, with their remedies."""
     made = table(("", "on this host", "remedy"))
     for row in document["findings"]:
         style = "bold yellow" if row["remedy"] else ""
@@ -112,7 +106,6 @@ def findings(document: Mapping[str, Any]) -> Iterator[RenderableType]:
 
 
 def _aa_check(found: Mapping[str, Any] | None, failures: Sequence[str]) -> Iterator[RenderableType]:
-    """The result of an A/A check (``comparison.aa_check``)."""
     yield Text()
     yield from doubts(f"{len(failures)} runs failed; the first: {failures[0]}" for _ in failures[:1])
     if found is None:

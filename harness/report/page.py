@@ -145,7 +145,6 @@ class Content:
         yield Picture("lateness", "How late slots began", about, draw, "no scheduler switched slots")
 
     def _busy(self, row: Row) -> float | None:
-        """The share of the processors' time that the kernel counted as used in the runs of a row."""
         known = [
             record.conditions.get("busy")
             for record in self.records
@@ -159,7 +158,6 @@ class Content:
 
 
 def html(content: Content) -> str:
-    """The report as the text of an HTML page that needs no other file."""
     return rendered(
         "page.html.j2",
         content.pictures(),
@@ -240,7 +238,6 @@ def _of_sides(rows: Sequence[Row], what: str) -> list[dict[str, Any]]:
 
 
 def _judged(column: Column) -> Column:
-    """The column, or the verdict with its colour and its reason."""
     if column.page != "verdict":
         return column
     return replace(column, path="verdict", unknown="", on_page=_verdict)
@@ -252,16 +249,11 @@ def _verdict(found: Verdict) -> Markup:
 
 
 def picture(content: Content, name: str) -> Figure:
-    """The picture of this name, as wide as on the page.
-
-    Raises:
-        InputError: for an unknown name, or if the records have no data for the picture.
-    """
+    """The picture of this name, as wide as on the page."""
     return chosen(content.pictures(), name, "record more (run --timeline), or choose another picture")
 
 
 def _facts(content: Content) -> Iterator[tuple[str, str]]:
-    """The key figures: numbers and their meaning; a number that is not conclusive is empty."""
     rows = [row for row in content.results.rows if row.median("measured")]
     measured = [record for record in content.records if record.kind in MEASURED_KINDS]
     sure = conclusive(rows, measured)
@@ -289,7 +281,6 @@ def _facts(content: Content) -> Iterator[tuple[str, str]]:
 
 
 def _conditions(content: Content) -> Iterator[tuple[str, str]]:
-    """The workload, the host and the records behind the report."""
     machine, rows = content.results.machine, content.results.rows
     measured = [record for record in content.records if record.kind in MEASURED_KINDS] or content.records
     last = measured[-1]

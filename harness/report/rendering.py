@@ -55,11 +55,7 @@ def rendered(template: str, pictures: Iterable[Picture], **values: Any) -> str:
 
 
 def chosen(pictures: Iterable[Picture], name: str, remedy: str) -> Figure:
-    """The picture of this name, as wide as in a window.
-
-    Raises:
-        InputError: for an unknown name; for a picture that there are no data for, with ``remedy``.
-    """
+    """The picture of this name, as wide as in a window."""
     known = {one.name: one for one in pictures}
     one_of("--picture", name, known)
     wanted = known[name]
@@ -70,7 +66,6 @@ def chosen(pictures: Iterable[Picture], name: str, remedy: str) -> Figure:
 
 
 def _drawn(draw: Callable[[int], Figure | None], name: str, heading: str) -> dict[str, Markup]:
-    """The picture in both widths; empty if it has no data."""
     figures = {"wide": draw(WIDE), "narrow": draw(NARROW)}
     known = {width: figure for width, figure in figures.items() if figure}
     return {width: Markup(inline(figure, f"{name}-{width}", heading)) for width, figure in known.items()}

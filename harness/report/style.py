@@ -124,19 +124,12 @@ _COLOUR = re.compile("|".join(LIGHT.values()))
 
 
 def drawn(draw: Callable[[], Figure | None]) -> Figure | None:
-    """A drawing with these settings."""
     with rc_context(SETTINGS):
         return draw()
 
 
 def inline(figure: Figure, name: str, title: str) -> str:
-    """The picture as an <svg> element for a page.
-
-    Args:
-        figure: at 72 units an inch; a unit becomes a pixel of the page.
-        name: prefix of all ids in it, unique on the page.
-        title: its accessible name.
-    """
+    """The picture as an <svg> element for a page, on which no other has ids that begin with ``name``."""
     text = svg(figure)
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)

@@ -58,7 +58,6 @@ def _short(value: Any) -> str:
 
 
 def escaped(text: str) -> str:
-    """Text that means itself in Markdown."""
     return "".join(f"\\{c}" if c in MARKUP else c for c in text)
 
 
@@ -88,7 +87,6 @@ def junit(
 
 
 def sentence(threshold: Threshold, row: Row, side: str) -> str:
-    """A broken threshold in words."""
     median = row.median(side)
     found = "is unknown" if median is None else f"is {median:.3f}"
     point = "".join(f", {key} = {value}" for key, value in row.settings.items())

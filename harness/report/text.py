@@ -68,7 +68,6 @@ LEGEND_TWO = "Of two repeats, intervals are from the least to the most: a 95 % i
 
 
 def shown(*groups: str) -> list[Column]:
-    """The columns of groups that tables for a terminal have."""
     return [column for column in columns(*groups) if column.heading]
 
 
@@ -141,7 +140,6 @@ def _title(name: str, row: Row) -> str:
 
 
 def simulated(name: str, rows: Sequence[Row]) -> Iterator[RenderableType]:
-    """The rows of ``lockstep simulate``: a table for each point of the sweep."""
     for settings, group in groupby(rows, key=lambda row: row.settings):
         block = list(group)
         described = "; ".join(dict.fromkeys(program_name(job.program) for job in block[0].jobs))
@@ -217,14 +215,8 @@ def advice(
 ) -> Iterator[RenderableType]:
     """The advice, the predictions for each candidate, and the granularities where the advice changes.
 
-    Args:
-        rows: one for each candidate, the best first.
-        ranges: of the granularity; empty for a recorded program.
-        processors: the number for which the candidates were simulated.
-        doubts: about the calibration of this host, and about the recording.
-        age: of the calibration, in words; empty without one: then the constants are nominal.
-        errors: for a recorded program those of commands that were simulated and measured before, by
-            scheduler; None for another program.
+    ``rows`` are the candidates, the best first. ``age`` is the calibration's, empty without one. ``errors``
+    are of recorded commands that were simulated and measured before; None for another program.
     """
     best, jobs = rows[0], len(rows[0].jobs)
     what = f"{jobs} job{'s' if jobs > 1 else ''} of {best.workload}"
@@ -251,7 +243,6 @@ def advice(
 
 
 def _about(errors: Mapping[str, Errors], schedulers: Sequence[str]) -> str:
-    """What the columns of errors hold, and where errors are that are not known here."""
     unknown = [name for name in schedulers if name not in errors]
     if len(unknown) == len(schedulers):
         return f"By how much simulated commands have been wrong is {NOT_HERE}."

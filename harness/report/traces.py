@@ -145,12 +145,10 @@ def _lanes(run: Lanes, short: bool) -> Iterator[tuple[str, list[Span]]]:
 
 
 def _turns_ns(lane: Sequence[Span]) -> int:
-    """When TURNS turns are over, or all that there are."""
     return min(lane[min(TURNS, len(lane)) - 1].end_ns, LONGEST_NS) if lane else 0
 
 
 def _rounded(window_ns: int) -> int:
-    """The window, or a little less, to one digit."""
     digit = int("1" + "0" * (len(str(window_ns)) - 1))
     return max(window_ns // digit, 1) * digit
 
