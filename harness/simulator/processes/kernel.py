@@ -9,28 +9,13 @@ from __future__ import annotations
 
 from harness.simulator.by_reference import by_reference
 from harness.simulator.compiled import entry, step
+from harness.simulator.processes import model as m
 from harness.simulator.processes.alarms import ring_alarms
 from harness.simulator.processes.costs import drawn
 from harness.simulator.processes.events import set_timers
 from harness.simulator.processes.local import scheduler
 from harness.simulator.processes.locks import end_visit, lift_warnings
-from harness.simulator.processes.model import (
-    AFFINITY,
-    DONE,
-    END_ACTIVITY,
-    END_WAIT,
-    ENTERING,
-    GOING,
-    NOBODY,
-    PAUSED,
-    READY,
-    TABLE_END,
-    TAKE_OVER,
-    TIMELINE_FULL,
-    UNCLAIMED,
-    UNTIL,
-    State,
-)
+from harness.simulator.processes.model import State
 from harness.simulator.processes.processor import reconsider, tick
 from harness.simulator.processes.program import carry_out, resume_suspended
 from harness.simulator.processes.remedies import put_off, visit_all
@@ -51,29 +36,29 @@ def advance(state: State) -> int:
 def go(state: State) -> int:
     """Simulate events until Python is needed; returns why."""
     clock = state.clock[0]
-    clock.status = GOING
+    clock.status = m.GOING
     mask = len(state.messages) - 1
     if clock.new_plan:
         clock.new_plan = 0
         apply_slot(state)
     events = 0
-    while clock.status == GOING:
+    while clock.status == m.GOING:
         events += 1
         set_timers(state)
         message = state.messages[clock.head & mask]
         timer = state.timers[1]
         message_ns = message >> clock.shift
         timer_ns = timer >> clock.shift
-        action = DONE
-        q = NOBODY
+        action = m.DONE
+        q = m.NOBODY
         if min(message_ns, timer_ns) >= clock.next_ns:
             end_slot(state)
         elif message_ns <= timer_ns:
             clock.now_ns = message_ns
             clock.head += 1
             q = receive(state, message & ((1 << clock.shift) - 1))
-            if q != NOBODY:
-                action = END_WAIT
+            if q != m.NOBODY:
+                action = m.END_WAIT
         else:
             clock.now_ns = timer_ns
             clock.timers += 1
@@ -81,17 +66,17 @@ def go(state: State) -> int:
             processor = state.processors[p]
             if timer_ns < min(processor.tick_ns, processor.alarm_ns):
                 q = processor.current
-                action = TAKE_OVER if processor.switching else END_ACTIVITY
+                action = m.TAKE_OVER if processor.switching else m.END_ACTIVITY
             else:
                 expire(state, p)
-        if action != DONE:
+        if action != m.DONE:
             carry_out(state, action, state.processes[q].processor, q)
-            if action == END_WAIT and may_skip(state, q):
+            if action == m.END_WAIT and may_skip(state, q):
                 skip(state, state.processes[q].job)
-        if clock.recorded > clock.recording and clock.status == GOING:
-            clock.status = TIMELINE_FULL
-        elif events >= EVENTS and clock.status == GOING:
-            clock.status = PAUSED
+        if clock.recorded > clock.recording and clock.status == m.GOING:
+            clock.status = m.TIMELINE_FULL
+        elif events >= EVENTS and clock.status == m.GOING:
+            clock.status = m.PAUSED
     set_timers(state)
     return int(clock.status)
 
@@ -114,9 +99,9 @@ def end_slot(state: State) -> None:
     clock = state.clock[0]
     clock.now_ns = clock.next_ns
     if clock.until_ns <= clock.slot_end_ns + clock.late_ns:
-        clock.status = UNTIL
+        clock.status = m.UNTIL
     elif clock.slot + 1 == len(state.slots) and not clock.cyclic:
-        clock.status = TABLE_END
+        clock.status = m.TABLE_END
     else:
         clock.slot = (clock.slot + 1) % len(state.slots)
         clock.slot_end_ns += state.slot_ns[clock.slot]
@@ -142,9 +127,9 @@ def apply_slot(state: State) -> None:
         process = state.processes[q]
         if state.processors[process.processor].put_offs_left == 0:
             process.allowed = slot[q]
-        if process.state == ENTERING:
+        if process.state == m.ENTERING:
             scheduler.enter(state, process)
-            process.state = UNCLAIMED if state.machine[0].queue == AFFINITY else READY
+            process.state = m.UNCLAIMED if state.machine[0].queue == m.AFFINITY else m.READY
     state.clock[0].changing = 1
     for p in range(len(state.processors)):
         reconsider(state, p)

@@ -35,22 +35,11 @@ The same on real ranks: ``workloads/locks/lock.c``. Sources: Kontothanassis, Wis
 from __future__ import annotations
 
 from harness.simulator.compiled import hot, step
+from harness.simulator.processes import model as m
 from harness.simulator.processes.alarms import wake
 from harness.simulator.processes.events import set_activity, spin_until_look
 from harness.simulator.processes.messages import operation_of, read_limit, waiting_rule
-from harness.simulator.processes.model import (
-    BLOCKED,
-    LOCKING,
-    LOCKS,
-    NEVER_NS,
-    NOBODY,
-    READY,
-    RUNNING,
-    SECTION,
-    SYNCHRONIZING,
-    Records,
-    State,
-)
+from harness.simulator.processes.model import Records, State
 from harness.simulator.processes.processor import block, charge, compute, reconsider
 from harness.simulator.processes.remedies import call_off, part, visit
 from workloads.locks.lock_program import TEST_AND_SET
@@ -75,15 +64,15 @@ def hold_off(state: State, q: int) -> None:
     """Process ``q``, which asks for a lock, spins for as long as it is warned."""
     process = state.processes[q]
     process.held_off = 1
-    process.remaining_ns = NEVER_NS
-    process.spin_end_ns = NEVER_NS
+    process.remaining_ns = m.NEVER_NS
+    process.spin_end_ns = m.NEVER_NS
 
 
 @step
 def request(state: State, p: int, q: int, number: int) -> bool:
     """Running process ``q`` asks for lock ``number``; False if it has to wait."""
     process = state.processes[q]
-    process.activity = LOCKING
+    process.activity = m.LOCKING
     process.target = number
     process.blocked = 0
     process.wait_began_ns = state.clock[0].now_ns
@@ -92,7 +81,7 @@ def request(state: State, p: int, q: int, number: int) -> bool:
     elif takes(state, q):
         enter_section(state, p, q)
         return True
-    charge(state, p, SYNCHRONIZING)
+    charge(state, p, m.SYNCHRONIZING)
     return False
 
 
@@ -101,10 +90,10 @@ def takes(state: State, q: int) -> bool:
     """Process ``q`` takes its lock if nobody has it, else it gets in line, and its limit begins."""
     process = state.processes[q]
     process.held_off = 0
-    process.remaining_ns = min(read_limit(waiting_rule(state.jobs[process.job])), NEVER_NS)
+    process.remaining_ns = min(read_limit(waiting_rule(state.jobs[process.job])), m.NEVER_NS)
     process.spin_end_ns = state.clock[0].now_ns + process.remaining_ns
     lock = state.locks[state.processes[q].target]
-    if lock.owner == NOBODY:
+    if lock.owner == m.NOBODY:
         lock.owner = q
         return True
     line_up(state, lock, q)
@@ -116,7 +105,7 @@ def lift_warnings(state: State) -> None:
     """A slot has begun: whoever was held off and runs on asks for its lock now."""
     for q in range(len(state.processes)):
         process = state.processes[q]
-        if not process.held_off or process.state != RUNNING or warned(state, q):
+        if not process.held_off or process.state != m.RUNNING or warned(state, q):
             continue
         p = process.processor
         if takes(state, q):
@@ -131,11 +120,11 @@ def lift_warnings(state: State) -> None:
 def enter_section(state: State, p: int, q: int) -> None:
     """Running process ``q`` has its lock: count the wait, and begin the section."""
     process = state.processes[q]
-    waits = state.waits[process.job, LOCKS, process.blocked]
+    waits = state.waits[process.job, m.LOCKS, process.blocked]
     waits[0] += 1
     waits[1] += state.clock[0].now_ns - process.wait_began_ns
     process.replied = 0
-    process.activity = SECTION
+    process.activity = m.SECTION
     process.remaining_ns = operation_of(state, q).value
     compute(state, p, process)
 
@@ -148,7 +137,7 @@ def take_if_free(state: State, q: int) -> None:
     if process.held_off:
         if not warned(state, q) and takes(state, q):
             process.replied = 1
-    elif lock.owner == NOBODY:
+    elif lock.owner == m.NOBODY:
         step_out(state, lock, q)
         lock.owner = q
         process.replied = 1
@@ -176,29 +165,29 @@ def release(state: State, number: int) -> None:
     """Give lock ``number`` to the next."""
     lock = state.locks[number]
     kind = lock.kind
-    lock.owner = NOBODY
+    lock.owner = m.NOBODY
     q = lock.first
     chooses = kind == TEST_AND_SET or state.machine[0].conscious > 0
-    while chooses and q != NOBODY and state.processes[q].state != RUNNING:
+    while chooses and q != m.NOBODY and state.processes[q].state != m.RUNNING:
         q = state.processes[q].next_waiter
-    if q != NOBODY:
+    if q != m.NOBODY:
         step_out(state, lock, q)
         lock.owner = q
         process = state.processes[q]
-        if process.state == RUNNING:
+        if process.state == m.RUNNING:
             enter_section(state, process.processor, q)
         else:
             process.replied = 1
-            if process.state == BLOCKED:
+            if process.state == m.BLOCKED:
                 wake(state, q)
             if state.machine[0].activations:
                 visit(state, q)
-    wakes = kind == TEST_AND_SET or (chooses and q == NOBODY)
+    wakes = kind == TEST_AND_SET or (chooses and q == m.NOBODY)
     if wakes and not someone_awakes(state, lock):
         q = lock.first
-        while q != NOBODY and state.processes[q].state != BLOCKED:
+        while q != m.NOBODY and state.processes[q].state != m.BLOCKED:
             q = state.processes[q].next_waiter
-        if q != NOBODY:
+        if q != m.NOBODY:
             wake(state, q)
 
 
@@ -209,7 +198,7 @@ def end_visit(state: State, p: int) -> None:
         return
     q = part(state, p)
     process = state.processes[q]
-    if process.state == READY and process.activity == SECTION:
+    if process.state == m.READY and process.activity == m.SECTION:
         process.cpu_ns += process.remaining_ns
         process.remaining_ns = 0
         process.has_left = 1
@@ -239,7 +228,7 @@ def come_down(state: State, p: int, q: int) -> None:
 def someone_awakes(state: State, lock: Records) -> bool:
     """Whether a process that waits for ``lock`` has been woken and has not run since."""
     q = lock.first
-    while q != NOBODY:
+    while q != m.NOBODY:
         if state.processes[q].kernel:
             return True
         q = state.processes[q].next_waiter
@@ -249,8 +238,8 @@ def someone_awakes(state: State, lock: Records) -> bool:
 @hot
 def line_up(state: State, lock: Records, q: int) -> None:
     """Process ``q`` waits for ``lock`` behind all others."""
-    state.processes[q].next_waiter = NOBODY
-    if lock.first == NOBODY:
+    state.processes[q].next_waiter = m.NOBODY
+    if lock.first == m.NOBODY:
         lock.first = q
     else:
         state.processes[lock.last].next_waiter = q
@@ -260,13 +249,13 @@ def line_up(state: State, lock: Records, q: int) -> None:
 @step
 def step_out(state: State, lock: Records, q: int) -> None:
     """Process ``q`` does not wait for ``lock`` any more."""
-    before = NOBODY
+    before = m.NOBODY
     at = lock.first
     while at != q:
         before = at
         at = state.processes[at].next_waiter
     after = state.processes[q].next_waiter
-    if before == NOBODY:
+    if before == m.NOBODY:
         lock.first = after
     else:
         state.processes[before].next_waiter = after
@@ -277,7 +266,7 @@ def step_out(state: State, lock: Records, q: int) -> None:
 @hot
 def may_glance(state: State, process: Records) -> bool:
     """Whether a wait for a lock goes on beyond the look that is due now."""
-    looks = state.machine[0].look_ns > 0 and process.activity == LOCKING
+    looks = state.machine[0].look_ns > 0 and process.activity == m.LOCKING
     return bool(looks and process.spin_end_ns > state.clock[0].now_ns)
 
 
@@ -285,7 +274,7 @@ def may_glance(state: State, process: Records) -> bool:
 def glance(state: State, p: int, q: int) -> None:
     """Running process ``q`` looks after the holder of the lock that it spins for."""
     owner = state.locks[state.processes[q].target].owner
-    if owner != NOBODY and state.processes[owner].state != RUNNING:
+    if owner != m.NOBODY and state.processes[owner].state != m.RUNNING:
         if not state.machine[0].lifts or state.processes[owner].processor == p:
             block(state, p)
             return
@@ -297,6 +286,6 @@ def glance(state: State, p: int, q: int) -> None:
 def lift(state: State, owner: int) -> None:
     """If ``owner`` is ready, it runs before all others of its processor, until it leaves its section."""
     process = state.processes[owner]
-    if process.state == READY:
+    if process.state == m.READY:
         process.lifted = 1
         reconsider(state, process.processor)

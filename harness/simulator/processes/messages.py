@@ -18,23 +18,9 @@ Sources: Dusseau et al. 1996, footnote 1 (the barrier) and section 3.1 (reads).
 from __future__ import annotations
 
 from harness.simulator.compiled import hot, step
+from harness.simulator.processes import model as m
 from harness.simulator.processes.events import distance_ns, insert, send, set_activity
-from harness.simulator.processes.model import (
-    BROADCASTING,
-    CLOSING,
-    COLLECTIVE,
-    COMMUNICATING,
-    CONTINUES,
-    HANDLING,
-    NEVER_NS,
-    NOBODY,
-    OPENING,
-    POLLS,
-    READING,
-    SYNCHRONIZING,
-    Records,
-    State,
-)
+from harness.simulator.processes.model import Records, State
 from harness.simulator.processes.processor import charge
 from workloads import blocking
 from workloads.blocking import FOREVER_NS, GLOBAL_ADAPTIVE, LOCAL_ADAPTIVE, UNKNOWN_NS, Waiting
@@ -58,17 +44,17 @@ def waiting_rule(job: Records) -> Waiting:
 @hot
 def spin_limit(job: Records, process: Records) -> int:
     """Nanoseconds that ``process`` spins in its present wait before it blocks."""
-    if process.activity != READING:
-        return min(barrier_limit(waiting_rule(job), process.estimate_ns), NEVER_NS)
+    if process.activity != m.READING:
+        return min(barrier_limit(waiting_rule(job), process.estimate_ns), m.NEVER_NS)
     if job.served_by_network:
-        return NEVER_NS
-    return min(read_limit(waiting_rule(job)), NEVER_NS)
+        return m.NEVER_NS
+    return min(read_limit(waiting_rule(job)), m.NEVER_NS)
 
 
 @hot
 def message_category(process: Records) -> int:
     """The category of the time that ``process`` spends on sending and handling messages."""
-    return SYNCHRONIZING if process.activity in (OPENING, CLOSING) else COMMUNICATING
+    return m.SYNCHRONIZING if process.activity in (m.OPENING, m.CLOSING) else m.COMMUNICATING
 
 
 @hot
@@ -77,10 +63,10 @@ def take_reply(state: State, q: int) -> None:
     process = state.processes[q]
     process.replied = 1
     waited_ns = state.clock[0].now_ns - process.wait_began_ns
-    waits = state.waits[process.job, process.activity - READING, process.blocked]
+    waits = state.waits[process.job, process.activity - m.READING, process.blocked]
     waits[0] += 1
     waits[1] += waited_ns
-    if process.activity != READING:
+    if process.activity != m.READING:
         job = state.jobs[process.job]
         if process.learns:
             process.previous_wait_ns = waited_ns
@@ -125,7 +111,7 @@ def complete_barrier(state: State, q: int) -> None:
         take_reply(state, q)
         first = 1
     if machine.send_ns > 0 and first < job.processes:
-        process.handling = BROADCASTING
+        process.handling = m.BROADCASTING
         process.broadcast = first
     else:
         for other in range(job.first + first, job.first + job.processes):
@@ -140,7 +126,7 @@ def handle(state: State, q: int, message: int) -> None:
         take_reply(state, q)
         return
     sender = state.processes[message >> 1]
-    if sender.activity == READING:
+    if sender.activity == m.READING:
         send(state, message | 1)
     elif take_arrival(state, sender):
         complete_barrier(state, q)
@@ -151,10 +137,10 @@ def handling_ns(state: State, process: Records) -> int:
     """Time that ``process`` takes to handle its oldest message, up to sending the response."""
     machine = state.machine[0]
     time_ns: int = machine.receive_ns
-    if process.activity >= READING:
+    if process.activity >= m.READING:
         time_ns += machine.poll_ns
     message = process.inbox_first
-    if not message & 1 and state.processes[message >> 1].activity == READING:
+    if not message & 1 and state.processes[message >> 1].activity == m.READING:
         time_ns += machine.serve_ns + machine.send_ns
     return time_ns
 
@@ -163,10 +149,10 @@ def handling_ns(state: State, process: Records) -> int:
 def handle_inbox(state: State, p: int, q: int) -> bool:
     """Handle the messages in the inbox; False if that takes time and continues when a timer expires."""
     process = state.processes[q]
-    while process.inbox_first != NOBODY:
+    while process.inbox_first != m.NOBODY:
         if state.jobs[process.job].message_costs:
             charge(state, p, message_category(process))
-            process.handling = HANDLING
+            process.handling = m.HANDLING
             set_activity(state, p, handling_ns(state, process))
             return False
         handle(state, q, first_in_inbox(state, process))
@@ -177,8 +163,8 @@ def handle_inbox(state: State, p: int, q: int) -> bool:
 def put_in_inbox(state: State, q: int, message: int) -> None:
     """Keep ``message`` until process ``q`` runs and handles it."""
     process = state.processes[q]
-    state.processes[message >> 1].next_message = NOBODY
-    if process.inbox_first == NOBODY:
+    state.processes[message >> 1].next_message = m.NOBODY
+    if process.inbox_first == m.NOBODY:
         process.inbox_first = message
     else:
         state.processes[process.inbox_last >> 1].next_message = message
@@ -252,7 +238,7 @@ def tell(state: State, q: int, number: int, arrival_ns: int) -> None:
     """The last message of channel ``number`` has an arrival: it is a reply if process ``q`` waits for it."""
     process = state.processes[q]
     if process.channel == number and operation_of(state, q).value == state.channels[number].sent - 1:
-        process.channel = NOBODY
+        process.channel = m.NOBODY
         insert(state, q << 1 | 1, arrival_ns)
 
 
@@ -274,17 +260,17 @@ def take(state: State, p: int, q: int, operation: Records) -> bool:
     job = state.jobs[process.job]
     now_ns = state.clock[0].now_ns
     channel = state.channels[operation.peer]
-    collective = operation.marks & COLLECTIVE
-    process.activity = CLOSING if collective else READING
+    collective = operation.marks & m.COLLECTIVE
+    process.activity = m.CLOSING if collective else m.READING
     process.target = channel.sender if channel.receiver == q else channel.receiver
     process.learns = 1
     process.blocked = 0
-    if not operation.marks & CONTINUES:
+    if not operation.marks & m.CONTINUES:
         if job.rule == GLOBAL_ADAPTIVE:
             process.estimate_ns = job.estimate_ns
         process.wait_began_ns = now_ns
-        process.remaining_ns = NEVER_NS if operation.marks & POLLS else spin_limit(job, process)
-        if 0 < process.remaining_ns < NEVER_NS:
+        process.remaining_ns = m.NEVER_NS if operation.marks & m.POLLS else spin_limit(job, process)
+        if 0 < process.remaining_ns < m.NEVER_NS:
             process.remaining_ns += 1000 * operation.more_us
         process.spin_end_ns = now_ns + process.remaining_ns
     process.remaining_ns = process.spin_end_ns - now_ns
@@ -299,7 +285,7 @@ def take(state: State, p: int, q: int, operation: Records) -> bool:
         insert(state, q << 1 | 1, arrival_ns)
     else:
         process.channel = operation.peer
-    charge(state, p, SYNCHRONIZING if collective else COMMUNICATING)
+    charge(state, p, m.SYNCHRONIZING if collective else m.COMMUNICATING)
     return False
 
 

@@ -26,24 +26,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.simulator.processes.model import (
-    CLOSING,
-    COMPUTE,
-    END,
-    LEARNS,
-    LOCKING,
-    NOBODY,
-    OBSERVES,
-    OPENING,
-    OPERATION,
-    OVERRUNS,
-    PASSES,
-    RAW,
-    READING,
-    RESPOND,
-    SLEEPING,
-    TASK,
-)
+from harness.simulator.processes import model as m
 from workloads.locks.lock_program import LockProgram
 from workloads.program import Draws, Program
 
@@ -81,21 +64,21 @@ def phases(program: Program, draws: Sequence[Draws], most: int) -> Iterator[Oper
     reads = program.reads()
     length = phase_length(program)
     phase = operations(len(reads), length)
-    phase["code"][:, 0], phase["marks"][:, 0] = COMPUTE, PASSES | OVERRUNS | OBSERVES
+    phase["code"][:, 0], phase["marks"][:, 0] = m.COMPUTE, m.PASSES | m.OVERRUNS | m.OBSERVES
     first = 1
     if program.opening_barrier:
-        phase["code"][:, 1], phase["marks"][:, 1] = OPENING, LEARNS
+        phase["code"][:, 1], phase["marks"][:, 1] = m.OPENING, m.LEARNS
         first = 2
     if program.closing_barrier:
-        phase["code"][:, -1], phase["marks"][:, -1] = CLOSING, 0 if program.opening_barrier else LEARNS
+        phase["code"][:, -1], phase["marks"][:, -1] = m.CLOSING, 0 if program.opening_barrier else m.LEARNS
     of_reads = slice(first, first + reads.shape[1])
-    phase["code"][:, of_reads], phase["marks"][:, of_reads] = READING, OVERRUNS
+    phase["code"][:, of_reads], phase["marks"][:, of_reads] = m.READING, m.OVERRUNS
     phase["peer"][:, of_reads] = reads
     if program.read_imbalance == 0:
         phase["value"][:, of_reads] = draws[0].gap_ns(1)
     at_once = min(program.phase_count(), (most - length - 2) // length)
-    block = np.empty((len(reads), at_once, length), OPERATION)
-    block.view(RAW)[:] = phase.view(RAW)[:, None, :]
+    block = np.empty((len(reads), at_once, length), m.OPERATION)
+    block.view(m.RAW)[:] = phase.view(m.RAW)[:, None, :]
     for drawn in pieces(program.phase_count(), max(1, DRAWN // at_once) * at_once):
         compute_ns = np.array([one.compute_ns(drawn) for one in draws])
         gaps_ns = np.array([one.gap_ns(drawn) for one in draws]) if program.read_imbalance > 0 else None
@@ -105,25 +88,25 @@ def phases(program: Program, draws: Sequence[Draws], most: int) -> Iterator[Oper
             if gaps_ns is not None:
                 block["value"][:, :count, of_reads] = gaps_ns[:, begin : begin + count, None]
             yield block.reshape(len(reads), at_once * length)[:, : count * length]
-    yield end(len(reads), PASSES)
+    yield end(len(reads), m.PASSES)
 
 
 def bursts(program: Program, draws: Draws, most: int, think_ns: int, first: int) -> Iterator[Operations]:
     """The bursts of a job of one process; its user thinks before each; responses go from ``first`` on."""
     each = operations(1, 3)
-    each["code"] = SLEEPING, COMPUTE, RESPOND
+    each["code"] = m.SLEEPING, m.COMPUTE, m.RESPOND
     each["value"][0, 0] = think_ns
     if think_ns == 0:
         each = each[:, 1:2]
-    each["marks"][each["code"] == COMPUTE] = OVERRUNS
-    each["marks"][0, 0] |= PASSES
+    each["marks"][each["code"] == m.COMPUTE] = m.OVERRUNS
+    each["marks"][0, 0] |= m.PASSES
     for count in pieces(program.phase_count(), most // 3):
         block = np.tile(each, (1, count))
-        block["value"][block["code"] == COMPUTE] = draws.compute_ns(count)
-        block["peer"][block["code"] == RESPOND] = first + np.arange(count)[: count if think_ns else 0]
+        block["value"][block["code"] == m.COMPUTE] = draws.compute_ns(count)
+        block["peer"][block["code"] == m.RESPOND] = first + np.arange(count)[: count if think_ns else 0]
         first += count
         yield block
-    yield end(1, PASSES)
+    yield end(1, m.PASSES)
 
 
 def sections(program: LockProgram, draws: Draws, most: int, first: int) -> Iterator[Operations]:
@@ -132,14 +115,14 @@ def sections(program: LockProgram, draws: Draws, most: int, first: int) -> Itera
         block = operations(1, 2 * count)
         compute, lock = block[:, ::2], block[:, 1::2]
         compute["code"], compute["marks"], compute["value"] = (
-            COMPUTE,
-            PASSES | OVERRUNS,
+            m.COMPUTE,
+            m.PASSES | m.OVERRUNS,
             draws.compute_ns(count),
         )
-        lock["code"], lock["value"] = LOCKING, round(program.section_us * 1e3)
+        lock["code"], lock["value"] = m.LOCKING, round(program.section_us * 1e3)
         lock["peer"] = first + draws.among(program.locks, count)
         yield block
-    yield end(1, PASSES)
+    yield end(1, m.PASSES)
 
 
 def tasks(program: Program, draws: Draws, most: int) -> Iterator[Operations]:
@@ -150,7 +133,7 @@ def tasks(program: Program, draws: Draws, most: int) -> Iterator[Operations]:
     for count in pieces(program.phase_count(), most):
         block = operations(1, count)
         place = np.searchsorted(ends, np.arange(first, first + count) % ends[-1], side="right")
-        block["code"], block["marks"], block["peer"] = TASK, OVERRUNS, profile[place, 1]
+        block["code"], block["marks"], block["peer"] = m.TASK, m.OVERRUNS, profile[place, 1]
         block["value"] = draws.compute_ns(count)
         first += count
         yield block
@@ -159,15 +142,15 @@ def tasks(program: Program, draws: Draws, most: int) -> Iterator[Operations]:
 
 def operations(rows: int, count: int) -> Operations:
     """So many empty operations for so many processes."""
-    made = np.zeros((rows, count), OPERATION)
-    made["peer"] = NOBODY
+    made = np.zeros((rows, count), m.OPERATION)
+    made["peer"] = m.NOBODY
     return made
 
 
 def end(rows: int, marks: int) -> Operations:
     """The end of the programs of so many processes."""
     made = operations(rows, 1)
-    made["code"], made["marks"] = END, marks
+    made["code"], made["marks"] = m.END, marks
     return made
 
 

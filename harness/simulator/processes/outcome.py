@@ -8,20 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.simulator.processes import model as m
 from harness.simulator.processes.machine import SimulatedJob
-from harness.simulator.processes.model import (
-    BEGAN,
-    BLOCKED_ONCE,
-    CATEGORIES,
-    DISPATCHES,
-    IDLE,
-    LEFT,
-    NOBODY,
-    OPENING_BARRIERS,
-    READS,
-    SPUN,
-    State,
-)
+from harness.simulator.processes.model import State
 
 
 @dataclass(frozen=True)
@@ -132,7 +121,7 @@ class Outcome:
         total = self.spent_ns.sum()
         return {
             name: float(part / total) if total else 0.0
-            for name, part in zip(CATEGORIES, self.spent_ns.sum(axis=0), strict=True)
+            for name, part in zip(m.CATEGORIES, self.spent_ns.sum(axis=0), strict=True)
         }
 
 
@@ -147,9 +136,11 @@ def summarize(
     clock = state.clock[0]
     for processor in state.processors:
         state.accounts[processor.account, processor.category] += clock.now_ns - processor.since_ns
-        state.accounts[processor.current, LEFT] = clock.now_ns
-    spent_ns = _by_processor(state, state.accounts[:, : len(CATEGORIES)], state.moved[:, : len(CATEGORIES)])
-    spent_ns[:, IDLE] = clock.now_ns - spent_ns.sum(axis=1)
+        state.accounts[processor.current, m.LEFT] = clock.now_ns
+    spent_ns = _by_processor(
+        state, state.accounts[:, : len(m.CATEGORIES)], state.moved[:, : len(m.CATEGORIES)]
+    )
+    spent_ns[:, m.IDLE] = clock.now_ns - spent_ns.sum(axis=1)
     outcomes = [
         _job_outcome(state, index, job, placements.get(job.number, ())) for index, job in enumerate(jobs)
     ]
@@ -157,7 +148,7 @@ def summarize(
         jobs=tuple(sorted(outcomes, key=lambda job: job.number)),
         end_ns=int(clock.now_ns),
         spent_ns=spent_ns,
-        switches=_by_processor(state, state.accounts[:, DISPATCHES], state.moved[:, DISPATCHES]),
+        switches=_by_processor(state, state.accounts[:, m.DISPATCHES], state.moved[:, m.DISPATCHES]),
         messages=int(clock.messages),
         timers=int(clock.timers),
         failure=failure,
@@ -168,7 +159,7 @@ def summarize(
 def _by_processor(state: State, accounts: NDArray[np.int64], moved: NDArray[np.int64]) -> NDArray[np.int64]:
     """The sum over the processes of each processor."""
     sums = moved.copy()
-    np.add.at(sums, state.processes.processor, accounts[:NOBODY])
+    np.add.at(sums, state.processes.processor, accounts[: m.NOBODY])
     return sums
 
 
@@ -186,25 +177,27 @@ def _job_outcome(state: State, index: int, job: SimulatedJob, placement: tuple[i
         finish_ns=int(record.finish_ns) if finished else None,
         cpu_ns=tuple(int(cpu_ns) for cpu_ns in processes.cpu_ns),
         processes=tuple(
-            ProcessOutcome(tuple(account[:IDLE]), account[DISPATCHES], account[BEGAN], account[LEFT], phases)
+            ProcessOutcome(
+                tuple(account[: m.IDLE]), account[m.DISPATCHES], account[m.BEGAN], account[m.LEFT], phases
+            )
             for account, phases in zip(
                 state.accounts[record.first : record.first + count].tolist(),
                 processes.phase.tolist(),
                 strict=True,
             )
-            if account[DISPATCHES]
+            if account[m.DISPATCHES]
         ),
-        reads=_waits(state.waits[index, READS]),
-        barriers=_waits(state.waits[index, OPENING_BARRIERS:].sum(axis=0)),
-        opening_barriers=_waits(state.waits[index, OPENING_BARRIERS]),
+        reads=_waits(state.waits[index, m.READS]),
+        barriers=_waits(state.waits[index, m.OPENING_BARRIERS :].sum(axis=0)),
+        opening_barriers=_waits(state.waits[index, m.OPENING_BARRIERS]),
         bursts_ns=tuple(bursts_ns[bursts_ns > 0].tolist()),
     )
 
 
 def _waits(counts: NDArray[np.int64]) -> WaitCounts:
     return WaitCounts(
-        spun=int(counts[SPUN, 0]),
-        blocked=int(counts[BLOCKED_ONCE, 0]),
-        spun_ns=int(counts[SPUN, 1]),
-        blocked_ns=int(counts[BLOCKED_ONCE, 1]),
+        spun=int(counts[m.SPUN, 0]),
+        blocked=int(counts[m.BLOCKED_ONCE, 0]),
+        spun_ns=int(counts[m.SPUN, 1]),
+        blocked_ns=int(counts[m.BLOCKED_ONCE, 1]),
     )

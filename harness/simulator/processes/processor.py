@@ -8,34 +8,18 @@ ready during it costs a second one.
 from __future__ import annotations
 
 from harness.simulator.compiled import hot, step
+from harness.simulator.processes import model as m
 from harness.simulator.processes.costs import drawn, switch_cost_ns
 from harness.simulator.processes.events import mark, set_activity
 from harness.simulator.processes.local import scheduler, svr4
-from harness.simulator.processes.model import (
-    BEGAN,
-    BLOCKED,
-    BOUND,
-    COMPUTING,
-    DISPATCHES,
-    FREE,
-    IDLE,
-    LEFT,
-    NEVER_NS,
-    NOBODY,
-    READY,
-    RUNNING,
-    SWITCHING,
-    TAKING_OVER,
-    Records,
-    State,
-)
+from harness.simulator.processes.model import Records, State
 from harness.simulator.processes.ready_queues import at_turn_end, balance, enqueue, fetch
 
 
 @hot
 def compute(state: State, p: int, process: Records) -> None:
     """The running process computes for its remaining time from now on."""
-    charge(state, p, COMPUTING)
+    charge(state, p, m.COMPUTING)
     set_activity(state, p, process.remaining_ns)
 
 
@@ -68,30 +52,30 @@ def record(state: State, p: int) -> None:
 def dispatch(state: State, p: int) -> None:
     """Begin to switch free processor ``p`` to the best ready process, or let it idle."""
     processor = state.processors[p]
-    if processor.current != NOBODY:
-        state.accounts[processor.current, LEFT] = state.clock[0].now_ns
-    if state.machine[0].queue != BOUND:
+    if processor.current != m.NOBODY:
+        state.accounts[processor.current, m.LEFT] = state.clock[0].now_ns
+    if state.machine[0].queue != m.BOUND:
         fetch(state, p)
     q = scheduler.best(state, p)
     processor.current = q
-    if q == NOBODY:
+    if q == m.NOBODY:
         processor.switching = 0
-        charge(state, p, IDLE)
-        set_activity(state, p, NEVER_NS)
+        charge(state, p, m.IDLE)
+        set_activity(state, p, m.NEVER_NS)
         return
-    state.processes[q].state = TAKING_OVER
+    state.processes[q].state = m.TAKING_OVER
     machine = state.machine[0]
     cost_ns = switch_cost_ns(state, p, q) if machine.switches_differ else machine.switch_ns
     if state.processes[q].kernel:
-        cost_ns += machine.idle_wakeup_ns if processor.category == IDLE else machine.wakeup_ns
+        cost_ns += machine.idle_wakeup_ns if processor.category == m.IDLE else machine.wakeup_ns
     if state.clock[0].changing:
         cost_ns += processor.slot_cost_ns
     processor.switching = 1
     processor.charged_ns = state.clock[0].now_ns
-    if state.accounts[q, DISPATCHES] == 0:
-        state.accounts[q, BEGAN] = state.clock[0].now_ns
-    state.accounts[q, DISPATCHES] += 1
-    charge(state, p, SWITCHING)
+    if state.accounts[q, m.DISPATCHES] == 0:
+        state.accounts[q, m.BEGAN] = state.clock[0].now_ns
+    state.accounts[q, m.DISPATCHES] += 1
+    charge(state, p, m.SWITCHING)
     set_activity(state, p, cost_ns)
 
 
@@ -103,7 +87,7 @@ def leave(state: State, p: int, to_state: int) -> None:
     now_ns = state.clock[0].now_ns
     left_ns = processor.activity_ns - now_ns
     scheduler.stop(state, p, process, to_state)
-    if process.handling != FREE:
+    if process.handling != m.FREE:
         process.handling_left_ns = left_ns
     else:
         process.remaining_ns = left_ns
@@ -115,7 +99,7 @@ def leave(state: State, p: int, to_state: int) -> None:
 def preempt(state: State, p: int, first: bool) -> None:
     """Make the running process ready, first or last of its priority, and run the best."""
     q = state.processors[p].current
-    leave(state, p, READY)
+    leave(state, p, m.READY)
     enqueue(state, q, first)
     dispatch(state, p)
 
@@ -127,10 +111,10 @@ def reconsider(state: State, p: int) -> None:
     A processor that is switching checks this at the end of the switch.
     """
     processor = state.processors[p]
-    if processor.current == NOBODY:
-        if state.machine[0].queue != BOUND:
+    if processor.current == m.NOBODY:
+        if state.machine[0].queue != m.BOUND:
             fetch(state, p)
-        if scheduler.best(state, p) != NOBODY:
+        if scheduler.best(state, p) != m.NOBODY:
             dispatch(state, p)
     elif not processor.switching:
         current = state.processes[processor.current]
@@ -142,7 +126,7 @@ def reconsider(state: State, p: int) -> None:
 def block(state: State, p: int) -> None:
     """The running process goes to sleep until its wait is over."""
     process = state.processes[state.processors[p].current]
-    leave(state, p, BLOCKED)
+    leave(state, p, m.BLOCKED)
     process.blocked = 1
     process.kernel = 0
     dispatch(state, p)
@@ -158,7 +142,7 @@ def tick(state: State, p: int) -> None:
     processor.tick_ns += state.machine[0].tick_period_ns
     mark(state, p)
     q = processor.current
-    if q != NOBODY and not processor.switching and scheduler.turn_ends(state, p, state.processes[q]):
+    if q != m.NOBODY and not processor.switching and scheduler.turn_ends(state, p, state.processes[q]):
         turn_over(state, p)
     if scheduler.update_is_due(state, p):
         update(state, p)
@@ -176,7 +160,7 @@ def go_on_at_tick(state: State, p: int) -> None:
         processor.tick_ns += late_ns - processor.late_ns
         processor.late_ns = late_ns
         mark(state, p)
-    if machine.fair and machine.queue != BOUND and balance(state, p):
+    if machine.fair and machine.queue != m.BOUND and balance(state, p):
         reconsider(state, p)
 
 
@@ -184,15 +168,15 @@ def go_on_at_tick(state: State, p: int) -> None:
 def turn_over(state: State, p: int) -> None:
     """The running process goes behind the others of its priority, and runs on if it is best."""
     q = state.processors[p].current
-    if state.machine[0].queue != BOUND:
+    if state.machine[0].queue != m.BOUND:
         at_turn_end(state, p)
     enqueue(state, q, False)
-    if state.machine[0].queue != BOUND:
+    if state.machine[0].queue != m.BOUND:
         fetch(state, p)
     if scheduler.best(state, p) == q:
-        state.processes[q].state = RUNNING
+        state.processes[q].state = m.RUNNING
     else:
-        leave(state, p, READY)
+        leave(state, p, m.READY)
         dispatch(state, p)
 
 

@@ -13,6 +13,8 @@ it takes no message and no time. The same on real ranks: ``workloads/tasks.py``.
 from __future__ import annotations
 
 from harness.simulator.compiled import hot, step
+from harness.simulator.processes import messages, waits
+from harness.simulator.processes import model as m
 from harness.simulator.processes.alarms import sleep, wake
 from harness.simulator.processes.costs import load_set, overrun_ns, pay
 from harness.simulator.processes.events import set_activity
@@ -23,64 +25,10 @@ from harness.simulator.processes.locks import (
     release,
     request,
 )
-from harness.simulator.processes.messages import (
-    NOTICE_HERE,
-    give,
-    handle_inbox,
-    learn_longest,
-    message_category,
-    read_notices,
-    take,
-)
-from harness.simulator.processes.model import (
-    ASK,
-    BLOCKED,
-    BOUND,
-    CLOSING,
-    COMPUTE,
-    DEPARTED,
-    DONE,
-    END,
-    END_ACTIVITY,
-    END_WAIT,
-    EVOLVED,
-    FINISHED,
-    FREE,
-    GAP,
-    LEARN,
-    LOCKING,
-    NEXT,
-    NOBODY,
-    PASSES,
-    READ,
-    READING,
-    RECEIVE,
-    REFILL,
-    RESPOND,
-    RESUME,
-    RUNNING,
-    SECTION,
-    SEND,
-    SPIN,
-    START_WAIT,
-    SUSPENDED,
-    TASK,
-    Records,
-    State,
-)
+from harness.simulator.processes.model import Records, State
 from harness.simulator.processes.observing import observe
 from harness.simulator.processes.processor import block, charge, compute, dispatch, leave
 from harness.simulator.processes.ready_queues import enqueue, move
-from harness.simulator.processes.waits import (
-    ask,
-    end_spin,
-    end_wait,
-    go_on_handling,
-    read,
-    resume,
-    spin,
-    start_wait,
-)
 
 
 @hot
@@ -89,22 +37,22 @@ def carry_out(state: State, action: int, p: int, q: int) -> None:
 
     Each action says which one comes next.
     """
-    while action != DONE:
-        if action == NEXT:
+    while action != m.DONE:
+        if action == m.NEXT:
             action = begin_operation(state, p, q)
-        elif action == SPIN:
-            action = spin(state, p, q)
-        elif action == END_WAIT:
-            action = end_wait(state, p, q)
-        elif action == ASK:
-            action = ask(state, p, q)
-        elif action == START_WAIT:
-            action = start_wait(state, p, q)
-        elif action == READ:
-            action = read(state, p, q)
-        elif action == RESUME:
-            action = resume(state, p, q)
-        elif action == END_ACTIVITY:
+        elif action == m.SPIN:
+            action = waits.spin(state, p, q)
+        elif action == m.END_WAIT:
+            action = waits.end_wait(state, p, q)
+        elif action == m.ASK:
+            action = waits.ask(state, p, q)
+        elif action == m.START_WAIT:
+            action = waits.start_wait(state, p, q)
+        elif action == m.READ:
+            action = waits.read(state, p, q)
+        elif action == m.RESUME:
+            action = waits.resume(state, p, q)
+        elif action == m.END_ACTIVITY:
             action = end_activity(state, p, q)
         else:
             action = take_over(state, p, q)
@@ -118,25 +66,25 @@ def begin_operation(state: State, p: int, q: int) -> int:
     ring = state.processes[process.source]
     operation = state.operations[process.source, ring.at & (columns - 1)]
     if ring.filled - ring.at <= columns >> 1:
-        state.clock[0].status = REFILL
+        state.clock[0].status = m.REFILL
         state.clock[0].subject = process.source
     code = operation.code
-    if code == COMPUTE:
+    if code == m.COMPUTE:
         ring.at += 1
-        process.phase += operation.marks & PASSES
+        process.phase += operation.marks & m.PASSES
         begin_computation(state, p, q, operation)
         if state.machine[0].observe_ns > 0:
             observe(state, q, operation)
-        return DONE
-    if code == READING:
+        return m.DONE
+    if code == m.READING:
         ring.at += 1
-        process.activity = GAP
+        process.activity = m.GAP
         process.remaining_ns = operation.value + overrun_ns(state, p, operation)
         compute(state, p, process)
-        return DONE
-    if code <= CLOSING:
+        return m.DONE
+    if code <= m.CLOSING:
         ring.at += 1
-        return ASK
+        return m.ASK
     return begin_rare(state, p, q, operation)
 
 
@@ -144,7 +92,7 @@ def begin_operation(state: State, p: int, q: int) -> int:
 def begin_computation(state: State, p: int, q: int, operation: Records) -> None:
     """Compute, with what chance adds, and load the missing part of the working set."""
     process = state.processes[q]
-    process.activity = COMPUTE
+    process.activity = m.COMPUTE
     process.remaining_ns = operation.value + overrun_ns(state, p, operation)
     if state.machine[0].cache_bytes > 0:
         pay(state, q)
@@ -156,28 +104,28 @@ def begin_rare(state: State, p: int, q: int, operation: Records) -> int:
     """Begin an operation that is not of a bulk-synchronous program."""
     process = state.processes[q]
     code = operation.code
-    process.phase += operation.marks & PASSES
-    if code in (END, TASK):
-        if code == END:
+    process.phase += operation.marks & m.PASSES
+    if code in (m.END, m.TASK):
+        if code == m.END:
             finish(state, p, q)
         else:
             reach_task(state, p, q, operation)
-        return DONE
+        return m.DONE
     state.processes[process.source].at += 1
-    if code == SEND:
-        give(state, q, operation.peer)
-    elif code == RECEIVE:
-        return NEXT if take(state, p, q, operation) else SPIN
-    elif code == LEARN:
-        learn_longest(state, q)
-    elif code == RESPOND:
+    if code == m.SEND:
+        messages.give(state, q, operation.peer)
+    elif code == m.RECEIVE:
+        return m.NEXT if messages.take(state, p, q, operation) else m.SPIN
+    elif code == m.LEARN:
+        messages.learn_longest(state, q)
+    elif code == m.RESPOND:
         state.bursts_ns[operation.peer] = state.clock[0].now_ns - process.wait_began_ns
-    elif code == LOCKING:
-        return DONE if request(state, p, q, operation.peer) else SPIN
+    elif code == m.LOCKING:
+        return m.DONE if request(state, p, q, operation.peer) else m.SPIN
     else:
         sleep(state, p, operation.value)
-        return DONE
-    return NEXT
+        return m.DONE
+    return m.NEXT
 
 
 @step
@@ -185,11 +133,11 @@ def finish(state: State, p: int, q: int) -> None:
     """Process ``q`` leaves for good; so does its job, if it was the last one."""
     index = state.processes[q].job
     job = state.jobs[index]
-    leave(state, p, FINISHED)
+    leave(state, p, m.FINISHED)
     job.unfinished -= 1
     if job.unfinished == 0:
         job.finish_ns = state.clock[0].now_ns
-        state.clock[0].status = DEPARTED
+        state.clock[0].status = m.DEPARTED
         state.clock[0].subject = index
     dispatch(state, p)
     resume_suspended(state, index, job.processes)
@@ -203,36 +151,36 @@ def take_over(state: State, p: int, q: int) -> int:
     if not process.allowed or scheduler.outranked(state, p, q):
         enqueue(state, q, True)
         dispatch(state, p)
-        return DONE
-    process.state = RUNNING
+        return m.DONE
+    process.state = m.RUNNING
     process.dispatched_ns = state.clock[0].now_ns
     if state.machine[0].cache_bytes > 0:
         load_set(state, p, q)
-    if process.handling != FREE:
-        charge(state, p, message_category(process))
+    if process.handling != m.FREE:
+        charge(state, p, messages.message_category(process))
         set_activity(state, p, process.handling_left_ns)
-        return DONE
-    if process.inbox_first != NOBODY and not handle_inbox(state, p, q):
-        return DONE
-    return RESUME
+        return m.DONE
+    if process.inbox_first != m.NOBODY and not messages.handle_inbox(state, p, q):
+        return m.DONE
+    return m.RESUME
 
 
 @hot
 def end_activity(state: State, p: int, q: int) -> int:
     """The activity of process ``q`` has ended."""
     process = state.processes[q]
-    if process.handling != FREE:
-        return go_on_handling(state, p, q)
-    if process.activity >= READING:
-        return end_spin(state, p, q)
-    if process.activity == GAP:
-        return READ
-    if process.activity == SECTION:
+    if process.handling != m.FREE:
+        return waits.go_on_handling(state, p, q)
+    if process.activity >= m.READING:
+        return waits.end_spin(state, p, q)
+    if process.activity == m.GAP:
+        return m.READ
+    if process.activity == m.SECTION:
         leave_section(state, p, q)
-        return DONE
-    if process.notice == NOTICE_HERE:
-        read_notices(state, q)
-    return NEXT
+        return m.DONE
+    if process.notice == messages.NOTICE_HERE:
+        messages.read_notices(state, q)
+    return m.NEXT
 
 
 @step
@@ -252,11 +200,11 @@ def reach_task(state: State, p: int, q: int, operation: Records) -> None:
     """Process ``q`` takes the next task, or sleeps; if it has to move only, it wakes at once elsewhere."""
     process = state.processes[q]
     may_run = process.rank < min(state.jobs[process.job].allotted, operation.peer)
-    if may_run and (state.homes[q] == p or state.machine[0].queue != BOUND):
+    if may_run and (state.homes[q] == p or state.machine[0].queue != m.BOUND):
         state.processes[process.source].at += 1
         take_task(state, p, q, operation)
         return
-    process.activity = SUSPENDED
+    process.activity = m.SUSPENDED
     block(state, p)
     if may_run:
         resume_at_home(state, q)
@@ -271,7 +219,7 @@ def take_task(state: State, p: int, q: int, operation: Records) -> None:
     begin_computation(state, p, q, operation)
     if operation.peer != job.usable:
         job.usable = operation.peer
-        state.clock[0].status = EVOLVED
+        state.clock[0].status = m.EVOLVED
         state.clock[0].subject = process.job
         resume_suspended(state, process.job, min(job.usable, job.allotted))
 
@@ -282,7 +230,7 @@ def resume_suspended(state: State, index: int, count: int) -> None:
     first = state.jobs[index].first
     for q in range(first, first + count):
         process = state.processes[q]
-        if process.state == BLOCKED and process.activity == SUSPENDED:
+        if process.state == m.BLOCKED and process.activity == m.SUSPENDED:
             resume_at_home(state, q)
 
 
@@ -290,7 +238,7 @@ def resume_suspended(state: State, index: int, count: int) -> None:
 def resume_at_home(state: State, q: int) -> None:
     """Wake suspended process ``q``, where it is to be."""
     process = state.processes[q]
-    if state.machine[0].queue == BOUND and state.homes[q] != process.processor:
+    if state.machine[0].queue == m.BOUND and state.homes[q] != process.processor:
         process.delayed = 0  # it leaves the old queue, with its debt
         move(state, q, state.homes[q])
     process.replied = 1

@@ -30,18 +30,9 @@ processes; a running process is never moved (no active balancing).
 from __future__ import annotations
 
 from harness.simulator.compiled import hot, step
+from harness.simulator.processes import model as m
 from harness.simulator.processes.local import eevdf
-from harness.simulator.processes.model import (
-    AFFINITY,
-    CENTRAL,
-    DISPATCHES,
-    LEFT,
-    NOBODY,
-    READY,
-    RUNNING,
-    UNCLAIMED,
-    State,
-)
+from harness.simulator.processes.model import State
 
 HOT_NS = 500_000
 """The fair scheduler leaves a process alone that ran so short a time ago (sched_migration_cost), ..."""
@@ -54,8 +45,8 @@ HOT_TRIES = 1
 def enqueue(state: State, q: int, first: bool) -> None:
     """Make process ``q`` ready, before or behind the others of its priority."""
     process = state.processes[q]
-    processor = state.processors[0 if state.machine[0].queue == CENTRAL else process.processor]
-    process.state = READY
+    processor = state.processors[0 if state.machine[0].queue == m.CENTRAL else process.processor]
+    process.state = m.READY
     if first:
         processor.first_order -= 1
         process.order = processor.first_order
@@ -67,26 +58,26 @@ def enqueue(state: State, q: int, first: bool) -> None:
 @step
 def fetch(state: State, p: int) -> None:
     """Bring the process that free processor ``p`` is to run next into its queue, if it waits elsewhere."""
-    if state.machine[0].queue == CENTRAL:
-        q = first_in_line(state, READY, p)
-        if q != NOBODY and state.processes[q].processor != p:
+    if state.machine[0].queue == m.CENTRAL:
+        q = first_in_line(state, m.READY, p)
+        if q != m.NOBODY and state.processes[q].processor != p:
             move(state, q, p)
-    elif count(state, p, READY) == 0 and not claim(state, p):
+    elif count(state, p, m.READY) == 0 and not claim(state, p):
         steal(state, p, longest_queue(state, p))
 
 
 @step
 def at_turn_end(state: State, p: int) -> None:
     """With affinity queues, take one out of the system's queue before ``p``'s process queues up again."""
-    if state.machine[0].queue == AFFINITY:
+    if state.machine[0].queue == m.AFFINITY:
         claim(state, p)
 
 
 @step
 def claim(state: State, p: int) -> bool:
     """Take a process out of the system's queue for processor ``p``; False if there is none."""
-    q = first_in_line(state, UNCLAIMED, p)
-    if q == NOBODY:
+    q = first_in_line(state, m.UNCLAIMED, p)
+    if q == m.NOBODY:
         return False
     move(state, q, p)
     enqueue(state, q, False)
@@ -96,14 +87,14 @@ def claim(state: State, p: int) -> bool:
 @step
 def first_in_line(state: State, waiting: int, p: int) -> int:
     """The process that queued up first of all in the state ``waiting`` that may run on ``p``, or NOBODY."""
-    found = NOBODY
+    found = m.NOBODY
     for q in range(len(state.processes)):
         process = state.processes[q]
         if (
             process.state == waiting
             and process.allowed
             and state.places[process.job, p]
-            and (found == NOBODY or process.order < state.processes[found].order)
+            and (found == m.NOBODY or process.order < state.processes[found].order)
         ):
             found = q
     return found
@@ -115,7 +106,7 @@ def count(state: State, p: int, last_state: int) -> int:
     found = 0
     for k in range(state.processors[p].residents):
         process = state.processes[state.residents[p, k]]
-        found += bool(process.allowed and READY <= process.state <= last_state)
+        found += bool(process.allowed and m.READY <= process.state <= last_state)
     return found
 
 
@@ -125,10 +116,10 @@ def longest_queue(state: State, p: int) -> int:
 
     NOBODY if on none a process waits that may be on ``p``.
     """
-    found, most = NOBODY, 1
+    found, most = m.NOBODY, 1
     for other in range(len(state.processors)):
-        if other != p and state.processors[other].current != NOBODY:
-            length = count(state, other, RUNNING)
+        if other != p and state.processors[other].current != m.NOBODY:
+            length = count(state, other, m.RUNNING)
             if length > most and has_some_for(state, other, p):
                 found, most = other, length
     return found
@@ -139,7 +130,7 @@ def has_some_for(state: State, other: int, p: int) -> bool:
     """Whether a process that waits on ``other`` may be on ``p``."""
     for k in range(state.processors[other].residents):
         process = state.processes[state.residents[other, k]]
-        if process.state == READY and process.allowed and state.places[process.job, p]:
+        if process.state == m.READY and process.allowed and state.places[process.job, p]:
             return True
     return False
 
@@ -147,23 +138,23 @@ def has_some_for(state: State, other: int, p: int) -> bool:
 @step
 def steal(state: State, p: int, other: int) -> bool:
     """Take the process that has waited longest in ``other``'s queue for ``p``; False if it may take none."""
-    found = NOBODY
+    found = m.NOBODY
     now_ns = state.clock[0].now_ns
     spares = state.machine[0].fair and state.processors[p].failures <= HOT_TRIES
-    for k in range(state.processors[other].residents if other != NOBODY else 0):
+    for k in range(state.processors[other].residents if other != m.NOBODY else 0):
         q = state.residents[other, k]
         process = state.processes[q]
-        left_ns = state.accounts[q, LEFT]
-        hot_yet = spares and state.accounts[q, DISPATCHES] > 0 and now_ns - left_ns < HOT_NS
+        left_ns = state.accounts[q, m.LEFT]
+        hot_yet = spares and state.accounts[q, m.DISPATCHES] > 0 and now_ns - left_ns < HOT_NS
         if (
-            process.state == READY
+            process.state == m.READY
             and process.allowed
             and state.places[process.job, p]
             and not hot_yet
-            and (found == NOBODY or left_ns < state.accounts[found, LEFT])
+            and (found == m.NOBODY or left_ns < state.accounts[found, m.LEFT])
         ):
             found = q
-    if found == NOBODY:
+    if found == m.NOBODY:
         return False
     if state.machine[0].fair:
         eevdf.change_queues(state, found, p)
@@ -176,10 +167,10 @@ def steal(state: State, p: int, other: int) -> bool:
 def choose_processor(state: State, q: int) -> None:
     """Move process ``q``, which is about to wake, to an idle processor if its own is busy."""
     process = state.processes[q]
-    if process.delayed or state.processors[process.processor].current == NOBODY:
+    if process.delayed or state.processors[process.processor].current == m.NOBODY:
         return
     for p in range(len(state.processors)):
-        if state.processors[p].current == NOBODY and state.places[process.job, p]:
+        if state.processors[p].current == m.NOBODY and state.places[process.job, p]:
             move(state, q, p)
             return
 
@@ -218,13 +209,13 @@ BALANCE_TICKS = 8
 def balance(state: State, p: int) -> bool:
     """Whether processor ``p`` has taken a process from another one at this clock tick."""
     processor = state.processors[p]
-    if processor.current != NOBODY:
+    if processor.current != m.NOBODY:
         processor.ticks_to_balance -= 1
         if processor.ticks_to_balance > 0:
             return False
         processor.ticks_to_balance = BALANCE_TICKS
     other = longest_queue(state, p)
-    ahead = count(state, other, RUNNING) - count(state, p, RUNNING) if other != NOBODY else 0
+    ahead = count(state, other, m.RUNNING) - count(state, p, m.RUNNING) if other != m.NOBODY else 0
     if (ahead > 1 or (ahead == 1 and processor.failures > 0)) and steal(state, p, other):
         processor.failures = 0
         return True

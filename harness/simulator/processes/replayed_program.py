@@ -9,19 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.simulator.processes.model import (
-    COLLECTIVE,
-    COMPUTE,
-    CONTINUES,
-    LEARN,
-    OPERATION,
-    PASSES,
-    POLLS,
-    RAW,
-    RECEIVE,
-    SEND,
-    SLEEPING,
-)
+from harness.simulator.processes import model as m
 from harness.simulator.processes.operations import Operations, end, operations
 from workloads.validation import InputError
 
@@ -119,15 +107,15 @@ class ReplayedProgram:
                 times = min(together, part.times - begun)
                 for begin in range(0, len(every), most):
                     piece = every[begin : begin + most]
-                    block = np.tile(piece.view(RAW), times).view(OPERATION)
-                    takes = np.flatnonzero(block["code"] == RECEIVE)
+                    block = np.tile(piece.view(m.RAW), times).view(m.OPERATION)
+                    takes = np.flatnonzero(block["code"] == m.RECEIVE)
                     channels = block["peer"][takes]
                     block["value"][takes] += before[channels] + takes // len(piece) * part.messages[channels]
                     if first:
                         block["peer"] += first * (block["peer"] >= 0)
                     yield block[None]
                 before += times * part.messages
-        yield end(1, PASSES)
+        yield end(1, m.PASSES)
 
 
 def _operations(steps: NDArray[np.void]) -> Operations:
@@ -136,16 +124,16 @@ def _operations(steps: NDArray[np.void]) -> Operations:
     last = np.cumsum(1 + gives + takes + (takes & collective))
     made = operations(1, int(last[-1]) if len(steps) else 0)[0]
     at = last - (takes & collective)
-    made["code"][last[takes & collective] - 1] = LEARN
+    made["code"][last[takes & collective] - 1] = m.LEARN
     place = at[takes] - 1
-    made["code"][place], made["peer"][place] = RECEIVE, steps["incoming"][takes]
+    made["code"][place], made["peer"][place] = m.RECEIVE, steps["incoming"][takes]
     made["value"][place], made["more_us"][place] = steps["number"][takes], steps["carries_us"][takes]
-    for name, mark in (("collective", COLLECTIVE), ("continues", CONTINUES), ("polls", POLLS)):
+    for name, mark in (("collective", m.COLLECTIVE), ("continues", m.CONTINUES), ("polls", m.POLLS)):
         made["marks"][place] |= (steps[name][takes] > 0) * np.int8(mark)
     place = (at - takes)[gives] - 1
-    made["code"][place], made["peer"][place] = SEND, steps["outgoing"][gives]
+    made["code"][place], made["peer"][place] = m.SEND, steps["outgoing"][gives]
     place = at - takes - gives - 1
-    made["code"][place] = np.where(steps["sleeps"] > 0, SLEEPING, COMPUTE)
-    made["marks"][place], made["value"][place] = PASSES, steps["busy_ns"]
+    made["code"][place] = np.where(steps["sleeps"] > 0, m.SLEEPING, m.COMPUTE)
+    made["marks"][place], made["value"][place] = m.PASSES, steps["busy_ns"]
     found: Operations = made
     return found

@@ -19,31 +19,14 @@ from coordinator.policies import Policy
 from coordinator.view import Job
 from coordinator.workload import seen
 from harness.simulator import interruption
+from harness.simulator.processes import model as m
+from harness.simulator.processes import state
 from harness.simulator.processes.kernel import advance
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
-from harness.simulator.processes.model import (
-    DEPARTED,
-    EVOLVED,
-    LOOKS,
-    PAUSED,
-    REFILL,
-    TABLE_END,
-    TIMELINE_FULL,
-    State,
-)
+from harness.simulator.processes.model import State
 from harness.simulator.processes.observing import Observers
 from harness.simulator.processes.operations import Stream, bursts, phases, sections, tasks
 from harness.simulator.processes.outcome import Outcome, summarize
-from harness.simulator.processes.state import (
-    allocate,
-    enter_job,
-    has_tasks,
-    put,
-    queue_up,
-    reallot,
-    slot_arrays,
-    start_timers,
-)
 from workloads.blocking import DEFAULT_ESTIMATE, Waiting, waiting
 from workloads.bounds import fits, within
 from workloads.locks.lock_program import LOCKS, LockProgram
@@ -190,14 +173,14 @@ class _ProcessLevelRun:
         self._owners = iter(owners)
         self._timer_ns: int | None = None
         self.jobs = sorted(jobs, key=lambda job: (job.arrival_s, job.number))
-        self.state = allocate(machine, self.jobs, timeline)
+        self.state = state.allocate(machine, self.jobs, timeline)
         self.placements: dict[int, tuple[int, ...]] = {}
         self.timeline: list[NDArray[np.int64]] = []
         self._index = {job.number: index for index, job in enumerate(self.jobs)}
         self._rule = rule
         self._key = key
         self._random = random
-        start_timers(self.state, machine, self._random)
+        state.start_timers(self.state, machine, self._random)
         _coschedule(self.state, policy, machine)
         self._observers = Observers(self.state, machine.local, policy.observation)
         self._session = Session(
@@ -218,7 +201,7 @@ class _ProcessLevelRun:
         coming = list(self.jobs)
         unfinished = len(coming)
         look_ns, seen = patience_ns, 0
-        wishes = {REFILL: self._refill, EVOLVED: self._evolve, LOOKS: self._look}
+        wishes = {m.REFILL: self._refill, m.EVOLVED: self._evolve, m.LOOKS: self._look}
         owner = next(self._owners, None)
         while unfinished:
             events_ns = (
@@ -231,16 +214,16 @@ class _ProcessLevelRun:
             status = advance(self.state)
             now_ns = int(clock.now_ns)
             interruption.check()
-            if status == PAUSED:
+            if status == m.PAUSED:
                 continue
             if status in wishes:
                 wishes[status](int(clock.subject))
-            elif status == TIMELINE_FULL:
+            elif status == m.TIMELINE_FULL:
                 self.keep_timeline()
-            elif status == DEPARTED:
+            elif status == m.DEPARTED:
                 unfinished -= 1
                 self._follow(self._session.depart(self.jobs[clock.subject].number, now_ns))
-            elif status == TABLE_END:
+            elif status == m.TABLE_END:
                 self._follow(self._session.slot_end(now_ns))
             elif owner and owner.at_ns <= now_ns:
                 self._follow(self._session.owner(owner.processors, owner.load, now_ns))
@@ -271,7 +254,7 @@ class _ProcessLevelRun:
         newcomers = []
         self._timer_ns = plan.timer_ns
         moved = [n for n, place in plan.decision.placements.items() if place != self.placements.get(n, place)]
-        rigid = [n for n in moved if not has_tasks(self.jobs[self._index[n]])]
+        rigid = [n for n in moved if not state.has_tasks(self.jobs[self._index[n]])]
         for job in (*plan.decision.vacates, *rigid):
             rule = f"job {job} has begun and changes its processors"
             raise InputError("policy", "relocates", rule, 'simulate job by job: level = "jobs"')
@@ -282,9 +265,9 @@ class _ProcessLevelRun:
                 self._place(self._index[job], placement)
             elif placement != self.placements[job]:
                 self.placements[job] = placement
-                reallot(self.state, self._index[job], placement)
-        self.state = queue_up(self.state, newcomers, self._random)
-        slots, slot_ns = slot_arrays(self.state, plan.decision, self._index)
+                state.reallot(self.state, self._index[job], placement)
+        self.state = state.queue_up(self.state, newcomers, self._random)
+        slots, slot_ns = state.slot_arrays(self.state, plan.decision, self._index)
         self.state = self.state._replace(slots=slots, slot_ns=slot_ns)
         clock = self.state.clock[0]
         clock.slot, end_ns = plan.cycle.slot_at(int(clock.now_ns))
@@ -314,7 +297,7 @@ class _ProcessLevelRun:
         job = self.jobs[index]
         program = job.program.on(self._launched(job, placement))
         rule = self._rule(program, as_mpi=job.replay is not None and job.replay.as_mpi)
-        enter_job(self.state, index, job, program, placement, rule)
+        state.enter_job(self.state, index, job, program, placement, rule)
         first = int(self.state.jobs[index].first)
         for stream in self._streams_of(job, program, index):
             for rank in stream.ranks:
@@ -331,7 +314,7 @@ class _ProcessLevelRun:
                 yield Stream(range(rank, rank + 1), job.replay.operations(rank, half, channels))
             return
         draws = [Draws(program, rank, (*self._key, job.number)) for rank in every]
-        if has_tasks(job):
+        if state.has_tasks(job):
             yield Stream(range(1), tasks(job.program, draws[0], half))
         elif isinstance(program, LockProgram):
             first = int(self.state.jobs[index].locks_at)
@@ -350,11 +333,11 @@ class _ProcessLevelRun:
         process, columns = self.state.processes[q], self.state.operations.shape[1]
         first = q - int(process.rank) + stream.ranks[0]
         while process.filled - process.at <= columns // 2:
-            put(self.state, slice(first, first + len(stream.ranks)), next(stream.blocks))
+            state.put(self.state, slice(first, first + len(stream.ranks)), next(stream.blocks))
 
     def _launched(self, job: SimulatedJob, placement: Sequence[int]) -> int:
         """The processes that a job begins with; ``Conductor.prepare`` launches those of a queue of tasks."""
-        if not has_tasks(job):
+        if not state.has_tasks(job):
             return len(placement)
         room = min(_seen(job).most, self._session.machine.processors)
         return max(self._session.processes(job.number) or 0, room)

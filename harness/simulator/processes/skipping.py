@@ -13,32 +13,9 @@ time or the local scheduler is ``eevdf``.
 from __future__ import annotations
 
 from harness.simulator.compiled import hot, step
-from harness.simulator.processes.messages import (
-    barrier_limit,
-    operation_of,
-    read_limit,
-    take_arrival,
-    take_reply,
-    waiting_rule,
-)
-from harness.simulator.processes.model import (
-    COMMUNICATING,
-    COMPUTE,
-    COMPUTING,
-    END,
-    GAP,
-    GOING,
-    LEARNS,
-    NOBODY,
-    PASSES,
-    READING,
-    READS,
-    READY,
-    SPUN,
-    SYNCHRONIZING,
-    Records,
-    State,
-)
+from harness.simulator.processes import messages
+from harness.simulator.processes import model as m
+from harness.simulator.processes.model import Records, State
 from harness.simulator.processes.processor import compute, tick
 
 
@@ -46,11 +23,11 @@ from harness.simulator.processes.processor import compute, tick
 def may_skip(state: State, q: int) -> bool:
     """Whether the end of process ``q``'s wait may have been the last for which the processes waited."""
     clock = state.clock[0]
-    if clock.head != clock.tail or not state.machine[0].skips or clock.status != GOING:
+    if clock.head != clock.tail or not state.machine[0].skips or clock.status != m.GOING:
         return False
     process = state.processes[q]
     return bool(
-        COMPUTE <= process.activity <= GAP
+        m.COMPUTE <= process.activity <= m.GAP
         and state.jobs[process.job].processes == len(state.processors)
         and state.processors[0].since_ns == clock.now_ns
     )
@@ -66,7 +43,7 @@ def skip(state: State, index: int) -> None:
         return
     while pass_barrier(state, index, quiet_ns):
         pass
-    if state.processes[state.jobs[index].first].activity == GAP:
+    if state.processes[state.jobs[index].first].activity == m.GAP:
         read_on(state, index, quiet_ns)
     if clock.now_ns > began_ns:
         carry_out_ticks(state)
@@ -81,12 +58,15 @@ def undisturbed_until(state: State, index: int) -> int:
     for p in range(len(state.processors)):
         processor = state.processors[p]
         q = processor.current
-        if q == NOBODY or processor.switching or processor.since_ns != clock.now_ns:
+        if q == m.NOBODY or processor.switching or processor.since_ns != clock.now_ns:
             return 0
         process = state.processes[q]
         if process.job != index or process.activity != first.activity or process.at != first.at:
             return 0
-        if process.activity == GAP and processor.activity_ns != clock.now_ns + operation_of(state, q).value:
+        if (
+            process.activity == m.GAP
+            and processor.activity_ns != clock.now_ns + messages.operation_of(state, q).value
+        ):
             return 0
         until_ns = min(until_ns, processor.alarm_ns)
         if has_rival(state, p):
@@ -100,7 +80,7 @@ def has_rival(state: State, p: int) -> bool:
     """Whether a process waits for its turn on processor ``p``."""
     for k in range(state.processors[p].residents):
         process = state.processes[state.residents[p, k]]
-        if process.state == READY and process.allowed:
+        if process.state == m.READY and process.allowed:
             return True
     return False
 
@@ -116,7 +96,7 @@ def ahead(state: State, q: int, count: int) -> Records:
 def reads_ahead(state: State, q: int) -> int:
     """How many reads process ``q`` makes before it does anything else, from its present operation on."""
     reads = 0
-    while ahead(state, q, reads - 1).code == READING:
+    while ahead(state, q, reads - 1).code == m.READING:
         reads += 1
     return reads
 
@@ -131,16 +111,16 @@ def pass_barrier(state: State, index: int, quiet_ns: int) -> bool:
     job = state.jobs[index]
     first = state.processes[job.first]
     trip_ns = 2 * state.machine[0].latency_ns
-    computes = first.activity == COMPUTE
+    computes = first.activity == m.COMPUTE
     length = 1 if computes else 0  # operations up to the barrier, the present one included
-    while ahead(state, job.first, length - 1).code == READING:
+    while ahead(state, job.first, length - 1).code == m.READING:
         length += 1
     reads = length - 1 if computes else length
     few = first.filled - first.at <= state.operations.shape[1] >> 1
-    if few or ahead(state, job.first, length).code == END:
+    if few or ahead(state, job.first, length).code == m.END:
         return False
-    rule = waiting_rule(job)
-    if reads > 0 and read_limit(rule) < trip_ns:
+    rule = messages.waiting_rule(job)
+    if reads > 0 and messages.read_limit(rule) < trip_ns:
         return False
     began_ns = clock.now_ns
     done_ns = reach_barrier(state, index, computes, reads) + trip_ns
@@ -148,27 +128,27 @@ def pass_barrier(state: State, index: int, quiet_ns: int) -> bool:
         return False
     for q in range(job.first, job.first + job.processes):
         process = state.processes[q]
-        if barrier_limit(rule, process.estimate_ns) < done_ns - process.wait_began_ns:
+        if messages.barrier_limit(rule, process.estimate_ns) < done_ns - process.wait_began_ns:
             return False
     for q in range(job.first, job.first + job.processes):
         process = state.processes[q]
         barrier = ahead(state, q, length - 1)
         process.activity = barrier.code
-        process.learns = barrier.marks & LEARNS
+        process.learns = barrier.marks & m.LEARNS
         process.blocked = 0
-        state.accounts[q, COMPUTING] += process.wait_began_ns - began_ns - reads * trip_ns
-        state.accounts[q, COMMUNICATING] += reads * trip_ns
-        state.accounts[q, SYNCHRONIZING] += done_ns - process.wait_began_ns
-        take_arrival(state, process)
+        state.accounts[q, m.COMPUTING] += process.wait_began_ns - began_ns - reads * trip_ns
+        state.accounts[q, m.COMMUNICATING] += reads * trip_ns
+        state.accounts[q, m.SYNCHRONIZING] += done_ns - process.wait_began_ns
+        messages.take_arrival(state, process)
     clock.now_ns = done_ns
     for q in range(job.first, job.first + job.processes):
-        take_reply(state, q)
+        messages.take_reply(state, q)
         process = state.processes[q]
         following = ahead(state, q, length)
         process.replied = 0
         process.at += length + 1
-        process.phase += following.marks & PASSES
-        process.activity = COMPUTE if following.code == COMPUTE else GAP
+        process.phase += following.marks & m.PASSES
+        process.activity = m.COMPUTE if following.code == m.COMPUTE else m.GAP
     count_reads(state, index, reads)
     clock.messages += 2 * job.processes
     if computes:
@@ -188,7 +168,7 @@ def reach_barrier(state: State, index: int, computes: bool, reads: int) -> int:
         process = state.processes[q]
         process.wait_began_ns = state.clock[0].now_ns
         if computes:
-            process.wait_began_ns += operation_of(state, q).value
+            process.wait_began_ns += messages.operation_of(state, q).value
         if reads > 0:
             each_ns = ahead(state, q, 0 if computes else -1).value + 2 * state.machine[0].latency_ns
             process.wait_began_ns += reads * each_ns
@@ -201,19 +181,19 @@ def read_on(state: State, index: int, quiet_ns: int) -> None:
     """All processes are about to read: make the reads that end in time, but for the last one."""
     clock = state.clock[0]
     job = state.jobs[index]
-    gap_ns = operation_of(state, job.first).value
+    gap_ns = messages.operation_of(state, job.first).value
     trip_ns = 2 * state.machine[0].latency_ns
-    if read_limit(waiting_rule(job)) < trip_ns:
+    if messages.read_limit(messages.waiting_rule(job)) < trip_ns:
         return
     for q in range(job.first, job.first + job.processes):
-        if operation_of(state, q).value != gap_ns:
+        if messages.operation_of(state, q).value != gap_ns:
             return
     each_ns = gap_ns + trip_ns
     reads = min(reads_ahead(state, job.first) - 1, (quiet_ns - 1 - clock.now_ns) // each_ns)
     for q in range(job.first, job.first + job.processes):
         state.processes[q].at += reads
-        state.accounts[q, COMPUTING] += reads * gap_ns
-        state.accounts[q, COMMUNICATING] += reads * trip_ns
+        state.accounts[q, m.COMPUTING] += reads * gap_ns
+        state.accounts[q, m.COMMUNICATING] += reads * trip_ns
     clock.now_ns += reads * each_ns
     count_reads(state, index, reads)
 
@@ -223,7 +203,7 @@ def count_reads(state: State, index: int, reads: int) -> None:
     """Count ``reads`` of each process, which all spun, with the ends of the gaps before them."""
     clock = state.clock[0]
     count = reads * state.jobs[index].processes
-    waits = state.waits[index, READS, SPUN]
+    waits = state.waits[index, m.READS, m.SPUN]
     waits[0] += count
     waits[1] += count * 2 * state.machine[0].latency_ns
     clock.messages += 2 * count
@@ -245,5 +225,5 @@ def carry_out_ticks(state: State) -> None:
         clock.now_ns = now_ns
         processor.since_ns = now_ns
         q = processor.current
-        state.processes[q].remaining_ns = operation_of(state, q).value
+        state.processes[q].remaining_ns = messages.operation_of(state, q).value
         compute(state, p, state.processes[q])

@@ -10,33 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coordinator.view import Decision
+from harness.simulator.processes import model as m
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine, fill, samples_ns
-from harness.simulator.processes.model import (
-    AFFINITY,
-    BOUND,
-    CACHE_LINE_BYTES,
-    CENTRAL,
-    CHANNEL,
-    CLOCK,
-    END,
-    ENDLESS,
-    ENTERING,
-    IDLE,
-    JOB,
-    LEFT,
-    LOCK,
-    MACHINE,
-    NEVER_NS,
-    NOBODY,
-    OPERATION,
-    PASSES,
-    PROCESS,
-    PROCESSOR,
-    RAW,
-    TASK,
-    Records,
-    State,
-)
+from harness.simulator.processes.model import Records, State
 from harness.simulator.processes.operations import Operations, phase_length
 from harness.simulator.processes.ready_queues import BALANCE_TICKS
 from harness.simulator.processes.replayed_program import ReplayedProgram
@@ -72,28 +48,28 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
     under_way = (2 if any(channels) else 1) * processes
     replays = any(job.replay for job in jobs)
     state = State(
-        clock=_records(1, CLOCK),
-        machine=_records(1, MACHINE),
-        processes=_records(processes, PROCESS),
-        processors=_records(machine.processors, PROCESSOR),
-        jobs=_records(len(jobs), JOB),
-        locks=_records(max(1, sum(locks)), LOCK),
+        clock=_records(1, m.CLOCK),
+        machine=_records(1, m.MACHINE),
+        processes=_records(processes, m.PROCESS),
+        processors=_records(machine.processors, m.PROCESSOR),
+        jobs=_records(len(jobs), m.JOB),
+        locks=_records(max(1, sum(locks)), m.LOCK),
         homes=np.zeros(processes, dtype=np.int32),
         places=_places(len(jobs), machine),
         residents=np.zeros((machine.processors, residents), dtype=np.int32),
-        timers=np.full(2 * leaves, NEVER_NS, dtype=np.int64),
+        timers=np.full(2 * leaves, m.NEVER_NS, dtype=np.int64),
         stale=np.zeros(machine.processors, dtype=np.int32),
-        messages=np.full(_power_of_two(under_way + 2), NEVER_NS, dtype=np.int64),
+        messages=np.full(_power_of_two(under_way + 2), m.NEVER_NS, dtype=np.int64),
         hops=_hops(machine),
         bursts_ns=np.zeros(sum(bursts), dtype=np.int64),
-        operations=np.zeros((processes, _room(jobs)), OPERATION).view(np.recarray),
-        channels=_records(max(1, sum(channels)), CHANNEL),
+        operations=np.zeros((processes, _room(jobs)), m.OPERATION).view(np.recarray),
+        channels=_records(max(1, sum(channels)), m.CHANNEL),
         arrivals=np.zeros((max(1, sum(channels)), REMEMBERED if sum(channels) else 1), dtype=np.int64),
         samples=np.zeros((processes + len(jobs), len(blocking.new_sample(0))), dtype=np.int64),
         waits=np.zeros((len(jobs), 4, 2, 2), dtype=np.int64),
-        accounts=np.zeros((processes + 1, LEFT + 1), dtype=np.int64),
+        accounts=np.zeros((processes + 1, m.LEFT + 1), dtype=np.int64),
         turns=np.zeros((machine.processors, processes) if caches else (1, 1), dtype=np.int64),
-        moved=np.zeros((machine.processors, LEFT + 1), dtype=np.int64),
+        moved=np.zeros((machine.processors, m.LEFT + 1), dtype=np.int64),
         **samples_ns(machine),
         slots=np.zeros((1, processes), dtype=np.int8),
         slot_ns=np.zeros(1, dtype=np.int64),
@@ -107,9 +83,9 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
         state.machine[0].overtakes = 1
         state.machine[0].skips = 0  # it skips phases of patterns only
     clock.shift = max(2 * processes, leaves).bit_length()
-    clock.never_ns = NEVER_NS >> clock.shift
+    clock.never_ns = m.NEVER_NS >> clock.shift
     clock.recording = TIMELINE_ROWS if timeline else 0
-    state.locks.owner = state.locks.first = state.locks.last = NOBODY
+    state.locks.owner = state.locks.first = state.locks.last = m.NOBODY
     state.jobs.usable = [job.program.processes for job in jobs]
     state.jobs.channels = channels
     parts = {"first": state.jobs.usable, "channels_at": channels, "locks_at": locks, "bursts_at": bursts}
@@ -152,8 +128,8 @@ def start_timers(state: State, machine: SimulatedMachine, random: np.random.Gene
     updates = random.integers(TICKS_PER_UPDATE, size=count) + 1
     independent = machine.timers == "independent"
     processors = state.processors
-    processors.current = processors.account = NOBODY
-    processors.category = IDLE
+    processors.current = processors.account = m.NOBODY
+    processors.category = m.IDLE
     processors.random = ticks
     processors.given_ns = -1
     processors.ticks_to_balance = BALANCE_TICKS
@@ -163,7 +139,7 @@ def start_timers(state: State, machine: SimulatedMachine, random: np.random.Gene
         processors[p].slot_cost_ns = round(costs[min(p, len(costs) - 1)] * 1e3)
     processors.activity_ns = processors.alarm_ns = processors.detour_ns = state.clock[0].never_ns
     processors.put_off_ns = processors.visit_ns = state.clock[0].never_ns
-    processors.visitor = NOBODY
+    processors.visitor = m.NOBODY
     if machine.detour_gap_us > 0:
         gaps = random.exponential(machine.detour_gap_us * 1e3, size=count)
         processors.alarm_ns = processors.detour_ns = gaps.astype(np.int64) + 1
@@ -202,17 +178,17 @@ def enter_job(
         record[field] = value
     state.samples[len(state.processes) + index] = blocking.new_sample(0)
     processes = state.processes[record.first : record.first + count]
-    processes.state = ENTERING
+    processes.state = m.ENTERING
     processes.job = index
     processes.rank = np.arange(count)
     processes.source = record.first + (0 if has_tasks(job) else processes.rank)
     processes.processor = [placement[rank % len(placement)] for rank in range(count)]
     state.homes[record.first : record.first + count] = processes.processor
-    if state.machine[0].queue != BOUND:
+    if state.machine[0].queue != m.BOUND:
         state.places[index, list(placement)] = 1
-    processes.inbox_first = processes.channel = NOBODY
+    processes.inbox_first = processes.channel = m.NOBODY
     processes.set_bytes = program.working_set_bytes
-    processes.warm_on = NOBODY
+    processes.warm_on = m.NOBODY
     processes.estimate_ns = processes.previous_wait_ns = blocking.UNKNOWN_NS
     processes.alarm_ns = state.clock[0].never_ns
     processes.wait_began_ns = processes.wait_ended_ns = state.clock[0].now_ns
@@ -234,14 +210,14 @@ def put(state: State, rows: slice, block: Operations) -> None:
     processes = state.processes[rows]
     begin, count, columns = int(processes.filled[0]), block.shape[1], state.operations.shape[1]
     assert begin + count - int(processes.at.min()) < columns, "an operation in progress would be overwritten"
-    ring = state.operations[rows].view(np.ndarray).view(RAW)
+    ring = state.operations[rows].view(np.ndarray).view(m.RAW)
     at = begin % columns
     fits = min(count, columns - at)
-    ring[:, at : at + fits] = block.view(RAW)[:, :fits]
-    ring[:, : count - fits] = block.view(RAW)[:, fits:]
-    if begin == 0 and block["code"][0, 0] != TASK:
-        state.operations["marks"][rows, 0] &= ~PASSES
-    processes.filled = ENDLESS if block["code"][0, -1] == END else begin + count
+    ring[:, at : at + fits] = block.view(m.RAW)[:, :fits]
+    ring[:, : count - fits] = block.view(m.RAW)[:, fits:]
+    if begin == 0 and block["code"][0, 0] != m.TASK:
+        state.operations["marks"][rows, 0] &= ~m.PASSES
+    processes.filled = m.ENDLESS if block["code"][0, -1] == m.END else begin + count
 
 
 def queue_up(state: State, newcomers: Sequence[int], random: np.random.Generator) -> State:
@@ -265,7 +241,7 @@ def queue_up(state: State, newcomers: Sequence[int], random: np.random.Generator
         processor = state.processors[p]
         state.residents[p, processor.residents : processor.residents + len(newcomers_here)] = newcomers_here
         processor.residents += len(newcomers_here)
-    shared = state.machine[0].queue in (CENTRAL, AFFINITY)
+    shared = state.machine[0].queue in (m.CENTRAL, m.AFFINITY)
     lines = [(0, arrived)] if shared else [(p, arrived[placed == p]) for p in np.unique(placed)]
     for p, newcomers_here in lines:
         queue = random.permutation(newcomers_here)
@@ -312,8 +288,8 @@ def _hops(machine: SimulatedMachine) -> NDArray[np.int16]:
 def _records(count: int, dtype: np.dtype[np.void]) -> Records:
     """Zeros that begin at a cache line."""
     size = count * dtype.itemsize
-    memory = np.zeros(size + CACHE_LINE_BYTES, dtype=np.uint8)
-    begin = -memory.ctypes.data % CACHE_LINE_BYTES
+    memory = np.zeros(size + m.CACHE_LINE_BYTES, dtype=np.uint8)
+    begin = -memory.ctypes.data % m.CACHE_LINE_BYTES
     return memory[begin : begin + size].view(dtype).view(np.recarray)
 
 

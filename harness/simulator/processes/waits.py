@@ -6,6 +6,8 @@ Each function that returns an action says what the process does next (``program.
 from __future__ import annotations
 
 from harness.simulator.compiled import hot, step
+from harness.simulator.processes import messages
+from harness.simulator.processes import model as m
 from harness.simulator.processes.alarms import wake
 from harness.simulator.processes.coscheduling import look, may_look
 from harness.simulator.processes.costs import asks_itself, send_cost_ns
@@ -18,46 +20,7 @@ from harness.simulator.processes.locks import (
     take_if_free,
     wait_for_holder,
 )
-from harness.simulator.processes.messages import (
-    NO_NOTICE,
-    NOTICE_HERE,
-    complete_barrier,
-    first_in_inbox,
-    handle,
-    handle_inbox,
-    message_category,
-    operation_of,
-    put_in_inbox,
-    read_notices,
-    spin_limit,
-    take_arrival,
-)
-from harness.simulator.processes.model import (
-    ASK,
-    BLOCKED,
-    BROADCASTING,
-    CLOSING,
-    COMMUNICATING,
-    DONE,
-    END_WAIT,
-    FINISHED,
-    FREE,
-    LEARNS,
-    LOCKING,
-    NEXT,
-    NOBODY,
-    READING,
-    RESUME,
-    RUNNING,
-    SENDING,
-    SLEEPING,
-    SPIN,
-    START_WAIT,
-    STARTING,
-    SYNCHRONIZING,
-    Records,
-    State,
-)
+from harness.simulator.processes.model import Records, State
 from harness.simulator.processes.processor import block, charge, compute, preempt
 
 
@@ -65,15 +28,15 @@ from harness.simulator.processes.processor import block, charge, compute, preemp
 def ask(state: State, p: int, q: int) -> int:
     """Send a read request, or an arrival at a barrier to the root, and wait for the reply."""
     process = state.processes[q]
-    operation = operation_of(state, q)
+    operation = messages.operation_of(state, q)
     process.activity = operation.code
-    process.learns = operation.marks & LEARNS
+    process.learns = operation.marks & m.LEARNS
     process.blocked = 0
     process.target = state.jobs[process.job].first
-    if operation.code == READING:
+    if operation.code == m.READING:
         process.target += operation.peer
-    charge(state, p, message_category(process))
-    return send_first(state, p, q) if state.machine[0].sends else START_WAIT
+    charge(state, p, messages.message_category(process))
+    return send_first(state, p, q) if state.machine[0].sends else m.START_WAIT
 
 
 @step
@@ -81,10 +44,10 @@ def send_first(state: State, p: int, q: int) -> int:
     """Spend the time that it takes to send what process ``q`` asks."""
     cost_ns = send_cost_ns(state, p, q)
     if cost_ns == 0 and asks_itself(state, q):
-        return START_WAIT
-    state.processes[q].handling = SENDING
+        return m.START_WAIT
+    state.processes[q].handling = m.SENDING
     set_activity(state, p, cost_ns)
-    return DONE
+    return m.DONE
 
 
 @hot
@@ -93,20 +56,20 @@ def start_wait(state: State, p: int, q: int) -> int:
     process = state.processes[q]
     now_ns = state.clock[0].now_ns
     process.wait_began_ns = now_ns
-    process.remaining_ns = spin_limit(state.jobs[process.job], process)
+    process.remaining_ns = messages.spin_limit(state.jobs[process.job], process)
     process.spin_end_ns = now_ns + process.remaining_ns
     if not asks_itself(state, q):
         send(state, q << 1)
-    elif process.activity == READING:
+    elif process.activity == m.READING:
         process.replied = 1
-    elif take_arrival(state, process):
-        complete_barrier(state, q)
-    if process.handling == BROADCASTING:
+    elif messages.take_arrival(state, process):
+        messages.complete_barrier(state, q)
+    if process.handling == m.BROADCASTING:
         set_activity(state, p, state.machine[0].send_ns)
-        return DONE
-    if process.inbox_first != NOBODY and not handle_inbox(state, p, q):
-        return DONE
-    return SPIN
+        return m.DONE
+    if process.inbox_first != m.NOBODY and not messages.handle_inbox(state, p, q):
+        return m.DONE
+    return m.SPIN
 
 
 @hot
@@ -115,7 +78,7 @@ def spin(state: State, p: int, q: int) -> int:
     process = state.processes[q]
     if process.replied:
         set_activity(state, p, 0)
-    elif process.activity == LOCKING and state.machine[0].activations:
+    elif process.activity == m.LOCKING and state.machine[0].activations:
         wait_for_holder(state, p, q)
     elif process.remaining_ns <= 0:
         block(state, p)
@@ -123,15 +86,15 @@ def spin(state: State, p: int, q: int) -> int:
         spin_and_look(state, p, process)
     else:
         set_activity(state, p, process.remaining_ns)
-    return DONE
+    return m.DONE
 
 
 @step
 def spin_and_look(state: State, p: int, process: Records) -> None:
     """Spin until the next look after others, if the process looks after any in such a wait."""
     machine = state.machine[0]
-    period_ns = machine.look_ns if process.activity == LOCKING else machine.patience_ns
-    if period_ns > 0 and process.activity <= LOCKING:
+    period_ns = machine.look_ns if process.activity == m.LOCKING else machine.patience_ns
+    if period_ns > 0 and process.activity <= m.LOCKING:
         spin_until_look(state, p, process, period_ns)
     else:
         set_activity(state, p, process.remaining_ns)
@@ -144,10 +107,10 @@ def end_wait(state: State, p: int, q: int) -> int:
     process.replied = 0
     if state.machine[0].sends_differ:
         process.wait_ended_ns = state.clock[0].now_ns
-    if process.activity != LOCKING:
-        return NEXT
+    if process.activity != m.LOCKING:
+        return m.NEXT
     enter_section(state, p, q)
-    return DONE
+    return m.DONE
 
 
 @step
@@ -155,25 +118,25 @@ def end_spin(state: State, p: int, q: int) -> int:
     """The reply is there, or the process looks after others, or its limit has come."""
     process = state.processes[q]
     if process.replied:
-        return END_WAIT
+        return m.END_WAIT
     if may_look(state, process):
         look(state, p, q)
     elif may_glance(state, process):
         glance(state, p, q)
     else:
         block(state, p)
-    return DONE
+    return m.DONE
 
 
 @hot
 def read(state: State, p: int, q: int) -> int:
     """Serve the requests that came meanwhile, then read: who asked goes on, and this process waits."""
     process = state.processes[q]
-    if process.inbox_first != NOBODY:
+    if process.inbox_first != m.NOBODY:
         process.remaining_ns = 0
-        if not handle_inbox(state, p, q):
-            return DONE
-    return ASK
+        if not messages.handle_inbox(state, p, q):
+            return m.DONE
+    return m.ASK
 
 
 @step
@@ -182,21 +145,21 @@ def go_on_handling(state: State, p: int, q: int) -> int:
     process = state.processes[q]
     job = state.jobs[process.job]
     send_ns = state.machine[0].send_ns
-    if process.handling == SENDING:
-        process.handling = FREE
-        return START_WAIT
-    if process.handling == BROADCASTING:
+    if process.handling == m.SENDING:
+        process.handling = m.FREE
+        return m.START_WAIT
+    if process.handling == m.BROADCASTING:
         send(state, (job.first + process.broadcast) << 1 | 1)
         process.broadcast += 1
         if process.broadcast == job.processes:
-            process.handling = FREE
+            process.handling = m.FREE
     else:
-        process.handling = FREE
-        handle(state, q, first_in_inbox(state, process))
-    if process.handling == BROADCASTING:
+        process.handling = m.FREE
+        messages.handle(state, q, messages.first_in_inbox(state, process))
+    if process.handling == m.BROADCASTING:
         set_activity(state, p, send_ns)
-        return DONE
-    return RESUME if handle_inbox(state, p, q) else DONE
+        return m.DONE
+    return m.RESUME if messages.handle_inbox(state, p, q) else m.DONE
 
 
 @hot
@@ -206,31 +169,31 @@ def resume(state: State, p: int, q: int) -> int:
     An unblocked process gets a new user priority, and gives way to a process that ranks above it.
     """
     process = state.processes[q]
-    if process.activity == LOCKING and not process.replied:
+    if process.activity == m.LOCKING and not process.replied:
         take_if_free(state, q)
-    if process.notice == NOTICE_HERE and process.activity >= READING:
-        read_notices(state, q)
+    if process.notice == messages.NOTICE_HERE and process.activity >= m.READING:
+        messages.read_notices(state, q)
     if process.kernel:
         if not process.replied:
             block(state, p)
-            return DONE
+            return m.DONE
         process.kernel = 0
         svr4.wake(state, process)
         if scheduler.outranked(state, p, q):
             preempt(state, p, True)
-            return DONE
+            return m.DONE
     if process.replied:
-        return END_WAIT
-    if process.activity == STARTING:
-        return NEXT
-    if process.activity < READING:
+        return m.END_WAIT
+    if process.activity == m.STARTING:
+        return m.NEXT
+    if process.activity < m.READING:
         compute(state, p, process)
-        return DONE
-    charge(state, p, COMMUNICATING if process.activity == READING else SYNCHRONIZING)
-    looks = state.machine[0].patience_ns > 0 and process.activity <= CLOSING
+        return m.DONE
+    charge(state, p, m.COMMUNICATING if process.activity == m.READING else m.SYNCHRONIZING)
+    looks = state.machine[0].patience_ns > 0 and process.activity <= m.CLOSING
     if state.machine[0].wall_clock_spin or looks:
         process.remaining_ns = process.spin_end_ns - state.clock[0].now_ns
-    return SPIN
+    return m.SPIN
 
 
 @hot
@@ -243,26 +206,28 @@ def receive(state: State, message: int) -> int:
     sender = state.processes[message >> 1]
     q = message >> 1
     if not message & 1:
-        if sender.notice != NO_NOTICE:
+        if sender.notice != messages.NO_NOTICE:
             receive_notice(state, q)
-            return NOBODY
+            return m.NOBODY
         q = sender.target
-        if sender.activity == READING and state.jobs[sender.job].served_by_network:
+        if sender.activity == m.READING and state.jobs[sender.job].served_by_network:
             state.clock[0].messages += 1
             send(state, message | 1)
-            return NOBODY
+            return m.NOBODY
     process = state.processes[q]
     machine = state.machine[0]
-    listens = process.state == RUNNING and (process.activity >= READING or not machine.handles_when_waiting)
+    listens = process.state == m.RUNNING and (
+        process.activity >= m.READING or not machine.handles_when_waiting
+    )
     if listens and not state.jobs[process.job].message_costs:
-        handle(state, q, message)
-        return q if process.replied else NOBODY
-    put_in_inbox(state, q, message)
-    if process.state == BLOCKED:
+        messages.handle(state, q, message)
+        return q if process.replied else m.NOBODY
+    messages.put_in_inbox(state, q, message)
+    if process.state == m.BLOCKED:
         wake(state, q)
-    elif listens and process.handling == FREE:
+    elif listens and process.handling == m.FREE:
         interrupt(state, q)
-    return NOBODY
+    return m.NOBODY
 
 
 @step
@@ -273,11 +238,11 @@ def receive_notice(state: State, q: int) -> None:
     messages go.
     """
     process = state.processes[q]
-    process.notice = NOTICE_HERE
-    waits = process.state == RUNNING and process.activity >= READING
-    if waits or process.state == FINISHED or process.activity == SLEEPING:
-        read_notices(state, q)
-    elif process.state == BLOCKED:
+    process.notice = messages.NOTICE_HERE
+    waits = process.state == m.RUNNING and process.activity >= m.READING
+    if waits or process.state == m.FINISHED or process.activity == m.SLEEPING:
+        messages.read_notices(state, q)
+    elif process.state == m.BLOCKED:
         wake(state, q)
 
 
@@ -287,4 +252,4 @@ def interrupt(state: State, q: int) -> None:
     process = state.processes[q]
     p = process.processor
     process.remaining_ns = state.processors[p].activity_ns - state.clock[0].now_ns
-    handle_inbox(state, p, q)
+    messages.handle_inbox(state, p, q)
