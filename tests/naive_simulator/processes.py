@@ -357,7 +357,7 @@ class Process:
             if self.simulation.patience and self.wait != "lock" and left > 0:
                 left = yield from self.spin_with_looks(end)
                 continue
-            if self.simulation.remedy.look_ns and self.wait == "lock" and left > 0:
+            if self.simulation.remedy.holder_check_ns and self.wait == "lock" and left > 0:
                 left = yield from self.spin_with_glances(end)
                 continue
             left = (yield spin if left > 0 else SLEEP) or 0
@@ -380,7 +380,7 @@ class Process:
 
     def spin_with_glances(self, end):
         """From time to time it looks after the holder: it spins only for one that runs, or lifts it."""
-        patience, now = self.simulation.remedy.look_ns, self.simulation.now
+        patience, now = self.simulation.remedy.holder_check_ns, self.simulation.now
         looks = self.began + ((now - self.began) // patience + 1) * patience
         spin = Time(left=min(looks, end) - now, category=self.category, hears=ALERT)
         interrupted = (yield spin) is not None

@@ -82,7 +82,7 @@ class _Taker(ctypes.Structure):
         *((name, ctypes.c_int64) for name in ("limit_ns", "waited_ns")),
         ("blocks", ctypes.c_int32),
         ("ticket", ctypes.c_uint32),
-        *((name, ctypes.c_int64) for name in ("warning_ns", "look_ns")),
+        *((name, ctypes.c_int64) for name in ("warning_ns", "holder_check_ns")),
         ("remedy", ctypes.c_int32),
     )
 
@@ -119,7 +119,7 @@ class SectionLocks:
         address = ctypes.addressof(self._page)
         self._taker = _Taker(address, ranks, rank, kind, 0, limit_ns, 0, 0, 0)
         self._taker.remedy = remedy.kind
-        self._taker.warning_ns, self._taker.look_ns = remedy.warning_ns, remedy.look_ns
+        self._taker.warning_ns, self._taker.holder_check_ns = remedy.warning_ns, remedy.holder_check_ns
         self._given = ctypes.byref(self._taker)
         code.lock_begin(self._given)
         self._enter: Any = code.lock_enter

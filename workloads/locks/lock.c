@@ -65,7 +65,7 @@ struct taker {
     int32_t blocks;    /* how often it slept for it */
     uint32_t ticket;
     int64_t warning_ns; /* how long before it is stopped it enters no section any more */
-    int64_t look_ns;    /* how often it looks after the holder as it spins; 0: never */
+    int64_t holder_check_ns;    /* how often it looks after the holder as it spins; 0: never */
     int32_t remedy;     /* enum remedy */
 };
 
@@ -293,25 +293,25 @@ void lock_enter(struct taker *taker, int number)
     struct rank *self = rank_at(taker, taker->rank);
     struct lock *lock = lock_at(taker, number);
     int64_t asked_ns = now_ns(), begin_ns;
-    int64_t look_ns;
+    int64_t holder_check_ns;
     int entered, sleepy = 0;
 
     await_slot(taker);
     begin_ns = taker->warning_ns > 0 ? now_ns() : asked_ns;
-    look_ns = taker->look_ns > 0 ? begin_ns + taker->look_ns : FOREVER_NS;
+    holder_check_ns = taker->holder_check_ns > 0 ? begin_ns + taker->holder_check_ns : FOREVER_NS;
     taker->blocks = 0;
     STORE(self->state, ENTERING);
     entered = taker->kind == TEST_AND_SET ? grab(lock) : line_up(taker, lock, number);
     if (!entered)
         STORE(self->state, QUEUED);
     for (unsigned polls = 0; !entered; polls++) {
-        if (!sleepy && (taker->limit_ns < FOREVER_NS || taker->look_ns > 0) && polls % POLLS == 0) {
+        if (!sleepy && (taker->limit_ns < FOREVER_NS || taker->holder_check_ns > 0) && polls % POLLS == 0) {
             int64_t time_ns = now_ns();
 
             STORE(self->seen_ns, time_ns);
             sleepy = time_ns - begin_ns >= taker->limit_ns;
-            if (time_ns >= look_ns) {
-                look_ns = time_ns + taker->look_ns;
+            if (time_ns >= holder_check_ns) {
+                holder_check_ns = time_ns + taker->holder_check_ns;
                 if (!holder_runs(taker, lock)) {
                     if (taker->remedy == INHERITANCE)
                         lift(taker, lock);

@@ -25,7 +25,7 @@ OF_SLOTS = ("warning", "activations")
 """Those that say something about slots, and so need slots of ours."""
 
 
-LOOK_NS = 10_000
+HOLDER_CHECK_NS = 10_000
 """How often a process that spins under ``conscious`` or ``inheritance`` looks whether the holder runs."""
 
 
@@ -35,12 +35,12 @@ class Remedy(NamedTuple):
     Attributes:
         kind: a value of REMEDIES.
         warning_ns: how long before the end of its slot a process enters no section any more; 0 without.
-        look_ns: how often who spins looks after the holder; 0 for never.
+        holder_check_ns: how often who spins looks after the holder; 0 for never.
     """
 
     kind: int = NO_REMEDY
     warning_ns: int = 0
-    look_ns: int = 0
+    holder_check_ns: int = 0
 
 
 NOTHING_DONE = Remedy()
@@ -49,8 +49,8 @@ NOTHING_DONE = Remedy()
 def remedy(name: str, warning_us: float) -> Remedy:
     """The remedy with this name; ``warning_us`` means something to the two-minute warning only."""
     kind = REMEDIES[name]
-    look_ns = LOOK_NS if kind in (CONSCIOUS, INHERITANCE) else 0
-    return Remedy(kind, round(warning_us * 1e3) if kind == WARNING else 0, look_ns)
+    holder_check_ns = HOLDER_CHECK_NS if kind in (CONSCIOUS, INHERITANCE) else 0
+    return Remedy(kind, round(warning_us * 1e3) if kind == WARNING else 0, holder_check_ns)
 
 
 def needs_slots(name: str) -> bool:

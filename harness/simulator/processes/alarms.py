@@ -24,7 +24,7 @@ from harness.simulator.processes.local import scheduler
 from harness.simulator.processes.model import BOUND, NOBODY, SLEEPING, State
 from harness.simulator.processes.processor import block, preempt, reconsider
 from harness.simulator.processes.ready_queues import choose_processor, enqueue
-from harness.simulator.processes.remedies import look_again
+from harness.simulator.processes.remedies import retry_slot
 
 
 @step
@@ -86,8 +86,8 @@ def ring_alarms(state: State, p: int) -> None:
     if processor.detour_ns <= clock.now_ns:
         clock.ticks += 1
         detour(state, p)
-    if processor.put_off_ns <= clock.now_ns:
-        look_again(state, p)
+    if processor.deferral_ns <= clock.now_ns:
+        retry_slot(state, p)
     q = due(state, p)
     while q != NOBODY:
         process = state.processes[q]

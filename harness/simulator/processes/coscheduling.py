@@ -1,23 +1,32 @@
-"""Dynamic coscheduling of simulated processes, by the rule of ``workloads.coscheduling``.
+"""What processes look at beside their own waits: coscheduling and observation.
 
-A process that spins for an answer looks after its peers whenever ``patience_ns`` has passed since its wait
-began. A look takes no time. The spin limit of such a wait counts wall-clock time, whatever ``spin_clock``
-says.
+Dynamic coscheduling, by the rule of ``workloads.coscheduling``: a process that spins for an answer looks
+after its peers whenever ``patience_ns`` has passed since its wait began. A look takes no time. The spin limit
+of such a wait counts wall-clock time, whatever ``spin_clock`` says.
+
+Observation, by the rule of ``workloads.observer``: at the end of a phase a process looks from whom it gets
+messages often. How many it gets in a phase follows from its program, so that the kernel counts none.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from harness.simulator.compiled import hot, step
+from harness.simulator.processes import model as m
 from harness.simulator.processes.events import spin_until_look
-from harness.simulator.processes.model import CLOSING, NOBODY, READING, READY, RUNNING, Records, State
+from harness.simulator.processes.model import Records, State
 from harness.simulator.processes.processor import dispatch, leave
 from harness.simulator.processes.ready_queues import enqueue
+from workloads.observer import Correspondents
+from workloads.program import Program
+from workloads.validation import InputError
 
 
 @hot
 def may_look(state: State, process: Records) -> bool:
     """Whether a wait for messages goes on beyond the look that is due now."""
-    patient = state.machine[0].patience_ns > 0 and process.activity <= CLOSING
+    patient = state.machine[0].patience_ns > 0 and process.activity <= m.CLOSING
     return bool(patient and process.spin_end_ns > state.clock[0].now_ns)
 
 
@@ -27,7 +36,7 @@ def look(state: State, p: int, q: int) -> None:
     process = state.processes[q]
     job = state.jobs[process.job]
     first, last = process.target, process.target + 1
-    if process.activity == READING and job.served_by_network:
+    if process.activity == m.READING and job.served_by_network:
         last = first  # the answer comes without the process
     elif process.target == q:
         first, last = job.first + 1, job.first + job.processes
@@ -43,11 +52,11 @@ def has_turn(state: State, p: int, q: int, peer: int) -> bool:
     peer_process = state.processes[peer]
     other = state.processors[peer_process.processor]
     now_ns = state.clock[0].now_ns
-    if peer_process.state != READY or not peer_process.allowed or other.current == NOBODY:
+    if peer_process.state != m.READY or not peer_process.allowed or other.current == m.NOBODY:
         return False
     rival = state.processes[other.current]
     patient = now_ns - rival.wait_began_ns < state.machine[0].patience_ns
-    waits = rival.state == RUNNING and READING <= rival.activity <= CLOSING and not rival.handling
+    waits = rival.state == m.RUNNING and m.READING <= rival.activity <= m.CLOSING and not rival.handling
     if not waits or patient or rival.job == peer_process.job:
         return False
     if other.given_ns >= 0 and now_ns - other.given_ns < state.machine[0].least_run_ns:
@@ -69,7 +78,52 @@ def run_next(state: State, peer: int) -> None:
     p = process.processor
     other = state.processors[p].current
     process.priority = max(process.priority, state.processes[other].priority)
-    leave(state, p, READY)
+    leave(state, p, m.READY)
     enqueue(state, other, True)
     enqueue(state, peer, True)
     dispatch(state, p)
+
+
+@step
+def observe(state: State, q: int, operation: Records) -> None:
+    """Process ``q`` has just begun another phase: it looks if it is time, or later if Python is busy."""
+    process = state.processes[q]
+    clock = state.clock[0]
+    begins = operation.marks & (m.OBSERVES | m.PASSES) == m.OBSERVES | m.PASSES
+    if not begins or clock.now_ns < process.observe_at_ns or clock.status not in (m.GOING, m.REFILL):
+        return
+    process.observe_at_ns = clock.now_ns + state.machine[0].observe_ns
+    clock.status = m.LOOKS
+    clock.subject = q
+
+
+class Observers:
+    """The processes that observe their messages, if the policy wants that.
+
+    Args:
+        state: its machine's record gets what the kernel needs to know.
+        local: the local scheduler.
+        observation: parameters of the policy; empty if it does without.
+
+    Raises:
+        InputError: for a local scheduler without turns: processes that share a slot would spin for ever.
+    """
+
+    def __init__(self, state: State, local: str, observation: Mapping[str, float]) -> None:
+        self._found: dict[int, Correspondents] = {}
+        if observation and local == "fifo":
+            rule = "a process that is not observed to communicate needs its turn beside others that spin"
+            raise InputError("local", local, rule, 'write local = "rr", or "eevdf"')
+        if observation:
+            self._per_ms = observation["messages_per_ms"]
+            state.machine[0].observe_ns = round(observation["observe_ms"] * 1e6)
+            state.machine[0].skips = 0  # looks are events
+
+    def look(self, state: State, q: int, program: Program) -> tuple[int, ...] | None:
+        """The ranks from which process ``q``, which runs, gets messages often; None if they are as before."""
+        process = state.processes[q]
+        program = program.on(int(state.jobs[process.job].processes))
+        found = self._found.setdefault(q, Correspondents(self._per_ms))
+        got = program.messages_to(int(process.rank)) * int(process.phase)
+        cpu_ns = process.cpu_ns + state.clock[0].now_ns - process.dispatched_ns
+        return found.ranks if found.look(got.tolist(), int(cpu_ns)) else None

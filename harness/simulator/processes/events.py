@@ -28,7 +28,7 @@ def send(state: State, message: int) -> None:
     clock = state.clock[0]
     mask = len(state.messages) - 1
     arrival_ns = clock.now_ns + state.machine[0].latency_ns
-    if state.machine[0].overtakes:
+    if state.machine[0].reorders:
         # It goes between the process that waits for its reply and the one that the process has asked.
         q = message >> 1
         insert(state, message, arrival_ns + distance_ns(state, q, state.processes[q].target))
@@ -103,7 +103,7 @@ def set_timer(state: State, p: int) -> None:
 def set_alarm(state: State, p: int) -> None:
     """Let processor ``p``'s alarm ring at the earliest of what it waits for."""
     processor = state.processors[p]
-    processor.alarm_ns = min(processor.detour_ns, processor.put_off_ns, processor.visit_ns)
+    processor.alarm_ns = min(processor.detour_ns, processor.deferral_ns, processor.activation_end_ns)
     for k in range(processor.residents):
         processor.alarm_ns = min(processor.alarm_ns, state.processes[state.residents[p, k]].alarm_ns)
     mark(state, p)
@@ -124,5 +124,5 @@ def spin_until_look(state: State, p: int, process: Records, period_ns: int) -> N
     It looks after each ``period_ns`` of its wait.
     """
     now_ns = state.clock[0].now_ns
-    look_ns = now_ns + period_ns - (now_ns - process.wait_began_ns) % period_ns
-    set_activity(state, p, min(look_ns, process.spin_end_ns) - now_ns)
+    holder_check_ns = now_ns + period_ns - (now_ns - process.wait_began_ns) % period_ns
+    set_activity(state, p, min(holder_check_ns, process.spin_end_ns) - now_ns)

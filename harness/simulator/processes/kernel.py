@@ -14,11 +14,11 @@ from harness.simulator.processes.alarms import ring_alarms
 from harness.simulator.processes.costs import drawn
 from harness.simulator.processes.events import set_timers
 from harness.simulator.processes.local import scheduler
-from harness.simulator.processes.locks import end_visit, lift_warnings
+from harness.simulator.processes.locks import end_activation, end_warnings
 from harness.simulator.processes.model import State
 from harness.simulator.processes.processor import reconsider, tick
 from harness.simulator.processes.program import carry_out, resume_suspended
-from harness.simulator.processes.remedies import put_off, visit_all
+from harness.simulator.processes.remedies import activate_all, defer_slot
 from harness.simulator.processes.skipping import may_skip, skip
 from harness.simulator.processes.waits import receive
 
@@ -89,7 +89,7 @@ def expire(state: State, p: int) -> None:
         tick(state, p)
     else:
         if state.machine[0].activations:
-            end_visit(state, p)
+            end_activation(state, p)
         ring_alarms(state, p)
 
 
@@ -121,11 +121,11 @@ def draw_lateness(state: State) -> None:
 def apply_slot(state: State) -> None:
     """Let only the processes run that the slot in force allows."""
     slot = state.slots[state.clock[0].slot]
-    if state.machine[0].put_offs > 0:
-        put_off(state)
+    if state.machine[0].deferrals > 0:
+        defer_slot(state)
     for q in range(len(state.processes)):
         process = state.processes[q]
-        if state.processors[process.processor].put_offs_left == 0:
+        if state.processors[process.processor].deferrals_left == 0:
             process.allowed = slot[q]
         if process.state == m.ENTERING:
             scheduler.enter(state, process)
@@ -135,9 +135,9 @@ def apply_slot(state: State) -> None:
         reconsider(state, p)
     state.clock[0].changing = 0
     if state.machine[0].warning_ns > 0:
-        lift_warnings(state)
+        end_warnings(state)
     if state.machine[0].activations:
-        visit_all(state)
+        activate_all(state)
     if state.clock[0].resized:
         state.clock[0].resized = 0
         for index in range(len(state.jobs)):

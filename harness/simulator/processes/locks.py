@@ -23,10 +23,10 @@ Source: Marsh, Scott, LeBlanc, Markatos, "First-Class User-Level Threads", 1991 
 
 Processes that spin for a lock look after whoever has it: scheduler-conscious waiting, and inheritance.
 
-A look, ``look_ns`` after the wait began and after each time as long, takes no time. If the holder does not
-run, then under scheduler-conscious waiting the process sleeps until it gets the lock; under priority
-inheritance it lifts the holder, which runs before all others of its processor until it leaves its section. A
-process never lifts one of its own processor, but sleeps. The spin limit counts wall-clock time here.
+A check, ``holder_check_ns`` after the wait began and after each time as long, takes no time. If the holder
+does not run, then under scheduler-conscious waiting the process sleeps until it gets the lock; under priority
+inheritance the holder runs before all others of its processor until it leaves its section. For a holder on
+its own processor, a process sleeps. The spin limit counts wall-clock time here.
 
 The same on real ranks: ``workloads/locks/lock.c``. Sources: Kontothanassis, Wisniewski, Scott,
 "Scheduler-Conscious Synchronization", 1997; Sha, Rajkumar, Lehoczky, "Priority Inheritance Protocols", 1990.
@@ -41,7 +41,7 @@ from harness.simulator.processes.events import set_activity, spin_until_look
 from harness.simulator.processes.messages import operation_of, read_limit, waiting_rule
 from harness.simulator.processes.model import Records, State
 from harness.simulator.processes.processor import block, charge, compute, reconsider
-from harness.simulator.processes.remedies import call_off, part, visit
+from harness.simulator.processes.remedies import activate, call_off, part
 from workloads.locks.lock_program import TEST_AND_SET
 
 
@@ -60,10 +60,10 @@ def warned(state: State, q: int) -> bool:
 
 
 @step
-def hold_off(state: State, q: int) -> None:
+def defer_request(state: State, q: int) -> None:
     """Process ``q``, which asks for a lock, spins for as long as it is warned."""
     process = state.processes[q]
-    process.held_off = 1
+    process.deferred = 1
     process.remaining_ns = m.NEVER_NS
     process.spin_end_ns = m.NEVER_NS
 
@@ -77,7 +77,7 @@ def request(state: State, p: int, q: int, number: int) -> bool:
     process.blocked = 0
     process.wait_began_ns = state.clock[0].now_ns
     if state.machine[0].warning_ns > 0 and warned(state, q):
-        hold_off(state, q)
+        defer_request(state, q)
     elif takes(state, q):
         enter_section(state, p, q)
         return True
@@ -89,7 +89,7 @@ def request(state: State, p: int, q: int, number: int) -> bool:
 def takes(state: State, q: int) -> bool:
     """Process ``q`` takes its lock if nobody has it, else it gets in line, and its limit begins."""
     process = state.processes[q]
-    process.held_off = 0
+    process.deferred = 0
     process.remaining_ns = min(read_limit(waiting_rule(state.jobs[process.job])), m.NEVER_NS)
     process.spin_end_ns = state.clock[0].now_ns + process.remaining_ns
     lock = state.locks[state.processes[q].target]
@@ -101,11 +101,11 @@ def takes(state: State, q: int) -> bool:
 
 
 @step
-def lift_warnings(state: State) -> None:
-    """A slot has begun: whoever was held off and runs on asks for its lock now."""
+def end_warnings(state: State) -> None:
+    """A slot has begun: a process that deferred its request and runs on asks for its lock now."""
     for q in range(len(state.processes)):
         process = state.processes[q]
-        if not process.held_off or process.state != m.RUNNING or warned(state, q):
+        if not process.deferred or process.state != m.RUNNING or warned(state, q):
             continue
         p = process.processor
         if takes(state, q):
@@ -134,7 +134,7 @@ def take_if_free(state: State, q: int) -> None:
     """Process ``q``, which waits for a lock, has got a processor: it takes the lock if that is free."""
     process = state.processes[q]
     lock = state.locks[state.processes[q].target]
-    if process.held_off:
+    if process.deferred:
         if not warned(state, q) and takes(state, q):
             process.replied = 1
     elif lock.owner == m.NOBODY:
@@ -144,7 +144,7 @@ def take_if_free(state: State, q: int) -> None:
     elif lock.kind == TEST_AND_SET and process.kernel:
         step_out(state, lock, q)
         line_up(state, lock, q)
-    if state.machine[0].look_ns > 0:
+    if state.machine[0].holder_check_ns > 0:
         process.remaining_ns = process.spin_end_ns - state.clock[0].now_ns
 
 
@@ -156,7 +156,7 @@ def wait_for_holder(state: State, p: int, q: int) -> None:
     """
     left_ns = max(0, state.processes[q].remaining_ns)
     set_activity(state, p, left_ns)
-    if visit(state, state.locks[state.processes[q].target].owner) != p and left_ns == 0:
+    if activate(state, state.locks[state.processes[q].target].owner) != p and left_ns == 0:
         block(state, p)
 
 
@@ -181,7 +181,7 @@ def release(state: State, number: int) -> None:
             if process.state == m.BLOCKED:
                 wake(state, q)
             if state.machine[0].activations:
-                visit(state, q)
+                activate(state, q)
     wakes = kind == TEST_AND_SET or (chooses and q == m.NOBODY)
     if wakes and not someone_awakes(state, lock):
         q = lock.first
@@ -192,9 +192,9 @@ def release(state: State, number: int) -> None:
 
 
 @step
-def end_visit(state: State, p: int) -> None:
-    """If it is time, the visitor of processor ``p`` leaves its section, unless it runs on its own."""
-    if state.processors[p].visit_ns > state.clock[0].now_ns:
+def end_activation(state: State, p: int) -> None:
+    """If it is time, the process activated on ``p`` leaves its section, unless it has a processor."""
+    if state.processors[p].activation_end_ns > state.clock[0].now_ns:
         return
     q = part(state, p)
     process = state.processes[q]
@@ -207,20 +207,20 @@ def end_visit(state: State, p: int) -> None:
 
 @step
 def has_left(state: State, q: int) -> bool:
-    """Whether process ``q``, at the end of its section, has left it during a visit, which is over now."""
+    """Whether process ``q``, at the end of its section, has left it while activated, which is over now."""
     process = state.processes[q]
     before = process.has_left
     process.has_left = 0
-    if process.visits:
+    if process.is_activated:
         call_off(state, q)
     return bool(before)
 
 
 @step
-def come_down(state: State, p: int, q: int) -> None:
+def lose_inheritance(state: State, p: int, q: int) -> None:
     """Process ``q``, which has left its section, runs before nobody any more."""
-    if state.processes[q].lifted:
-        state.processes[q].lifted = 0
+    if state.processes[q].inherits:
+        state.processes[q].inherits = 0
         reconsider(state, p)
 
 
@@ -264,28 +264,28 @@ def step_out(state: State, lock: Records, q: int) -> None:
 
 
 @hot
-def may_glance(state: State, process: Records) -> bool:
+def may_check_holder(state: State, process: Records) -> bool:
     """Whether a wait for a lock goes on beyond the look that is due now."""
-    looks = state.machine[0].look_ns > 0 and process.activity == m.LOCKING
-    return bool(looks and process.spin_end_ns > state.clock[0].now_ns)
+    checks = state.machine[0].holder_check_ns > 0 and process.activity == m.LOCKING
+    return bool(checks and process.spin_end_ns > state.clock[0].now_ns)
 
 
 @step
-def glance(state: State, p: int, q: int) -> None:
+def check_holder(state: State, p: int, q: int) -> None:
     """Running process ``q`` looks after the holder of the lock that it spins for."""
     owner = state.locks[state.processes[q].target].owner
     if owner != m.NOBODY and state.processes[owner].state != m.RUNNING:
-        if not state.machine[0].lifts or state.processes[owner].processor == p:
+        if not state.machine[0].inheritance or state.processes[owner].processor == p:
             block(state, p)
             return
-        lift(state, owner)
-    spin_until_look(state, p, state.processes[q], state.machine[0].look_ns)
+        inherit(state, owner)
+    spin_until_look(state, p, state.processes[q], state.machine[0].holder_check_ns)
 
 
 @step
-def lift(state: State, owner: int) -> None:
+def inherit(state: State, owner: int) -> None:
     """If ``owner`` is ready, it runs before all others of its processor, until it leaves its section."""
     process = state.processes[owner]
     if process.state == m.READY:
-        process.lifted = 1
+        process.inherits = 1
         reconsider(state, process.processor)

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from coordinator.topology import FLAT, Topology
 from coordinator.view import ExecutionTime, Machine
-from harness.simulator.processes import local
-from harness.simulator.processes.local import eevdf, one_priority
+from harness.simulator.processes.local import eevdf, svr4
+from harness.simulator.processes.local.scheduler import KNOWN
 from harness.simulator.processes.local.svr4 import Table
 from harness.simulator.processes.model import BOUND, MACHINE, Records, State
 from harness.simulator.processes.replayed_program import ReplayedProgram
@@ -38,7 +38,7 @@ class SimulatedMachine(MachineConstants):
 
     Attributes:
         processors: how many.
-        context_switch_us: cost of a dispatch, and of a visit (``remedies``).
+        context_switch_us: cost of a dispatch, and of an activation (``remedies``).
         switch_scatter_us: how much more or less than that a dispatch costs; none costs less than 0.
         remote_wakeup_us: the context switch that waiting rules assume. By what it exceeds ``local_switch_us``
             a dispatch of a process that a message has just woken costs more. 0: ``context_switch_us``.
@@ -57,7 +57,7 @@ class SimulatedMachine(MachineConstants):
         cache_kb: cache of each processor in KiB; 0 for none, so that working sets cost nothing.
         latency_us: one-way time of a message; none is lost, each is one packet.
         rule_latency_us: the latency that waiting rules assume; by default the true one.
-        local: name of the local scheduler (``harness.simulator.processes.local.KNOWN``).
+        local: name of the local scheduler (``harness.simulator.processes.local.scheduler.KNOWN``).
         dispatch_table: rows of (quantum, tqexp, slpret, maxwait, lwait), lowest priority
             first, in place of the local scheduler's own.
         quantum_ms: quantum of round-robin; None for the default.
@@ -135,7 +135,7 @@ class SimulatedMachine(MachineConstants):
     @property
     def tick_ns(self) -> int:
         """The clock tick in force."""
-        return round(self.tick_us * 1e3) or local.KNOWN[self.local].tick_ns
+        return round(self.tick_us * 1e3) or KNOWN[self.local].tick_ns
 
     @property
     def wakeups_ns(self) -> list[int]:
@@ -147,9 +147,9 @@ class SimulatedMachine(MachineConstants):
     def table(self) -> Table:
         """The dispatch table in force."""
         if self.quantum_ms is not None:
-            return one_priority.turns(round(self.quantum_ms * TICKS_PER_S / 1000))
+            return svr4.turns(round(self.quantum_ms * TICKS_PER_S / 1000))
         if self.dispatch_table is None:
-            return local.KNOWN[self.local].table()
+            return KNOWN[self.local].table()
         return [(row[0], row[1], row[2], row[3], row[4]) for row in self.dispatch_table]
 
 
@@ -175,7 +175,7 @@ def fill(record: Records, machine: SimulatedMachine, *, timeline: bool, caches: 
     record.overruns = samples["overrun_ns"].any()
     record.fair = machine.local == "eevdf"
     record.network_serves_reads = machine.reads_served_by == "network"
-    record.boosts_woken = local.KNOWN[machine.local].boosts_woken
+    record.boosts_woken = KNOWN[machine.local].boosts_woken
     record.queue = QUEUES.index(machine.queue)
     record.ticks_do_more = record.ticks_late or (record.fair and record.queue != BOUND)
     record.cache_bytes = round(machine.cache_kb * 1024) if caches else 0
@@ -184,8 +184,8 @@ def fill(record: Records, machine: SimulatedMachine, *, timeline: bool, caches: 
     like_paper = machine.messages_to_self and not (
         machine.handles_when_waiting or record.message_costs or record.overruns
     )
-    record.overtakes = record.hop_latency_ns > 0
-    constant = record.latency_ns > 0 and not record.overtakes
+    record.reorders = record.hop_latency_ns > 0
+    constant = record.latency_ns > 0 and not record.reorders
     plain = record.queue == BOUND and record.cache_bytes == 0 and not record.ticks_late
     record.skips = like_paper and constant and plain and not record.fair and not timeline
 

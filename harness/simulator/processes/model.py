@@ -170,10 +170,10 @@ PROCESS = whole_lines(
         ("source", np.int32),  # the process in whose ring its operations are
         ("next_waiter", np.int32),  # who waits for the same lock behind it
         ("channel", np.int32),  # whose next message it waits for: messages.py
-        ("visits", np.int8),  # it runs on in the place of another process of its job: remedies.py
-        ("has_left", np.int8),  # it has left its section during a visit
-        ("lifted", np.int8),  # somebody spins for the lock that it has: locks.py
-        ("held_off", np.int8),  # it has not asked for its lock, as its slot ends: locks.py
+        ("is_activated", np.int8),  # it runs on in the place of another process of its job: remedies.py
+        ("has_left", np.int8),  # it has left its section while activated
+        ("inherits", np.int8),  # somebody spins for the lock that it has: locks.py
+        ("deferred", np.int8),  # it has not asked for its lock, as its slot ends: locks.py
         ("set_bytes", np.int64),  # the next three: costs.py
         ("cold_ns", np.int64),  # what loading its working set will take when it computes next
         ("warm_on", np.int32),  # the processor whose cache its working set was in last, or NOBODY
@@ -203,11 +203,11 @@ PROCESSOR = whole_lines(
         ("random", np.int64),  # state of its random numbers
         ("detour_ns", np.int64),  # when the operating system takes it next: alarms.py
         ("average_ns", np.int64),  # of virtual times, when last asked for
-        ("put_off_ns", np.int64),  # when it looks again whether its slot can change: remedies.py
-        ("put_offs_left", np.int64),
+        ("deferral_ns", np.int64),  # when it looks again whether its slot can change: remedies.py
+        ("deferrals_left", np.int64),
         ("given_ns", np.int64),  # when a message last gave it to a process: coscheduling.py
-        ("visit_ns", np.int64),  # when the visitor leaves its section
-        ("visitor", np.int32),
+        ("activation_end_ns", np.int64),  # when the activated process leaves its section
+        ("activated", np.int32),
         ("turns", np.int64),  # that it has given: costs.py
         ("ticks_to_balance", np.int32),  # the next two: ready_queues.py
         ("failures", np.int32),
@@ -291,7 +291,7 @@ MACHINE = np.dtype(
         ("overruns", np.int8),  # whether computations take longer than asked
         ("wakeup_ns", np.int64),  # beyond the switch, as is idle_wakeup_ns
         ("hop_latency_ns", np.int64),
-        ("overtakes", np.int8),  # whether a message can arrive before one that was sent earlier
+        ("reorders", np.int8),  # whether a message can arrive before one that was sent earlier
         ("messages_to_self", np.int8),
         ("handles_when_waiting", np.int8),  # only; else also while it computes
         ("wall_clock_spin", np.int8),
@@ -304,14 +304,14 @@ MACHINE = np.dtype(
         ("fair", np.int8),  # local scheduler eevdf
         ("message_costs", np.int8),
         ("skips", np.int8),  # steps whose outcome follows from the program: skipping.py
-        ("put_off_ns", np.int64),
-        ("put_offs", np.int64),
+        ("deferral_ns", np.int64),
+        ("deferrals", np.int64),
         ("warning_ns", np.int64),  # of the two-minute warning; 0 without
-        ("looks", np.int8),  # whether processes that spin look after others: patience_ns or look_ns
-        ("look_ns", np.int64),  # how often who spins looks after the holder of its lock; 0 for never
+        ("checks", np.int8),  # whether processes that spin look after others: patience_ns or holder_check_ns
+        ("holder_check_ns", np.int64),  # how often who spins looks after the holder of its lock; 0 for never
         ("conscious", np.int8),  # locks go to processes that run, and they spin for those that run
         ("activations", np.int8),  # stopped holders run on in the place of others of their jobs
-        ("lifts", np.int8),  # processes inherit the priority of those that spin for their locks
+        ("inheritance", np.int8),  # processes inherit the priority of those that spin for their locks
         ("patience_ns", np.int64),  # of dynamic coscheduling; 0 without
         ("least_run_ns", np.int64),
         ("observe_ns", np.int64),  # from one look of a process at its messages to the next; 0 for none

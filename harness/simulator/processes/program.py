@@ -16,17 +16,17 @@ from harness.simulator.compiled import hot, step
 from harness.simulator.processes import messages, waits
 from harness.simulator.processes import model as m
 from harness.simulator.processes.alarms import sleep, wake
+from harness.simulator.processes.coscheduling import observe
 from harness.simulator.processes.costs import load_set, overrun_ns, pay
 from harness.simulator.processes.events import set_activity
 from harness.simulator.processes.local import scheduler
 from harness.simulator.processes.locks import (
-    come_down,
     has_left,
+    lose_inheritance,
     release,
     request,
 )
 from harness.simulator.processes.model import Records, State
-from harness.simulator.processes.observing import observe
 from harness.simulator.processes.processor import block, charge, compute, dispatch, leave
 from harness.simulator.processes.ready_queues import enqueue, move
 
@@ -192,7 +192,7 @@ def leave_section(state: State, p: int, q: int) -> None:
     begin_operation(state, p, q)
     if not left:
         release(state, number)
-    come_down(state, p, q)
+    lose_inheritance(state, p, q)
 
 
 @step

@@ -3,15 +3,15 @@
 The do-not-preempt bit: a change of slot waits on processors whose process is in a critical section.
 
 The bit is up from the moment at which a process asks for a lock until it leaves the section, but not while
-it sleeps. Each processor looks after ``put_off_ns`` again, at most ``put_offs`` times; the slot before stays
-in force there meanwhile. The same on real ranks: ``coordinator.node.do_not_preempt``.
+it sleeps. Each processor looks again after ``deferral_ns``, at most ``deferrals`` times; the slot before
+stays in force there meanwhile. The same on real ranks: ``coordinator.node.do_not_preempt``.
 
 Scheduler activations: a holder that the slots have stopped runs on in the place of another of its job.
 
 When a slot begins, when a stopped process is handed a lock, and when a process that has a processor begins to
 wait for a stopped one, or goes on with it, the first process of its job that runs gives
-its processor to the holder: for a context switch, the rest of the section, and a switch back. A visit is
-like a detour (:mod:`.alarms`): it prolongs what the host of the visit does, and does not delay what ends a
+its processor to the holder: for a context switch, the rest of the section, and a switch back. This is
+like a detour (:mod:`.alarms`): it prolongs what the host of it does, and does not delay what ends a
 wait. The holder is then stopped again, outside of its section. The same on real ranks:
 ``coordinator.node.activations``.
 
@@ -39,16 +39,16 @@ def must_wait(state: State, p: int) -> bool:
 
 
 @step
-def put_off(state: State) -> None:
+def defer_slot(state: State) -> None:
     """A slot begins: put the change off where it must wait."""
     clock = state.clock[0]
     for p in range(len(state.processors)):
         processor = state.processors[p]
-        pending = processor.put_offs_left > 0
-        processor.put_offs_left = 0
-        processor.put_off_ns = clock.never_ns
+        pending = processor.deferrals_left > 0
+        processor.deferrals_left = 0
+        processor.deferral_ns = clock.never_ns
         if must_wait(state, p):
-            processor.put_offs_left = state.machine[0].put_offs
+            processor.deferrals_left = state.machine[0].deferrals
             wait_on(state, p)
         elif pending:
             set_alarm(state, p)
@@ -58,22 +58,22 @@ def put_off(state: State) -> None:
 def wait_on(state: State, p: int) -> None:
     """Look again at processor ``p`` after a while."""
     processor = state.processors[p]
-    processor.put_off_ns = state.clock[0].now_ns + state.machine[0].put_off_ns
+    processor.deferral_ns = state.clock[0].now_ns + state.machine[0].deferral_ns
     set_alarm(state, p)
 
 
 @step
-def look_again(state: State, p: int) -> None:
+def retry_slot(state: State, p: int) -> None:
     """Change the slot on processor ``p`` now, or put it off once more."""
     processor = state.processors[p]
     clock = state.clock[0]
     clock.ticks += 1
-    processor.put_off_ns = clock.never_ns
-    processor.put_offs_left -= 1
-    if processor.put_offs_left > 0 and must_wait(state, p):
+    processor.deferral_ns = clock.never_ns
+    processor.deferrals_left -= 1
+    if processor.deferrals_left > 0 and must_wait(state, p):
         wait_on(state, p)
         return
-    processor.put_offs_left = 0
+    processor.deferrals_left = 0
     for k in range(processor.residents):
         q = state.residents[p, k]
         state.processes[q].allowed = state.slots[clock.slot, q]
@@ -84,24 +84,24 @@ def look_again(state: State, p: int) -> None:
 
 @step
 def host_of(state: State, q: int) -> int:
-    """The processor of the first process of ``q``'s job that runs, unless it has a visitor; or NOBODY."""
+    """The processor of the first process of ``q``'s job that runs, without an activation; or NOBODY."""
     job = state.jobs[state.processes[q].job]
     for mate in range(job.first, job.first + job.processes):
         process = state.processes[mate]
         runs = process.state == RUNNING and process.allowed
-        if runs and state.processors[process.processor].visitor == NOBODY:
+        if runs and state.processors[process.processor].activated == NOBODY:
             return int(process.processor)
     return NOBODY
 
 
 @step
-def visit(state: State, q: int) -> int:
+def activate(state: State, q: int) -> int:
     """Process ``q``, if it is stopped with a lock that it has, runs on where its job does.
 
-    Returns that processor, NOBODY if no visit begins.
+    Returns that processor, NOBODY if no activation begins.
     """
     process = state.processes[q]
-    if process.state != READY or process.allowed or process.visits or process.has_left:
+    if process.state != READY or process.allowed or process.is_activated or process.has_left:
         return NOBODY
     p = host_of(state, q)
     if p == NOBODY:
@@ -116,11 +116,11 @@ def visit(state: State, q: int) -> int:
         waits = state.waits[process.job, LOCKS, process.blocked]
         waits[0] += 1
         waits[1] += state.clock[0].now_ns - process.wait_began_ns
-    process.visits = 1
+    process.is_activated = 1
     processor = state.processors[p]
     length_ns = state.machine[0].switch_ns + process.remaining_ns
-    processor.visitor = q
-    processor.visit_ns = state.clock[0].now_ns + length_ns
+    processor.activated = q
+    processor.activation_end_ns = state.clock[0].now_ns + length_ns
     length_ns += state.machine[0].switch_ns
     processor.charged_ns += length_ns
     state.processes[processor.current].dispatched_ns += length_ns
@@ -130,28 +130,28 @@ def visit(state: State, q: int) -> int:
 
 
 @step
-def visit_all(state: State) -> None:
+def activate_all(state: State) -> None:
     """A slot has begun: let all processes that it has stopped in their sections run on."""
     for q in range(len(state.processes)):
         if state.processes[q].activity == SECTION:
-            visit(state, q)
+            activate(state, q)
 
 
 @step
 def part(state: State, p: int) -> int:
-    """The visit on processor ``p`` is over; returns who it was."""
+    """The activation on processor ``p`` is over; returns the process."""
     processor = state.processors[p]
-    q = int(processor.visitor)
-    processor.visitor = NOBODY
-    processor.visit_ns = state.clock[0].never_ns
-    state.processes[q].visits = 0
+    q = int(processor.activated)
+    processor.activated = NOBODY
+    processor.activation_end_ns = state.clock[0].never_ns
+    state.processes[q].is_activated = 0
     return q
 
 
 @step
 def call_off(state: State, q: int) -> None:
-    """Process ``q`` has left its section on its own processor before its visit was over."""
+    """Process ``q`` has left its section on its own processor before its activation was over."""
     for p in range(len(state.processors)):
-        if state.processors[p].visitor == q:
+        if state.processors[p].activated == q:
             part(state, p)
             set_alarm(state, p)

@@ -21,10 +21,10 @@ from coordinator.workload import seen
 from harness.simulator import interruption
 from harness.simulator.processes import model as m
 from harness.simulator.processes import state
+from harness.simulator.processes.coscheduling import Observers
 from harness.simulator.processes.kernel import advance
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.processes.model import State
-from harness.simulator.processes.observing import Observers
 from harness.simulator.processes.operations import Stream, bursts, phases, sections, tasks
 from harness.simulator.processes.outcome import Outcome, summarize
 from workloads.blocking import DEFAULT_ESTIMATE, Waiting, waiting
@@ -101,8 +101,8 @@ def simulate(
     rule(jobs[0].program, as_mpi=False)
     random = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(repeat, RANDOM_STREAM + stream)))
     run = _ProcessLevelRun(jobs, machine, policy, rule, (seed, repeat), random, timeline, owners)
-    run.state.machine[0].put_offs = put_offs
-    run.state.machine[0].put_off_ns = round(put_off_us * 1e3)
+    run.state.machine[0].deferrals = put_offs
+    run.state.machine[0].deferral_ns = round(put_off_us * 1e3)
     _help(run.state, remedy, machine)
     limit_ns = int(run.state.clock[0].never_ns) - 1
     _check_phases(jobs, limit_ns)
@@ -123,10 +123,10 @@ def _help(state: State, remedy: Remedy, machine: SimulatedMachine) -> None:
         rule = "the holder of a lock is looked for in the queue of its processor"
         raise InputError("queue", machine.queue, rule, "write bind = true, or leave the remedy out")
     record = state.machine[0]
-    record.warning_ns, record.look_ns = remedy.warning_ns, remedy.look_ns
-    record.looks = record.look_ns > 0 or record.patience_ns > 0
+    record.warning_ns, record.holder_check_ns = remedy.warning_ns, remedy.holder_check_ns
+    record.checks = record.holder_check_ns > 0 or record.patience_ns > 0
     record.conscious = remedy.kind == CONSCIOUS
-    record.lifts = remedy.kind == INHERITANCE
+    record.inheritance = remedy.kind == INHERITANCE
     record.activations = remedy.kind == ACTIVATIONS
 
 
@@ -360,7 +360,7 @@ def _coschedule(state: State, policy: Policy, machine: SimulatedMachine) -> None
         raise InputError("queue", machine.queue, rule, "write bind = true")
     if given:
         record.patience_ns = max(1, round(given["patience_us"] * 1e3))
-        record.looks = 1
+        record.checks = 1
         record.least_run_ns = round(given["least_run_ms"] * 1e6)
         record.skips = 0  # looks are events
 

@@ -80,7 +80,7 @@ def allocate(machine: SimulatedMachine, jobs: Sequence[SimulatedJob], timeline: 
     state.machine[0].ticks_per_update = TICKS_PER_UPDATE
     clock = state.clock[0]
     if replays:
-        state.machine[0].overtakes = 1
+        state.machine[0].reorders = 1
         state.machine[0].skips = 0  # it skips phases of patterns only
     clock.shift = max(2 * processes, leaves).bit_length()
     clock.never_ns = m.NEVER_NS >> clock.shift
@@ -138,8 +138,8 @@ def start_timers(state: State, machine: SimulatedMachine, random: np.random.Gene
     for p in range(count):
         processors[p].slot_cost_ns = round(costs[min(p, len(costs) - 1)] * 1e3)
     processors.activity_ns = processors.alarm_ns = processors.detour_ns = state.clock[0].never_ns
-    processors.put_off_ns = processors.visit_ns = state.clock[0].never_ns
-    processors.visitor = m.NOBODY
+    processors.deferral_ns = processors.activation_end_ns = state.clock[0].never_ns
+    processors.activated = m.NOBODY
     if machine.detour_gap_us > 0:
         gaps = random.exponential(machine.detour_gap_us * 1e3, size=count)
         processors.alarm_ns = processors.detour_ns = gaps.astype(np.int64) + 1

@@ -14,9 +14,9 @@ from harness.simulator.processes.costs import asks_itself, send_cost_ns
 from harness.simulator.processes.events import send, set_activity, spin_until_look
 from harness.simulator.processes.local import scheduler, svr4
 from harness.simulator.processes.locks import (
+    check_holder,
     enter_section,
-    glance,
-    may_glance,
+    may_check_holder,
     take_if_free,
     wait_for_holder,
 )
@@ -82,7 +82,7 @@ def spin(state: State, p: int, q: int) -> int:
         wait_for_holder(state, p, q)
     elif process.remaining_ns <= 0:
         block(state, p)
-    elif state.machine[0].looks:
+    elif state.machine[0].checks:
         spin_and_look(state, p, process)
     else:
         set_activity(state, p, process.remaining_ns)
@@ -93,7 +93,7 @@ def spin(state: State, p: int, q: int) -> int:
 def spin_and_look(state: State, p: int, process: Records) -> None:
     """Spin until the next look after others, if the process looks after any in such a wait."""
     machine = state.machine[0]
-    period_ns = machine.look_ns if process.activity == m.LOCKING else machine.patience_ns
+    period_ns = machine.holder_check_ns if process.activity == m.LOCKING else machine.patience_ns
     if period_ns > 0 and process.activity <= m.LOCKING:
         spin_until_look(state, p, process, period_ns)
     else:
@@ -121,8 +121,8 @@ def end_spin(state: State, p: int, q: int) -> int:
         return m.END_WAIT
     if may_look(state, process):
         look(state, p, q)
-    elif may_glance(state, process):
-        glance(state, p, q)
+    elif may_check_holder(state, process):
+        check_holder(state, p, q)
     else:
         block(state, p)
     return m.DONE
@@ -190,8 +190,8 @@ def resume(state: State, p: int, q: int) -> int:
         compute(state, p, process)
         return m.DONE
     charge(state, p, m.COMMUNICATING if process.activity == m.READING else m.SYNCHRONIZING)
-    looks = state.machine[0].patience_ns > 0 and process.activity <= m.CLOSING
-    if state.machine[0].wall_clock_spin or looks:
+    checks = state.machine[0].patience_ns > 0 and process.activity <= m.CLOSING
+    if state.machine[0].wall_clock_spin or checks:
         process.remaining_ns = process.spin_end_ns - state.clock[0].now_ns
     return m.SPIN
 

@@ -1,14 +1,18 @@
-"""The questions that the kernel asks a processor's local scheduler.
+"""The local schedulers by name, and the questions that the kernel asks a processor's own one.
 
 Two families answer: Linux's fair scheduler (:mod:`.eevdf`), and the schedulers with a dispatch
-table (:mod:`.svr4`; round robin, SCHED_RR and first come, first served are special cases of it).
-Nothing outside this module asks which of the two it is.
+table (:mod:`.svr4`; round robin, SCHED_RR and first come, first served are special cases of it). The
+kernel asks at a clock tick, at the starvation update, and when a process enters or wakes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 from harness.simulator.compiled import hot, step
 from harness.simulator.processes.local import eevdf, svr4
+from harness.simulator.processes.local.svr4 import Table
 from harness.simulator.processes.model import BLOCKED, NOBODY, READY, RUNNING, Records, State
 
 
@@ -30,8 +34,8 @@ def wake(state: State, process: Records) -> None:
 @hot
 def best(state: State, p: int) -> int:
     """The ready process that is to run next on processor ``p``, or NOBODY."""
-    if state.machine[0].lifts:
-        q = lifted(state, p)
+    if state.machine[0].inheritance:
+        q = inherits(state, p)
         if q != NOBODY:
             return q
     if state.machine[0].fair:
@@ -42,10 +46,10 @@ def best(state: State, p: int) -> int:
 @hot
 def outranked(state: State, p: int, q: int) -> bool:
     """Whether running process ``q`` has to give way to a ready one of processor ``p``."""
-    if state.machine[0].lifts:
-        if state.processes[q].lifted:
+    if state.machine[0].inheritance:
+        if state.processes[q].inherits:
             return False
-        if lifted(state, p) != NOBODY:
+        if inherits(state, p) != NOBODY:
             return True
     if state.machine[0].fair:
         return eevdf.outranked(state, p, q)
@@ -53,11 +57,11 @@ def outranked(state: State, p: int, q: int) -> bool:
 
 
 @step
-def lifted(state: State, p: int) -> int:
+def inherits(state: State, p: int) -> int:
     """The ready process of ``p`` that inherits a priority above all others, or NOBODY."""
     for k in range(state.processors[p].residents):
         process = state.processes[state.residents[p, k]]
-        if process.lifted and process.state == READY and process.allowed:
+        if process.inherits and process.state == READY and process.allowed:
             return int(state.residents[p, k])
     return NOBODY
 
@@ -101,3 +105,27 @@ def update_is_due(state: State, p: int) -> bool:
         return False
     processor.ticks_to_update = state.machine[0].ticks_per_update
     return True
+
+
+class LocalScheduler(NamedTuple):
+    """A dispatch table and the other differences between local schedulers.
+
+    Attributes:
+        table: makes the dispatch table.
+        boosts_woken: whether a process that a message has woken goes before all others until it has
+            handled it.
+        tick_ns: period of the clock tick.
+    """
+
+    table: Callable[[], Table]
+    boosts_woken: bool = False
+    tick_ns: int = 10_000_000
+
+
+KNOWN = {
+    "svr4": LocalScheduler(svr4.table, boosts_woken=True),  # Dusseau et al. 1996, section 3.3
+    "round-robin": LocalScheduler(svr4.round_robin),
+    "eevdf": LocalScheduler(svr4.fifo, tick_ns=eevdf.TICK_NS),  # its rules read no table
+    "rr": LocalScheduler(svr4.rr, tick_ns=eevdf.TICK_NS),
+    "fifo": LocalScheduler(svr4.fifo),
+}
