@@ -287,7 +287,7 @@ def _in_sections(row: Row) -> float:
 
 
 def _relative(row: Row, side: str) -> float | None:
-    found: float | None = at(row, f"{side}.sections.relative")
+    found: float | None = at(row, f"sides.{side}.sections.relative")
     return found
 
 
