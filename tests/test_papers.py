@@ -44,7 +44,7 @@ def test_a_figure_more_is_its_cells_its_drawing_and_its_sentences(monkeypatch, t
     monkeypatch.setitem(paper.figures, "7", figure)
     monkeypatch.setitem(paper.checks, "7", [])
 
-    @paper.claim("7", "on {} processors the speedup is above {}", (4, 2), (16, 9))
+    @paper.claim("7", "on {} processors the speedup is above {}", each=[(4, 2), (16, 9)])
     def check(results, processors, least):
         speedup = results.where(maximum=processors).column("speedups")[0][processors - 1]
         return f"{speedup:.1f}", speedup > least

@@ -107,7 +107,7 @@ class Claim:
 Finding = tuple[str, str | bool] | tuple[str, str, tuple[str, ...]]
 """What the simulations gave, in words, and a verdict, or whether the sentence holds; and a claim's places."""
 
-Check = Callable[..., Finding]
+Check = Callable[..., Finding | Iterable[Finding]]
 
 
 @dataclass(frozen=True)
@@ -145,21 +145,21 @@ class Paper:
     guess: Callable[..., Guess] = lambda cell, quick: alike(cell)
     order: Callable[[Cell], Any] = lambda cell: 0
     apart: bool = False
-    checks: defaultdict[str, list[tuple[str, Check, tuple[Any, ...]]]] = field(
+    checks: defaultdict[str, list[tuple[list[str], Check, tuple[Any, ...]]]] = field(
         default_factory=lambda: defaultdict(list)
     )
 
-    def claim(self, figure: str, text: str, *each: Any) -> Callable[[Check], Check]:
-        """Decorates ``check(results)`` of a sentence about a figure.
+    def claim(self, figure: str, *texts: str, each: Iterable[Any] = ((),)) -> Callable[[Check], Check]:
+        """Decorates the check of a sentence about a figure, or of several: ``check(results)``.
 
-        With ``each`` there is a sentence for each of these values, or tuples of values: ``text`` has places
-        for them, and ``check(results, *values)`` receives them.
+        It gives a finding for each sentence. There are such sentences for ``each`` value or tuple of values:
+        their texts have places for the values, and ``check(results, *values)`` receives them.
         """
 
         def added(check: Check) -> Check:
-            for one in each or [()]:
+            for one in each:
                 values = one if isinstance(one, tuple) else (one,)
-                self.checks[figure].append((text.format(*values), check, values))
+                self.checks[figure].append(([text.format(*values) for text in texts], check, values))
             return check
 
         return added
@@ -167,9 +167,14 @@ class Paper:
     def claims(self, figures: Iterable[str], results: Results) -> Iterator[tuple[str, Claim]]:
         """Every sentence about the figures, checked on the results: pairs of figure and claim."""
         for figure in figures:
-            for text, check, values in self.checks[figure]:
-                found, holds, *places = check(results, *values)
-                yield figure, Claim(text, found, holds if isinstance(holds, str) else verdict(holds), *places)
+            for texts, check, values in self.checks[figure]:
+                given = check(results, *values)
+                findings = [given] if isinstance(given, tuple) else given
+                for text, (found, holds, *places) in zip(texts, findings, strict=True):
+                    yield (
+                        figure,
+                        Claim(text, found, holds if isinstance(holds, str) else verdict(holds), *places),
+                    )
 
     def results(self, figures: Iterable[str], quick: bool, seed: int, progress: Progress) -> Results:
         """The outcomes of all cells of ``figures``."""
@@ -207,13 +212,13 @@ class Reproduction:
                     "figure": figure,
                     **vars(claim),
                     "places": list(claim.places),
-                    "why": self.explanation(figure, claim),
+                    "why": self._why(figure, claim),
                 }
                 for figure, claim in self.claims
             ],
         }
 
-    def explanation(self, figure: str, claim: Claim) -> str:
+    def _why(self, figure: str, claim: Claim) -> str:
         """The heading in our documentation on a claim that does not hold; empty for other claims."""
         return f"docs/{self.paper}.md#figure-{figure}" if claim.verdict in (FAILS, CONTRADICTED) else ""
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import product
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -135,21 +136,22 @@ def _rows(results: Results, figures: Sequence[str]) -> list[dict[str, Any]]:
     ]
 
 
-def _figure(caption: str, by: str, values: Sequence[str], **systems: Sequence[Any]) -> PaperFigure:
-    """Values over the load, in a row of panels each; a curve for each value of the parameter ``by``."""
-    cells = sweep(distribution=DISTRIBUTIONS, **systems, target=LOADS)
-    return PaperFigure(caption, partial(_draw, by, values, systems), cells)
+def _figure(
+    caption: str, values: Sequence[str], policies: Sequence[str], sizes: Sequence[int] = (MACHINE,)
+) -> PaperFigure:
+    """Values over the load, in a row of panels each; a curve for each policy, or for each size of one."""
+    cells = sweep(distribution=DISTRIBUTIONS, processors=sizes, policy=policies, target=LOADS)
+    return PaperFigure(caption, partial(_draw, values, policies, sizes), cells)
 
 
-def _draw(by: str, values: Sequence[str], systems: Mapping[str, Sequence[Any]], results: Results) -> Figure:
+def _draw(values: Sequence[str], policies: Sequence[str], sizes: Sequence[int], results: Results) -> Figure:
     picture, rows = panels(len(values), len(DISTRIBUTIONS), 12, 0.5 + 3.5 * len(values), sharey="row")
-    shown = results.where(**systems)
     for row, value in zip(rows, values, strict=True):
         for axes, distribution in zip(row, DISTRIBUTIONS, strict=True):
-            for curve, mark in zip(systems[by], "os^Dvx", strict=False):
-                some = shown.where(distribution=distribution, **{by: curve}).values()
+            for (policy, size), mark in zip(product(policies, sizes), "os^Dvx", strict=False):
+                some = results.where(distribution=distribution, processors=size, policy=policy).values()
                 points = sorted((one.load, getattr(one, value)) for one in some if one.load <= 1)
-                name = POLICIES.get(curve, f"P = {curve}")
+                name = POLICIES[policy] if len(sizes) == 1 else f"P = {size}"
                 axes.plot(*zip(*points, strict=True), marker=mark, markersize=4, label=name)
             axes.set(xlabel="actual workload", ylabel=LABELS[value], xlim=(0, 1))
             if value == "utilisation":
@@ -170,28 +172,12 @@ BOTH = ("utilisation", "retr")
 TREES = ("dqt", "fair-dqt")
 PAPER = Paper(
     figures={
-        "5": _figure("DQT by size of the system", "processors", BOTH, processors=SIZES, policy=("dqt",)),
+        "5": _figure("DQT by size of the system", BOTH, ("dqt",), SIZES),
         "6": _figure(
-            "utilisation of DQT, Fair-DQT, FCFS-BB, ScanUp and ScanDown",
-            "policy",
-            BOTH,
-            processors=(MACHINE,),
-            policy=(*TREES, *DIRECTIONS),
+            "utilisation of DQT, Fair-DQT, FCFS-BB, ScanUp and ScanDown", BOTH, (*TREES, *DIRECTIONS)
         ),
-        "7": _figure(
-            "mean and maximum RETR of DQT and Fair-DQT",
-            "policy",
-            ("retr", "most_retr"),
-            processors=(MACHINE,),
-            policy=TREES,
-        ),
-        "8": _figure(
-            "fairness of DQT, Fair-DQT and ScanUp",
-            "policy",
-            ("fairness",),
-            processors=(MACHINE,),
-            policy=(*TREES, "scan-up"),
-        ),
+        "7": _figure("mean and maximum RETR of DQT and Fair-DQT", ("retr", "most_retr"), TREES),
+        "8": _figure("fairness of DQT, Fair-DQT and ScanUp", ("fairness",), (*TREES, "scan-up")),
     },
     quick=f"{QUANTA // 10} quanta instead of {QUANTA}",
     simulate=simulate,
@@ -232,7 +218,7 @@ def _pairs(results: Results, policy: str, other: str = "dqt", **more: Any) -> It
 
 
 @PAPER.claim(
-    "5", "DQT's utilisation is linear in the load to 0.99, P = 128 to 4096, {} sizes", *DISTRIBUTIONS
+    "5", "DQT's utilisation is linear in the load to 0.99, P = 128 to 4096, {} sizes", each=DISTRIBUTIONS
 )
 def _linear(results: Results, distribution: str) -> Finding:
     points = _of(results, "dqt", distribution, processors=SIZES)
@@ -284,7 +270,7 @@ def _gap(results: Results, policy: str, *distributions: str) -> float:
     return float(max(dqt.utilisation - ours.utilisation for _, ours, dqt in pairs))
 
 
-@PAPER.claim("6", "FCFS-BB saturates first, {} sizes (highest utilisation reached)", *DISTRIBUTIONS)
+@PAPER.claim("6", "FCFS-BB saturates first, {} sizes (highest utilisation reached)", each=DISTRIBUTIONS)
 def _saturates_first(results: Results, distribution: str) -> Finding:
     limits = {name: _limit(results, name, distribution) for name in ("fcfs-bb", "scan-up", "fair-dqt", "dqt")}
     words = ", ".join(f"{name} {value:.2f}" for name, value in limits.items())
@@ -313,32 +299,29 @@ def _upwards(results: Results) -> Finding:
     return words, min(ratios) >= 1 and min(gaps) >= 0
 
 
-@PAPER.claim("6", "ScanUp is close to DQT in utilisation, {} sizes", "proportional", "uniform")
+@PAPER.claim("6", "ScanUp is close to DQT in utilisation, {} sizes", each=["proportional", "uniform"])
 def _close(results: Results, distribution: str) -> Finding:
     gap = _gap(results, "scan-up", distribution)
     return f"at most {gap:.3f} below", gap <= LINEAR
 
 
-@PAPER.claim("6", "ScanUp has relatively lower utilisation with inverse sizes")
-def _lower(results: Results) -> Finding:
+@PAPER.claim(
+    "6",
+    "ScanUp has relatively lower utilisation with inverse sizes",
+    "the RETR curves of DQT and ScanUp almost overlap, proportional and uniform sizes",
+    "Fair-DQT loses only little utilisation against DQT",
+)
+def _against_dqt(results: Results) -> Iterator[Finding]:
     gap, others = _gap(results, "scan-up", "inverse"), _gap(results, "scan-up", "proportional", "uniform")
-    return f"up to {gap:.3f} below DQT, {others:.3f} with others", gap > others
-
-
-@PAPER.claim("6", "the RETR curves of DQT and ScanUp almost overlap, proportional and uniform sizes")
-def _overlap(results: Results) -> Finding:
+    yield f"up to {gap:.3f} below DQT, {others:.3f} with others", gap > others
     pairs = _pairs(results, "scan-up", distribution=("proportional", "uniform"))
     ratios = [scan.retr / dqt.retr for _, scan, dqt in pairs]
-    return f"ScanUp's is {min(ratios):.1f} to {max(ratios):.1f} times DQT's", max(ratios) < 1.5
-
-
-@PAPER.claim("6", "Fair-DQT loses only little utilisation against DQT")
-def _loss(results: Results) -> Finding:
+    yield f"ScanUp's is {min(ratios):.1f} to {max(ratios):.1f} times DQT's", max(ratios) < 1.5
     gap = _gap(results, "fair-dqt", *DISTRIBUTIONS)
-    return f"at most {gap:.3f}", gap <= SMALL
+    yield f"at most {gap:.3f}", gap <= SMALL
 
 
-@PAPER.claim("7", "DQT always has a shorter {} RETR than Fair-DQT", "mean", "maximum")
+@PAPER.claim("7", "DQT always has a shorter {} RETR than Fair-DQT", each=["mean", "maximum"])
 def _shorter(results: Results, which: str) -> Finding:
     value = "retr" if which == "mean" else "most_retr"
     ratios = {
@@ -350,25 +333,24 @@ def _shorter(results: Results, which: str) -> Finding:
     return words + (f"; shorter at {', '.join(shorter)}" if shorter else ""), not shorter
 
 
-@PAPER.claim("8", "DQT's correlation of size with RETR is positive in most cases: large tasks wait longer")
-def _positive(results: Results) -> Finding:
+@PAPER.claim(
+    "8",
+    "DQT's correlation of size with RETR is positive in most cases: large tasks wait longer",
+    "Fair-DQT is fairer than DQT (loads of 0.8 and more)",
+)
+def _fairness(results: Results) -> Iterator[Finding]:
     values = _of(results, "dqt").column("fairness")
     positive = sum(value > 0 for value in values)
-    return f"in {positive} of {len(values)}", positive > MOST * len(values)
-
-
-@PAPER.claim("8", "Fair-DQT is fairer than DQT (loads of 0.8 and more)")
-def _fairer(results: Results) -> Finding:
+    yield f"in {positive} of {len(values)}", positive > MOST * len(values)
     pairs = list(_pairs(results, "fair-dqt", target=SIGNIFICANT_LOADS))
     better = sum(abs(fair.fairness) < abs(dqt.fairness) for _, fair, dqt in pairs)
-    return f"in {better} of {len(pairs)} points", better > MOST * len(pairs)
+    yield f"in {better} of {len(pairs)} points", better > MOST * len(pairs)
 
 
 @PAPER.claim(
     "8",
     "DQT's correlation of size with RETR tends to be higher at lower load, {} sizes",
-    "uniform",
-    "inverse",
+    each=["uniform", "inverse"],
 )
 def _higher(results: Results, distribution: str) -> Finding:
     """Mean correlations at loads of 0.2 and 0.4, and of 0.9 and more."""
@@ -379,13 +361,13 @@ def _higher(results: Results, distribution: str) -> Finding:
     return f"{low:.2f} at loads of 0.2 and 0.4, {high:.2f} at 0.9 and more", bool(low > high)
 
 
-@PAPER.claim("8", "with inverse sizes ScanUp is almost fair")
-def _fair(results: Results) -> Finding:
+@PAPER.claim(
+    "8",
+    "with inverse sizes ScanUp is almost fair",
+    "with many large tasks ScanUp favours them at high load",
+)
+def _scan_up(results: Results) -> Iterator[Finding]:
     worst = max(map(abs, _of(results, "scan-up", "inverse").column("fairness")))
-    return f"correlation at most {worst:.2f} from 0", worst < 0.15
-
-
-@PAPER.claim("8", "with many large tasks ScanUp favours them at high load")
-def _favours(results: Results) -> Finding:
+    yield f"correlation at most {worst:.2f} from 0", worst < 0.15
     found = _of(results, "scan-up", "proportional", target=HIGH_LOADS).column("fairness")
-    return "correlations " + ", ".join(f"{value:.2f}" for value in found), bool(found) and max(found) < 0
+    yield "correlations " + ", ".join(f"{value:.2f}" for value in found), bool(found) and max(found) < 0

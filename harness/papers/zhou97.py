@@ -217,7 +217,7 @@ def _turnarounds_s(results: Results, service: int) -> tuple[np.ndarray, np.ndarr
 @PAPER.claim(
     "3",
     "formula (3) gives the turnaround of ordered jobs, N = {}, M = {}",
-    *((service, POPULATION) for service in SERVICE),
+    each=[(service, POPULATION) for service in SERVICE],
 )
 def _formula(results: Results, service: int, population: int) -> Finding:
     response_s, formula_s = _turnarounds_s(results, service)
@@ -250,29 +250,23 @@ def _ended(time_s: float, name: str, options: Mapping[str, Any]) -> int:
     return int(preempted[0])
 
 
-@PAPER.claim("3", "with slots of 30 s a job of 10 s beside nine others takes about 300 s")
-def _short_job(results: Results) -> Finding:
+@PAPER.claim(
+    "3",
+    "with slots of 30 s a job of 10 s beside nine others takes about 300 s",
+    "a job of 3 minutes has 6 slots of 30 s, or 60 of 3 s",
+    "ten jobs of 5 minutes take about 50 minutes each in round robin",
+    "then batch is much more effective",
+)
+def _examples(results: Results) -> Iterator[Finding]:
     behind_s = float(_alone(np.array([600.0] * 9 + [10.0]), _slots(30))[-1])
-    return f"{behind_s:.0f} s, the last of ten", abs(behind_s / 300 - 1) <= 0.1
-
-
-@PAPER.claim("3", "a job of 3 minutes has 6 slots of 30 s, or 60 of 3 s")
-def _switches(results: Results) -> Finding:
+    yield f"{behind_s:.0f} s, the last of ten", abs(behind_s / 300 - 1) <= 0.1
     long, short = (_ended(180.0, "two-queue", _slots(seconds)) + 1 for seconds in (30, 3))
-    return f"{long} and {short}", (long, short) == (6, 60)
-
-
-@PAPER.claim("3", "ten jobs of 5 minutes take about 50 minutes each in round robin")
-def _round_robin(results: Results) -> Finding:
-    alike = _alone(np.full(10, 300.0), _slots(30)) / 60
-    return f"{alike.min():.1f} to {alike.max():.1f} minutes", bool(alike.min() >= 45 and alike.max() <= 50)
-
-
-@PAPER.claim("3", "then batch is much more effective")
-def _batch(results: Results) -> Finding:
-    times_s = np.full(10, 300.0)
-    batch, alike = (_alone(times_s, _slots(30) | service).mean() / 60 for service in ({"service": 1}, {}))
-    return f"a mean of {batch:.1f} minutes against {alike:.1f}", bool(batch < 2 / 3 * alike)
+    yield f"{long} and {short}", (long, short) == (6, 60)
+    alike, batch = (_alone(np.full(10, 300.0), _slots(30) | more) / 60 for more in ({}, {"service": 1}))
+    words = f"{alike.min():.1f} to {alike.max():.1f} minutes"
+    yield words, bool(alike.min() >= 45 and alike.max() <= 50)
+    words = f"a mean of {batch.mean():.1f} minutes against {alike.mean():.1f}"
+    yield words, bool(batch.mean() < 2 / 3 * alike.mean())
 
 
 def _first_service_s(insert: bool) -> float:
@@ -287,27 +281,23 @@ def _first_service_s(insert: bool) -> float:
     return float(outcome.wait_s[-1])
 
 
-@PAPER.claim("3", "with N = 6 and all places at level 3 or below, a new job may wait for over two minutes")
-def _long_wait(results: Results) -> Finding:
-    wait_s = _first_service_s(insert=False)
-    return f"{wait_s:.0f} s", wait_s > 120
-
-
-@PAPER.claim("3", "inserting new arrivals alleviates this")
-def _inserting(results: Results) -> Finding:
-    wait_s = _first_service_s(insert=True)
-    return f"{wait_s:.0f} s: at most a slot of 25 s", wait_s <= 25
+@PAPER.claim(
+    "3",
+    "with N = 6 and all places at level 3 or below, a new job may wait for over two minutes",
+    "inserting new arrivals alleviates this",
+)
+def _new_job(results: Results) -> Iterator[Finding]:
+    wait_s, inserted_s = _first_service_s(insert=False), _first_service_s(insert=True)
+    yield f"{wait_s:.0f} s", wait_s > 120
+    yield f"{inserted_s:.0f} s: at most a slot of 25 s", inserted_s <= 25
 
 
 # Arbitrary order; each comparison pairs the replications.
 
 
-def _below(results: Results, lengths: str, value: str, lower: str, upper: str, present: int = 0) -> Finding:
+def _below(results: Results, value: str, lower: str, upper: str, present: int = 0) -> Finding:
     """Whether a value is smaller under one system than under another."""
-    low, high = (
-        results.where(system=system, lengths=lengths, present=present).column(value)
-        for system in (lower, upper)
-    )
+    low, high = (results.where(system=system, present=present).column(value) for system in (lower, upper))
     more = mean_of([b - a for a, b in zip(low, high, strict=True)])
     unit = " a job" if value == "preemptions" else " s"
     words = f"{statistics.fmean(low):.1f}{unit} ({lower}) against {statistics.fmean(high):.1f} ({upper})"
@@ -315,25 +305,33 @@ def _below(results: Results, lengths: str, value: str, lower: str, upper: str, p
 
 
 ROBIN, MULTI, INSERT = "round robin", "multilevel, N = 4", "multilevel, N = 4, inserting"
-BEATS = "the multilevel two-queue system beats round robin where short and long jobs mix, lengths {}"
-MANY = "the modified system favours short jobs more than round robin if many are there (30), lengths {}"
-WORSE = "in arbitrary order the simple two-queue system is worse for short jobs, lengths {}"
-SOONER = "inserting new arrivals serves short jobs sooner, lengths {}"
-FEWER = "long jobs get longer slots, so there are fewer context switches than under round robin, lengths {}"
-for _lengths in LENGTHS:
-    PAPER.claim("5", f"{BEATS} (mean turnaround)", (_lengths, "all_s", MULTI, ROBIN))(_below)
-    PAPER.claim("5", f"{BEATS}, inserting", (_lengths, "all_s", INSERT, ROBIN))(_below)
-    PAPER.claim("5", MANY, (_lengths, "short_s", "modified, N = 3", ROBIN, CROWD))(_below)
-    PAPER.claim("5", WORSE, (_lengths, "short_s", ROBIN, "two-queue, N = 3"))(_below)
-    PAPER.claim("5", SOONER, (_lengths, "short_s", INSERT, MULTI))(_below)
-    PAPER.claim("5", FEWER, (_lengths, "preemptions", MULTI, ROBIN))(_below)
+
+
+@PAPER.claim(
+    "5",
+    "the multilevel two-queue system beats round robin where short and long jobs mix, lengths {} "
+    "(mean turnaround)",
+    "the multilevel two-queue system beats round robin where short and long jobs mix, lengths {}, inserting",
+    "the modified system favours short jobs more than round robin if many are there (30), lengths {}",
+    "in arbitrary order the simple two-queue system is worse for short jobs, lengths {}",
+    "inserting new arrivals serves short jobs sooner, lengths {}",
+    "long jobs get longer slots, so there are fewer context switches than under round robin, lengths {}",
+    each=LENGTHS,
+)
+def _mixed_jobs(results: Results, lengths: str) -> Iterator[Finding]:
+    some = results.where(lengths=lengths)
+    yield _below(some, "all_s", MULTI, ROBIN)
+    yield _below(some, "all_s", INSERT, ROBIN)
+    yield _below(some, "short_s", "modified, N = 3", ROBIN, CROWD)
+    yield _below(some, "short_s", ROBIN, "two-queue, N = 3")
+    yield _below(some, "short_s", INSERT, MULTI)
+    yield _below(some, "preemptions", MULTI, ROBIN)
 
 
 @PAPER.claim(
     "5",
     "a job of {} minutes is preempted {} times ({})",
-    (5, "15", "multilevel"),
-    (2, "up to 24", "fixed slots of 5 s"),
+    each=[(5, "15", "multilevel"), (2, "up to 24", "fixed slots of 5 s")],
 )
 def _preempted(results: Results, minutes: int, times: str, how: str) -> Finding:
     """The paper's two jobs, each beside a very long one."""
