@@ -10,13 +10,10 @@ from coordinator.owners import Owner
 from coordinator.policies import Policy
 from coordinator.topology import FLAT, Topology
 from coordinator.view import ExecutionTime, Job
-from workloads.blocking import DEFAULT_ESTIMATE
 from workloads.locks.lock_program import LockProgram
+from workloads.options import DEFAULTS, Options
 from workloads.program import Program
 from workloads.work import Command, InteractiveWork, SequentialWork, Work
-
-WITHIN_JOB = "job"
-"""The binding of processes to the processors of their job, among which the kernel chooses."""
 
 LEASE_S = 2.0
 """Default time for which agents continue without a driver."""
@@ -70,20 +67,9 @@ class Workload:
         policy: the scheduling policy.
         processors: ids of the cores of this host; processor p of the policy is
             ``processors[p]``. Empty where there are nodes.
-        blocking: name of the waiting rule of all ranks (``workloads.blocking.RULES``).
-        spin_switches: spin of the fixed rule, in context switches.
-        imbalance_estimate: source of the global-adaptive rule's estimate of the load imbalance
-            (``workloads.blocking.ESTIMATES``).
+        options: how processes wait, stay on processors and are helped, as the scheduler wants it.
         switch_us: cost of a context switch for the waiting rules.
         latency_us: one-way message latency for the waiting rules.
-        local: "other" or "rr", the local scheduler's class of the ranks.
-        mechanism: "signals", "freezer", "realtime", or "auto".
-        bind: whether each rank stays on the processor that the policy gives it; if it is WITHIN_JOB, the rank
-            may use all processors on its node that its job begins on; else all of the run's there.
-        do_not_preempt: how often a change of slot is put off for a process in a critical section.
-        put_off_us: for how long each time.
-        remedy: against the preemption of processes in critical sections (``workloads.locks.remedies``).
-        warning_us: how long before the end of their slot ``warning`` keeps processes from entering one.
         seed: seed of the experiment.
         repeat: number of the repetition; seed, repeat and job number fix the compute times.
         walk_step_ns: calibrated cost of a step through the working set, 0 without one.
@@ -100,18 +86,9 @@ class Workload:
     jobs: tuple[ParallelJob, ...]
     policy: Policy
     processors: tuple[int, ...]
-    blocking: str = "spin"
-    spin_switches: float = 2.0
-    imbalance_estimate: str = DEFAULT_ESTIMATE
+    options: Options = DEFAULTS
     switch_us: float = 10.0
     latency_us: float = 2.0
-    local: str = "other"
-    mechanism: str = "auto"
-    bind: bool | str = True
-    do_not_preempt: int = 0
-    put_off_us: float = 50.0
-    remedy: str = "none"
-    warning_us: float = 100.0
     seed: int = 0
     repeat: int = 0
     walk_step_ns: float = 0.0

@@ -40,7 +40,7 @@ def imitate(workload: Workload, progress: Callable[[str], None] | None = None) -
     """All jobs share the processors evenly and end together, late by the policy's slowdown."""
     alone_ns = round(sum(job.program.alone_s * 1e9 for job in workload.jobs))
     folded = any(job.program.processes > len(workload.processors) for job in workload.jobs)
-    if folded and workload.blocking == "spin":
+    if folded and workload.options.blocking == "spin":
         alone_ns *= 10
     policy = type(workload.policy).__name__.lower()
     factor = SLOWDOWN.get({"uncoordinated": "none"}.get(policy, policy), 1.0)
@@ -68,7 +68,7 @@ def imitate(workload: Workload, progress: Callable[[str], None] | None = None) -
     switches = (
         [Switch(n % 3, n * 10**7, 50_000 + n, 10_000 + n) for n in range(20)] if policy == "gang" else []
     )
-    mechanism = "signals" if workload.mechanism == "auto" else workload.mechanism
+    mechanism = "signals" if workload.options.mechanism == "auto" else workload.options.mechanism
     if not workload.policy.needs_mechanism:
         mechanism = "none"
     return Result(tuple(jobs), tuple(ranks), tuple(switches), mechanism, "imitated", "mpich 0 (nowhere)")

@@ -24,6 +24,7 @@ from coordinator.host.processes import DIRECTORY, marked
 from coordinator.owners import Owner
 from coordinator.workload import Node, ParallelJob, Result, Switch, Work, Workload
 from workloads.locks.lock_program import LockProgram
+from workloads.options import DEFAULTS, Options
 from workloads.program import Program
 from workloads.work import Command
 
@@ -67,7 +68,7 @@ def workload(
 
     ``owners`` has for each processor the second at which its owner comes.
     """
-    options = changes.pop("options", {"quantum_ms": 10} if policy == "gang" else {})
+    parameters = changes.pop("options", {"quantum_ms": 10} if policy == "gang" else {})
     arrival_s = changes.pop("arrival_s", 0.0)
     program: Work = Program(
         granularity_us=changes.pop("granularity_us", 100),
@@ -83,11 +84,12 @@ def workload(
     come_s = enumerate(changes.pop("owners", ()))
     return Workload(
         tuple(ParallelJob(number, program, number * arrival_s) for number in range(jobs)),
-        policies.create(policy, options),
+        policies.create(policy, parameters),
         () if hosts else two_processors(),
         nodes=tuple(Node(host) for host in hosts),
         timeout_s=changes.pop("timeout_s", 60.0),
         owners=tuple(Owner((processor,), loads=((at_s, 1.0),)) for processor, at_s in come_s),
+        options=Options(**{key: changes.pop(key) for key in vars(DEFAULTS) if key in changes}),
         **changes,
     )
 

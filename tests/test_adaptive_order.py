@@ -12,6 +12,7 @@ from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine  
 from harness.simulator.processes.model import COMPUTING, IDLE, SYNCHRONIZING  # noqa: E402
 from harness.simulator.processes.simulate import simulate  # noqa: E402
 from workloads import blocking, messaging  # noqa: E402
+from workloads.options import Options  # noqa: E402
 from workloads.program import Program  # noqa: E402
 from workloads.recorder import Recorder  # noqa: E402
 
@@ -88,7 +89,7 @@ class Comm:
         return True
 
 
-def simulated_waits(program, **arguments):
+def simulated_waits(program, estimate=blocking.DEFAULT_ESTIMATE, **arguments):
     """Of each barrier but the last when each process came, waited, and spun if it blocked."""
     machine = SimulatedMachine(
         processors=program.processes,
@@ -102,7 +103,7 @@ def simulated_waits(program, **arguments):
         [SimulatedJob(0, program)],
         machine,
         policies.create("implicit", {}),
-        blocking="global-adaptive",
+        options=Options(blocking="global-adaptive", imbalance_estimate=estimate),
         timeline=True,
         **arguments,
     )
@@ -127,7 +128,7 @@ def test_ranks_and_simulated_processes_spin_equally_long_after_the_same_waits(mo
     program = Program(
         processes=4, granularity_us=300.0, imbalance=1.5, imbalance_kind="exponential", phases=150
     )
-    barriers = simulated_waits(program, seed=4, imbalance_estimate=estimate)
+    barriers = simulated_waits(program, estimate=estimate, seed=4)
     assert len(barriers) == 149
     ranks = Ranks(4, monkeypatch, estimate)
     blocked, limits = 0, set()

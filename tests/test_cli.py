@@ -234,7 +234,7 @@ def test_policies_lists_parameters_sources_and_harm(lockstep):
     assert all(row["worst_harm"] for row in document["mechanisms"])
     text = lockstep("policies")[1]
     assert "equipartition" in text and "global-adaptive" in text
-    assert document["remedies"] == ["none", "warning", "activations", "conscious", "inheritance"]
+    assert document["remedies"] == ["none", "defer", "warning", "activations", "conscious", "inheritance"]
     assert "LOCK" in document["patterns"] and "stealing" in document["queues"]
     assert "warning, activations" in text
 

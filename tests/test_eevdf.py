@@ -10,6 +10,7 @@ from coordinator import policies
 from harness.simulator.processes.local import eevdf
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.processes.simulate import simulate
+from workloads.options import Options
 from workloads.program import Program
 
 
@@ -33,7 +34,8 @@ DETOURS = {"detour_gap_us": 30_000.0, "detour_length_us": 100.0}
 
 
 def run(jobs, on, **options):
-    return simulate(jobs, on, policies.create("none", {}), seed=3, **options)
+    waits = Options(blocking=options.pop("blocking", "spin"))
+    return simulate(jobs, on, policies.create("none", {}), waits, seed=3, **options)
 
 
 def computing(count, granularity_us=500.0, phases=400):

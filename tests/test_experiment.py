@@ -68,12 +68,9 @@ def test_defaults_are_filled_in(write):
         "local": "other",
         "mechanism": "auto",
         "bind": True,
-        "do_not_preempt": 0,
-        "put_off_us": 50.0,
-        "remedy": "none",
-        "warning_us": 100.0,
+        "remedy": {"kind": "none", "deferrals": 4, "deferral_us": 50.0, "warning_us": 100.0},
     }
-    assert implicit.blocking == "global-adaptive"
+    assert implicit.options.blocking == "global-adaptive"
 
 
 def test_only_a_rule_that_estimates_takes_an_estimate(write):
@@ -186,8 +183,8 @@ def test_quick_scales_a_file_that_does_not_say_how(write):
         ("jobs.1.program.phases=7", lambda e: e.cells[0].jobs()[2].program.phases == 7),
         ("jobs[0].count=4", lambda e: len(e.cells[0].jobs()) == 5),
         ("schedulers.0.quantum_ms=10", lambda e: e.schedulers[0].table["quantum_ms"] == 10),
-        ("schedulers[1].blocking=immediate", lambda e: e.schedulers[1].blocking == "immediate"),
-        ("schedulers[1].blocking=spin-block", lambda e: e.schedulers[1].blocking == "fixed"),
+        ("schedulers[1].blocking=immediate", lambda e: e.schedulers[1].options.blocking == "immediate"),
+        ("schedulers[1].blocking=spin-block", lambda e: e.schedulers[1].options.blocking == "fixed"),
         ("machine.latency_us=20", lambda e: e.cells[0].machine["latency_us"] == 20),
         ("sweep.program.granularity_us=[100, 1000]", lambda e: len(e.cells) == 2),
         ('sweep."program.read"=["message","rma"]', lambda e: len(e.cells) == 2),

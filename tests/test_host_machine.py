@@ -10,6 +10,7 @@ from harness.simulator.processes.model import COMPUTING, SWITCHING, SYNCHRONIZIN
 from harness.simulator.processes.simulate import simulate
 from harness.spec.scheduler import scheduler_of
 from workloads.locks.lock_program import LockProgram
+from workloads.options import Options
 from workloads.program import Program
 from workloads.validation import InputError
 
@@ -25,7 +26,7 @@ def computing(count, phases=400):
 def run(jobs, policy="none", parameters=None, blocking="spin", **machine):
     values = {"processors": 1, "context_switch_us": 0, "timers": "synchronised"} | machine
     on = SimulatedMachine(**values)
-    return simulate(jobs, on, policies.create(policy, parameters or {}), blocking=blocking, timeline=True)
+    return simulate(jobs, on, policies.create(policy, parameters or {}), Options(blocking), timeline=True)
 
 
 def turns_ns(outcome):
@@ -101,7 +102,7 @@ def test_jobs_that_block_at_the_same_time_meet_again_where_switches_differ():
 
     def makespans_ns(scatter):
         on = SimulatedMachine(2, **host, **costs, messages_to_self=False, switch_scatter_us=scatter)
-        waits = {"blocking": "fixed", "spin_switches": 8}
+        waits = {"options": Options(blocking="fixed", spin_switches=8)}
         implicit = policies.create("implicit", {})
         return sum(simulate(jobs, on, implicit, **waits, seed=seed).makespan_ns for seed in range(4))
 

@@ -65,7 +65,8 @@ def measured(asked, tmp_path):
 
 def alone(experiment):
     tasks = [task for task in plan(experiment) if task.kind == "dedicated" and task.repeat == 0]
-    return sorted((task.jobs[0].number, task.scheduler.name, task.scheduler.blocking) for task in tasks)
+    found = ((task.jobs[0].number, task.scheduler) for task in tasks)
+    return sorted((number, one.name, one.options.blocking) for number, one in found)
 
 
 def test_only_jobs_that_are_too_large_run_alone_in_both_ways(asked):

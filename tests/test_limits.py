@@ -14,9 +14,13 @@ from pathlib import Path
 import pytest
 from runs import eventually
 
+from coordinator import policies
 from harness import cli
 from harness.spec import experiment, experiment_source, job_level, overrides
-from workloads.bounds import BOUNDS, Bounds
+from workloads.bounds import BOUNDS
+from workloads.locks.remedies import Remedy
+from workloads.options import Options
+from workloads.parameters import Bounds, bounds_of
 from workloads.validation import InputError
 
 PROCESSES = """
@@ -102,11 +106,22 @@ KEYS = [*NAMES.split(), "jobs." + "9" * 5000, "jobs[" + "9" * 30 + "]", ".".join
 PIECES = ["", "[", "]", '"', "=", "\n", "\0", "9", "\u00e9", "{", "."]
 
 
+FIRST = {"jobs": "jobs.2.", "schedulers": "schedulers.1."}
+
+
+def declared() -> dict[str, Bounds]:
+    """The bounds of all numbers of a file and of options, by their names there."""
+    return {
+        **BOUNDS,
+        **bounds_of("schedulers", *policies.known().values(), Options),
+        **bounds_of("schedulers.remedy", Remedy),
+    }
+
+
 def fields() -> list[str]:
     """A key of ``--set`` for each number that can be given."""
-    tables = {"jobs": "jobs.2.", "schedulers": "schedulers.1.", "": ""}
-    named = (name.rpartition(".") for name in BOUNDS if not name.startswith("-"))
-    return [tables.get(table, f"{table}.") + key for table, _, key in named]
+    named = (name for name in declared() if not name.startswith("-"))
+    return [re.sub(r"^(jobs|schedulers)\.", lambda found: FIRST[found[1]], name) for name in named]
 
 
 def checked(text: str, settings: list[str], quick: bool) -> str:
@@ -317,9 +332,9 @@ def spent_s(pid: int) -> float:
 
 def test_the_documents_give_all_bounds() -> None:
     text = (Path(__file__).parents[1] / "docs" / "formats.md").read_text()
-    table = text.partition("| number | from, to |")[2].partition("\n\n")[0]
-    told = dict(re.findall(r"^\| `([^`]+)` \| ([^|]+) \|$", table, re.MULTILINE))
-    assert told == {name: written(bounds) for name, bounds in BOUNDS.items()}
+    told = set(text.partition("| number | from, to |")[2].partition("\n\n")[0].splitlines()[2:])
+    wanted = {f"| `{name}` | {written(bounds)} |" for name, bounds in declared().items()}
+    assert told == wanted, "lines to add and to remove: " + "\n".join(sorted(wanted ^ told))
 
 
 def written(bounds: Bounds) -> str:

@@ -27,6 +27,7 @@ from coordinator.wire.zmq_transport import Keys
 from coordinator.workload import Node, ParallelJob, Switch, Work, Workload
 from harness.measure import calibrate, measured
 from harness.store import conditions
+from workloads.options import Options
 from workloads.program import Program
 from workloads.work import Command, InteractiveWork, SequentialWork
 
@@ -75,7 +76,7 @@ def test_a_beginning_comes_back_whatever_its_policy(policy: str) -> None:
 @pytest.mark.parametrize("bind", [True, False, "job"])
 def test_a_beginning_comes_back_however_processes_are_bound(bind: bool | str) -> None:
     made = beginning()
-    made = dataclasses.replace(made, workload=dataclasses.replace(made.workload, bind=bind))
+    made = dataclasses.replace(made, workload=dataclasses.replace(made.workload, options=Options(bind=bind)))
     assert BEGINNING.decode(BEGINNING.encode(made)) == made
 
 

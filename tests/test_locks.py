@@ -23,7 +23,7 @@ from workloads import locks, native
 from workloads.blocking import FOREVER_NS
 from workloads.locks import ASLEEP, INSIDE, LINE_BYTES, OUTSIDE, QUEUED, SectionLocks
 from workloads.locks.lock_program import LOCKS, LockProgram
-from workloads.locks.remedies import remedy
+from workloads.locks.remedies import Remedy
 from workloads.program import Draws
 from workloads.validation import InputError
 
@@ -37,7 +37,7 @@ PATIENCE_S = 20
 def ranks(count, kind, limit_ns, places=1, against="none"):
     """The locks of ``count`` ranks, each on a mapping of its own; and each rank's state as others see it."""
     file = os.memfd_create("locks")
-    given = count, places, kind, limit_ns, remedy(against, 0)
+    given = count, places, kind, limit_ns, Remedy(against)
     made = [SectionLocks(file, rank, *given) for rank in range(count)]
     page = mmap.mmap(file, 0)
     yield made, lambda rank: ctypes.c_int32.from_buffer_copy(page, rank * LINE_BYTES).value

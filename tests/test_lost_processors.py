@@ -27,6 +27,7 @@ from harness.simulator.processes.model import IDLE
 from harness.simulator.processes.simulate import simulate
 from harness.spec import experiment_source, job_level
 from workloads.machine import QUEUES
+from workloads.options import Options
 from workloads.program import Program
 from workloads.validation import InputError
 
@@ -215,7 +216,7 @@ def test_no_process_is_simulated_on_a_lost_processor(name: str, options: dict[st
     policy = policies.create(name, options)
     for lost in ((0,), (1, 2), (3, 5, 6)):
         machine = SimulatedMachine(processors=8, local="rr", lost=lost)
-        outcome = simulate(programs(3, 2), machine, policy, blocking="fixed")
+        outcome = simulate(programs(3, 2), machine, policy, Options("fixed"))
         assert outcome.failure == ""
         assert idle(outcome, lost)
         assert all(set(lost).isdisjoint(job.placement) for job in outcome.jobs)
@@ -231,7 +232,7 @@ def test_processes_that_are_not_bound_keep_off_lost_processors(queue: str, local
         machine = SimulatedMachine(
             processors=4, local=local, queue=queue, lost=(0, 2), within_job=within_job, tick_us=1000
         )
-        outcome = simulate(programs(4, 2), machine, policies.create(name, {}), blocking="fixed")
+        outcome = simulate(programs(4, 2), machine, policies.create(name, {}), Options("fixed"))
         assert outcome.failure == ""
         assert idle(outcome, (0, 2)) and not idle(outcome, (1,)) and not idle(outcome, (3,))
 

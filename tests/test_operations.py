@@ -11,6 +11,7 @@ from harness.simulator.processes.model import COMPUTE, END, LOCKING, READING, RE
 from harness.simulator.processes.replayed_program import ReplayedProgram
 from harness.simulator.processes.simulate import simulate
 from workloads.locks.lock_program import LockProgram
+from workloads.options import Options
 from workloads.program import Draws, Program
 
 MOST = 31
@@ -50,7 +51,10 @@ def test_no_block_overwrites_the_message_that_a_process_waits_for(monkeypatch, l
     program = ReplayedProgram(parts, np.array(channels, dtype=np.int32))
     jobs = [replaying(number, program) for number in range(2)]
     outcome = simulate(
-        jobs, SimulatedMachine(processors=2), policies.create("implicit", {}), blocking="fixed"
+        jobs,
+        SimulatedMachine(processors=2),
+        policies.create("implicit", {}),
+        Options("fixed"),
     )
     assert outcome.failure == ""
     assert [process.phases for job in outcome.jobs for process in job.processes] == 4 * [58 * length]

@@ -20,6 +20,7 @@ from coordinator.drive.driver import run_workload
 from coordinator.host.launchers import find_launcher, launcher_at
 from coordinator.workload import ParallelJob, Result, Workload
 from workloads.native import NativeError
+from workloads.options import Options
 from workloads.validation import InputError
 from workloads.work import Command
 
@@ -48,7 +49,8 @@ if child: os.waitpid(child, 0); print("done")
 
 def run(jobs: list[ParallelJob], policy: str, blocking: str = "spin", **options: Any) -> Result:
     made = policies.create(policy, options)
-    return run_workload(Workload(tuple(jobs), made, workload().processors, blocking=blocking, timeout_s=60))
+    there = workload().processors
+    return run_workload(Workload(tuple(jobs), made, there, options=Options(blocking), timeout_s=60))
 
 
 def job(number: int, text: str, processes: int = 2) -> ParallelJob:
@@ -161,7 +163,8 @@ def test_ranks_that_are_bound_to_their_job_may_use_the_processors_of_all_its_ran
     line = "' '.join(map(str, sorted(os.sched_getaffinity(0)))) + '\\n'"
     text = f"import os; os.write(1, ({line}).encode())"  # whole, whatever the other rank writes meanwhile
     jobs = (job(0, text, 1), job(1, text, 2))
-    asked = Workload(jobs, policies.create("none", {}), workload().processors, bind="job", timeout_s=60)
+    none, bound = policies.create("none", {}), Options(bind="job")
+    asked = Workload(jobs, none, workload().processors, options=bound, timeout_s=60)
     result = run_workload(asked)
     assert result.failure == ""
     (lone,) = {rank["processor"] for rank in result.ranks if rank["job"] == 0}
@@ -173,7 +176,13 @@ def test_ranks_that_are_bound_to_their_job_may_use_the_processors_of_all_its_ran
 def test_ranks_are_bound_or_stay_where_the_kernel_puts_them(bind: bool) -> None:
     text = "import os; print(*sorted(os.sched_getaffinity(0)))"
     jobs = [job(number, text, 1) for number in range(2)]
-    asked = Workload(tuple(jobs), policies.create("none", {}), workload().processors, bind=bind, timeout_s=60)
+    asked = Workload(
+        tuple(jobs),
+        policies.create("none", {}),
+        workload().processors,
+        options=Options(bind=bind),
+        timeout_s=60,
+    )
     result = run_workload(asked)
     assert result.failure == ""
     both = " ".join(map(str, asked.processors))

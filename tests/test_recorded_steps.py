@@ -237,7 +237,8 @@ def test_the_waiting_rule_says_whether_collective_operations_are_blocking_calls(
         wanted = load(str(tmp_path / "a.toml"))
         known = recorded_programs.of(wanted, (), Path())
         back_end = Simulated(partial(Host.of_calibration, None), recorded=known)
-        guesses = {task.scheduler.blocking: back_end.guess_s(task) for task in plan(wanted, wanted.cells)}
+        tasks = plan(wanted, wanted.cells)
+        guesses = {task.scheduler.options.blocking: back_end.guess_s(task) for task in tasks}
         assert (guesses["spin"] > guesses["immediate"]) == rooted  # a root has a step more
 
 

@@ -10,6 +10,7 @@ from step_lists import program, step
 from coordinator import policies
 from harness.simulator.processes.machine import SimulatedMachine, replaying
 from harness.simulator.processes.simulate import simulate
+from workloads.options import Options
 
 MACHINE = SimulatedMachine(
     processors=2,
@@ -23,7 +24,7 @@ MACHINE = SimulatedMachine(
 
 def run(made, blocking="spin", count=1, on=MACHINE, **more):
     jobs = [replaying(number, made) for number in range(count)]
-    return simulate(jobs, on, policies.create("none", {}), blocking=blocking, **more)
+    return simulate(jobs, on, policies.create("none", {}), options=Options(blocking=blocking), **more)
 
 
 def test_a_message_takes_its_latency():

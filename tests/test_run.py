@@ -137,7 +137,7 @@ def test_jobs_that_differ_are_listed(place):
 
 def test_a_failure_becomes_a_record_and_the_rest_goes_on(place):
     experiment = load("three-jobs", settings=["repeats=2"])
-    tools = failing(lambda workload: workload.blocking == "fixed" and workload.repeat == 1)
+    tools = failing(lambda workload: workload.options.blocking == "fixed" and workload.repeat == 1)
     watcher = Quiet()
     records = everything(experiment, dataclasses.replace(place, tools=tools), watcher)
     assert len(records) == len(place.store.runs(experiment.digest)) == 18
@@ -169,12 +169,12 @@ def test_when_nothing_works_it_gives_up(place):
 
 def test_only_what_is_recorded_and_did_not_fail_is_skipped(place):
     experiment = load("three-jobs", settings=["repeats=2"])
-    tools = failing(lambda workload: workload.blocking == "fixed")
+    tools = failing(lambda workload: workload.options.blocking == "fixed")
     everything(experiment, dataclasses.replace(place, tools=tools))
     done = recorded(place.store.runs(experiment.digest))
     missing = [task for task in plan(load("three-jobs", settings=["repeats=3"])) if task.key not in done]
     assert [task.repeat for task in missing] == [0, 1] + [2] * 9
-    assert {task.scheduler.blocking for task in missing[:2]} == {"fixed"}
+    assert {task.scheduler.options.blocking for task in missing[:2]} == {"fixed"}
 
 
 def test_the_last_successful_record_of_a_run_counts(place):

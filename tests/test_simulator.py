@@ -15,6 +15,7 @@ from coordinator import policies
 from harness.simulator import cache
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.processes.simulate import simulate
+from workloads.options import Options
 from workloads.program import Program
 from workloads.validation import InputError
 
@@ -33,7 +34,8 @@ def program(**changes):
 
 def run(*programs, on=None, policy="none", options=None, **how):
     jobs = [p if isinstance(p, SimulatedJob) else SimulatedJob(n, p) for n, p in enumerate(programs)]
-    return simulate(jobs, on or machine(), policies.create(policy, options or {}), **how)
+    waits = Options(blocking=how.pop("blocking", "spin"))
+    return simulate(jobs, on or machine(), policies.create(policy, options or {}), waits, **how)
 
 
 def test_a_barrier_takes_a_round_trip():
@@ -248,7 +250,7 @@ from harness.simulator.processes.simulate import simulate
 from workloads.program import Program
 jobs = [SimulatedJob(n, Program(processes=2, granularity_us=100, imbalance=2, phases=20)) for n in range(2)]
 policy = policies.create("implicit", {})
-print(simulate(jobs, SimulatedMachine(processors=2), policy, blocking="fixed").end_ns)
+print(simulate(jobs, SimulatedMachine(processors=2), policy, options=Options(blocking="fixed")).end_ns)
 """
 
 
@@ -268,7 +270,7 @@ def end_ns(root, **environment):
 @pytest.mark.slow
 def test_without_compilation_the_result_is_the_same():
     jobs = [SimulatedJob(n, program(imbalance=2.0, phases=20)) for n in range(2)]
-    compiled = simulate(jobs, machine(), policies.create("implicit", {}), blocking="fixed")
+    compiled = simulate(jobs, machine(), policies.create("implicit", {}), options=Options(blocking="fixed"))
     assert end_ns(ROOT, NUMBA_DISABLE_JIT="1") == compiled.end_ns
 
 

@@ -16,8 +16,9 @@ from harness.simulator.processes.model import IDLE, NOBODY
 from harness.simulator.processes.simulate import simulate
 from workloads.blocking import ESTIMATES, RULES
 from workloads.locks.lock_program import LOCKS, LockProgram
-from workloads.locks.remedies import remedy
+from workloads.locks.remedies import Remedy
 from workloads.machine import QUEUES
+from workloads.options import Options
 from workloads.program import Program
 
 TABLE = [[2, 0, 1, 1, 2], [1, 0, 2, 0, 2], [3, 1, 2, 0, 1]]
@@ -217,13 +218,11 @@ COSCHEDULING = st.sampled_from(
 )
 
 
-LOOKS = st.builds(
-    lambda name: {"remedy": remedy(name, 0)}, st.sampled_from(["conscious", "inheritance", "activations"])
-)
+LOOKS = st.builds(Remedy, st.sampled_from(["conscious", "inheritance", "activations"]))
 HELP = st.one_of(
-    st.just({}),
-    st.fixed_dictionaries({"put_offs": st.integers(1, 3), "put_off_us": st.sampled_from([5.0, 50.0])}),
-    st.builds(lambda us: {"remedy": remedy("warning", us)}, st.sampled_from([60.0, 400.0, 5000.0])),
+    st.just(Remedy()),
+    st.builds(Remedy, st.just("defer"), st.integers(1, 3), st.sampled_from([5.0, 50.0])),
+    st.builds(lambda us: Remedy("warning", warning_us=us), st.sampled_from([60.0, 400.0, 5000.0])),
 )
 """Remedies for processes that lose their processors in critical sections; LOOKS need bound ones."""
 
@@ -239,14 +238,14 @@ def test_the_kernel_equals_the_reference(data):
     policy = policies.create(name, options)
     workload = data.draw(jobs((machine.processors - len(machine.lost)) * (1 + policy.folds)))
     how = {"seed": data.draw(st.integers(0, 99)), "stream": data.draw(st.integers(0, 1))}
-    how["imbalance_estimate"] = data.draw(st.sampled_from(list(ESTIMATES)))
-    rule = data.draw(st.sampled_from(list(RULES)))
-    how |= data.draw(HELP | LOOKS if machine.queue == "bound" else HELP)
-    outcome = simulate(workload, machine, policy, blocking=rule, timeline=True, **how)
+    estimate, rule = data.draw(st.sampled_from(list(ESTIMATES))), data.draw(st.sampled_from(list(RULES)))
+    remedy = data.draw(HELP | LOOKS if machine.queue == "bound" else HELP)
+    waits = Options(rule, imbalance_estimate=estimate, remedy=remedy)
+    outcome = simulate(workload, machine, policy, waits, timeline=True, **how)
     if outcome.failure:
         assert machine.local == "fifo"  # the only one under which processes can spin for ever
         return
-    compare(outcome, NaiveSimulation(workload, machine, policy, rule, **how).run())
+    compare(outcome, NaiveSimulation(workload, machine, policy, waits, **how).run())
 
 
 def test_a_spin_for_a_lock_counts_processor_time_under_dynamic_coscheduling_too():
@@ -260,25 +259,25 @@ def test_a_spin_for_a_lock_counts_processor_time_under_dynamic_coscheduling_too(
     interactive = Program(processes=1, granularity_us=20, imbalance=0, phases=30)
     workload = [SimulatedJob(0, lock), SimulatedJob(1, interactive, 0.003, think_us=1000.0)]
     policy = policies.create("dynamic-coscheduling", {"patience_us": 30, "least_run_ms": 0.2})
-    outcome = simulate(workload, machine, policy, blocking="fixed", timeline=True)
-    compare(outcome, NaiveSimulation(workload, machine, policy, "fixed").run())
+    outcome = simulate(workload, machine, policy, Options("fixed"), timeline=True)
+    compare(outcome, NaiveSimulation(workload, machine, policy, Options("fixed")).run())
 
 
 RESTING = {
     "holders that run on in the place of others": (
         LockProgram(processes=3, granularity_us=100, phases=60, section_us=300, lock="mcs"),
         ("gang", {"quantum_ms": 1}),
-        {"remedy": remedy("activations", 0)},
+        Remedy("activations"),
     ),
     "holders that run on as soon as another asks": (
         LockProgram(processes=3, granularity_us=300, phases=60, section_us=200, lock="ticket"),
         ("gang", {"quantum_ms": 2, "synchronised": False}),
-        {"remedy": remedy("activations", 0)},
+        Remedy("activations"),
     ),
     "suspended processes that wake among others": (
         Program("TASKS", processes=5, granularity_us=300, imbalance=1.0, phases=200),
         ("process-control", {}),
-        {},
+        Remedy(),
     ),
 }
 
@@ -286,14 +285,15 @@ RESTING = {
 @pytest.mark.parametrize("local", ["svr4", "rr", "eevdf"])
 @pytest.mark.parametrize("name", RESTING)
 def test_who_pays_for_a_rest_does_so_on_both_sides(name, local):
-    program, (policy, options), how = RESTING[name]
+    program, (policy, options), remedy = RESTING[name]
     costs = {"idle_times_us": (50.0, 900.0), "switch_after_idle_us": ((60.0, 90.0), (100.0, 300.0))}
     machine = SimulatedMachine(processors=3, context_switch_us=5, latency_us=10, local=local, **costs)
     workload = [SimulatedJob(number, program, 0.002 * number) for number in range(3)]
     for seed in range(4):
         chosen = policies.create(policy, options)
-        outcome = simulate(workload, machine, chosen, blocking="immediate", timeline=True, seed=seed, **how)
-        compare(outcome, NaiveSimulation(workload, machine, chosen, "immediate", seed=seed, **how).run())
+        waits = Options("immediate", remedy=remedy)
+        outcome = simulate(workload, machine, chosen, waits, timeline=True, seed=seed)
+        compare(outcome, NaiveSimulation(workload, machine, chosen, waits, seed=seed).run())
 
 
 @pytest.mark.parametrize("rule", ["spin", "fixed", "immediate"])
@@ -308,7 +308,7 @@ def test_who_asks_for_the_lock_of_a_stopped_process_lets_it_run_on(granularity_u
     slots = policies.create("gang", {"quantum_ms": 10, "synchronised": False})
 
     def waits_ns(name):
-        outcome = simulate(workload, machine, slots, blocking=rule, seed=1, remedy=remedy(name, 0))
+        outcome = simulate(workload, machine, slots, Options(blocking=rule, remedy=Remedy(name)), seed=1)
         return sum(job.barriers.spun_ns + job.barriers.blocked_ns for job in outcome.jobs)
 
     assert waits_ns("none") > 50e6
@@ -389,7 +389,7 @@ def test_the_kernel_deviates_from_what_is_written(name):
     processors, workload = DEVIATING[name]
     machine = SimulatedMachine(processors=processors, **HOST)
     policy = policies.create("none", {})
-    outcome = simulate(workload, machine, policy, blocking="spin", timeline=True)
+    outcome = simulate(workload, machine, policy, options=Options(blocking="spin"), timeline=True)
     compare(outcome, NaiveSimulation(workload, machine, policy).run())
     strict = NaiveSimulation(workload, machine, policy, deviates=DEVIATIONS - {name}).run()
     with pytest.raises(AssertionError):

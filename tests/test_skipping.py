@@ -13,6 +13,7 @@ from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.processes.model import PAUSED
 from harness.simulator.processes.simulate import simulate
 from workloads.blocking import ESTIMATES, RULES
+from workloads.options import Options
 from workloads.program import Program
 
 PATTERNS = ("BARRIER", "NEWS", "TRANSPOSE")
@@ -90,8 +91,11 @@ programs = st.fixed_dictionaries(
     scheduler=st.sampled_from(SCHEDULERS),
     how=st.fixed_dictionaries(
         {
-            "blocking": st.sampled_from(["spin", *RULES]),
-            "imbalance_estimate": st.sampled_from(list(ESTIMATES)),
+            "options": st.builds(
+                Options,
+                blocking=st.sampled_from(["spin", *RULES]),
+                imbalance_estimate=st.sampled_from(list(ESTIMATES)),
+            ),
             "seed": st.integers(0, 99),
             "timeout_s": st.sampled_from([0.1, 0.5]),
         }
@@ -108,7 +112,7 @@ def test_coscheduled_jobs_keep_every_number(pattern, slot_ms):
     workload = jobs(pattern=pattern, processes=16, granularity_us=100, imbalance=1.0, dedicated_s=0.1)
     for seed in range(3):
         gang = ("gang", {"quantum_ms": slot_ms})
-        assert_same(*both(workload, SimulatedMachine(processors=16), gang, blocking="spin", seed=seed))
+        assert_same(*both(workload, SimulatedMachine(processors=16), gang, options=Options(), seed=seed))
 
 
 @takes_minutes
@@ -117,7 +121,7 @@ def test_coscheduled_jobs_keep_every_number(pattern, slot_ms):
 def test_locally_scheduled_jobs_keep_every_number(pattern, rule):
     workload = jobs(pattern=pattern, processes=8, granularity_us=1000, imbalance=0.25, phases=200)
     machine = SimulatedMachine(processors=8)
-    assert_same(*both(workload, machine, ("implicit", {}), blocking=rule, seed=1, timeout_s=2.0))
+    assert_same(*both(workload, machine, ("implicit", {}), options=Options(rule), seed=1, timeout_s=2.0))
 
 
 @takes_minutes
@@ -133,6 +137,6 @@ def test_most_events_of_coscheduled_jobs_are_skipped(monkeypatch):
     monkeypatch.setattr(front_door, "advance", watched)
     workload = jobs(pattern="TRANSPOSE", processes=32, granularity_us=100, imbalance=1.0, dedicated_s=0.5)
     gang = policies.create("gang", {"quantum_ms": 100})
-    outcome = simulate(workload, SimulatedMachine(), gang, blocking="spin")
+    outcome = simulate(workload, SimulatedMachine(), gang, options=Options(blocking="spin"))
     assert outcome.events > 4 * kernel.EVENTS
     assert PAUSED not in statuses

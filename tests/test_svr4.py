@@ -28,7 +28,7 @@ def turns(count, table, seconds, seed=0):
         dispatch_table=table,
     )
     jobs = [SimulatedJob(number, program) for number in range(count)]
-    outcome = simulate(jobs, on, policies.create("none", {}), seed=seed, timeline=True, blocking="spin")
+    outcome = simulate(jobs, on, policies.create("none", {}), seed=seed, timeline=True)
     began = [(row[0], row[2]) for row in outcome.timeline.tolist() if row[3] == SWITCHING]
     spans = [(who, begin, end) for (begin, who), (end, _) in pairwise(began)]
     return [(who, round((end - begin) / TICK_NS)) for who, begin, end in spans if end <= seconds * 10**9]

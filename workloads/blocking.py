@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import MutableSequence
 from typing import Any, NamedTuple
 
-from workloads.bounds import within
+from workloads.parameters import Bounds
 from workloads.validation import number, one_of
 
 SPIN, IMMEDIATE, FIXED, ORACLE, LOCAL_ADAPTIVE, GLOBAL_ADAPTIVE = range(6)
@@ -68,6 +68,10 @@ class Waiting(NamedTuple):
     estimate: int = ESTIMATES[DEFAULT_ESTIMATE]
 
 
+SPIN_SWITCHES = Bounds(0, 1e6)
+"""Of the rule ``fixed``."""
+
+
 def rule_name(name: Any) -> Any:
     """Our name of the rule that is called ``name``; anything else as it is."""
     return OTHER_NAMES.get(name, name) if isinstance(name, str) else name
@@ -89,7 +93,7 @@ def waiting(
     """
     one_of("blocking", blocking, RULES)
     one_of("imbalance_estimate", imbalance_estimate, ESTIMATES)
-    within("schedulers.spin_switches", spin_switches)
+    SPIN_SWITCHES.check("spin_switches", spin_switches)
     number("switch_us", switch_us, least=0)
     number("latency_us", latency_us, least=0)
     return Waiting(

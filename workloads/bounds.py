@@ -7,18 +7,11 @@ a run, and counts fit into memory. No experiment of practical length is outside.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from workloads.constants import CONSTANTS
-from workloads.validation import InputError, number, whole
-
-
-class Bounds(NamedTuple):
-    """The least and the greatest value, and whether the number must be whole."""
-
-    least: float
-    most: float
-    whole: bool = False
+from workloads.parameters import Bounds
+from workloads.validation import InputError
 
 
 def _count(least: int, most: int) -> Bounds:
@@ -86,10 +79,6 @@ BOUNDS: Mapping[str, Bounds] = {
     "schedulers.sequential": _count(0, PROCESSORS),
     "schedulers.power": Bounds(0.01, 0.99),
     "schedulers.page": _count(1, PROCESSORS),
-    "schedulers.spin_switches": Bounds(0, 1e6),
-    "schedulers.do_not_preempt": _count(0, 10),
-    "schedulers.put_off_us": Bounds(1, 1000),
-    "schedulers.warning_us": Bounds(1, 1e5),
     **{f"machine.{cost}": COST_US for cost in MACHINE_COSTS},
     "machine.quantum_ms": Bounds(10, 1e8),
     "machine.sides": _count(1, PROCESSORS),
@@ -167,9 +156,4 @@ def within(field: str, value: Any, key: str = "") -> None:
     Raises:
         InputError: for anything else.
     """
-    bounds = BOUNDS[field]
-    name = key or field.rpartition(".")[2]
-    if bounds.whole:
-        whole(name, value, least=int(bounds.least), most=int(bounds.most))
-    else:
-        number(name, value, least=bounds.least, most=bounds.most)
+    BOUNDS[field].check(key or field.rpartition(".")[2], value)

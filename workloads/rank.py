@@ -20,17 +20,18 @@ from mpi4py import MPI
 
 from workloads.agent import VERSION, AgentLine
 from workloads.alone import Alone
-from workloads.blocking import Waiting, waiting
+from workloads.blocking import Waiting
 from workloads.checkpoint import Checkpoint, checkpoint_file
 from workloads.compute import measured_step_ns
 from workloads.coscheduling import Coscheduling
 from workloads.locks import page_file
 from workloads.locks.lock_program import LockProgram
-from workloads.locks.remedies import NOTHING_DONE, Remedy, remedy
+from workloads.locks.remedies import NOTHING_DONE, Remedy
 from workloads.malleable import MalleableExecution, Wish
 from workloads.messaging import ROOT, world
 from workloads.moldable import LaunchedProgram, MoldableExecution, Rule
 from workloads.observer import Observer
+from workloads.options import Options
 from workloads.patterns import LOCK, TASKS
 from workloads.program import Program
 from workloads.tasks import TaskExecution
@@ -87,10 +88,13 @@ def main(spec: dict[str, Any]) -> None:
             f"mpiexec must belong to the MPI that mpi4py uses, {MPI.Get_library_version().split(',')[0]}"
         )
     table = spec["program"]
+    options = Options(**spec["options"])
     program = LockProgram(**table) if table["pattern"] == LOCK else Program(**table)
 
     def rule(moulded: Program) -> Waiting:
-        return waiting(**spec["waiting"], imbalance_us=moulded.imbalance_us)
+        return options.waiting(
+            switch_us=spec["switch_us"], latency_us=spec["latency_us"], imbalance_us=moulded.imbalance_us
+        )
 
     agent: AgentLine | Alone = (
         Alone(spec["folder"], spec["job"], comm.rank)
@@ -107,10 +111,11 @@ def main(spec: dict[str, Any]) -> None:
     coscheduling = None
     if given := spec.get("coscheduling"):
         coscheduling = Coscheduling(_near(comm), Path(spec["socket"]).parent, spec["job"], **given)
-    against = remedy(**spec["remedy"])
     observer = Observer(agent.observe, **spec["observation"]) if spec.get("observation") else None
     known = spec["walk_step_ns"], timeline, agent.wish, agent.clock(), checkpoint, page, coscheduling
-    execution = prepare(comm, program, rule, (seed, repeat, job), *known, agent.evolve, against, observer)
+    execution = prepare(
+        comm, program, rule, (seed, repeat, job), *known, agent.evolve, options.remedy, observer
+    )
     start = agent.begin()
     if start is not None:
         record = execution.run(start.ranks)

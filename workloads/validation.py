@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -111,6 +111,20 @@ def one_of(key: str, value: Any, known: Iterable[str]) -> None:
     close = difflib.get_close_matches(str(value)[:LONGEST] if isinstance(value, str) else "", names, n=1)
     hint = f"did you mean {close[0]!r}?" if close else "choose one of them"
     raise InputError(key, value, "must be one of " + ", ".join(names), hint)
+
+
+def known_keys(table: Mapping[str, Any], known: Sequence[str], prefix: str) -> None:
+    """Accept a table with no other keys than ``known``.
+
+    Raises:
+        InputError: for any other, naming the nearest that is known.
+    """
+    for key, value in table.items():
+        if key not in known:
+            close = difflib.get_close_matches(key[:LONGEST], known, n=1)
+            remedy = f"did you mean {close[0]!r}?" if close else "remove it; known are " + ", ".join(known)
+            where = f"{prefix}.{key}" if prefix else key
+            raise InputError(where, value, "is not a key that is known here", remedy)
 
 
 def _range_rule(least: float, most: float, above: float | None) -> str:

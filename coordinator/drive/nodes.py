@@ -28,7 +28,7 @@ from coordinator.wire.door import LOOPBACK, address_towards
 from coordinator.wire.line_format import LineError
 from coordinator.wire.protocol import TO_AGENT, TO_DRIVER
 from coordinator.wire.zmq_transport import Hub, Keys, endpoints_for
-from coordinator.workload import WITHIN_JOB, NodeResult, Workload
+from coordinator.workload import NodeResult, Workload
 
 SILENCE = 1.5
 """A silent node is lost after so many leases: by then its agent's lease has ended, and the agent has released
@@ -91,12 +91,7 @@ class Nodes:
                 driver_key=self._keys.public,
                 keys=node.keys,
                 mechanism=mechanism,
-                local=workload.local,
-                bind=workload.bind is True,
-                within_job=workload.bind == WITHIN_JOB,
-                do_not_preempt=workload.do_not_preempt,
-                put_off_us=workload.put_off_us,
-                remedy=workload.remedy,
+                options=workload.options,
                 same_clock=not self._remote,
                 lease_s=workload.lease_s,
             )

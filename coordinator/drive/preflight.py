@@ -12,7 +12,7 @@ from coordinator.host import mechanisms
 from coordinator.host.caretaker import Caretaker
 from coordinator.host.launchers import Launcher, find_launcher, launcher_at, unchanged
 from coordinator.view import Job, Machine
-from coordinator.workload import WITHIN_JOB, Workload, seen
+from coordinator.workload import Workload, seen
 from workloads import locks, native
 from workloads.blocking import Waiting, waiting
 from workloads.bounds import fits
@@ -90,25 +90,17 @@ def _rule(workload: Workload) -> Waiting:
     Raises:
         InputError: if commands cannot follow it.
     """
-    if workload.blocking == "oracle":
+    if workload.options.blocking == "oracle":
         known = "nobody knows the imbalance of a command"
         raise InputError("blocking", "oracle", known, "choose another rule for jobs with two-phase waits")
-    return waiting(
-        workload.blocking,
-        switch_us=workload.switch_us,
-        latency_us=workload.latency_us,
-        spin_switches=workload.spin_switches,
-    )
+    return workload.options.waiting(switch_us=workload.switch_us, latency_us=workload.latency_us)
 
 
 def _mechanism(workload: Workload) -> tuple[str | None, str]:
-    mechanisms.check_local(workload.local)
+    mechanisms.check_local(workload.options.local)
     if not workload.policy.needs_mechanism:
         return None, "the policy stops nothing"
-    mechanism, why = mechanisms.choose(workload.mechanism)
-    if mechanism == "realtime" and workload.local == "rr":
-        raise InputError("local", "rr", "the realtime mechanism sets the class itself", "leave local out")
-    return mechanism, why
+    return mechanisms.choose(workload.options.mechanism)
 
 
 def session(workload: Workload) -> tuple[Session, list[Job]]:
@@ -128,13 +120,8 @@ def session(workload: Workload) -> tuple[Session, list[Job]]:
         raise InputError(
             "checkpoint_phases", True, rule, "run it on one host, or leave checkpoint_phases out"
         )
-    if not isinstance(workload.bind, bool) and workload.bind != WITHIN_JOB:
-        raise InputError(
-            "bind", workload.bind, f'must be true, false or "{WITHIN_JOB}"', "choose one of them"
-        )
-    if workload.bind == WITHIN_JOB and any(job.program.adapts for job in workload.jobs):
-        rule = "a malleable job, and one of TASKS, gets other processors while it runs"
-        raise InputError("bind", workload.bind, rule, "write true or false")
+    if any(job.program.adapts for job in workload.jobs):
+        workload.options.check_adapting()
     moves = workload.policy.moves and (workload.owners or not workload.policy.heeds_owners)
     if workload.nodes and moves:
         rule = "lets running processes move, and none can move between hosts"

@@ -45,6 +45,7 @@ from coordinator.wire.zmq_transport import Line
 from workloads import run_clock
 from workloads.agent import ANYWHERE
 from workloads.native import NativeError
+from workloads.options import WITHIN_JOB
 
 OfRank = protocol.Present | protocol.Finished | protocol.Gone | protocol.Traffic
 """Messages about a rank that another driver needs to hear, should this one be gone."""
@@ -73,6 +74,10 @@ class Agent:
         self._over = False
         self._linger_s = 1.0
         self._stopped, self._looks = Stopped(), 0
+
+    @property
+    def _bound(self) -> bool:
+        return self._setup.options.bind is True
 
     def run(self) -> None:
         """Serve until the driver says End or is gone."""
@@ -110,11 +115,10 @@ class Agent:
             raise OSError(reason)
         mechanism: Mechanism | None = mechanisms.known()[name](self._directory) if name else None
         pages = SectionPages(path)
-        if mechanism is not None and self._setup.do_not_preempt:
-            times, pause_s = self._setup.do_not_preempt, self._setup.put_off_us / 1e6
-            mechanism = DoNotPreempt(mechanism, pages, times, pause_s)
-        activations = None
-        if mechanism is not None and self._setup.remedy == "activations":
+        remedy, activations = self._setup.options.remedy, None
+        if mechanism is not None and remedy.kind == "defer":
+            mechanism = DoNotPreempt(mechanism, pages, remedy)
+        if mechanism is not None and remedy.kind == "activations":
             mechanism = activations = Activations(mechanism, pages)
         # Before ranks can connect: they look for this file.
         self._offset_ns = None if self._setup.same_clock else run_clock.offset_word(path)
@@ -125,7 +129,7 @@ class Agent:
         def announce(job: int, rank: int, at_ns: int | None) -> None:
             pages.announce(job, rank, 0 if at_ns is None else self._clock.local_ns(at_ns))
 
-        heed = (None, announce) if self._setup.remedy == "warning" else (self._helper, None)
+        heed = (None, announce) if remedy.kind == "warning" else (self._helper, None)
         more = [activations.after_change] if activations else []
         self._switcher = Switcher(mechanism, self._clock.now_ns, *heed, *more)
         self._loop.watch(self._guardian, self._on_guardian)
@@ -236,7 +240,7 @@ class Agent:
             case protocol.Resize(job, cores):
                 if root := self._roster.find(job, 0):
                     stays = (ANYWHERE,) * len(cores)
-                    self._roster.send(root, protocol.RankResize(cores if self._setup.bind else stays))
+                    self._roster.send(root, protocol.RankResize(cores if self._bound else stays))
             case protocol.Move(job, cores):
                 self._move(job, cores)
             case protocol.ClaimCores(cores):
@@ -261,7 +265,7 @@ class Agent:
 
     def _on_claim(self, cores: tuple[int, ...]) -> None:
         self._cores = cores
-        if self._helper and self._setup.bind:
+        if self._helper and self._bound:
             self._helper.cores = cores
         if self._claim is None:
             self._claim = ProcessorClaim(self._directory.run, cores)
@@ -279,20 +283,20 @@ class Agent:
 
     def _start(self, start: protocol.Start) -> None:
         of_job = tuple(sorted({core for _, core in start.cores}))
-        anywhere = of_job if self._setup.within_job else self._cores
+        anywhere = of_job if self._setup.options.bind == WITHIN_JOB else self._cores
         for rank, core in start.cores:
             peer = self._roster.find(start.job, rank)
             if peer is None or peer.begun:  # a second driver repeats what the first has said
                 continue
             peer.begun = True
-            if self._setup.local == "rr":
+            if self._setup.options.local == "rr":
                 mechanisms.set_class(peer.process, "rr")
             at_ns = self._clock.local_ns(start.at_ns)
-            cores = (core,) if self._setup.bind else anywhere
+            cores = (core,) if self._bound else anywhere
             self._roster.send(peer, protocol.RankStart(at_ns, core, cores, start.ranks))
 
     def _move(self, job: int, cores: tuple[tuple[int, int], ...]) -> None:
-        for rank, core in cores if self._setup.bind else ():
+        for rank, core in cores if self._bound else ():
             if peer := self._roster.find(job, rank):
                 mechanisms.set_core(peer.process, core)
 

@@ -19,6 +19,7 @@ from coordinator.host.mechanisms import Mechanism
 from coordinator.host.processes import Process
 from coordinator.node.section_mechanism import SectionMechanism
 from coordinator.node.section_pages import SectionPages
+from workloads.locks.remedies import Remedy
 
 
 class DoNotPreempt(SectionMechanism):
@@ -26,20 +27,18 @@ class DoNotPreempt(SectionMechanism):
 
     Args:
         mechanism, pages, pause: as in ``SectionMechanism``.
-        times: how often at most one change is put off for one process.
-        pause_s: for how long each time.
+        remedy: how often a change is put off for one process, and for how long.
     """
 
     def __init__(
         self,
         mechanism: Mechanism,
         pages: SectionPages,
-        times: int,
-        pause_s: float,
+        remedy: Remedy,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
         super().__init__(mechanism, pages, pause)
-        self._times, self._pause_s = times, pause_s
+        self._times, self._pause_s = remedy.deferrals, remedy.deferral_us / 1e6
 
     def hold(self, process: Process) -> None:
         """Hold the process when it is outside of critical sections, or after the last time."""

@@ -17,6 +17,7 @@ from pathlib import Path
 from coordinator.wire import protocol
 from coordinator.wire.line_format import LineError, LineFormat, by_name
 from coordinator.wire.zmq_transport import Keys
+from workloads.options import DEFAULTS, Options
 from workloads.validation import InputError
 
 PATIENCE_S = 30.0
@@ -37,12 +38,7 @@ class Setup:
         keys: the node's key pair.
         mechanism: its name; None if the policy stops nothing.
         lease_s: how long the agent continues without the driver.
-        local: "other" or "rr", the class of the ranks under the local scheduler.
-        bind: whether each rank stays on one core; else it may use several.
-        within_job: whether these are the cores on which its job begins; else all of the run on the node.
-        do_not_preempt: how often a change of slot is put off for a process in a critical section.
-        put_off_us: for how long each time.
-        remedy: against the preemption of processes in critical sections.
+        options: as the run's scheduler wants them.
         same_clock: whether the run is on the driver's host only, so that both share one clock.
         driver: descriptor of a handle on the driver (a pidfd), inherited from it; None on other hosts.
     """
@@ -53,12 +49,7 @@ class Setup:
     keys: Keys
     mechanism: str | None
     lease_s: float
-    local: str = "other"
-    bind: bool = True
-    within_job: bool = False
-    do_not_preempt: int = 0
-    put_off_us: float = 50.0
-    remedy: str = "none"
+    options: Options = DEFAULTS
     same_clock: bool = True
     driver: int | None = None
 

@@ -274,7 +274,7 @@ def _measure(
 def _mechanisms(wanted: Experiment) -> set[str]:
     """The mechanisms of the experiment's schedulers on this host."""
     users = [scheduler for scheduler in wanted.schedulers if scheduler.policy.needs_mechanism]
-    return {mechanisms.choose(scheduler.mechanism)[0] for scheduler in users}
+    return {mechanisms.choose(scheduler.options.mechanism)[0] for scheduler in users}
 
 
 def _simulate(

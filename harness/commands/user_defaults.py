@@ -40,8 +40,8 @@ def read() -> dict[str, Any]:
 
 
 def _checked(document: Document) -> dict[str, Any]:
-    from harness.spec.table_checks import known_keys  # noqa: PLC0415
     from workloads.bounds import within  # noqa: PLC0415
+    from workloads.validation import known_keys  # noqa: PLC0415
 
     found: dict[str, Any] = {}
     try:

@@ -8,6 +8,7 @@ from typing import Any
 
 from coordinator.policies import create
 from coordinator.workload import ParallelJob, Result, Workload
+from workloads.options import Options
 from workloads.program import Program
 
 RunWorkload = Callable[[Workload, Callable[[str], None]], Result]
@@ -32,7 +33,7 @@ def measure(
         jobs=(ParallelJob(0, program), ParallelJob(1, program)),
         policy=create("gang", {"quantum_ms": QUANTUM_MS}),
         processors=tuple(processors),
-        mechanism=mechanism,
+        options=Options(mechanism=mechanism),
     )
     result = run_workload(workload, lambda _: None)
     if result.failure or not result.switches:

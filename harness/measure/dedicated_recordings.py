@@ -91,7 +91,7 @@ def of(task: Task, site: Site) -> Iterator[Kept]:
         return
     folder = site.store.path.resolve().parent / FOLDER
     words = [Path(job.program.argv[0]).name, site.session, task.cell.index, job.number, task.repeat]
-    words += [] if task.scheduler.blocking == "spin" else ["two-phase"]
+    words += [] if task.scheduler.options.blocking == "spin" else ["two-phase"]
     with rank_files("--results", folder) as files:
         yield Kept(job.program, files, folder / ("-".join(map(str, words)) + ".npz"))
 

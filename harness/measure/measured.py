@@ -82,7 +82,7 @@ class Measured:
         """A guess from the nominal times of the programs alone."""
         folds = [max(1.0, job.program.processes / task.cell.processors) for job in task.jobs]
         alone_s = sum(job.program.alone_s * f for job, f in zip(task.jobs, folds, strict=True))
-        shared = task.scheduler.name in ("none", "implicit") and task.scheduler.blocking == "spin"
+        shared = task.scheduler.name in ("none", "implicit") and task.scheduler.options.blocking == "spin"
         return START_S + alone_s * (len(task.jobs) if shared else 1.3)
 
     def run(self, task: Task) -> RunRecord:
@@ -116,18 +116,9 @@ class Measured:
             policy=scheduler.policy,
             processors=() if site.nodes else site.processors[: task.cell.processors],
             nodes=site.nodes,
-            blocking=scheduler.blocking,
-            spin_switches=scheduler.spin_switches,
-            imbalance_estimate=scheduler.imbalance_estimate,
+            options=scheduler.options,
             switch_us=purpose.constants.remote_wakeup_us,
             latency_us=purpose.constants.latency_us,
-            local=scheduler.local,
-            mechanism=scheduler.mechanism,
-            bind=scheduler.bind,
-            do_not_preempt=scheduler.do_not_preempt,
-            put_off_us=scheduler.put_off_us,
-            remedy=scheduler.remedy,
-            warning_us=scheduler.warning_us,
             seed=experiment.seed,
             repeat=task.repeat,
             walk_step_ns=purpose.constants.walk_step_of(jobs.working_sets(task.jobs)),

@@ -30,6 +30,7 @@ from harness.store.records import (
     SIMULATED_DEDICATED,
     RunRecord,
 )
+from workloads.options import Options
 from workloads.validation import InputError
 
 Key = tuple[int, int, str, str, int]
@@ -38,7 +39,7 @@ Key = tuple[int, int, str, str, int]
 ALONE, FOLDED = Scheduler("batch", create("batch", {})), Scheduler("none", create("none", {}))
 """Schedulers of dedicated runs: for jobs that fit the machine, and for larger jobs."""
 
-FOLDED_TWO_PHASE = Scheduler("implicit", create("implicit", {}), blocking="global-adaptive")
+FOLDED_TWO_PHASE = Scheduler("implicit", create("implicit", {}), Options(blocking="global-adaptive"))
 """The second scheduler of dedicated runs of larger jobs, if the experiment asks for it."""
 
 

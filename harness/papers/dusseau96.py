@@ -32,6 +32,7 @@ from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.processes.model import CATEGORIES, IDLE, SWITCHING
 from harness.simulator.processes.outcome import Outcome
 from harness.simulator.processes.simulate import simulate as simulate_processes
+from workloads.options import Options
 from workloads.program import Program
 
 if TYPE_CHECKING:
@@ -155,9 +156,7 @@ def run(cell: Cell, dedicated_s: float, seed: int, repeat: int) -> Outcome:
         [SimulatedJob(number, program) for number, program in enumerate(_programs(cell, dedicated_s))],
         machine,
         policies.create(cell.policy, options),
-        blocking=cell.blocking,
-        spin_switches=cell.spin_switches,
-        imbalance_estimate=cell.imbalance_estimate,
+        Options(cell.blocking, cell.spin_switches, cell.imbalance_estimate),
         seed=seed,
         repeat=repeat,
     )
@@ -259,7 +258,7 @@ def _draw_coordination(results: Results) -> Figure:
         [SimulatedJob(0, program), SimulatedJob(1, program)],
         SimulatedMachine(processors=4),
         policies.create("implicit", {}),
-        blocking="fixed",
+        Options(blocking="fixed"),
         seed=results.seed,
         timeline=True,
     )

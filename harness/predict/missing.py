@@ -47,7 +47,7 @@ def missing(
     done = plan.recorded(records)
     lacking = []
     for task in plan.plan(experiment):
-        roams = task.scheduler.bind is not True and len(experiment.nodes) > 1
+        roams = task.scheduler.options.bind is not True and len(experiment.nodes) > 1
         unknown = task.scheduler.of_slurm or task.relocates or roams or task.scheduler.not_simulated
         if unknown or not _replayable(task, recorded):
             continue

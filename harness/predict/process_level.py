@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from coordinator.owners import changes
 from coordinator.topology import Topology
 from coordinator.view import ExecutionTime
-from coordinator.workload import WITHIN_JOB, ParallelJob
+from coordinator.workload import ParallelJob
 from harness.measure.calibrate import Constants
 from harness.measure.plan import Task, label, plan
 from harness.predict.pool import Pool, Progress, compute
@@ -37,7 +37,7 @@ from harness.spec.scheduler import Scheduler
 from harness.store.records import JobRecord, RunRecord
 from workloads import timeline as timelines
 from workloads.constants import MachineConstants
-from workloads.locks.remedies import remedy
+from workloads.options import WITHIN_JOB
 from workloads.patterns import LOCK
 from workloads.program import Program
 from workloads.validation import InputError
@@ -69,7 +69,7 @@ def machine_like(constants: Mapping[str, Any], processors: int, scheduler: Sched
     host = MachineConstants.of_record(constants)
     parts_us = host.send_us + host.receive_us + (host.serve_us + host.poll_us) / 2
     table = None
-    if scheduler.local == "rr" and host.rr_interval_us and host.tick_us:
+    if scheduler.options.local == "rr" and host.rr_interval_us and host.tick_us:
         table = svr4.turns(max(1, round(host.rr_interval_us / host.tick_us)))
     unlike = {
         # The calibrated latency lasts from the call that sends to the call that returns the message.
@@ -83,7 +83,7 @@ def machine_like(constants: Mapping[str, Any], processors: int, scheduler: Sched
         processors=processors,
         context_switch_us=host.local_switch_us,
         rule_latency_us=host.latency_us,
-        local=LOCAL[scheduler.local],
+        local=LOCAL[scheduler.options.local],
         dispatch_table=table,
         messages_to_self=False,
         handles_when_waiting=True,
@@ -130,7 +130,7 @@ class Host:
     @classmethod
     def of_calibration(cls, constants: Constants | None, task: Task) -> Host:
         scheduler = task.scheduler
-        mechanism = MECHANISM if scheduler.mechanism == "auto" else scheduler.mechanism
+        mechanism = MECHANISM if scheduler.options.mechanism == "auto" else scheduler.options.mechanism
         known = constants.of_run(mechanism if scheduler.policy.needs_mechanism else "") if constants else {}
         return cls(range(task.cell.processors), known, task.cell.machine)
 
@@ -142,8 +142,8 @@ class Host:
         """
         given = dict(self.given)
         queue = given.pop("queue", UNBOUND)
-        given["queue"] = "bound" if scheduler.bind is True else queue
-        given["within_job"] = scheduler.bind == WITHIN_JOB
+        given["queue"] = "bound" if scheduler.options.bind is True else queue
+        given["within_job"] = scheduler.options.bind == WITHIN_JOB
         try:
             if self.constants and given.get("local", "eevdf") == "eevdf":
                 given.pop("local", None)
@@ -183,7 +183,7 @@ class Simulated:
             remedy = 'use lockstep run --no-simulate, or simulate job by job: level = "jobs"'
             return InputError("policy", task.scheduler.name, rule, remedy)
         if rule := task.scheduler.not_simulated:
-            return InputError("bind", task.scheduler.bind, rule, "use lockstep run --no-simulate")
+            return InputError("bind", task.scheduler.options.bind, rule, "use lockstep run --no-simulate")
         try:
             self.host(task).machine(task.scheduler)
             for job in task.jobs:
@@ -193,7 +193,7 @@ class Simulated:
         return None
 
     def _job(self, job: ParallelJob, task: Task) -> SimulatedJob:
-        spins = task.scheduler.blocking == "spin"
+        spins = task.scheduler.options.blocking == "spin"
         return simulated_job(job, self.recorded, blocking_calls=spins)
 
     def guess_s(self, task: Task) -> float:
@@ -209,12 +209,7 @@ class Simulated:
             [self._job(job, task) for job in jobs],
             host.machine(scheduler),
             scheduler.policy,
-            blocking=scheduler.blocking,
-            spin_switches=scheduler.spin_switches,
-            imbalance_estimate=scheduler.imbalance_estimate,
-            put_offs=scheduler.do_not_preempt,
-            put_off_us=scheduler.put_off_us,
-            remedy=remedy(scheduler.remedy, scheduler.warning_us),
+            scheduler.options,
             seed=task.experiment.seed,
             repeat=task.repeat,
             # Each cell has its own random numbers: chance must not favour the same jobs in all cells.

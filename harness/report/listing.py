@@ -53,10 +53,7 @@ def policies(document: Mapping[str, Any]) -> Iterator[RenderableType]:
         made.add_row(row["policy"], row["what"], parameters or "none", row["source"])
     yield made
     yield Text("\nWaiting rules (blocking): " + ", ".join(document["blocking"]))
-    yield Text(
-        "Remedies in critical sections (remedy, or the key do_not_preempt): "
-        + ", ".join(document["remedies"])
-    )
+    yield Text("Remedies in critical sections (remedy.kind): " + ", ".join(document["remedies"]))
     yield Text("Patterns of programs (pattern): " + ", ".join(document["patterns"]))
     yield Text("Simulated queues (machine.queue): " + ", ".join(document["queues"]) + "\n")
     made = Table(title="Mechanisms", title_justify="left", show_lines=True)

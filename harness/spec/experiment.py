@@ -24,10 +24,10 @@ from harness.spec.experiment_source import Document
 from harness.spec.jobs import JobGroup, check_here, described, job_group
 from harness.spec.machine import check_real, lost_of, machine_values, topology_of
 from harness.spec.scheduler import Scheduler
-from harness.spec.table_checks import as_table, known_keys, tables
+from harness.spec.table_checks import as_table, tables
 from workloads.bounds import ALONE_S, JOBS, RANKS, RUNS, fits, within
 from workloads.locks.lock_program import LockProgram
-from workloads.validation import InputError, one_of
+from workloads.validation import InputError, known_keys, one_of
 
 SPINNING, TWO_PHASE = "spinning", "two-phase"
 """How jobs that are larger than the machine wait when they run alone."""

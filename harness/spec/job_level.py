@@ -14,10 +14,11 @@ from harness.spec import owners
 from harness.spec.experiment import experiment_name
 from harness.spec.experiment_source import Document
 from harness.spec.scheduler import policy_of
-from harness.spec.table_checks import as_table, build, each, known_keys
+from harness.spec.table_checks import as_table, each
 from workloads.bounds import within
 from workloads.machine import ARRIVALS, TAU_S, TOPOLOGY_KEYS
-from workloads.validation import InputError, flag, one_of
+from workloads.parameters import build
+from workloads.validation import InputError, flag, known_keys, one_of
 
 LEVEL = "jobs"
 

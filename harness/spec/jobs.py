@@ -10,12 +10,13 @@ from pathlib import PurePath
 from typing import Any
 
 from coordinator.workload import KINDS, ParallelJob
-from harness.spec.table_checks import as_table, build, field_names, known_keys
+from harness.spec.table_checks import as_table, field_names
 from workloads.bounds import within
 from workloads.locks.lock_program import LockProgram
+from workloads.parameters import build
 from workloads.patterns import LOCK, PATTERNS
 from workloads.program import Program
-from workloads.validation import InputError, one_of
+from workloads.validation import InputError, known_keys, one_of
 from workloads.work import SINGLE, Command, Work
 
 LAUNCHER = "{launcher}"

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from coordinator.topology import Topology
-from harness.spec.table_checks import known_keys
 from workloads.machine import COLUMNS, KEYS, TICKS_PER_S, check_values, lost_processors
-from workloads.validation import InputError
+from workloads.validation import InputError, known_keys
 
 NUMBER = re.compile("[0-9]{1,9}")
 

@@ -8,15 +8,10 @@ from typing import Any
 
 from coordinator import policies
 from harness.spec.jobs import rebuilt
+from workloads.locks.remedies import Remedy
 from workloads.work import duration_name
 
 QUANTA = ("quantum_ms", "quanta_ms")
-
-PUT_OFF_US = 50
-"""The usual ``put_off_us``, which names leave out."""
-
-WARNING_US = 100
-"""The usual ``warning_us``, likewise."""
 
 REMEDY_NAMES = {
     "warning": "two-minute warning",
@@ -50,16 +45,26 @@ def policy_name(table: Mapping[str, Any]) -> str:
         name += f" {table['mechanism']}"
     if table.get("local", "other") != "other":
         name += f", {table['local']}"
-    if times := table.get("do_not_preempt"):
-        name += f", do not preempt {times}"
-        if (pause_us := table["put_off_us"]) != PUT_OFF_US:
-            name += f" x {duration_name(pause_us)}"
-    if (remedy := table.get("remedy", "none")) != "none":
-        name += f", {REMEDY_NAMES.get(remedy, remedy)}"
-        if remedy == "warning" and (warning_us := table["warning_us"]) != WARNING_US:
-            name += f" {duration_name(warning_us)}"
+    if remedy := table.get("remedy"):
+        name += _remedy_name(remedy)
     bind = table.get("bind", True)
     return name if bind is True else f"{name}, {'bound to job' if bind else 'unbound'}"
+
+
+def _remedy_name(remedy: Mapping[str, Any]) -> str:
+    if (kind := remedy["kind"]) == "none":
+        return ""
+    if kind == "defer":
+        name, time_us, usual = (
+            f", do not preempt {remedy['deferrals']}",
+            remedy["deferral_us"],
+            Remedy().deferral_us,
+        )
+        return name if time_us == usual else f"{name} x {duration_name(time_us)}"
+    name = f", {REMEDY_NAMES.get(kind, kind)}"
+    if kind != "warning" or (time_us := remedy["warning_us"]) == Remedy().warning_us:
+        return name
+    return f"{name} {duration_name(time_us)}"
 
 
 def _option_name(key: str, value: Any) -> str:

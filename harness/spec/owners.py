@@ -12,9 +12,9 @@ from coordinator import policies
 from coordinator.owners import Owner
 from coordinator.policies import Policy
 from harness.spec import trace_text
-from harness.spec.table_checks import each, known_keys
+from harness.spec.table_checks import each
 from workloads.bounds import within
-from workloads.validation import InputError
+from workloads.validation import InputError, known_keys
 
 KINDS = ("present_s", "times_s", "trace")
 """The keys that say when an owner is there; a table has one of them."""

@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from coordinator import policies
 from coordinator.host import mechanisms
 from coordinator.policies import Policy
 from coordinator.policies.slurm_gang import SlurmGang
-from coordinator.workload import WITHIN_JOB
-from harness.spec.table_checks import each, known_keys
+from harness.spec.table_checks import each, field_names
 from workloads import blocking
 from workloads.blocking import DEFAULT_ESTIMATE
-from workloads.bounds import within
-from workloads.locks.remedies import REMEDIES, needs_kernel, needs_slots
-from workloads.validation import InputError, one_of
+from workloads.locks.remedies import Remedy
+from workloads.options import DEFAULTS, WITHIN_JOB, Options
+from workloads.validation import InputError, known_keys, one_of
 
-OF_SECTIONS = ("do_not_preempt", "put_off_us", "remedy", "warning_us")
-SHARED = ("blocking", "spin_switches", "imbalance_estimate", "local", "mechanism", "bind", *OF_SECTIONS)
+SHARED = field_names(Options)
 """Keys of every [[schedulers]] table, whatever its policy."""
 
 ADDED = {
     **{"bind": True, "imbalance_estimate": DEFAULT_ESTIMATE, "rows": 0, "migrate": False, "share": "none"},
-    **{"do_not_preempt": 0, "put_off_us": 50.0, "remedy": "none", "warning_us": 100.0},
-    **{"mapping": "order", "synchronised": True},
+    **{"remedy": asdict(Remedy()), "mapping": "order", "synchronised": True},
 }
 """Keys that older records lack, and the values that those records imply."""
+
+FORMER = {"do_not_preempt": "deferrals", "put_off_us": "deferral_us", "warning_us": "warning_us"}
+"""Keys beside ``remedy``, a name, in older tables; their names in the table ``remedy``."""
 
 IMPLICIT = "global-adaptive"
 """The waiting rule of the policy implicit, if its table names none."""
@@ -35,7 +35,8 @@ IMPLICIT = "global-adaptive"
 OF_RULES = {"spin_switches": "fixed", "imbalance_estimate": "global-adaptive"}
 """Keys that mean something to one waiting rule only."""
 
-LOCAL_CLASSES = ("other", "rr")
+STOPPING = ("defer", "warning", "activations")
+"""Remedies that say something about slots, and so need slots in which Lockstep stops processes."""
 
 OF_SLOTS = ("quantum_ms", "long_quantum_ms", "quanta_ms")
 """Keys of policies that give lengths of slots."""
@@ -50,113 +51,70 @@ class Scheduler:
     Attributes:
         name: of the policy.
         policy: with its parameters.
-        blocking: the waiting rule of all ranks.
-        spin_switches: spin of the fixed rule, in context switches.
-        imbalance_estimate: how the rule global-adaptive estimates the load imbalance.
-        local: class of the local scheduler, "other" or "rr".
-        mechanism: the way to stop and continue processes, if the policy needs one.
-        bind: whether each process stays on the processor that the policy gives it (true), or on the
-            processors of its job ("job"), among which the kernel chooses; else it chooses among those of
-            the experiment.
-        do_not_preempt: how often a change of slot is put off for a process in a critical section.
-        put_off_us: for how long each time.
-        remedy: against the preemption of processes in critical sections (``workloads.locks.remedies``).
-        warning_us: how long before the end of their slot ``warning`` keeps processes from entering one.
+        options: how processes wait, stay on processors and are helped.
     """
 
     name: str
     policy: Policy
-    blocking: str = "spin"
-    spin_switches: float = 2
-    imbalance_estimate: str = DEFAULT_ESTIMATE
-    local: str = "other"
-    mechanism: str = "auto"
-    bind: bool | str = True
-    do_not_preempt: int = 0
-    put_off_us: float = 50.0
-    remedy: str = "none"
-    warning_us: float = 100.0
+    options: Options = DEFAULTS
 
     def __post_init__(self) -> None:
-        one_of("blocking", self.blocking, blocking.RULES)
-        within("schedulers.spin_switches", self.spin_switches)
-        one_of("imbalance_estimate", self.imbalance_estimate, blocking.ESTIMATES)
-        if self.blocking != "global-adaptive" and self.imbalance_estimate != DEFAULT_ESTIMATE:
-            rule = f"the waiting rule {self.blocking} has no such estimate"
+        options = self.options
+        if options.blocking != "global-adaptive" and options.imbalance_estimate != DEFAULT_ESTIMATE:
+            rule = f"the waiting rule {options.blocking} has no such estimate"
             remedy = 'write blocking = "global-adaptive", or leave it out'
-            raise InputError("imbalance_estimate", self.imbalance_estimate, rule, remedy)
-        one_of("local", self.local, LOCAL_CLASSES)
-        one_of("mechanism", self.mechanism, ("auto", *mechanisms.known()))
-        if self.mechanism == "realtime" and self.local == "rr":
-            rule = "the realtime mechanism sets the scheduling class itself"
-            raise InputError("local", self.local, rule, "leave local out, or choose another mechanism")
-        self._check_binding()
-        self._check_sections()
+            raise InputError("imbalance_estimate", options.imbalance_estimate, rule, remedy)
+        one_of("mechanism", options.mechanism, ("auto", *mechanisms.known()))
+        self._check_binding(options.bind)
+        self._check_remedy(options.remedy.kind)
         self._check_coscheduling()
 
-    def _check_binding(self) -> None:
-        if not isinstance(self.bind, bool) and self.bind != WITHIN_JOB:
-            rule, remedy = f'must be true, false or "{WITHIN_JOB}"', "choose one of them"
-            raise InputError("bind", self.bind, rule, remedy)
-        if self.of_slurm and self.bind is not True:
-            raise InputError("bind", self.bind, "jobs of Slurm's bind their processes", "leave bind out")
-        if self.bind == WITHIN_JOB and self.policy.moves:
+    def _check_binding(self, bind: bool | str) -> None:
+        if self.of_slurm and bind is not True:
+            raise InputError("bind", bind, "jobs of Slurm's bind their processes", "leave bind out")
+        if bind == WITHIN_JOB and self.policy.moves:
             rule = f"the policy {self.name!r} gives running jobs other processors"
-            raise InputError("bind", self.bind, rule, "write true or false, or choose another policy")
+            raise InputError("bind", bind, rule, "write true or false, or choose another policy")
 
-    def _check_sections(self) -> None:
-        within("schedulers.do_not_preempt", self.do_not_preempt)
-        within("schedulers.put_off_us", self.put_off_us)
-        within("schedulers.warning_us", self.warning_us)
-        one_of("remedy", self.remedy, REMEDIES)
-        if self.do_not_preempt and self.remedy != "none":
-            rule = "a scheduler has one remedy, and this one has the do-not-preempt bit"
-            raise InputError("remedy", self.remedy, rule, "leave one of the two out")
-        if self.of_slurm and self.remedy != "none":
-            raise InputError("remedy", self.remedy, "Slurm schedules these jobs", "leave remedy out")
-        if needs_kernel(self.remedy):
-            self._check_inheritance()
-        if not self.do_not_preempt and not needs_slots(self.remedy):
+    def _check_remedy(self, kind: str) -> None:
+        if kind == "none":
             return
-        key = "do_not_preempt" if self.do_not_preempt else "remedy"
-        if not self.policy.needs_mechanism or self.of_slurm:
+        if self.of_slurm:
+            raise InputError("remedy.kind", kind, "Slurm schedules these jobs", "leave remedy out")
+        if kind == "inheritance":
+            if self.policy.needs_mechanism:
+                rule = f"the policy {self.name!r} stops processes, and a stopped process runs at no priority"
+                raise InputError("remedy.kind", kind, rule, "choose none, or another remedy")
+            if self.options.local != "other":
+                rule = "the holder of a lock is lifted into SCHED_RR above SCHED_OTHER"
+                raise InputError("local", self.options.local, rule, 'write local = "other", or leave it out')
+        if kind not in STOPPING:
+            return
+        if not self.policy.needs_mechanism:
             rule = f"the policy {self.name!r} stops no process, and the kernel knows of no sections"
-            raise InputError(key, getattr(self, key), rule, "choose gang, or leave it out")
-        if self.mechanism == "realtime":
+            raise InputError("remedy.kind", kind, rule, "choose gang, or leave it out")
+        if self.options.mechanism == "realtime":
             rule = "the realtime mechanism does not stop the processes that it holds"
-            raise InputError(key, getattr(self, key), rule, "choose another mechanism")
-        if self.remedy == "activations" and self.bind is not True:
+            raise InputError("remedy.kind", kind, rule, "choose another mechanism")
+        if kind == "activations" and self.options.bind is not True:
             rule = "a holder runs on on another processor of its job, and then goes back to its own"
-            raise InputError("bind", self.bind, rule, "leave bind out, or choose another remedy")
-
-    def _check_inheritance(self) -> None:
-        if self.policy.needs_mechanism:
-            rule = f"the policy {self.name!r} stops processes, and who is stopped runs at no priority"
-            raise InputError("remedy", self.remedy, rule, "choose none, or another remedy")
-        if self.local != "other":
-            rule = "who holds a lock is lifted into SCHED_RR above SCHED_OTHER"
-            raise InputError("local", self.local, rule, 'write local = "other", or leave it out')
-
-    def check_adapting(self) -> None:
-        """Raise InputError if no job may get other processors while it runs."""
-        if self.bind == WITHIN_JOB:
-            rule = "a job of TASKS, or one that is malleable, gets other processors while it runs"
-            raise InputError("bind", self.bind, rule, "write true or false")
+            raise InputError("bind", self.options.bind, rule, "leave bind out, or choose another remedy")
 
     @property
     def not_simulated(self) -> str:
         """Why no simulation has its remedy; empty if one has."""
-        of_queue = self.remedy in ("conscious", "inheritance") and self.bind is not True
-        return f"the remedy {self.remedy!r} is simulated for bound processes only" if of_queue else ""
+        kind = self.options.remedy.kind
+        of_queue = kind in ("conscious", "inheritance") and self.options.bind is not True
+        return f"the remedy {kind!r} is simulated for bound processes only" if of_queue else ""
 
     def _check_coscheduling(self) -> None:
         if not self.policy.coscheduling:
             return
-        if self.local != "rr":
+        if self.options.local != "rr":
             rule = f"the policy {self.name!r} reorders turns of SCHED_RR"
-            raise InputError("local", self.local, rule, 'write local = "rr", or leave it out')
-        if self.bind is not True:
-            raise InputError("bind", self.bind, "a message is for a processor", "leave bind out")
+            raise InputError("local", self.options.local, rule, 'write local = "rr", or leave it out')
+        if self.options.bind is not True:
+            raise InputError("bind", self.options.bind, "a message is for a processor", "leave bind out")
 
     @property
     def of_slurm(self) -> bool:
@@ -166,15 +124,45 @@ class Scheduler:
     @property
     def table(self) -> dict[str, Any]:
         """The keys of the [[schedulers]] table with every default filled in, as records keep them."""
-        options = {key: _plain(getattr(self.policy, key)) for key in policies.parameters(self.name)}
-        shared = {key: getattr(self, key) for key in SHARED}
-        return {"policy": self.name} | options | shared
+        own = {key: _plain(getattr(self.policy, key)) for key in policies.parameters(self.name)}
+        return {"policy": self.name} | own | asdict(self.options)
 
     @property
     def identity(self) -> dict[str, Any]:
-        """Its table without the keys of ``added`` that have their defaults; different for every scheduler."""
-        later = added(self.name)
-        return {key: value for key, value in self.table.items() if (key, value) not in later.items()}
+        """Its table, as digests have it, without the keys of ``added`` that have their defaults.
+
+        It is different for every scheduler. The keys of a remedy are the former ones.
+        """
+        table = {
+            key: value for key, value in self.table.items() if (key, value) not in added(self.name).items()
+        }
+        if remedy := table.pop("remedy", None):
+            defaults = asdict(Remedy())
+            flat = {old: remedy[key] for old, key in FORMER.items() if remedy[key] != defaults[key]}
+            deferrals = {"do_not_preempt": remedy["deferrals"]}
+            table |= flat | (deferrals if remedy["kind"] == "defer" else {"remedy": remedy["kind"]})
+        return table
+
+
+def present(table: Mapping[str, Any]) -> dict[str, Any]:
+    """A [[schedulers]] table of any version with the keys of today.
+
+    Raises:
+        InputError: for two remedies.
+    """
+    made = dict(table)
+    flat = {FORMER[key]: made.pop(key) for key in FORMER if key in made}
+    remedy = made.get("remedy", {})
+    kind = {"kind": remedy} if isinstance(remedy, str) else remedy
+    times = flat.pop("deferrals", 0)
+    if times != 0 or isinstance(times, bool):
+        if kind.get("kind", "none") not in ("none", "defer"):
+            rule = "a scheduler has one remedy, and this one has the do-not-preempt bit"
+            raise InputError("remedy", remedy, rule, "leave one of the two out")
+        flat |= {"kind": "defer", "deferrals": times}
+    if isinstance(kind, Mapping) and (kind or flat):
+        made["remedy"] = {**kind, **flat}
+    return made
 
 
 def _plain(value: Any) -> Any:
@@ -201,7 +189,7 @@ def schedulers_of(
     def read(table: Mapping[str, Any]) -> Scheduler:
         scheduler = _here(table) if here else scheduler_of(table)
         if adapting:
-            scheduler.check_adapting()
+            scheduler.options.check_adapting()
         return scheduler
 
     made = each(tables, "schedulers", 'policy = "gang"', read)
@@ -218,12 +206,13 @@ def schedulers_of(
 def _here(table: Mapping[str, Any]) -> Scheduler:
     """The scheduler of a table, if this host has its mechanism and its scheduling class."""
     scheduler = scheduler_of(table)
-    mechanisms.check_local(scheduler.local)
+    mechanisms.check_local(scheduler.options.local)
     if scheduler.policy.needs_mechanism:
-        mechanisms.choose(scheduler.mechanism)
+        mechanisms.choose(scheduler.options.mechanism)
         _check_slots(scheduler.policy)
-    if needs_kernel(scheduler.remedy) and (reason := mechanisms.Realtime.unavailable()):
-        raise InputError("remedy", scheduler.remedy, reason, "raise the limit, or choose another remedy")
+    kind = scheduler.options.remedy.kind
+    if kind == "inheritance" and (reason := mechanisms.Realtime.unavailable()):
+        raise InputError("remedy.kind", kind, reason, "raise the limit, or choose another remedy")
     return scheduler
 
 
@@ -249,6 +238,7 @@ def scheduler_of(table: Mapping[str, Any]) -> Scheduler:
     Raises:
         InputError: for unknown keys and values that do not fit.
     """
+    table = present(table)
     policy = policy_of(table, SHARED)
     values = {key: table[key] for key in SHARED if key in table}
     if "blocking" in values:
@@ -257,7 +247,7 @@ def scheduler_of(table: Mapping[str, Any]) -> Scheduler:
         values["blocking"] = IMPLICIT
     if policy.coscheduling:
         values.setdefault("local", "rr")
-    return Scheduler(table["policy"], policy, **values)
+    return Scheduler(table["policy"], policy, Options(**values))
 
 
 def has_key(table: Any, key: str) -> bool:
@@ -266,7 +256,7 @@ def has_key(table: Any, key: str) -> bool:
         return False
     name = table["policy"]
     rule = blocking.rule_name(table.get("blocking", IMPLICIT if name == "implicit" else "spin"))
-    return key in policies.parameters(name) or (key in SHARED and OF_RULES.get(key, rule) == rule)
+    return key in policies.parameters(name) or (key in (*SHARED, *FORMER) and OF_RULES.get(key, rule) == rule)
 
 
 def who_has(key: str) -> str:

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.spec.table_checks import as_table, field_names, known_keys
+from harness.spec.table_checks import as_table, field_names
 from slurm import limits
 from slurm.script import Script, Word, word
 from workloads.bounds import within
-from workloads.validation import InputError, flag, whole
+from workloads.validation import InputError, flag, known_keys, whole
 
 TEXTS = ("partition", "account", "qos", "time", "constraint", "mem", "nodelist")
 """Options of sbatch that are passed on as they are."""

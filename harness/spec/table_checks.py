@@ -3,28 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from workloads.validation import LONGEST, InputError
+from workloads.validation import InputError
 
 T = TypeVar("T")
 
 DEEPEST = 20
-
-
-def build(kind: type[T], table: Mapping[str, Any], key: str) -> T:
-    """The dataclass ``kind`` with the fields that ``table`` gives.
-
-    Raises:
-        InputError: below ``key``, for unknown keys and values that do not fit.
-    """
-    known_keys(table, field_names(kind), key)
-    try:
-        return kind(**table)
-    except InputError as error:
-        raise error.under(key) from None
 
 
 def field_names(kind: type[Any]) -> tuple[str, ...]:
@@ -104,17 +90,3 @@ def check_names(value: Any, key: str) -> None:
                 raise InputError(key, name, "is the key of a table, and must be text", "write it in quotes")
     for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
         check_names(part, key)
-
-
-def known_keys(table: Mapping[str, Any], known: Sequence[str], prefix: str) -> None:
-    """Accept a table with no other keys than ``known``.
-
-    Raises:
-        InputError: for any other, naming the nearest that is known.
-    """
-    for key, value in table.items():
-        if key not in known:
-            close = difflib.get_close_matches(key[:LONGEST], known, n=1)
-            remedy = f"did you mean {close[0]!r}?" if close else "remove it; known are " + ", ".join(known)
-            where = f"{prefix}.{key}" if prefix else key
-            raise InputError(where, value, "is not a key that is known here", remedy)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from coordinator.workload import Switch
-from harness.spec.scheduler import added
+from harness.spec.scheduler import added, present
 from harness.store.records import Calibration, JobRecord, RunRecord
 from harness.store.schema import JSON_COLUMNS, TABLES
 from workloads.validation import InputError, LockstepError
@@ -108,7 +108,8 @@ def decoded(table: str, row: sqlite3.Row) -> dict[str, Any]:
         values["quantity"] = present_name(values["quantity"])
     if table == "runs":
         values["constants"] = {present_name(name): value for name, value in values["constants"].items()}
-        values["scheduler"] = added(str(values["scheduler"].get("policy"))) | values["scheduler"]
+        scheduler = present(values["scheduler"])
+        values["scheduler"] = added(str(scheduler.get("policy"))) | scheduler
     return values
 
 

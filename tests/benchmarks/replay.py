@@ -32,6 +32,7 @@ from harness.simulator.processes.machine import SimulatedMachine, replaying
 from harness.simulator.processes.simulate import simulate
 from harness.store import recording
 from harness.store.recording import OPERATION
+from workloads.options import Options
 
 MACHINE = SimulatedMachine(
     *(2, 6.0),
@@ -70,7 +71,7 @@ def replay(program, case):
     _, copies, policy, parameters, blocking = case
     jobs = [replaying(number, program) for number in range(copies)]
     begin = time.process_time()
-    outcome = simulate(jobs, MACHINE, policies.create(policy, parameters), blocking=blocking)
+    outcome = simulate(jobs, MACHINE, policies.create(policy, parameters), options=Options(blocking=blocking))
     if outcome.failure:
         raise SystemExit(outcome.failure)
     return time.process_time() - begin, outcome.end_ns / 1e9

@@ -21,6 +21,7 @@ import numpy as np
 from coordinator import policies
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.processes.simulate import simulate
+from workloads.options import Options
 from workloads.program import Program
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -41,7 +42,7 @@ def timed(pattern, processes, dedicated_s, runs=3, blocking="global-adaptive"):
     times = []
     for _ in range(runs):
         begin = time.process_time()
-        outcome = simulate(jobs, machine, policies.create("implicit", {}), blocking=blocking)
+        outcome = simulate(jobs, machine, policies.create("implicit", {}), options=Options(blocking=blocking))
         times.append(time.process_time() - begin)
     return outcome, min(times)
 

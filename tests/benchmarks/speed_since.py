@@ -54,6 +54,12 @@ def process_level(share):
     from workloads.program import Program  # noqa: PLC0415
 
     for name, (policy, parameters, blocking) in SCHEDULERS.items():
+        try:
+            from workloads.options import Options  # noqa: PLC0415
+
+            waits = {"options": Options(blocking)}
+        except ImportError:  # an older commit
+            waits = {"blocking": blocking}
         paper = name.endswith("svr4")
         machine = SimulatedMachine(processors=32) if paper else SimulatedMachine(**LIKE_LINUX)
         for pattern in ("BARRIER", "NEWS", "TRANSPOSE"):
@@ -63,13 +69,8 @@ def process_level(share):
             jobs = [SimulatedJob(number, program) for number in range(3)]
 
             def work(jobs=jobs, machine=machine):
-                outcome = simulate(
-                    jobs,
-                    machine,
-                    policies.create(policy, parameters),  # noqa: B023
-                    blocking=blocking,  # noqa: B023
-                )
-                return outcome.events
+                chosen = policies.create(policy, parameters)  # noqa: B023
+                return simulate(jobs, machine, chosen, **waits).events  # noqa: B023
 
             yield f"{name}: {pattern}", least_s(work)
 

@@ -18,8 +18,7 @@ from naive_simulator.wants import ALARM, TICK
 
 from coordinator import view
 from coordinator.decide.session import Session
-from workloads import blocking
-from workloads.locks.remedies import ACTIVATIONS, CONSCIOUS, INHERITANCE, NOTHING_DONE
+from workloads.options import DEFAULTS
 from workloads.patterns import partners
 
 # At one time: arrivals and slots, messages as they were sent, then timers by processor.
@@ -35,30 +34,28 @@ class NaiveSimulation:
         jobs,
         machine,
         policy,
-        rule="spin",
+        options=DEFAULTS,
         seed=0,
         stream=0,
-        imbalance_estimate=blocking.DEFAULT_ESTIMATE,
         deviates=DEVIATIONS,
-        put_offs=0,
-        put_off_us=50.0,
-        remedy=NOTHING_DONE,
     ):
         self.machine, self.key, self.deviates = machine, (seed, 0), deviates
         self.now = self.events = self.messages = self.timers = self.pushed = 0
-        self.put_offs, self.put_off_ns = put_offs, round(put_off_us * 1e3)
-        self.remedy, self.ends = remedy, None
-        self.conscious, self.lifts = remedy.kind == CONSCIOUS, remedy.kind == INHERITANCE
-        self.activations = remedy.kind == ACTIVATIONS
+        self.remedy, self.ends = options.remedy, None
+        kind = self.remedy.kind
+        self.put_offs = self.remedy.deferrals if kind == "defer" else 0
+        self.put_off_ns = round(self.remedy.deferral_us * 1e3)
+        self.conscious, self.lifts = kind == "conscious", kind == "inheritance"
+        self.activations = kind == "activations"
         self.placed = 0
         self.heap, self.slot_end, self.reallotted = [], SimpleNamespace(), False
-        costs = self.take_costs(machine) | {"imbalance_estimate": imbalance_estimate}
+        costs = self.take_costs(machine)
         given = policy.coscheduling
         self.patience = round(given["patience_us"] * 1e3) if given else 0
         self.least_run = round(given["least_run_ms"] * 1e6) if given else 0
         self.observation = policy.observation
-        self.rule = lambda program, as_mpi=False: blocking.waiting(
-            "spin" if as_mpi else rule, imbalance_us=program.imbalance_us, **costs
+        self.rule = lambda program, as_mpi=False: (DEFAULTS if as_mpi else options).waiting(
+            imbalance_us=program.imbalance_us, **costs
         )
         self.local = Eevdf(machine) if machine.local == "eevdf" else DispatchTable(machine)
         self.local = Inheritance(self.local) if self.lifts else self.local

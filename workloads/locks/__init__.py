@@ -118,7 +118,7 @@ class SectionLocks:
         self._page = (ctypes.c_char * size).from_buffer(self._memory)
         address = ctypes.addressof(self._page)
         self._taker = _Taker(address, ranks, rank, kind, 0, limit_ns, 0, 0, 0)
-        self._taker.remedy = remedy.kind
+        self._taker.remedy = remedy.code
         self._taker.warning_ns, self._taker.holder_check_ns = remedy.warning_ns, remedy.holder_check_ns
         self._given = ctypes.byref(self._taker)
         code.lock_begin(self._given)

@@ -27,10 +27,11 @@ from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.processes.model import State
 from harness.simulator.processes.operations import Stream, bursts, phases, sections, tasks
 from harness.simulator.processes.outcome import Outcome, summarize
-from workloads.blocking import DEFAULT_ESTIMATE, Waiting, waiting
+from workloads.blocking import Waiting
 from workloads.bounds import fits, within
 from workloads.locks.lock_program import LOCKS, LockProgram
-from workloads.locks.remedies import ACTIVATIONS, CONSCIOUS, INHERITANCE, NOTHING_DONE, Remedy
+from workloads.locks.remedies import ACTIVATIONS, CONSCIOUS, INHERITANCE, Remedy
+from workloads.options import DEFAULTS, Options
 from workloads.program import Draws, Program
 from workloads.validation import InputError, number, whole
 
@@ -52,19 +53,14 @@ def simulate(
     jobs: Sequence[SimulatedJob],
     machine: SimulatedMachine,
     policy: Policy,
+    options: Options = DEFAULTS,
     *,
-    blocking: str = "spin",
-    spin_switches: float = 2.0,
-    imbalance_estimate: str = DEFAULT_ESTIMATE,
     seed: int = 0,
     repeat: int = 0,
     stream: int = 0,
     timeline: bool = False,
     timeout_s: float | None = None,
     owners: Iterable[OwnerChange] = (),
-    put_offs: int = 0,
-    put_off_us: float = 50.0,
-    remedy: Remedy = NOTHING_DONE,
 ) -> Outcome:
     """Run ``jobs`` on ``machine`` under ``policy`` to their ends; the same arguments, the same outcome.
 
@@ -72,8 +68,6 @@ def simulate(
     MPI run; ``stream`` selects the machine's own random numbers. A workload that does not finish
     within ``timeout_s`` simulated seconds, or gets stuck, gives an outcome with a failure. ``owners`` are
     the changes of owners' loads, which the policy learns of; the loads themselves are not simulated.
-    A change of slot waits ``put_off_us`` at most ``put_offs`` times for a process in a critical section.
-    ``remedy`` is another remedy against the preemption of such processes.
 
     Raises:
         InputError: for a policy that lets a job change its processors; for a job larger than the
@@ -89,21 +83,16 @@ def simulate(
         number("timeout_s", timeout_s, above=0)
 
     def rule(program: Program, *, as_mpi: bool) -> Waiting:
-        return waiting(
-            "spin" if as_mpi else blocking,
+        return (DEFAULTS if as_mpi else options).waiting(
             switch_us=machine.remote_wakeup_us or machine.context_switch_us,
             latency_us=_first(machine.rule_latency_us, machine.latency_us),
-            spin_switches=spin_switches,
             imbalance_us=program.imbalance_us,
-            imbalance_estimate=imbalance_estimate,
         )
 
     rule(jobs[0].program, as_mpi=False)
     random = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(repeat, RANDOM_STREAM + stream)))
     run = _ProcessLevelRun(jobs, machine, policy, rule, (seed, repeat), random, timeline, owners)
-    run.state.machine[0].deferrals = put_offs
-    run.state.machine[0].deferral_ns = round(put_off_us * 1e3)
-    _help(run.state, remedy, machine)
+    _help(run.state, options.remedy, machine)
     limit_ns = int(run.state.clock[0].never_ns) - 1
     _check_phases(jobs, limit_ns)
     if timeout_s is not None:
@@ -119,15 +108,16 @@ def _help(state: State, remedy: Remedy, machine: SimulatedMachine) -> None:
     Raises:
         InputError: if it looks at the queue of one processor, but processes are not bound.
     """
-    if remedy.kind in (CONSCIOUS, INHERITANCE, ACTIVATIONS) and machine.queue != "bound":
+    if remedy.code in (CONSCIOUS, INHERITANCE, ACTIVATIONS) and machine.queue != "bound":
         rule = "the holder of a lock is looked for in the queue of its processor"
         raise InputError("queue", machine.queue, rule, "write bind = true, or leave the remedy out")
     record = state.machine[0]
+    record.deferrals, record.deferral_ns = remedy.times, round(remedy.deferral_us * 1e3)
     record.warning_ns, record.holder_check_ns = remedy.warning_ns, remedy.holder_check_ns
     record.checks = record.holder_check_ns > 0 or record.patience_ns > 0
-    record.conscious = remedy.kind == CONSCIOUS
-    record.inheritance = remedy.kind == INHERITANCE
-    record.activations = remedy.kind == ACTIVATIONS
+    record.conscious = remedy.code == CONSCIOUS
+    record.inheritance = remedy.code == INHERITANCE
+    record.activations = remedy.code == ACTIVATIONS
 
 
 def _first(value: float | None, default: float) -> float:

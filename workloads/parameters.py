@@ -1,0 +1,155 @@
+"""Parameters, each declared once: fields of frozen dataclasses, annotated with the values that they may have.
+
+    @dataclass(frozen=True)
+    class Gang(Checked):
+        quantum_ms: Annotated[float, Bounds(0.01, 1e8)] = 100.0
+        packing: Annotated[str, OneOf(PACKINGS)] = "matrix"
+        unify: bool = False
+
+The name carries the unit, the docstring of the class the meaning. :class:`Checked` refuses other values.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from typing import Any, NamedTuple, TypeVar
+
+from workloads.validation import InputError, flag, known_keys, number, one_of, whole
+
+T = TypeVar("T")
+
+
+class Bounds(NamedTuple):
+    """The least and the greatest value, and whether the number must be whole, as in fields of type int."""
+
+    least: float
+    most: float
+    whole: bool = False
+
+    def check(self, key: str, value: Any) -> None:
+        """Raise InputError for a value that is not within the bounds."""
+        if self.whole:
+            whole(key, value, least=int(self.least), most=int(self.most))
+        else:
+            number(key, value, least=self.least, most=self.most)
+
+
+class OneOf:
+    """The names that a value may have."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.names = tuple(names)
+
+    def check(self, key: str, value: Any) -> None:
+        """Raise InputError for any other value; it lists the names, and the nearest."""
+        one_of(key, value, self.names)
+
+
+class Flag:
+    """True or false."""
+
+    def check(self, key: str, value: Any) -> None:
+        """Raise InputError for any other value."""
+        flag(key, value)
+
+
+class ListOf(NamedTuple):
+    """A list of at least one entry, each with a rule of its own."""
+
+    entry: Any
+
+    def check(self, key: str, value: Any) -> None:
+        """Raise InputError for any other value."""
+        if not isinstance(value, list | tuple) or not value:
+            raise InputError(key, value, "must be a list with an entry for each level", "write [1, 8, 7]")
+        for one in value:
+            self.entry.check(key, one)
+
+
+class TableOf(NamedTuple):
+    """A table within a table: the keys and values of another dataclass."""
+
+    kind: type[Any]
+
+    def check(self, key: str, value: Any) -> None:
+        """Raise InputError for anything but a table."""
+        if not isinstance(value, self.kind | Mapping):
+            raise InputError(key, value, "must be a table", "write [NAME] above its keys, or { key = value }")
+
+
+class Parameter(NamedTuple):
+    """A field whose values are limited; ``rule`` is Bounds, OneOf, Flag, TableOf or ListOf."""
+
+    name: str
+    rule: Any
+    optional: bool
+
+
+class Checked:
+    """A dataclass with the values that its annotations allow; lists become tuples, and tables dataclasses."""
+
+    def __post_init__(self) -> None:
+        kind: Any = type(self)
+        for name, rule, optional in parameters_of(kind):
+            value = getattr(self, name)
+            if value is None and optional:
+                continue
+            rule.check(name, value)
+            if isinstance(value, list):
+                object.__setattr__(self, name, tuple(value))
+            if isinstance(value, Mapping):
+                object.__setattr__(self, name, build(rule.kind, value, name))
+
+
+def build(kind: type[T], table: Mapping[str, Any], key: str) -> T:
+    """The dataclass ``kind`` with the fields that ``table`` gives.
+
+    Raises:
+        InputError: below ``key``, for unknown keys and values that do not fit.
+    """
+    known_keys(table, [field.name for field in dataclasses.fields(kind)], key)  # type: ignore[arg-type]
+    try:
+        return kind(**table)
+    except InputError as error:
+        raise error.under(key) from None
+
+
+@cache
+def parameters_of(kind: Any) -> tuple[Parameter, ...]:
+    """The fields of a dataclass whose annotations limit their values, in order."""
+    hints = typing.get_type_hints(kind, include_extras=True)
+    found = ((field.name, *_rule(hints[field.name])) for field in dataclasses.fields(kind))
+    return tuple(Parameter(name, rule, optional) for name, rule, optional in found if rule)
+
+
+def bounds_of(prefix: str, *kinds: Any) -> Mapping[str, Bounds]:
+    """The bounds of all numbers that are fields of ``kinds``, by their names after ``prefix``."""
+    return {f"{prefix}.{name}": bounds for kind in kinds for name, bounds in _bounds(kind)}
+
+
+def _bounds(kind: Any) -> Iterator[tuple[str, Bounds]]:
+    for name, rule, _ in parameters_of(kind):
+        entry = rule.entry if isinstance(rule, ListOf) else rule
+        if isinstance(entry, Bounds):
+            yield name, entry
+
+
+def _rule(hint: Any) -> tuple[Any, bool]:
+    """What an annotation allows, if it limits that, and whether None is allowed as well."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        one, *none = sorted(arguments, key=lambda each: each is types.NoneType)
+        return (_rule(one)[0], True) if none == [types.NoneType] else (None, False)
+    if origin is tuple and arguments[1:] == (...,):
+        entry = _rule(arguments[0])[0]
+        return (ListOf(entry) if entry else None), False
+    if origin is typing.Annotated:
+        rule = arguments[1]
+        return (rule._replace(whole=arguments[0] is int) if isinstance(rule, Bounds) else rule), False
+    if isinstance(hint, type) and issubclass(hint, Checked):
+        return TableOf(hint), False
+    return (Flag() if hint is bool else None), False
