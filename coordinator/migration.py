@@ -76,7 +76,6 @@ class Migration:
 
     @property
     def delay_ns(self) -> int:
-        """By how much one move delays a job."""
         cost = self.cost()
         return round((cost.stopped_s + cost.slowed_s) * 1e9)
 

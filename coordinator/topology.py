@@ -28,11 +28,7 @@ class Topology:
 
     @classmethod
     def of(cls, values: Mapping[str, Any], processors: int) -> Topology:
-        """The topology that a [machine] table gives a machine of ``processors`` processors.
-
-        Raises:
-            InputError: if they do not fit together.
-        """
+        """The topology that a [machine] table gives a machine of ``processors`` processors."""
         given = {key: values[key] for key in ("topology", "sides") if key in values}
         check_values(given)
         made = cls(given.get("topology", cls.name), tuple(given.get("sides", ())))
@@ -64,7 +60,6 @@ class Topology:
         return int(a != b)
 
     def _place(self, processor: int) -> tuple[int, int]:
-        """Column and row in a grid."""
         return processor % self.sides[0], processor // self.sides[0]
 
 
@@ -83,5 +78,4 @@ def runs(processors: Iterable[int]) -> list[tuple[int, int]]:
 
 
 def ranges(processors: Iterable[int]) -> str:
-    """Processors in words: 0-3,8."""
     return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs(processors))

@@ -37,7 +37,6 @@ class ParallelJob:
 
 
 def seen(number: int, work: Work, arrival_s: float, estimate: ExecutionTime | None) -> Job:
-    """A job as a policy sees it."""
     return Job(
         number=number,
         processes=work.processes,

@@ -12,7 +12,6 @@ _COUNT = re.compile(r"([0-9]+)(?:\(x([0-9]+)\))?")
 
 
 def inside(environment: Mapping[str, str]) -> bool:
-    """Whether there is an allocation."""
     return "SLURM_JOB_ID" in environment
 
 
@@ -21,9 +20,6 @@ def nodes(environment: Mapping[str, str]) -> list[tuple[str, int]]:
 
     A node's number is the number of tasks per node that the job asked for, else the number of
     processors that it has there.
-
-    Raises:
-        SlurmError: outside of an allocation, or if its variables cannot be read.
     """
     if not inside(environment):
         raise SlurmError("there is no allocation here: SLURM_JOB_ID is not set")
@@ -39,11 +35,7 @@ def nodes(environment: Mapping[str, str]) -> list[tuple[str, int]]:
 
 
 def per_node(text: str) -> list[int]:
-    """The numbers in Slurm's "2(x3),4", one for each node.
-
-    Raises:
-        ValueError: for other text.
-    """
+    """The numbers in Slurm's "2(x3),4", one for each node."""
     counts: list[int] = []
     for part in text.split(","):
         found = _COUNT.fullmatch(part)

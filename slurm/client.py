@@ -38,16 +38,7 @@ def submission(script: Path, after: SlurmJob | None = None) -> list[str]:
 
 
 def submit(script: Path, *, after: SlurmJob | None = None) -> SlurmJob:
-    """Submit a script; returns the job.
-
-    Args:
-        script: its path.
-        after: job, or array, whose end it waits for, however it ends; it goes to the same cluster.
-
-    Raises:
-        LostJobError: if it may be queued, but its id cannot be read.
-        SlurmError: if it is not accepted.
-    """
+    """Submit a script; returns the job."""
     command, *words = submission(script, after)
     reply = answer(command, "--parsable", *words)
     jobs = SlurmJob.printed(reply.out)
@@ -60,7 +51,6 @@ def submit(script: Path, *, after: SlurmJob | None = None) -> SlurmJob:
 
 
 def _unclear(reply: Reply, jobs: Sequence[SlurmJob]) -> str:
-    """Why the id of a job is not known."""
     if jobs:
         told = f"sbatch printed {' and '.join(map(str, jobs))}"
     else:
@@ -74,11 +64,7 @@ def _search(script: Path) -> str:
 
 
 def cancel(jobs: Sequence[SlurmJob]) -> None:
-    """End jobs; jobs that are over stay as they are.
-
-    Raises:
-        SlurmError: if Slurm does not answer, or refuses one; it has been asked for all.
-    """
+    """End jobs; jobs that are over stay as they are."""
     replies = [answer(*command) for command in _ends(jobs)]
     failures = [reply.failure for reply in replies if reply.failure and not _over(reply)]
     if failures:
@@ -86,7 +72,6 @@ def cancel(jobs: Sequence[SlurmJob]) -> None:
 
 
 def ends(jobs: Sequence[SlurmJob]) -> str:
-    """The commands that end jobs, for a person."""
     return "; ".join(map(shlex.join, _ends(jobs)))
 
 
@@ -96,11 +81,7 @@ def _ends(jobs: Sequence[SlurmJob]) -> list[list[str]]:
 
 
 def states(jobs: Sequence[SlurmJob], directory: str) -> dict[SlurmJob, tuple[JobState, Ending | None]]:
-    """State and ending of each job, or task of an array, of scripts that write to ``directory``.
-
-    Raises:
-        SlurmError: if Slurm does not answer; that says nothing about the jobs.
-    """
+    """State and ending of each job, or task of an array, of scripts that write to ``directory``."""
     reported = _queued(jobs)
     unknown = [job for job in jobs if job not in reported]
     if unknown:

@@ -66,9 +66,6 @@ def answer(*argv: str) -> Reply:
 
     A signal of the terminal does not reach it. If it takes longer than PATIENCE_S, or we are interrupted,
     it is killed with its children.
-
-    Raises:
-        SlurmError: if it cannot be started.
     """
     try:
         # Files, not pipes: a child that a site's wrapper leaves behind would keep a pipe open.
@@ -108,11 +105,7 @@ def _status(process: subprocess.Popen[bytes]) -> int | None:
 
 
 def ask(*argv: str) -> str:
-    """The output of one of Slurm's commands.
-
-    Raises:
-        SlurmError: if it is not there, fails, or takes longer than PATIENCE_S.
-    """
+    """The output of one of Slurm's commands."""
     reply = answer(*argv)
     if reply.failure:
         raise SlurmError(reply.failure)

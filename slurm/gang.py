@@ -17,9 +17,6 @@ def time_slice_s(partition: str, place: Sequence[str] = ()) -> tuple[int, str]:
     """Seconds of a gang scheduling slot in a partition, and ""; or 0, and why there is no such slot.
 
     ``place`` holds options that name a cluster.
-
-    Raises:
-        SlurmError: if Slurm does not answer, or does not know the partition.
     """
     show = ("scontrol", *place, "show")
     return judged(ask(*show, "partition", partition), ask(*show, "config"))

@@ -43,5 +43,4 @@ class SlurmJob:
         return SlurmJob(self.id.partition("_")[0], self.cluster)
 
     def task(self, number: int) -> SlurmJob:
-        """A task of this array."""
         return SlurmJob(f"{self.id}_{number}", self.cluster)

@@ -13,11 +13,7 @@ _DAYS = re.compile(r"([0-9]{1,9})-([0-9]{1,9})(?::([0-9]{1,9})(?::([0-9]{1,9}))?
 
 
 def seconds(text: str) -> int | None:
-    """A time limit as sbatch takes it, in seconds; None for no limit. Slurm rounds it up to a minute.
-
-    Raises:
-        ValueError: for other text.
-    """
+    """A time limit as sbatch takes it, in seconds; None for no limit. Slurm rounds it up to a minute."""
     if text.upper() in NONE:
         return None
     if found := _DAYS.fullmatch(text):
@@ -31,14 +27,7 @@ def seconds(text: str) -> int | None:
 
 
 def most_tasks(place: Sequence[str] = ()) -> int | None:
-    """The largest number of a task in a job array; None if the configuration does not tell it.
-
-    Args:
-        place: options that name a cluster.
-
-    Raises:
-        SlurmError: if Slurm does not answer.
-    """
+    """The largest number of a task in a job array; None if the configuration does not tell it."""
     size = setting("MaxArraySize", ask("scontrol", *place, "show", "config"))
     return max(int(size) - 1, 0) if re.fullmatch("[0-9]{1,9}", size) else None
 

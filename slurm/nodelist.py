@@ -19,11 +19,7 @@ def split(text: str) -> list[str]:
 
 
 def expand(text: str) -> list[str]:
-    """The names that a list stands for, in Slurm's order.
-
-    Raises:
-        ValueError: if it is no such list, or stands for more than MOST names.
-    """
+    """The names that a list stands for, in Slurm's order."""
     names: list[str] = []
     for part in split(text):
         texts = _BRACKETS.split(part)  # by turns a text and the inside of a pair of brackets
@@ -42,11 +38,7 @@ def expand(text: str) -> list[str]:
 
 
 def _ranges(text: str) -> tuple[list[range], list[int]]:
-    """The ranges of numbers in "01-03,07", and for each the digits that its numbers have at least.
-
-    Raises:
-        ValueError: for other text.
-    """
+    """The ranges of numbers in "01-03,07", and for each the digits that its numbers have at least."""
     ranges, widths = [], []
     for part in text.split(","):
         found = _NUMBERS.fullmatch(part)

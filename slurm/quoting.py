@@ -20,11 +20,7 @@ Word = str | tuple[str | _Task, ...]
 
 
 def word(parts: Word) -> str:
-    """The text of one word of bash.
-
-    Raises:
-        ValueError: for text that no word can hold, such as a NUL.
-    """
+    """The text of one word of bash."""
     if isinstance(parts, str):
         return _quoted(parts)
     return "".join(f'"{part.value}"' if isinstance(part, _Task) else _quoted(part) for part in parts)
@@ -48,11 +44,7 @@ def _escaped(character: str) -> str:
 
 
 def option(value: str) -> str:
-    """A value as sbatch reads it from a line of options: quotes, blanks, # and backslashes are special.
-
-    Raises:
-        ValueError: if it is not one printable line.
-    """
+    """A value as sbatch reads it from a line of options: quotes, blanks, # and backslashes are special."""
     if not value.isprintable():
         raise ValueError("must be one line of printable characters")
     if not set(value) & set(" '\"#\\"):
@@ -61,11 +53,7 @@ def option(value: str) -> str:
 
 
 def pattern(path: str) -> str:
-    """A path as Slurm reads it in the name of a log, where % is special.
-
-    Raises:
-        ValueError: for characters that Slurm cannot read there: a backslash, or an unprintable one.
-    """
+    """A path as Slurm reads it in the name of a log, where % is special."""
     if not path.isprintable() or "\\" in path:
         raise ValueError("must be printable and without backslashes: Slurm writes its logs there")
     return path.replace("%", "%%")

@@ -31,9 +31,6 @@ class Script:
         resume: whether the first start gets --resume, as every start after a requeue does; None for a
             command that has no such option.
         tasks: their number in a job array; None for a single job.
-
-    Raises:
-        ValueError: for a directory whose name Slurm cannot read.
     """
 
     name: str
@@ -72,7 +69,6 @@ class Script:
 
     @property
     def text(self) -> str:
-        """The whole script."""
         import jinja2  # noqa: PLC0415 - most commands write no script
 
         source = (resources.files("slurm") / "experiment.sbatch.in").read_text(encoding="utf-8")

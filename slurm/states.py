@@ -22,7 +22,6 @@ class JobState(Enum):
 
     @property
     def over(self) -> bool:
-        """Whether nothing more will happen."""
         return self not in (JobState.PENDING, JobState.RUNNING)
 
 
@@ -78,10 +77,6 @@ def judge(reported: str | None, ending: Ending | None) -> JobState:
 
     A job has COMPLETED only if its script says so, with an exit status of 0; Slurm's own
     COMPLETED, and its silence, are no evidence.
-
-    Args:
-        reported: by squeue or sacct, as in "CANCELLED by 0"; None if neither knows the job.
-        ending: the content of its status file; None without one.
     """
     name = reported.split()[0].rstrip("+") if reported and reported.strip() else ""
     if name in REPORTED:
@@ -94,7 +89,6 @@ def judge(reported: str | None, ending: Ending | None) -> JobState:
 
 
 def explain(state: JobState, ending: Ending | None) -> str:
-    """A job's end as the rest of a sentence."""
     if state is JobState.FAILED and ending is not None:
         return f"ended with status {ending.status}"
     return MEANINGS[state]

@@ -63,11 +63,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Run the program that the options describe; rank 0 returns all records in rank order.
-
-    Raises:
-        InputError: for a value that the program or the waiting rule refuses.
-    """
+    """Run the program that the options describe; rank 0 returns all records in rank order."""
     comm = world()
     if options.processors:
         cores = [int(core) for core in options.processors.split(",")]
@@ -92,7 +88,6 @@ def run(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def described(options: argparse.Namespace, processes: int) -> Program:
-    """The program that the options describe."""
     length = {"phases": options.phases, "dedicated_s": options.dedicated_s}
     if options.phases is None and options.dedicated_s is None:
         length["dedicated_s"] = 1.0

@@ -38,11 +38,7 @@ class StartOrder(NamedTuple):
 
 
 class AgentLine:
-    """One JSON object a line, both ways.
-
-    Raises:
-        ConnectionError: if the agent has gone, or does not come.
-    """
+    """One JSON object a line, both ways."""
 
     def __init__(self, path: str, job: int, rank: int) -> None:
         self._folder = Path(path).parent
@@ -52,7 +48,6 @@ class AgentLine:
         self.tell("hello", version=VERSION, job=job, rank=rank)
 
     def tell(self, kind: str, **values: Any) -> None:
-        """Send a message."""
         self._socket.sendall(json.dumps({"type": kind, **values}).encode() + b"\n")
 
     def begin(self) -> StartOrder | None:

@@ -49,5 +49,4 @@ class Alone:
 
 
 def record_file(folder: str, job: int, rank: int) -> Path:
-    """Where a rank leaves its record."""
     return Path(folder) / f"{job}-{rank}.json"

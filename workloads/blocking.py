@@ -86,11 +86,7 @@ def waiting(
     imbalance_us: float = 0.0,
     imbalance_estimate: str = DEFAULT_ESTIMATE,
 ) -> Waiting:
-    """The rule named ``blocking`` for a machine and a program; times become whole nanoseconds.
-
-    Raises:
-        InputError: for an unknown rule or estimate, or a negative number.
-    """
+    """The rule named ``blocking`` for a machine and a program; times become whole nanoseconds."""
     one_of("blocking", blocking, RULES)
     one_of("imbalance_estimate", imbalance_estimate, ESTIMATES)
     SPIN_SWITCHES.check("spin_switches", spin_switches)

@@ -32,11 +32,7 @@ BY, SEEN_NS, GIVEN_NS = range(3)
 
 
 class Turns:
-    """The page of a node: a row for each core, then for each job when a message last gave it a core.
-
-    Raises:
-        OSError: if there is no room for it in ``folder``.
-    """
+    """The page of a node: a row for each core, then for each job when a message last gave it a core."""
 
     def __init__(self, folder: Path) -> None:
         size = (CORES * ROW + JOBS) * 8

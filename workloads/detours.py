@@ -57,7 +57,6 @@ def watch(duration_ns: int) -> list[Jump]:
 
 
 def tick_ns() -> int:
-    """The period of this host's clock tick."""
     return round(time.clock_getres(CLOCK_MONOTONIC_COARSE) * 1e9)
 
 

@@ -77,7 +77,6 @@ class Futex:
         return not failed or ctypes.get_errno() != errno.ETIMEDOUT
 
     def wake(self) -> None:
-        """Wake whoever sleeps."""
         self._call(self._number, self._address, _FUTEX_WAKE, 1, None)
 
 
@@ -128,7 +127,6 @@ class NodeBell:
         return self._own.wait(timeout_ns)
 
     def disarm(self) -> None:
-        """Lower the flag."""
         self._flags[self._mine] = 0
 
     def ring(self, rank: int) -> None:
@@ -184,7 +182,6 @@ class NetworkBell:
         return all(told <= got for told, got in zip(self._announced, received, strict=True))
 
     def sleep(self, timeout_ns: int) -> bool:
-        """Sleep until a datagram arrives."""
         return bool(self._poll.poll(timeout_ns / 1e6))
 
     def disarm(self) -> None:
@@ -199,7 +196,6 @@ class NetworkBell:
             self._socket.sendto(datagram, self._peers[rank])
 
     def close(self) -> None:
-        """Close the socket."""
         self._socket.close()
 
     def _drain(self) -> None:

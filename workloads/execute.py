@@ -125,7 +125,6 @@ class Execution:
         self._recorder.computing_ns += self._lap()
 
     def _lap(self) -> int:
-        """CPU time since the last lap."""
         now = thread_time_ns()
         lap = now - self._recorder.mark_ns
         self._recorder.mark_ns = now

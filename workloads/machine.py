@@ -58,11 +58,7 @@ def check_values(values: Mapping[str, Any]) -> None:
 
 
 def lost_processors(values: Mapping[str, Any], processors: int) -> frozenset[int]:
-    """The processors that are lost from the beginning on a machine of ``processors`` processors.
-
-    Raises:
-        InputError: for one that the machine does not have, and if none is left.
-    """
+    """The processors that are lost from the beginning on a machine of ``processors`` processors."""
     lost = values.get("lost", ())
     _check_lost(lost)
     for index, processor in enumerate(lost):

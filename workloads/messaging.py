@@ -182,7 +182,6 @@ class Messenger:
         self._last_wait_ns = waited_ns
 
     def _note(self, report_ns: int) -> None:
-        """Note the report of an arrival."""
         self._least_ns = min(self._least_ns, report_ns)
         self._greatest_ns = max(self._greatest_ns, report_ns)
 
@@ -201,12 +200,10 @@ class Messenger:
         self._wait(RESPONSE, 1, blocking.read_limit(self._waiting), self._recorder.reads)
 
     def notify(self, target: int) -> None:
-        """Make ``noticed`` true at ``target``."""
         self._send(self._places[target], NOTICE, 0)
 
     @property
     def noticed(self) -> bool:
-        """Whether this rank has taken a notice in."""
         return self._due[NOTICE] > 0
 
     def received(self) -> list[int]:

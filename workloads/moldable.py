@@ -123,9 +123,6 @@ def page_of(launched: LaunchedProgram) -> int:
     """A descriptor of the page for the locks, which all ranks share. Collective.
 
     A page without a file has no name: it disappears with the last process that has it.
-
-    Raises:
-        LockstepError: if the ranks are on several nodes.
     """
     comm, page, flags = launched.comm, launched.page, os.O_RDWR | os.O_CLOEXEC
     if not one_node(comm):

@@ -49,9 +49,6 @@ def reads(pattern: str, processes: int) -> NDArray[np.int64]:
     process p in order. BARRIER, TASKS and LOCK have no reads. NEWS reads its north, east, west and south
     neighbour on a periodic near-square grid, so neighbours coincide, or are the process
     itself, where the grid is thin. TRANSPOSE reads (p + i) mod P for i = 0 to P - 1: itself first.
-
-    Raises:
-        InputError: for an unknown pattern or less than one process.
     """
     one_of("pattern", pattern, PATTERNS)
     within("program.processes", processes)

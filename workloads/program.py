@@ -177,7 +177,6 @@ class Program(Work):
 
     @property
     def barriers_per_phase(self) -> int:
-        """How many barriers one phase passes."""
         return int(self.opening_barrier and self.pattern != TASKS) + int(self.closing_barrier)
 
     @property
@@ -313,7 +312,6 @@ class Draws:
         return np.random.Generator(np.random.PCG64(sequence))
 
     def skip(self, phases: int) -> None:
-        """Pass over the times of so many phases."""
         for begin in range(0, phases, SKIPPED):
             count = min(SKIPPED, phases - begin)
             self._compute.random(count)

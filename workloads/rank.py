@@ -73,12 +73,7 @@ def prepare(
 
 
 def main(spec: dict[str, Any]) -> None:
-    """Run one rank as the specification says.
-
-    Raises:
-        RuntimeError: if the version differs, or MPI sees another number of processes than were
-            launched, because ``mpiexec`` belongs to another MPI than mpi4py.
-    """
+    """Run one rank as the specification says."""
     if spec["version"] != VERSION:
         raise RuntimeError(f"found specification version {spec['version']}, required {VERSION}")
     comm = world()

@@ -45,12 +45,7 @@ CODES = frozenset([*range(4), *range(16, 32)])
 
 
 def flaw(record: Mapping[str, Any], required: Collection[str] = ()) -> str:
-    """Why this is no record of a rank, in words; empty if it is one.
-
-    Args:
-        record: from JSON.
-        required: the fields that it must have; it may also have other known fields.
-    """
+    """Why this is no record of a rank, in words; empty if it is one."""
     missing = [key for key in required if key not in record]
     if missing:
         return f"it lacks {', '.join(missing)}"

@@ -40,7 +40,6 @@ class Waits:
             self.spun_histogram[waited_ns.bit_length()] += 1
 
     def record(self) -> dict[str, Any]:
-        """All counts as plain values."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
@@ -60,7 +59,6 @@ class Recorder:
         self._kernel = (0, 0, 0)
 
     def start(self) -> None:
-        """Note that the program begins now."""
         self._kernel = _kernel_counts()
         self._start_ns = monotonic_ns()
         self._cpu_ns = self.mark_ns = thread_time_ns()

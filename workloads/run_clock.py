@@ -15,11 +15,7 @@ WORD_BYTES = 8
 
 
 def offset_word(folder: Path) -> memoryview:
-    """A new word in the run directory ``folder``, 0 at first; its agent writes the offset in ns there.
-
-    Raises:
-        OSError: if there is no room.
-    """
+    """A new word in the run directory ``folder``, 0 at first; its agent writes the offset in ns there."""
     with (folder / NAME).open("xb+") as file:
         file.write(bytes(WORD_BYTES))
         file.flush()

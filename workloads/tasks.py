@@ -40,9 +40,6 @@ class TaskQueue:
 
     Args:
         comm: the job's communicator.
-
-    Raises:
-        RuntimeError: if the processes do not share a node.
     """
 
     def __init__(self, comm: MPI.Intracomm) -> None:
@@ -76,7 +73,6 @@ class TaskQueue:
 
     @property
     def taken(self) -> int:
-        """How many tasks have been taken."""
         self._window.Fetch_and_op(self._one, self._found, ROOT, NEXT, MPI.NO_OP)
         self._window.Flush(ROOT)
         return self._found[0]
@@ -98,7 +94,6 @@ class TaskQueue:
 
     @property
     def core(self) -> int:
-        """The core of this process, if it may run."""
         return self._words[CORES + self._rank]
 
     def allot(self, cores: Sequence[int]) -> None:
@@ -248,7 +243,6 @@ def _times(draws: Draws) -> Iterator[int]:
 
 
 def _lap(recorder: Recorder) -> int:
-    """CPU time since the last lap."""
     now = thread_time_ns()
     lap = now - recorder.mark_ns
     recorder.mark_ns = now

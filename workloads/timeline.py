@@ -61,7 +61,6 @@ class Timeline:
 
     @property
     def lost(self) -> int:
-        """How many rows were overwritten."""
         return ((self._rounds - 1) * len(self._bytes) + self._next) // ROW.size if self._rounds else 0
 
     def rows(self, origin_ns: int) -> NDArray[np.int64]:

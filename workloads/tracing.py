@@ -49,12 +49,10 @@ class TracedMessenger(Messenger):
         self._receive = _WatchedReceive(self._receive, timeline)
 
     def poll(self) -> None:
-        """As in the base class."""
         self._receive.last_ns = 0  # what went before was computation
         super().poll()
 
     def read(self, target: int) -> None:
-        """As in the base class."""
         self._target = target
         super().read(target)
 
@@ -95,7 +93,6 @@ class TracedLocks(SectionLocks):
         self._add = timeline.add
 
     def enter(self, lock: int) -> None:
-        """As in the base class."""
         super().enter(lock)
         now = perf_counter_ns()
         self._add(BARRIER, now - self.last_wait()[0], now)
@@ -117,7 +114,6 @@ class _WatchedReceive:
         self.last_ns = 0
 
     def Test(self) -> bool:  # noqa: N802 - MPI's name
-        """Whether the message has arrived."""
         if self.last_ns:
             now = perf_counter_ns()
             if now - self.last_ns > LEAP_NS:

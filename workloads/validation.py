@@ -70,11 +70,7 @@ def number(
     most: float = math.inf,
     above: float | None = None,
 ) -> None:
-    """Accept a finite number in [least, most], strictly greater than ``above`` if given.
-
-    Raises:
-        InputError: for anything else, booleans included.
-    """
+    """Accept a finite number in [least, most], strictly greater than ``above`` if given."""
     rule = _range_rule(least, most, above)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InputError(key, value, f"must be a number {rule}".rstrip(), "write a number without quotes")
@@ -85,11 +81,7 @@ def number(
 
 
 def whole(key: str, value: Any, *, least: int, most: float = math.inf) -> None:
-    """Accept an integer in [least, most].
-
-    Raises:
-        InputError: for anything else, booleans and floats included.
-    """
+    """Accept an integer in [least, most]."""
     rule = "must be a whole number " + _range_rule(least, most, None)
     if isinstance(value, bool) or not isinstance(value, int):
         raise InputError(key, value, rule, "write a whole number without quotes")

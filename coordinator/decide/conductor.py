@@ -123,7 +123,6 @@ class Conductor:
 
     @property
     def over(self) -> bool:
-        """Whether every job has finished or failed."""
         return all(stage is Stage.OVER for stage in self._stages.values())
 
     @property
@@ -132,7 +131,6 @@ class Conductor:
         return Stage.LAUNCHED not in self._stages.values()
 
     def is_over(self, job: int) -> bool:
-        """Whether the job has finished or failed."""
         return self._stages[job] is Stage.OVER
 
     def prepare(self) -> None:
@@ -155,7 +153,6 @@ class Conductor:
                 self._launch(number, places)
 
     def _room(self, job: Job) -> tuple[int, ...]:
-        """As many processors as the job can use on each node, or all of the node."""
         here: dict[int, list[int]] = {}
         for processor, node in enumerate(self._node_of):
             here.setdefault(node, []).append(processor)

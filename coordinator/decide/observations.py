@@ -21,7 +21,6 @@ class Observations:
         return connected(said)
 
     def forget(self, job: int) -> None:
-        """The job has left."""
         self._peers.pop(job, None)
 
 

@@ -27,7 +27,6 @@ class Plan:
 
     @cached_property
     def cycle(self) -> Cycle:
-        """The slots on the clock."""
         lengths_ns = tuple(slot.length_ns for slot in self.decision.slots)
         return Cycle(self.start_ns, lengths_ns, self.decision.cyclic)
 

@@ -38,11 +38,7 @@ def log_name(number: int) -> str:
 
 
 def start_here(directory: RunDirectory, setup: Setup) -> Started:
-    """Start the agent of this host as our child, which ends when we do.
-
-    Raises:
-        OSError: if it cannot be started.
-    """
+    """Start the agent of this host as our child, which ends when we do."""
     log, driver = directory.log(log_name(0)), os.pidfd_open(os.getpid())
     try:
         given = replace(setup, driver=driver).encode()
@@ -57,10 +53,6 @@ def start_here(directory: RunDirectory, setup: Setup) -> Started:
 def start_elsewhere(
     directory: RunDirectory, setup: Setup, launcher: Launcher, host: str, number: int
 ) -> Started:
-    """Start the agent of another host; return its launcher, which starts no other agent.
-
-    Raises:
-        OSError: if it cannot be started.
-    """
+    """Start the agent of another host; return its launcher, which starts no other agent."""
     log, environment = directory.log(log_name(number)), launcher.environment(directory.marks, hosts=[host])
     return launch.start(launcher.argv(1, ARGV, [host]), environment, log, log, given=setup.encode())

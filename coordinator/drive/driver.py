@@ -53,12 +53,6 @@ def run_workload(
 
     However the run ends, none of its processes, files, cgroups or shared-memory segments
     remains. The result says which jobs failed, and whether the run did.
-
-    Raises:
-        InputError: before anything starts, if this host lacks something that the workload requires.
-        LaunchError: before anything starts, if the launcher of the series has gone.
-        KeyboardInterrupt: on SIGINT, after releasing everything.
-        SystemExit: on SIGTERM and SIGHUP, after releasing everything.
     """
     means = preflight.means(workload, launcher, progress or (lambda text: None))
     opening = FreshStart(*preflight.session(workload))
@@ -220,7 +214,6 @@ class Driver:
         self._jobs.advance()
 
     def _on_message(self, node: int, message: Any) -> None:
-        """Handle a message from an agent."""
         match message:
             case protocol.SwitchReport(switches):
                 reported = tuple(Switch(*switch, node=node) for switch in switches)

@@ -50,11 +50,9 @@ class NodeState:
 
     @property
     def started(self) -> bool:
-        """Whether its starter still runs."""
         return self.starter is not None and self.starter.poll() is None
 
     def kill(self) -> None:
-        """Kill its starter."""
         if self.starter is not None and self.starter.poll() is None:
             self.starter.kill()
 

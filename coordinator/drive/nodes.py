@@ -156,7 +156,6 @@ class Nodes:
         self._hub.send(number, TO_AGENT.encode(message))
 
     def send(self, message: Any) -> None:
-        """Send a message to every node."""
         for number in range(len(self._nodes)):
             self._say(number, message)
 
@@ -308,12 +307,10 @@ class Nodes:
             guardian.close()
 
     def results(self) -> tuple[NodeResult, ...]:
-        """The result of each node."""
         return tuple(node.result(() if self._remote else self._cores) for node in self._nodes)
 
 
 def _is_here(host: str) -> bool:
-    """Whether ``host`` is this host."""
     with suppress(OSError):
         return address_towards(host) == LOOPBACK
     return False

@@ -45,7 +45,6 @@ class Part:
 
     @property
     def begun(self) -> bool:
-        """Whether it has begun."""
         return bool(self.ranks)
 
     @property
@@ -59,7 +58,6 @@ class Part:
         return len(self.ready) < len(self.launched)
 
     def ranks_on(self, node: int, node_of: Sequence[int]) -> set[int]:
-        """The ranks that were launched on a node."""
         return {rank for rank, processor in enumerate(self.launched) if node_of[processor] == node}
 
 

@@ -48,12 +48,6 @@ def means(
     """Find the means to run a workload here; without a ``launcher`` the usual one.
 
     ``tell`` gets a line if something has to be compiled.
-
-    Raises:
-        InputError: if the workload asks for something that is not available.
-        LaunchError: if ``launcher`` is not there any more.
-        NativeError: if a program is to wait two-phase, to be recorded or has locks, and the library for
-            that cannot be made.
     """
     mechanism, reason = _mechanism(workload)
     hosts = [node.host for node in workload.nodes]
@@ -85,12 +79,17 @@ def _preloaded(
 
 
 def _rule(workload: Workload) -> Waiting:
+<<<<<<< HEAD
     """The rule by which commands with two-phase waits wait.
 
     Raises:
         InputError: if commands cannot follow it.
     """
     if workload.options.blocking == "oracle":
+=======
+    """The rule by which commands with two-phase waits wait."""
+    if workload.blocking == "oracle":
+>>>>>>> 8296585 (Leave out docstrings and sections that repeat the signature in coordinator, workloads and slurm)
         known = "nobody knows the imbalance of a command"
         raise InputError("blocking", "oracle", known, "choose another rule for jobs with two-phase waits")
     return workload.options.waiting(switch_us=workload.switch_us, latency_us=workload.latency_us)
@@ -104,11 +103,7 @@ def _mechanism(workload: Workload) -> tuple[str | None, str]:
 
 
 def session(workload: Workload) -> tuple[Session, list[Job]]:
-    """A new session for a workload, and its jobs as the policy sees them.
-
-    Raises:
-        InputError: if they do not fit the machine.
-    """
+    """A new session for a workload, and its jobs as the policy sees them."""
     for core in workload.processors:
         if core not in os.sched_getaffinity(0):
             raise InputError("processors", core, "this process may not use that core", "choose other cores")

@@ -27,11 +27,7 @@ def start(
     hosts: Sequence[str],
     directory: RunDirectory,
 ) -> Started:
-    """Start and return the launcher of a job on ``count`` processes.
-
-    Raises:
-        OSError: if it cannot be started.
-    """
+    """Start and return the launcher of a job on ``count`` processes."""
     number = job.number
     launcher = means.own.get(number, means.launcher)
     words = launcher.argv(count, argv(workload, means, job, count, directory), hosts)

@@ -56,7 +56,6 @@ class RunningJobs:
         self._loss_s = SILENCE * context.workload.lease_s + 1.0
 
     def follow(self, conductor: Conductor) -> None:
-        """Carry out this conductor's decisions."""
         self.conductor = conductor
         conductor.crew = self
 
@@ -94,7 +93,6 @@ class RunningJobs:
         self._loop.watch(handle, lambda: self._on_exit(job, mpiexec, handle))
 
     def publish(self, plan: Plan, from_ns: int) -> None:
-        """Send a plan to the agents."""
         assert self._context.origin_ns is not None
         taking_part = {job: self._seats(job, place) for job, place in plan.decision.placements.items()}
         self._nodes.publish(plan, from_ns, self._context.origin_ns, taking_part)
@@ -180,7 +178,6 @@ class RunningJobs:
             self._happened(events.Advanced(now_ns))
 
     def launched(self) -> bool:
-        """Whether a launcher still runs."""
         return any(part.mpiexec and part.mpiexec.poll() is None for part in self.parts.values())
 
     # Reports of agents and launchers.

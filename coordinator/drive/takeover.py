@@ -44,9 +44,6 @@ def runs(refused: Callable[[str], None] = lambda why: None) -> Iterator[tuple[Pa
 
     Only ``resume_workload`` can tell whether its driver has ended. A directory that others could
     have made or changed is not read; ``refused`` is called with the reason.
-
-    Raises:
-        InputError: if others can change the directory of all runs.
     """
     if not os.path.lexists(home()):
         return
@@ -70,10 +67,6 @@ def resume_workload(path: Path, progress: Progress | None = None) -> Result:
     Its driver must have been killed less than a lease ago (``Workload.lease_s``). If the
     agents' leases end before our first message, the run fails. Everything else is as for
     ``coordinator.drive.driver.run_workload``; all times count from the start of the run.
-
-    Raises:
-        NotAbandoned: if its driver is alive.
-        Over: if the run is over, or has been released, or is being released.
     """
     directory = RunDirectory(path)
     taken = directory.take()

@@ -19,11 +19,7 @@ exec 9< "$1" && rm -rf -- "$0" && flock -n 9 && [ "$1" -ef /dev/fd/9 ] && rmdir 
 
 
 class Caretaker:
-    """Removes the directory if this process ends before it calls ``dismiss``.
-
-    Raises:
-        OSError: if it cannot be started.
-    """
+    """Removes the directory if this process ends before it calls ``dismiss``."""
 
     def __init__(self, path: Path) -> None:
         heard, self._word = os.pipe()

@@ -27,13 +27,7 @@ REFUSED = re.compile(r"object '([^']*)' from LD_\w+ cannot be \w+ \(([^)]*)\)")
 
 
 def explained(status: int, said: str = "", records: Sequence[Mapping[str, Any]] = ()) -> str:
-    """The likely causes of a failure, of silence, or of slow waits, in lines; empty without a sign.
-
-    Args:
-        status: exit status of the program or its launcher, negative for a signal.
-        said: their output.
-        records: of the ranks that were heard of.
-    """
+    """The likely causes of a failure, of silence, or of slow waits, in lines; empty without a sign."""
     return "\n".join(dict.fromkeys([*_causes(status, said), *_of_ranks(records)]))
 
 

@@ -38,12 +38,7 @@ FILE_TIMES_S = 0.01
 
 
 def release(directory: RunDirectory, spare: Collection[int] = ()) -> list[str]:
-    """End the processes of a run and remove all that it made; return what was done, in sentences.
-
-    Args:
-        directory: of the run; it may be gone already.
-        spare: pids not to end: the caller's.
-    """
+    """End the processes of a run and remove all that it made; return what was done, in sentences."""
     notes = directory.notes()
     groups = [Path(note["cgroup"]) for note in notes if _is_group_of(directory.run, note.get("cgroup"))]
     times_s = [made_s for note in notes if isinstance(made_s := note.get("made_s"), float)]

@@ -63,11 +63,9 @@ class Clock:
         self.steps = 0
 
     def read_ns(self) -> int:
-        """The current time of this node's clock."""
         return self._read()
 
     def now_ns(self) -> int:
-        """The current time of the run's clock."""
         return self.run_ns(self._read())
 
     def run_ns(self, local_ns: int) -> int:
@@ -82,7 +80,6 @@ class Clock:
         return best.at_ns + round((run_ns - best.at_ns - best.offset_ns) / (1 + self.drift))
 
     def offset_ns(self, local_ns: int) -> int:
-        """The run's clock minus this node's clock."""
         best = self._best
         return best.offset_ns + round(self.drift * (local_ns - best.at_ns)) if best else 0
 
@@ -91,7 +88,6 @@ class Clock:
         return self._doubt_ns(self._best, self._read()) if self._best else 0
 
     def learn(self, sample: Sample) -> None:
-        """Add an exchange."""
         if self._best is not None:
             surprise_ns = abs(sample.offset_ns - self.offset_ns(sample.at_ns))
             if surprise_ns > self._doubt_ns(self._best, sample.at_ns) + sample.trip_ns / 2:

@@ -48,7 +48,6 @@ class Discards:
         return self._dues_ns.values()
 
     def go_on(self, now_ns: int) -> None:
-        """Do the steps that are due."""
         for job in [job for job, due_ns in self._dues_ns.items() if due_ns <= now_ns]:
             try:
                 _, wait_s = next(self._steps[job])

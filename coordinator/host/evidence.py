@@ -47,14 +47,7 @@ class Evidence:
     def belonging(
         self, table: Mapping[int, Stat], marked: Collection[int], others: Collection[int], job: int | None
     ) -> set[int]:
-        """The pids in ``table`` that belong to the run, or to one of its jobs.
-
-        Args:
-            table: all processes.
-            marked: pids with the mark.
-            others: pids that certainly do not belong.
-            job: number of the job; None for the run.
-        """
+        """The pids in ``table`` that belong to the run, or to one of its jobs."""
         known = [one for one in self.known if job in (None, one.job)]
         found = set(marked) | self._grouped(job)
         found |= {one.pid for one in known if one.pid in table and table[one.pid].start == one.start}

@@ -24,9 +24,6 @@ def run(command: Sequence[str]) -> int:
     """Run a program with our descriptors until the program, or our parent, ends.
 
     Returns the program's exit status, negative for a signal; 1 if the parent ended first.
-
-    Raises:
-        OSError: if the guardian cannot start, or there is no such program.
     """
     launcher = os.getppid()  # if the launcher has ended before, MPI does not start
     with guardian.guarded() as directory:

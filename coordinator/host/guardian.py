@@ -45,9 +45,6 @@ def start(
 
     With ``patience_s``, it waits that long before the release if the driver has left its history:
     another driver, with a guardian of its own, may take over the run.
-
-    Raises:
-        OSError: if the guardian does not start; then none is running.
     """
     ours, its = socket.socketpair()
     with its, directory.log("guardian").open("ab") as log:
@@ -77,11 +74,7 @@ def start(
 
 @contextmanager
 def guarded() -> Iterator[RunDirectory]:
-    """A new run directory under a guardian; on exit everything of the run is released.
-
-    Raises:
-        OSError: if the directory cannot be made, or the guardian does not start.
-    """
+    """A new run directory under a guardian; on exit everything of the run is released."""
     directory = RunDirectory.create()
     try:
         guardian, hold = start(directory)
@@ -98,7 +91,6 @@ def guarded() -> Iterator[RunDirectory]:
 
 
 def main(path: str, descriptor: str, times: str) -> None:
-    """Watch, then release."""
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(signum, signal.SIG_IGN)
     directory = RunDirectory(Path(path))

@@ -54,7 +54,6 @@ def start_s(process: Stat) -> float:
 
 
 def pids() -> list[int]:
-    """The pids of all visible processes."""
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208 - a third of the time
 
 
@@ -81,7 +80,6 @@ def lives(name: str) -> bool | None:
 
 
 def boot() -> str:
-    """The id of the current boot of this host."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 

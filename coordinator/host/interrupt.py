@@ -62,7 +62,6 @@ class Interrupt:
             signal.raise_signal(SUSPENDING)
 
     def fileno(self) -> int:
-        """The descriptor that turns readable."""
         return self._ours.fileno()
 
     def acknowledge(self) -> None:

@@ -26,11 +26,7 @@ class Journal:
         self._kept: int | None = None
 
     def add(self, entry: Mapping[str, Any]) -> None:
-        """Add a line in one write, so that a reader sees all of it or nothing.
-
-        Raises:
-            OSError: if there is no room for all of it.
-        """
+        """Add a line in one write, so that a reader sees all of it or nothing."""
         line = json.dumps(entry).encode() + b"\n"
         with self._opened(os.O_WRONLY | os.O_CREAT) as descriptor:
             if os.write(descriptor, line) < len(line):
@@ -51,16 +47,11 @@ class Journal:
         return [entry for entry in found if isinstance(entry, dict)]
 
     def keep(self) -> None:
-        """Keep the file open, so that it can be read and written even if its path vanishes.
-
-        Raises:
-            OSError: if there is no journal.
-        """
+        """Keep the file open, so that it can be read and written even if its path vanishes."""
         if self._kept is None:
             self._kept = self._open(os.O_RDWR)
 
     def close(self) -> None:
-        """Close the kept file."""
         if self._kept is not None:
             os.close(self._kept)
             self._kept = None

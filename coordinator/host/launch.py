@@ -47,9 +47,6 @@ def start(
     It inherits our descriptors ``inherited``, and finds the text ``given``, at most a page,
     on its standard input. Output goes to files, because a reader of pipes would wake up during
     measurements.
-
-    Raises:
-        OSError: if it cannot be started, or cannot get all of ``given``.
     """
     if status is not None:
         argv = [*KEEPING_STATUS, str(status), *argv]
@@ -120,7 +117,6 @@ class Adopted:
             return -signal.SIGKILL
 
     def kill(self) -> None:
-        """Send SIGKILL if the program runs."""
         if self.poll() is None:
             self._process.send(signal.SIGKILL)
 
@@ -154,10 +150,6 @@ def run_session(
     """Run a short program under a guardian and return its standard output.
 
     Nothing of the program remains, even if we are killed. ``parent``: whether it certainly starts children.
-
-    Raises:
-        LaunchError: if the program does not start, exits with a status other than 0, takes longer
-            than ``timeout_s``, or waits for children that somebody has killed.
     """
     try:
         with guardian.guarded() as directory:
@@ -189,7 +181,6 @@ def _unended(process: subprocess.Popen[bytes], timeout_s: float, bereft: Bereft)
 
 
 def describe(status: int) -> str:
-    """An exit status in words."""
     return f"exited with status {status}" if status >= 0 else f"was killed by signal {-status}"
 
 

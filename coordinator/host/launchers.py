@@ -268,7 +268,6 @@ class Srun(Launcher):
         return [self.path, f"--mpi={self.plugin}", *self.OPTIONS, *count, *where, *command]
 
     def found_again(self) -> Launcher | None:
-        """Itself, if it is still there."""
         return self if os.access(self.path, os.X_OK) else None
 
     @classmethod
@@ -334,12 +333,6 @@ def find_launcher(hosts: Sequence[str] = ()) -> Launcher:
 
     On several hosts of a Slurm allocation, it is the first of srun and these that starts ranks
     there in a trial.
-
-    Args:
-        hosts: hosts of the ranks; empty for this host alone.
-
-    Raises:
-        InputError: if there is no launcher.
     """
     if hosts and "SLURM_JOB_ID" in os.environ:
         return _tried(tuple(dict.fromkeys(hosts))[:2])
@@ -354,11 +347,7 @@ def find_launcher(hosts: Sequence[str] = ()) -> Launcher:
 
 @functools.cache
 def _tried(hosts: tuple[str, ...]) -> Launcher:
-    """The first launcher that starts ranks that know each other on these hosts of the allocation.
-
-    Raises:
-        InputError: if none does; the message holds the output of each.
-    """
+    """The first launcher that starts ranks that know each other on these hosts of the allocation."""
     srun = shutil.which("srun")
     plugins = dict.fromkeys(filter(None, (kind.srun_plugin for kind in LAUNCHERS.values())))
     steps = [Srun(srun, "of Slurm", plugin) for plugin in plugins] if srun else []
@@ -380,11 +369,7 @@ def _tried(hosts: tuple[str, ...]) -> Launcher:
 
 
 def launcher_at(name: str) -> Launcher:
-    """The launcher at a path, or the first of that name on PATH.
-
-    Raises:
-        InputError: if there is none, or its kind is unknown.
-    """
+    """The launcher at a path, or the first of that name on PATH."""
     path = shutil.which(name)
     found = _identify(path) if path else None
     if found is None:
@@ -417,11 +402,7 @@ def _identify(path: str) -> Launcher | None:
 
 
 def unchanged(launcher: Launcher) -> Launcher:
-    """``launcher``, if it is still there unchanged: one MPI serves a series of runs.
-
-    Raises:
-        LaunchError: if it has gone, or another one is in its place.
-    """
+    """``launcher``, if it is still there unchanged: one MPI serves a series of runs."""
     found = launcher.found_again()
     if found != launcher:
         what = f"it is {found} now" if found else "it has gone, or does not answer"

@@ -43,9 +43,6 @@ def leftovers(everything: bool) -> Iterator[tuple[list[RunDirectory], list[str]]
     """The directories of runs to release, and a sentence about each run whose state is unknown.
 
     With ``everything``, the directories of all runs, also of runs in progress.
-
-    Raises:
-        InputError: if the directory of all runs is not ours alone.
     """
     found, unknown = [], []
     with ExitStack() as stack:

@@ -43,7 +43,6 @@ class Loop:
         self._selector.modify(file, mask, known._replace(on_room=on_room))
 
     def unwatch(self, file: Any) -> None:
-        """Stop watching a file."""
         self._selector.unregister(file)
 
     def wait(self, until_ns: int) -> None:
@@ -67,7 +66,6 @@ class Loop:
             pass
 
     def catch_up(self) -> None:
-        """Run due callbacks without sleeping."""
         self._call_back(0.0)
 
     def _call_back(self, timeout_s: float | None) -> None:
@@ -78,6 +76,5 @@ class Loop:
                 key.data.on_input()
 
     def close(self) -> None:
-        """Close the loop's own descriptors."""
         self._selector.close()
         self._alarm.close()

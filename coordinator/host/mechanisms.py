@@ -90,16 +90,11 @@ def register(name: str) -> Callable[[M], M]:
 
 
 def known() -> dict[str, type[Mechanism]]:
-    """All mechanisms by name."""
     return dict(_known)
 
 
 def choose(name: str) -> tuple[str, str]:
-    """The mechanism for ``name`` ("auto" or a mechanism), and the reason for it.
-
-    Raises:
-        InputError: for an unknown name, or a mechanism that cannot be used here.
-    """
+    """The mechanism for ``name`` ("auto" or a mechanism), and the reason for it."""
     one_of("mechanism", name, ["auto", *_known])
     if name == "auto":
         name, why = "signals", "auto: signals need no privilege and work on every kernel that has pidfds"
@@ -136,14 +131,12 @@ class Signals:
         """Nothing to prepare."""
 
     def hold(self, process: Process) -> None:
-        """Stop it."""
         process.send(signal.SIGSTOP)
         if process.family:
             for child in descendants(process.pid):
                 child.send(signal.SIGSTOP)
 
     def run(self, process: Process) -> None:
-        """Continue it."""
         if process.family:
             for child in descendants(process.pid):
                 child.send(signal.SIGCONT)
@@ -205,11 +198,9 @@ class Freezer:
             (group / "cgroup.procs").write_text(str(process.pid))
 
     def hold(self, process: Process) -> None:
-        """Freeze its group."""
         os.pwrite(self._switches[process], b"1", 0)
 
     def run(self, process: Process) -> None:
-        """Thaw its group."""
         os.pwrite(self._switches[process], b"0", 0)
 
     free = run
@@ -245,11 +236,9 @@ class Realtime:
         """Nothing to prepare."""
 
     def hold(self, process: Process) -> None:
-        """Put the process into SCHED_OTHER."""
         set_class(process, "other")
 
     def run(self, process: Process) -> None:
-        """Put the process into SCHED_RR."""
         set_class(process, "rr")
 
     free = hold
@@ -294,11 +283,7 @@ def set_core(process: Process, core: int) -> None:
 
 
 def check_local(local: str) -> None:
-    """Check that a local scheduling class can be used here.
-
-    Raises:
-        InputError: for an unknown class, or "rr" without the privilege it needs.
-    """
+    """Check that a local scheduling class can be used here."""
     one_of("local", local, ["other", "rr"])
     if local == "rr" and not levels():
         raise InputError(
@@ -317,7 +302,6 @@ def cgroup_base() -> Path | None:
 
 
 def base_among(mounts: bytes, groups: bytes) -> Path | None:
-    """As ``cgroup_base``, from the content of /proc/self/mountinfo and cgroup, in any encoding."""
     points = [line.split()[4] for line in mounts.splitlines() if b" - cgroup2 " in line]
     paths = [line[3:] for line in groups.splitlines() if line.startswith(b"0::")]
     if not points or not paths:

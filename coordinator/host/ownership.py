@@ -15,9 +15,6 @@ def check_way(path: Path) -> None:
     """Check that only root and we can replace ``path``.
 
     It follows symbolic links and checks every directory that they lead through.
-
-    Raises:
-        OSError: if somebody else can, or there is no such path; the message says where and why.
     """
     place, names, links = Path("/"), list(reversed(path.absolute().parts[1:])), 0
     # The owner of the root directory can replace anything; in a namespace without root it has another id.
@@ -42,11 +39,7 @@ def check_way(path: Path) -> None:
 
 
 def check_own(path: Path) -> None:
-    """Check that ``path`` is a directory that belongs to us and is closed to others.
-
-    Raises:
-        OSError: if it is not; the message says why.
-    """
+    """Check that ``path`` is a directory that belongs to us and is closed to others."""
     found = path.lstat()
     if not stat.S_ISDIR(found.st_mode):
         raise NotADirectoryError(f"{path} is not a directory")

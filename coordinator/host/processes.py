@@ -43,9 +43,6 @@ class Process:
 
     ``descriptor`` is an open pidfd, if there is one. With ``family``, mechanisms treat the
     descendants like the process.
-
-    Raises:
-        ProcessLookupError: if there is no such process.
     """
 
     def __init__(self, pid: int, descriptor: int | None = None) -> None:
@@ -72,7 +69,6 @@ class Process:
         return bool(poll.poll(None if timeout_s is None else max(0.0, timeout_s) * 1e3))
 
     def close(self) -> None:
-        """Close the handle; the process continues."""
         os.close(self._fd)
 
 
@@ -93,7 +89,6 @@ def descendants(pid: int) -> Iterator[Process]:
 
 
 def children(pid: int) -> Iterator[int]:
-    """The pids of the children of ``pid``."""
     tasks = f"/proc/{pid}/task"
     with suppress(OSError):
         for thread in os.listdir(tasks):  # noqa: PTH208 - speed matters in a slot switch

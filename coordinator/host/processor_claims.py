@@ -59,7 +59,6 @@ class ProcessorClaim:
         ]
 
     def close(self) -> None:
-        """Give up the claim."""
         for bound in self._sockets:
             bound.close()
 

@@ -56,7 +56,6 @@ class Reservation:
         return found
 
     def close(self) -> None:
-        """Give the processors back."""
         if self._claim:
             self._claim.close()
             self._claim = None

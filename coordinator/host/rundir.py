@@ -64,12 +64,7 @@ class RunDirectory:
 
     @classmethod
     def create(cls) -> RunDirectory:
-        """A new directory, locked until the caller unlocks it or ends.
-
-        Raises:
-            InputError: if a UNIX socket in it would have too long a path, or if another
-                user owns or can change the place.
-        """
+        """A new directory, locked until the caller unlocks it or ends."""
         parent = home()
         directory = cls(parent / os.urandom(4).hex())
         if len(os.fsencode(directory.socket)) > SOCKET_PATH_BYTES:
@@ -85,12 +80,7 @@ class RunDirectory:
 
     @classmethod
     def adopt(cls, path: Path) -> RunDirectory:
-        """The directory at ``path``: the driver's, or on another host one that this call makes and locks.
-
-        Raises:
-            OtherHostError: if another host, which shares its files with this one, made it.
-            OSError: if it can be neither used nor made, or somebody else can change it.
-        """
+        """The directory at ``path``: the driver's, or on another host one that this call makes and locks."""
         directory = cls(path)
         if path.exists():
             with locked(path.parent):
@@ -164,7 +154,6 @@ class RunDirectory:
 
     @property
     def temporary(self) -> Path:
-        """TMPDIR of all processes of the run."""
         return self.path / "tmp"
 
     @property
@@ -189,9 +178,6 @@ class RunDirectory:
 
         Launchers of Open MPI up to 4.1 share a directory in TMPDIR, which each removes if it is empty: when
         one ends, another may fail to start.
-
-        Raises:
-            OSError: if the directory cannot be made.
         """
         place = self.temporary / name
         place.mkdir(exist_ok=True)
@@ -210,11 +196,7 @@ class RunDirectory:
         return self.path / f"records-{job}"
 
     def note(self, **entry: Any) -> None:
-        """Add a line to the journal.
-
-        Raises:
-            OSError: if there is no room for all of it.
-        """
+        """Add a line to the journal."""
         self._journal.add(entry)
 
     def note_process(self, pid: int, job: int | None = None) -> None:
@@ -236,19 +218,11 @@ class RunDirectory:
         return self._journal.entries()
 
     def keep(self) -> None:
-        """Keep the journal open, so that it can be read and written even if the directory vanishes.
-
-        Raises:
-            OSError: if there is no journal.
-        """
+        """Keep the journal open, so that it can be read and written even if the directory vanishes."""
         self._journal.keep()
 
     def check(self) -> None:
-        """Check that this is a run's directory that only we can have made or changed.
-
-        Raises:
-            OSError: if it is not, or not there; the message says why.
-        """
+        """Check that this is a run's directory that only we can have made or changed."""
         self._check_name()
         check_way(self.path.parent.parent)
         check_own(self.path.parent)
@@ -272,9 +246,6 @@ class RunDirectory:
         """The directory that our process ``pid`` sees at this path, perhaps in another mount namespace.
 
         It remains usable inside the context, even after the end of the process.
-
-        Raises:
-            OSError: as for ``check``, which here does not check the directories above it.
         """
         self._check_name()
         *_, parent, run = self.path.parts
@@ -289,7 +260,6 @@ class RunDirectory:
 
     @property
     def ours(self) -> bool:
-        """Whether ``check`` succeeds."""
         try:
             self.check()
         except OSError:
@@ -297,7 +267,6 @@ class RunDirectory:
         return True
 
     def in_use(self) -> bool:
-        """Whether the driver of the run is alive."""
         trial = RunDirectory(self.path)
         taken = trial.take()
         trial.unlock()
@@ -326,11 +295,7 @@ class RunDirectory:
         self.entrust()
 
     def remove(self) -> bool:
-        """Remove the directory and its content; return whether it existed.
-
-        Raises:
-            OSError: if a part of it cannot be removed.
-        """
+        """Remove the directory and its content; return whether it existed."""
         if not self.path.exists():
             remove_home(self.path.parent)
             return False

@@ -21,11 +21,7 @@ LOCK_S = 20.0
 
 
 def home() -> Path:
-    """The directory of all runs of this user; it may not exist yet.
-
-    Raises:
-        InputError: if there is no directory for temporary files.
-    """
+    """The directory of all runs of this user; it may not exist yet."""
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     if not (runtime and Path(runtime).is_dir() and os.access(runtime, os.W_OK)):
         import tempfile  # noqa: PLC0415 - guardians and agents rarely need it, and their start counts
@@ -53,11 +49,7 @@ def remove_home(parent: Path) -> None:
 
 @contextmanager
 def locked_home() -> Iterator[Path]:
-    """A context in which nobody else creates runs; yields the directory of all runs.
-
-    Raises:
-        InputError: if the directory cannot be made, or others can change it.
-    """
+    """A context in which nobody else creates runs; yields the directory of all runs."""
     parent = home()
     with ExitStack() as stack:
         with as_input(parent):
@@ -67,7 +59,6 @@ def locked_home() -> Iterator[Path]:
 
 @contextmanager
 def locked(parent: Path) -> Iterator[None]:
-    """As ``locked_home``, for any directory of all runs; raises OSErrors."""
     while True:
         check_way(parent.parent)
         with suppress(FileExistsError):
@@ -91,11 +82,7 @@ def locked(parent: Path) -> Iterator[None]:
 
 
 def _lock(descriptor: int, parent: Path) -> None:
-    """Wait at most ``LOCK_S`` for the lock of ``parent``: its holder may be stopped.
-
-    Raises:
-        OSError: after ``LOCK_S``; the message names the holder.
-    """
+    """Wait at most ``LOCK_S`` for the lock of ``parent``: its holder may be stopped."""
     deadline = time.monotonic() + LOCK_S
     while True:
         try:

@@ -60,10 +60,6 @@ class SlotHelper:
 
     Attributes:
         cores: the core of each processor; processors beyond them may be on any core.
-
-    Raises:
-        NativeError: if the library cannot be made.
-        OSError: if it cannot be loaded.
     """
 
     def __init__(self) -> None:
@@ -82,11 +78,7 @@ class SlotHelper:
         self._held: list[ctypes.Array[Any]] = []
 
     def load(self, lengths_ns: Sequence[int], orders: Sequence[SlotOrders]) -> None:
-        """Take a cycle: the length of each slot, and the orders that bring it about after the slot before.
-
-        Raises:
-            OSError: if a thread cannot be started.
-        """
+        """Take a cycle: the length of each slot, and the orders that bring it about after the slot before."""
         processors = max((p for slot in orders for p in slot), default=0) + 1
         while len(self._done_ns) < processors:
             self._add_worker()
@@ -117,15 +109,6 @@ class SlotHelper:
         """Sleep and change slots until ``until_ns`` or until ``descriptor`` is readable, perhaps less long.
 
         Returns the changes, and then the slot in force and its end.
-
-        Args:
-            current: the slot in force.
-            end_ns: when it ends, in CLOCK_MONOTONIC.
-            descriptor: ends the call when it turns readable.
-            until_ns: when the call ends, in CLOCK_MONOTONIC.
-
-        Raises:
-            OSError: if a process that has not ended refuses an order.
         """
         cycle = self._cycle
         cycle.current, cycle.end_ns = current, end_ns

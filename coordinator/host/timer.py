@@ -33,7 +33,6 @@ class Alarm:
             raise OSError(ctypes.get_errno(), "timerfd_create")
 
     def fileno(self) -> int:
-        """The descriptor."""
         return int(self._fd)
 
     def set(self, at_ns: int | None) -> None:
@@ -50,5 +49,4 @@ class Alarm:
             os.read(self._fd, 8)
 
     def close(self) -> None:
-        """Close the descriptor."""
         os.close(self._fd)

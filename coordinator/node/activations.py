@@ -53,17 +53,14 @@ class Activations(SectionMechanism):
         self._held.pop(process, None)
 
     def run(self, process: Process) -> None:
-        """As the mechanism does."""
         self._held.pop(process, None)
         self._mechanism.run(process)
 
     def free(self, process: Process) -> None:
-        """As the mechanism does."""
         self._held.pop(process, None)
         self._mechanism.free(process)
 
     def hold(self, process: Process) -> None:
-        """As the mechanism does."""
         self._held[process] = None
         self._mechanism.hold(process)
 

@@ -102,11 +102,7 @@ class Agent:
             cleanup.release(self._directory, spare={os.getpid(), self._guardian_process.pid})
 
     def _settle(self) -> None:
-        """Set the run up on this node.
-
-        Raises:
-            OSError: if that is not possible.
-        """
+        """Set the run up on this node."""
         path, name = Path(self._setup.directory), self._setup.mechanism
         self._directory = RunDirectory(path)
         self._directory = RunDirectory.adopt(path)
@@ -135,7 +131,6 @@ class Agent:
         self._loop.watch(self._guardian, self._on_guardian)
 
     def _turn(self) -> None:
-        """Wait for the next event, and handle it."""
         boundary_ns = self._boundary_ns()
         due_ns = self._contact.due_ns()
         if boundary_ns is not None and self._switcher.ready():
@@ -272,7 +267,6 @@ class Agent:
             self._tell_of_others()
 
     def _tell_of_others(self) -> None:
-        """Warn of other runs on our cores."""
         for other in self._claim.others() if self._claim else ():
             self._tell(protocol.Trouble(f"{socket.gethostname()}: {other}", fatal=False))
 
@@ -311,7 +305,6 @@ class Agent:
     # The ranks.
 
     def admitted(self, peer: Peer) -> None:
-        """Take over a rank's process."""
         self._told = [told for told in self._told if (told.job, told.rank) != (peer.job, peer.rank)]
         try:
             self._switcher.adopt(peer.job, peer.rank, peer.process)
@@ -343,7 +336,6 @@ class Agent:
         self._tell_of_rank(protocol.Finished(peer.job, peer.rank, record))
 
     def gone(self, peer: Peer) -> None:
-        """Report that a rank has gone."""
         self._switcher.drop(peer.job, peer.rank)
         self._tell_of_rank(protocol.Gone(peer.job, peer.rank))
 

@@ -46,7 +46,6 @@ class Contact:
         return self._lease.beat(self._clock.read_ns(), boundary_ns)
 
     def beat(self, dropped: int) -> protocol.Beat:
-        """A sign of life to send at once."""
         clock = self._clock
         now_ns = clock.read_ns()
         self._lease.beaten(now_ns)

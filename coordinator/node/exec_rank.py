@@ -21,7 +21,6 @@ RANKS = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID")
 
 
 def main(path: str, job: str, variables: str, *command: str) -> None:
-    """Register, wait, and execute the program."""
     rank = next((int(os.environ[name]) for name in RANKS if name in os.environ), 0)
     try:
         agent = AgentLine(path, int(job), rank)

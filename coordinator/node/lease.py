@@ -28,7 +28,6 @@ class Lease:
         self._put_off = False
 
     def renew(self, now_ns: int) -> None:
-        """Renew the lease: the driver has answered."""
         self._end_ns = now_ns + self._length_ns
 
     def over(self, now_ns: int) -> bool:
@@ -54,6 +53,5 @@ class Lease:
         return True
 
     def beaten(self, now_ns: int) -> None:
-        """Note that a sign of life has been given."""
         self._put_off = False
         self._beat_ns = now_ns + min(BEAT_NS, self._length_ns // 4)

@@ -28,13 +28,7 @@ def in_run_time(record: Mapping[str, Any], clock: Clock) -> dict[str, Any]:
 
 
 def of_program(peer: Peer, folder: Path, clock: Clock) -> dict[str, Any]:
-    """The record of a rank that became a program: when and where it ran, its processor time, its own counts.
-
-    Args:
-        peer: the rank.
-        folder: where the preloaded library may have left the counts.
-        clock: the run's clock; the program has just ended.
-    """
+    """The record of a rank that became a program: when and where it ran, its processor time, its counts."""
     assert peer.program is not None and peer.time is not None
     record = {
         "job": peer.job,
@@ -53,11 +47,7 @@ def of_program(peer: Peer, folder: Path, clock: Clock) -> dict[str, Any]:
 
 
 def _own(folder: Path, rank: int) -> dict[str, Any]:
-    """The counts that the last program of a rank has left; empty if it has left none.
-
-    Raises:
-        ValueError: if the file holds anything else.
-    """
+    """The counts that the last program of a rank has left; empty if it has left none."""
     path = folder
     try:
         found = folder.glob(f"rank-{rank}-*.json")

@@ -72,11 +72,7 @@ class Peer:
 
 
 class Roster:
-    """Listens in the run directory for as long as the agent lives.
-
-    Raises:
-        OSError: if the socket cannot be made there.
-    """
+    """Listens in the run directory for as long as the agent lives."""
 
     def __init__(self, directory: RunDirectory, loop: Loop, listener: Listener) -> None:
         self._directory = directory
@@ -94,15 +90,12 @@ class Roster:
         loop.watch(self._socket, self._on_connection)
 
     def __iter__(self) -> Iterator[Peer]:
-        """All admitted ranks."""
         return iter(tuple(self._peers.values()))
 
     def find(self, job: int, rank: int) -> Peer | None:
-        """A rank, if it is here."""
         return self._peers.get((job, rank))
 
     def send(self, peer: Peer, message: Any) -> None:
-        """Send a message to a rank."""
         peer.channel.send(TO_RANK.encode(message))
         if peer.channel.unsent:
             self._loop.watch_room(peer.channel, lambda: self._flush(peer.channel))
@@ -169,7 +162,6 @@ class Roster:
             peer.process.close()
 
     def _on_end(self, peer: Peer) -> None:
-        """Handle the end of a program's process."""
         if peer.time is not None:
             peer.time.look_at_end()
         self._loop.unwatch(peer.process)

@@ -36,7 +36,6 @@ class SectionMechanism:
         return ""
 
     def adopt(self, process: Process, job: int, rank: int) -> None:
-        """As the mechanism does; a job that starts again has new processes and a new page."""
         for old in [old for old, name in self._names.items() if name == (job, rank)]:
             self._forget(old)
         self._names[process] = job, rank
@@ -47,15 +46,12 @@ class SectionMechanism:
         del self._names[process]
 
     def hold(self, process: Process) -> None:
-        """As the mechanism does."""
         self._mechanism.hold(process)
 
     def run(self, process: Process) -> None:
-        """As the mechanism does."""
         self._mechanism.run(process)
 
     def free(self, process: Process) -> None:
-        """As the mechanism does."""
         self._mechanism.free(process)
 
     def order(self, process: Process, run: bool) -> None:

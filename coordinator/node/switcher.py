@@ -92,7 +92,6 @@ class Switcher:
         self.forget()
 
     def drop(self, job: int, rank: int) -> None:
-        """Forget a rank that has gone."""
         self._ranks.pop((job, rank), None)
         self.forget()
 
@@ -165,9 +164,6 @@ class Switcher:
         """Sleep and change slots; it may end before ``until_ns``, and does if ``descriptor`` turns readable.
 
         ``due_ns`` is ``self.due_ns()`` on the node's clock, and so is ``until_ns``; ``ready`` must be true.
-
-        Raises:
-            OSError: if the mechanism fails.
         """
         assert self._helper is not None and self._loaded and self._due_ns is not None
         notes, self._slot, end_ns = self._helper.run(self._slot, due_ns, descriptor, until_ns)

@@ -54,16 +54,11 @@ class Setup:
     driver: int | None = None
 
     def encode(self) -> str:
-        """As a line of text."""
         return SETUP.encode(self).decode()
 
     @classmethod
     def decode(cls, text: str | bytes) -> Setup:
-        """The inverse of ``encode``.
-
-        Raises:
-            LineError: if ``text`` is not a set-up of this version.
-        """
+        """The inverse of ``encode``."""
         try:
             found: Setup = SETUP.decode(text)
         except LineError as error:
@@ -81,12 +76,7 @@ SETUP = LineFormat(by_name(Setup), protocol.VERSION)
 
 
 def find(path: Path | None = None) -> Setup:
-    """The set-up in the file ``path``, or else on the first line of standard input, which is then closed.
-
-    Raises:
-        InputError: if there is none, or others may read the file.
-        LineError: if it is of another version.
-    """
+    """The set-up in the file ``path``, or else on the first line of standard input, which is then closed."""
     if path is None:
         if not (line := _given()):
             rule = "an agent needs the set-up that its driver made, here or on standard input"

@@ -27,9 +27,6 @@ class Door:
     Args:
         address: the address of one of our interfaces.
         port: 0 means any.
-
-    Raises:
-        OSError: if it cannot listen there.
     """
 
     def __init__(self, address: str, port: str | int = 0) -> None:
@@ -45,7 +42,6 @@ class Door:
 
     @property
     def endpoint(self) -> str:
-        """Where it listens."""
         address, port = self._socket.getsockname()
         return f"tcp://{address}:{port}"
 
@@ -54,7 +50,6 @@ class Door:
         return socket.dup(self._socket.fileno())
 
     def open(self) -> None:
-        """Let connections in."""
         self._socket.setsockopt(socket.SOL_SOCKET, _SO_DETACH_FILTER, 0)
 
     def shut(self) -> None:
@@ -69,11 +64,7 @@ class Door:
 
 
 def address_towards(host: str) -> str:
-    """The address of our interface towards ``host``; LOOPBACK if ``host`` is this host.
-
-    Raises:
-        OSError: if ``host`` is unknown or unreachable.
-    """
+    """The address of our interface towards ``host``; LOOPBACK if ``host`` is this host."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect((host, 9))  # sends nothing
         ours, its = probe.getsockname()[0], probe.getpeername()[0]

@@ -27,7 +27,6 @@ class LineError(ValueError):
 
 
 def by_name(*classes: Any) -> dict[str, Any]:
-    """These classes by their own names."""
     return {each.__name__: each for each in classes}
 
 
@@ -59,16 +58,11 @@ class LineFormat:
         self._printable = printable
 
     def encode(self, value: Any) -> bytes:
-        """A dataclass as a line, newline included."""
         document = {self._tag: self._names[type(value)], **self._marks, **_values(value)}
         return json.dumps(document, separators=(",", ":"), default=_plain).encode() + b"\n"
 
     def decode(self, line: bytes | str) -> Any:
-        """The dataclass of a line.
-
-        Raises:
-            LineError: for anything else.
-        """
+        """The dataclass of a line."""
         try:
             document = json.loads(line)
         except (ValueError, RecursionError) as error:

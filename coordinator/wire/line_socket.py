@@ -22,7 +22,6 @@ class Channel:
         self.closed = False
 
     def fileno(self) -> int:
-        """The descriptor to wait on."""
         return self._socket.fileno()
 
     @property
@@ -31,12 +30,10 @@ class Channel:
         return bool(self._out) and not self.closed
 
     def send(self, line: bytes) -> None:
-        """Send a line, or keep it for ``flush``."""
         self._out += line
         self.flush()
 
     def flush(self) -> None:
-        """Send what the peer takes now."""
         try:
             while self._out:
                 del self._out[: self._socket.send(self._out)]
@@ -63,6 +60,5 @@ class Channel:
         return lines
 
     def close(self) -> None:
-        """Hang up."""
         self.closed = True
         self._socket.close()

@@ -49,7 +49,6 @@ class Keys:
 
     @classmethod
     def make(cls) -> Keys:
-        """A new pair."""
         public, secret = zmq.curve_keypair()
         return cls(public.decode(), secret.decode())
 
@@ -97,11 +96,7 @@ class Hub:
         return door.endpoint
 
     def endpoint_for(self, host: str) -> str:
-        """The endpoint by which ``host`` reaches us over TCP, if ``endpoints_for`` included ``host``.
-
-        Raises:
-            InputError: if ``host`` is unknown or unreachable.
-        """
+        """The endpoint by which ``host`` reaches us over TCP, if ``endpoints_for`` included ``host``."""
         (wanted,) = endpoints_for([host])
         matching = (endpoint for endpoint in self.endpoints if endpoint.startswith(wanted.rstrip("0")))
         return next(matching, self.endpoints[0])
@@ -203,11 +198,7 @@ class Line:
 
 
 def endpoints_for(hosts: Iterable[str]) -> tuple[str, ...]:
-    """Where to listen so that these hosts can connect: any port of our interfaces towards them.
-
-    Raises:
-        InputError: if a host is unknown or unreachable.
-    """
+    """Where to listen so that these hosts can connect: any port of our interfaces towards them."""
     found = []
     for host in hosts:
         try:

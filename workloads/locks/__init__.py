@@ -29,11 +29,7 @@ def page_file(folder: Path, job: int) -> Path:
 
 
 class SectionMarks:
-    """A job's page as the agent sees it, which reads the ranks' states and writes when it will stop them.
-
-    Raises:
-        OSError: if there is no page in ``file``.
-    """
+    """A job's page as the agent sees it, which reads the ranks' states and writes when it will stop them."""
 
     def __init__(self, file: Path) -> None:
         with file.open("r+b") as page:
@@ -65,11 +61,7 @@ def library(
     tell: Callable[[str], None] = lambda line: None,
     care: Callable[[Path], AbstractContextManager[object]] = nullcontext,
 ) -> Path:
-    """The library, as it was made before, or made now; ``tell`` gets a line then.
-
-    Raises:
-        NativeError: if it cannot be made.
-    """
+    """The library, as it was made before, or made now; ``tell`` gets a line then."""
     return native.compiled(SOURCE, tell, care)
 
 
@@ -144,6 +136,5 @@ class SectionLocks:
         return self._taker.waited_ns, self._taker.blocks
 
     def close(self) -> None:
-        """Unmap the page."""
         del self._page
         self._memory.close()

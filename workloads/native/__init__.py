@@ -76,11 +76,7 @@ def is_launcher(command: Sequence[str]) -> bool:
 
 
 def wrapper(command: Sequence[str]) -> Path:
-    """The compiler wrapper of the MPI that a command uses: the one beside its launcher, else mpicc.
-
-    Raises:
-        NativeError: if there is none.
-    """
+    """The compiler wrapper of the MPI that a command uses: the one beside its launcher, else mpicc."""
     launcher = shutil.which(command[0]) if is_launcher(command) else None
     if launcher:
         for beside in _wrappers_beside(Path(launcher)):
@@ -126,9 +122,6 @@ def library(
     It is kept in the user's cache directory under a digest of our sources, the MPI's header and the
     compiler. ``tell`` gets a line when it is made, and one when its calls are tried first, as those of an
     MPI that we do not know are. ``leave`` names calls that stay MPI's own.
-
-    Raises:
-        NativeError: if it cannot be made.
     """
     place = _cache()
     question = _question(mpicc, leave)
@@ -156,7 +149,6 @@ def library(
 
 
 def _made(folder: Path) -> Library | None:
-    """The library in a folder, if it is there."""
     try:
         libraries = tuple(map(Path, (folder / "libraries").read_text().splitlines()))
         needed = tuple((folder / "needed").read_text().splitlines())
@@ -182,9 +174,6 @@ def compiled(source: Path, tell: Callable[[str], None] = lambda line: None, care
     """The library of one C file that needs no MPI: as it was made before, or made now.
 
     It is kept like ``library``. ``tell`` gets a line when it is made.
-
-    Raises:
-        NativeError: if it cannot be made.
     """
     text = f"{source.read_text()} {FLAGS} {os.uname().machine}"
     folder = _cache() / f"{source.stem}-{hashlib.sha256(text.encode()).hexdigest()[:24]}"
@@ -218,11 +207,7 @@ def _sources() -> list[Path]:
 
 
 def _cache() -> Path:
-    """Where libraries are kept; nobody but us can have put one there.
-
-    Raises:
-        NativeError: if somebody could, or LD_PRELOAD cannot name it.
-    """
+    """Where libraries are kept; nobody but us can have put one there."""
     remedy = "set XDG_CACHE_HOME to a directory of your own"
     try:
         place = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "lockstep").absolute()

@@ -243,12 +243,10 @@ class Call:
 
     @property
     def names(self) -> list[str]:
-        """The arguments' names."""
         return [re.findall(r"\w+", argument)[-1] for argument in self.arguments]
 
     @property
     def needs(self) -> str:
-        """The function of MPI that carries it out."""
         return nonblocking(self.name) if self.kind in ("collective", "sending") else self.name
 
 

@@ -30,7 +30,6 @@ class Knob:
     signs: tuple[str, ...]
 
     def line(self) -> str:
-        """How to set it in a shell."""
         return "export " + " ".join(f"{name}={value}" for name, value in self.variables.items())
 
     def words(self) -> str:

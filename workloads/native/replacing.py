@@ -34,7 +34,6 @@ def entries(calls: Sequence[Call], libraries: Sequence[Path], back: Path) -> str
 
 
 def _quoted(text: str) -> str:
-    """A string constant of C."""
     return json.dumps(text)
 
 
@@ -61,7 +60,6 @@ def declarations(calls: Sequence[Call], declared: Set[str]) -> str:
 
 
 def definitions(calls: Sequence[Call]) -> str:
-    """``made.c``: the calls that are all alike."""
     finds = [f'    FIND({name}, "PMPI_{name}")' for name in _own(calls)]
     lines = [
         '#include "back.h"',
@@ -89,7 +87,6 @@ def _function(prefix: str, call: Call, body: Sequence[str]) -> list[str]:
 
 
 def _timed(call: Call) -> list[str]:
-    """MPI's own call, whose time is noted."""
     return [
         "int64_t begin_ns = now_ns();",
         f"int error = mpi.{call.name}({', '.join(call.names)});",

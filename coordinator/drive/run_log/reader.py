@@ -12,22 +12,13 @@ from coordinator.wire.line_format import LineError
 
 
 def beginning(path: Path) -> Beginning:
-    """The beginning of a run.
-
-    Raises:
-        OSError: if the file cannot be read, for example because the run has not begun or is over, or
-            if another user may have written it.
-    """
+    """The beginning of a run."""
     begun: Beginning = _lines(path, 1)[0]
     return begun
 
 
 def events(path: Path) -> tuple[list[Event], int]:
-    """The events since the beginning, and the size of the complete lines, in bytes.
-
-    Raises:
-        OSError: as ``beginning``.
-    """
+    """The events since the beginning, and the size of the complete lines, in bytes."""
     _, *happened, size = _lines(path)
     return happened, size
 

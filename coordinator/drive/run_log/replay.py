@@ -81,7 +81,6 @@ class Replay:
         """Nothing: the agents know the plan, or will get it again."""
 
     def begin(self, job: int, at_ns: int, placement: tuple[int, ...]) -> None:
-        """Note that the job has begun."""
         self.parts[job].ranks = seats(self.parts[job].launched, placement, self._node_of) or ()
 
     def resize(self, job: int, placement: tuple[int, ...]) -> None:

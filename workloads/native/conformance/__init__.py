@@ -88,12 +88,10 @@ def identity(macros: str) -> str | None:
 
 
 def _versions(macros: str) -> dict[str, str]:
-    """The versions that a header names."""
     return dict(re.findall(r'(?m)^#define ([A-Z]\w*VERSION) "?([\w.]*)', macros))
 
 
 def compiling(mpicc: Path, program: Path) -> list[str]:
-    """The command that makes the program."""
     return [str(mpicc), "-O1", "-std=gnu11", "-o", str(program), *map(str, HERE.glob("*.c"))]
 
 
