@@ -8,11 +8,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from slurm.allocation import expand
 from slurm.command import Reply, SlurmError, answer, ask
-from slurm.job import SlurmJob
-from slurm.nodelist import expand
+from slurm.job import Ending, JobState, SlurmJob, judge
 from slurm.script import status_file
-from slurm.states import Ending, JobState, judge
 
 UNDECIDED = ("timed out", "Zero Bytes were transmitted")
 """Errors of sbatch after which Slurm may have the job: the answer is lost, not the question."""

@@ -9,7 +9,7 @@ import sys
 import time
 from contextlib import suppress
 
-from workloads.agent import AgentLine
+from workloads.agent_line import AgentLine
 
 if __name__ == "__main__":
     path, job, line = sys.argv[1:]

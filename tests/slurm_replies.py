@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from slurm import client, gang, limits
+from slurm import client, partition
 from slurm.command import SlurmError
 from slurm.job import SlurmJob
 
@@ -192,7 +192,7 @@ def configuration(tools: Tools, place: tuple[str, ...]) -> Check:
     tools.set("scontrol", lines)
 
     def read() -> tuple[int | None, int]:
-        return limits.most_tasks(place), gang.time_slice_s("p", place)[0]
+        return partition.most_tasks(place), partition.time_slice_s("p", place)[0]
 
     return "scontrol", (most, length), read
 

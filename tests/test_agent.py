@@ -25,7 +25,7 @@ from coordinator.drive.driver import run_workload
 from coordinator.host.loop import Loop
 from coordinator.host.processes import Process
 from coordinator.host.rundir import RunDirectory
-from coordinator.node.lease import BEAT_NS, QUIET_NS, Lease
+from coordinator.node.contact import BEAT_NS, QUIET_NS, Lease
 from coordinator.node.switcher import Switcher
 from coordinator.view import Decision, Slot
 from coordinator.wire import protocol

@@ -11,8 +11,7 @@ from runs import eventually, running, workload
 
 from coordinator import policies
 from coordinator.drive.driver import run_workload
-from coordinator.node.do_not_preempt import DoNotPreempt
-from coordinator.node.section_pages import SectionPages
+from coordinator.node.section_remedies import DoNotPreempt, SectionPages
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.processes.simulate import simulate
 from harness.spec.naming import scheduler_name

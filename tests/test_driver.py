@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from runs import workload
 
 from coordinator import policies
-from coordinator.decide.conductor import Conductor
-from coordinator.decide.seats import seats
+from coordinator.decide.conductor import Conductor, active_ranks
 from coordinator.decide.session import Plan, Session
 from coordinator.drive.driver import run_workload
 from coordinator.host.mechanisms import known
@@ -162,9 +161,9 @@ def test_between_nodes_some_of_a_moldable_job_wait_wherever_it_may_be_placed() -
 
 
 def test_seats_are_the_first_free_ranks_of_each_node() -> None:
-    assert seats((0, 1, 2, 3), (3, 1, 2), (0, 0, 1, 1)) == (2, 0, 3)
-    assert seats((0, 2), (0, 1), (0, 0, 1, 1)) is None
-    assert seats((0, 1, 0), (1, 1), (0, 0)) == (0, 1)
+    assert active_ranks((0, 1, 2, 3), (3, 1, 2), (0, 0, 1, 1)) == (2, 0, 3)
+    assert active_ranks((0, 2), (0, 1), (0, 0, 1, 1)) is None
+    assert active_ranks((0, 1, 0), (1, 1), (0, 0)) == (0, 1)
 
 
 def test_the_policy_is_asked_at_the_end_of_a_table_that_is_not_cyclic() -> None:

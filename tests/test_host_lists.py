@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from coordinator.workload import Node
 from harness.cli import main
 from harness.spec import experiment, hosts
-from slurm import nodelist
+from slurm import allocation
 from workloads.validation import InputError
 
 FILE = """
@@ -104,7 +104,7 @@ def test_a_list_stands_for_the_names_that_were_folded(drawn: Any) -> None:
         for first, more, width in ranges:
             names += [prefix + str(first + step).zfill(width) for step in range(more + 1)]
     text = ",".join(texts)
-    assert nodelist.expand(text) == names and nodelist.split(text) == texts
+    assert allocation.expand(text) == names and allocation.split(text) == texts
 
 
 @pytest.mark.parametrize(
@@ -114,6 +114,6 @@ def test_what_is_no_list_of_hosts_is_refused_with_a_remedy(
     text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(ValueError):
-        nodelist.expand(text)
+        allocation.expand(text)
     assert main(["run", "three-jobs", "--hosts", f"a,{text}:2"]) == 2
     assert "write brackets as Slurm does" in " ".join(capsys.readouterr().err.split())

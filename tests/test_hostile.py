@@ -24,9 +24,9 @@ from coordinator import policies
 from coordinator.decide.conductor import Conductor
 from coordinator.drive import preflight
 from coordinator.drive.context import RunContext
-from coordinator.drive.driver import Driver, FreshStart
+from coordinator.drive.driver import Driver, NewRun
 from coordinator.drive.nodes import Nodes
-from coordinator.drive.preflight import Means
+from coordinator.drive.preflight import LaunchPlan
 from coordinator.drive.running_jobs import RunningJobs
 from coordinator.host import processes
 from coordinator.host.environment import passed_on
@@ -271,16 +271,16 @@ def begun(directory: RunDirectory, interrupt: Interrupt) -> Driver:
     jobs = tuple(ParallelJob(number, Program(phases=1, processes=2)) for number in range(2))
     workload = Workload(jobs, policies.create("none", {}), (0, 1))
     session, views = preflight.session(workload)
-    means = Means(None, "", Hydra("/bin/false", "1"), {})
+    launch_plan = LaunchPlan(None, "", Hydra("/bin/false", "1"), {})
     begin_ns = time.monotonic_ns()
-    context = RunContext(directory, workload, means, lambda text: None, begin_ns + (1 << 40), begin_ns)
-    made = Driver(context, FreshStart(session, views), interrupt)
+    context = RunContext(directory, workload, launch_plan, lambda text: None, begin_ns + (1 << 40), begin_ns)
+    made = Driver(context, NewRun(session, views), interrupt)
     made._nodes = Crew()  # type: ignore[assignment]
     made._jobs, made._prepared = RunningJobs(context, None, made._nodes), True  # type: ignore[arg-type]
     conductor = Conductor(session, views, Crew())
     conductor.prepare()
     made._jobs.conductor = conductor
-    for number, part in made._jobs.parts.items():
+    for number, part in made._jobs.states.items():
         part.launched = part.ranks = (0, 1)
         conductor.ready(number, 0)
     conductor.advance(0)
@@ -305,7 +305,7 @@ def test_whatever_an_agent_says_the_driver_goes_on_and_its_result_can_be_stored(
                 decoded = TO_DRIVER.decode(TO_DRIVER.encode(message))
                 if not isinstance(decoded, protocol.Join | protocol.Beat):
                     made._on_message(0, decoded)
-            for part in made._jobs.parts.values():
+            for part in made._jobs.states.values():
                 assert not part.records  # nothing of this is a record
             json.dumps(made.result("").warnings).encode()
 

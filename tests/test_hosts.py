@@ -16,7 +16,7 @@ from faults import FAULTS, fill_disk, inject, part, start
 from netns_cluster import Cluster
 from runs import eventually, needs_two, usable
 
-from coordinator.drive.run_log.events import BEGINNING
+from coordinator.drive.run_log import BEGINNING
 
 pytestmark = pytest.mark.slow
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from runs import eventually, workload
 
-from coordinator.host import bereft, launch, launchers
+from coordinator.host import launch, launchers
 from coordinator.host.environment import passed_on
 from coordinator.host.launch import LaunchError, run_session
 from coordinator.host.launchers import Hydra, OpenMpi, Prrte, find_launcher, recognize, unchanged
@@ -141,8 +141,8 @@ def test_a_session_ends_soon_if_its_launcher_waits_for_a_child_that_somebody_has
 ) -> None:
     """As MPICH's launcher sometimes does after the end of its proxy."""
     monkeypatch.setattr(launch, "LOOK_S", 0.1)
-    monkeypatch.setattr(bereft, "LOST_NS", 200_000_000)
-    monkeypatch.setattr(bereft, "BEREFT_NS", 600_000_000)
+    monkeypatch.setattr(launch, "LOST_NS", 200_000_000)
+    monkeypatch.setattr(launch, "ORPHANED_NS", 600_000_000)
     with pytest.raises(LaunchError, match="waits for processes that have ended"):
         run_session(["/bin/sh", "-c", f"{child}exec sleep 60"], passed_on({}), 30)
 
@@ -150,7 +150,7 @@ def test_a_session_ends_soon_if_its_launcher_waits_for_a_child_that_somebody_has
 @pytest.mark.slow
 def test_a_session_may_have_no_children(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launch, "LOOK_S", 0.02)
-    monkeypatch.setattr(bereft, "BEREFT_NS", 0)
+    monkeypatch.setattr(launch, "ORPHANED_NS", 0)
     assert run_session(["/bin/sleep", "0.1"], passed_on({}), 30, parent=False) == ""
 
 

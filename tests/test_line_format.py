@@ -16,9 +16,9 @@ import pytest
 
 from coordinator import policies
 from coordinator.drive import preflight
-from coordinator.drive.agents import Contacts
-from coordinator.drive.run_log import events as log
-from coordinator.drive.run_log.events import BEGINNING, EVENT, Beginning, Event
+from coordinator.drive import run_log as log
+from coordinator.drive.node_state import Contacts
+from coordinator.drive.run_log import BEGINNING, EVENT, Beginning, Event
 from coordinator.host.launchers import Hydra
 from coordinator.view import ExecutionTime
 from coordinator.wire import protocol
@@ -47,11 +47,11 @@ def beginning(policy: str = "gang") -> Beginning:
         tuple(jobs), policies.create(policy, {}), (), nodes=(Node("a", 2), Node("b")), purpose="for us"
     )
     launcher = Hydra("/bin/mpiexec", "5")
-    means = preflight.Means(None, "why", launcher, {1: launcher}, {2: {"LD_PRELOAD": "/a.so"}})
+    launch_plan = preflight.LaunchPlan(None, "why", launcher, {1: launcher}, {2: {"LD_PRELOAD": "/a.so"}})
     join = protocol.Join("a", (0, 2), 77, "promptly")
     agents = ((Keys("p", "s"), join, 5), (Keys("q", "t"), join, 6))
     return Beginning(
-        workload, means, Contacts(("tcp://127.0.0.1:1",), Keys("public", "secret"), agents), 5, 7
+        workload, launch_plan, Contacts(("tcp://127.0.0.1:1",), Keys("public", "secret"), agents), 5, 7
     )
 
 
@@ -135,7 +135,9 @@ def changed(change: Any) -> bytes:
         changed(lambda document: document["workload"]["policy"].update(quantum_ms=-1)),
         changed(lambda document: document["workload"]["jobs"][0]["program"].update(processes=True)),
         changed(lambda document: document["workload"]["jobs"][0]["program"].update(imbalance=10**400)),
-        changed(lambda document: document["means"]["own"].update(x=document["means"]["launcher"])),
+        changed(
+            lambda document: document["launch_plan"]["own"].update(x=document["launch_plan"]["launcher"])
+        ),
         changed(lambda document: document["contacts"].update(agents=[[1, 2]])),
         changed(lambda document: document["contacts"].update(keys=None)),
         EVENT.encode(log.Guarded(5)),

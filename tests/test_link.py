@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.host.environment import passed_on
-from coordinator.wire.door import Door
+from coordinator.wire.listener import TcpListener
 
 KILLED = """
 import os, sys, tempfile, time
@@ -54,21 +54,21 @@ def reached(endpoint: str, patience_s: float) -> socket.socket | None:
 
 @pytest.mark.slow
 def test_nobody_comes_through_a_door_that_is_shut_and_who_is_in_stays() -> None:
-    door = Door("127.0.0.1")
-    assert door.endpoint.startswith("tcp://127.0.0.1:")
-    assert reached(door.endpoint, 0.2) is None
-    door.open()
-    guest = reached(door.endpoint, 10)
+    listener = TcpListener("127.0.0.1")
+    assert listener.endpoint.startswith("tcp://127.0.0.1:")
+    assert reached(listener.endpoint, 0.2) is None
+    listener.open()
+    guest = reached(listener.endpoint, 10)
     assert guest is not None
-    with socket.socket(fileno=door.descriptor()) as listening:
+    with socket.socket(fileno=listener.descriptor()) as listening:
         host, _ = listening.accept()
-    door.shut()
-    assert reached(door.endpoint, 0.2) is None
+    listener.shut()
+    assert reached(listener.endpoint, 0.2) is None
     guest.send(b"still here")
     assert host.recv(10) == b"still here"
     for one in (guest, host):
         one.close()
-    door.close()
+    listener.close()
 
 
 NODE = """
@@ -138,13 +138,14 @@ LIMITS = """
 import resource, sys
 from pathlib import Path
 resource.setrlimit(resource.RLIMIT_NOFILE, (100, 1000))
-from coordinator.host import descriptors, launch
-descriptors.allow()
+from coordinator.host import launch
+from coordinator.host import processes
+processes.raise_descriptor_limit()
 print(resource.getrlimit(resource.RLIMIT_NOFILE))
 place = Path(sys.argv[1])
 launch.start(["sh", "-c", "sleep 0.1; ulimit -Sn; ulimit -Hn"], {}, place / "out", place / "err").wait()
 print(*(place / "out").read_text().split())
-descriptors.allow(descriptors.RESERVE)
+processes.raise_descriptor_limit(processes.RESERVED_DESCRIPTORS)
 print(resource.getrlimit(resource.RLIMIT_NOFILE))
 """
 

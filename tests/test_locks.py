@@ -215,7 +215,7 @@ def test_the_compiler_is_asked_for_before_a_run(monkeypatch):
     job = ParallelJob(0, group().program)
     workload = Workload((job,), policies.create("none", {}), (min(os.sched_getaffinity(0)),))
     with pytest.raises(native.NativeError):
-        preflight.means(workload)
+        preflight.launch_plan(workload)
 
 
 @pytest.mark.slow  # it compiles the simulator

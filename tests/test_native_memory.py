@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from test_preload import LOCKSTEP, launcher, run, wrapper
 
-from workloads.native.memory import recall, remember
+from workloads.native import recall, remember
 
 
 @pytest.fixture

@@ -13,8 +13,7 @@ from test_locks import ended, together
 
 from coordinator.drive.driver import run_workload
 from coordinator.host.mechanisms import Realtime
-from coordinator.node.activations import LOOKS, Activations
-from coordinator.node.section_pages import SectionPages
+from coordinator.node.section_remedies import LOOKS, Activations, SectionPages
 from coordinator.node.switcher import Switcher
 from harness.analyse.rows import SectionRate
 from harness.report.charts import throughput

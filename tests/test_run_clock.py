@@ -2,7 +2,7 @@
 
 import time
 
-from workloads.run_clock import RunClock, offset_word
+from workloads.agent_line import RunClock, offset_word
 
 
 def test_where_no_agent_keeps_an_offset_the_run_has_the_clock_of_the_node(tmp_path):

@@ -13,7 +13,7 @@ from runs import eventually
 from slurm_cluster import SlurmCluster, slurm_cluster, unavailable
 
 from harness.store import database
-from slurm.nodelist import expand
+from slurm.allocation import expand
 from slurm.script import status_file
 
 pytestmark = [pytest.mark.slurm, pytest.mark.slow]

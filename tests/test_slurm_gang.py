@@ -20,10 +20,10 @@ from harness import cli
 from harness.analyse import rows, verdicts
 from harness.measure import slurm_gang
 from harness.spec.submission import Submission
-from slurm import gang
-from slurm.states import JobState
-from workloads.alone import Alone, record_file
+from slurm import partition
+from slurm.job import JobState
 from workloads.program import Program
+from workloads.slurm_rank import SlurmRank, record_file
 
 PARTITION = "PartitionName=g\n   Hidden=NO MaxNodes=1\n   State=UP OverSubscribe={share} PreemptMode=GANG\n"
 CONFIGURATION = "PreemptMode             = {mode}\nPriorityType = x\nSchedulerTimeSlice      = 5 sec\n"
@@ -68,14 +68,14 @@ def scontrol(share: str = "FORCE:4", mode: str = "GANG") -> str:
 def test_a_partition_has_gang_scheduling_or_is_told_what_it_lacks(
     share: str, mode: str, found: tuple[int, str]
 ) -> None:
-    assert gang.judged(PARTITION.format(share=share), CONFIGURATION.format(mode=mode)) == found
+    assert partition.judged(PARTITION.format(share=share), CONFIGURATION.format(mode=mode)) == found
 
 
 def stepped(folder: Path, srun: str, *command: str, retry: bool) -> subprocess.CompletedProcess[str]:
     """The lines of a step, and one step, with a program in place of srun that takes no options."""
     skip = 'while [ "${1#--}" != "$1" ]; do shift; done'
     path = commands(folder, srun=f"echo x >> {folder}/tries; {skip}; {srun}")
-    lines = gang.step(1, "pmi2", retry=retry, begun=str(folder / "begun"))
+    lines = partition.step(1, "pmi2", retry=retry, begun=str(folder / "begun"))
     script = "\n".join([*lines, f'step {" ".join(command)}; echo "status $?"'])
     return subprocess.run(
         ["bash", "-c", script], env={"PATH": path}, capture_output=True, text=True, check=True
@@ -99,7 +99,7 @@ def test_a_program_that_fails_is_not_tried_again(tmp_path: Path, retry: bool) ->
 def test_a_rank_alone_leaves_its_record_by_the_wall_clock(tmp_path: Path) -> None:
     mine = os.sched_getaffinity(0)
     try:
-        alone = Alone(str(tmp_path), 3, 1)
+        alone = SlurmRank(str(tmp_path), 3, 1)
         core, _ = alone.begin()
         assert os.sched_getaffinity(0) == {core}
     finally:

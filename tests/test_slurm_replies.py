@@ -13,7 +13,7 @@ import pytest
 import slurm_replies
 
 from harness import cli
-from slurm import client, command, limits
+from slurm import client, command, partition
 from slurm.command import SlurmError
 from slurm.job import SlurmJob
 
@@ -161,7 +161,7 @@ def test_a_tool_that_hangs_is_ended_with_its_children(
 
 def test_a_tool_cannot_ask_back(site: Site) -> None:
     site(scontrol="read answer || echo MaxArraySize = 7")
-    assert limits.most_tasks() == 6
+    assert partition.most_tasks() == 6
 
 
 @pytest.mark.parametrize(("size", "status"), [("1001", 0), ("4", 0), ("3", 2), ("0", 2), ("N/A", 0)])

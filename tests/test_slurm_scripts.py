@@ -17,8 +17,8 @@ from runs import eventually
 
 from slurm.allocation import nodes, per_node
 from slurm.command import SlurmError, ask, cleaned
+from slurm.job import Ending, JobState, explain, judge
 from slurm.script import TASK, Script, word
-from slurm.states import Ending, JobState, explain, judge
 
 JOB = {"SLURM_JOB_ID": "7"}
 

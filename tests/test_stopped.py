@@ -10,7 +10,7 @@ import time
 import pytest
 from runs import Run, eventually, running, state
 
-from coordinator.host.bereft import BEREFT_NS
+from coordinator.host.launch import ORPHANED_NS
 from coordinator.host.processes import children
 from coordinator.host.stopped import Launchers, Stopped, parent
 
@@ -60,21 +60,21 @@ def test_a_launcher_whose_only_process_is_killed_at_once_fails_its_job() -> None
         assert run.remains() == []
 
 
-def test_a_launcher_is_bereft_once_it_has_had_no_living_child_for_a_while() -> None:
+def test_a_launcher_is_orphaned_once_it_has_had_no_living_child_for_a_while() -> None:
     script = "sleep 60 & read word; kill $!; read word"
     with subprocess.Popen(["/bin/sh", "-c", script], stdin=subprocess.PIPE) as launcher:
         assert launcher.stdin is not None
         looking = Launchers(pytest.fail, wrapped=False)
         assert eventually(lambda: list(children(launcher.pid)))
-        assert looking.look(0, {0: launcher}) == looking.look(2 * BEREFT_NS, {0: launcher}) == []
+        assert looking.look(0, {0: launcher}) == looking.look(2 * ORPHANED_NS, {0: launcher}) == []
         launcher.stdin.write(b"go\n")
         launcher.stdin.flush()
         assert eventually(lambda: all(state(pid) == "Z" for pid in children(launcher.pid)))
-        assert looking.look(4 * BEREFT_NS, {0: launcher}) == []
-        assert looking.look(5 * BEREFT_NS, {0: launcher}) == [0]
+        assert looking.look(4 * ORPHANED_NS, {0: launcher}) == []
+        assert looking.look(5 * ORPHANED_NS, {0: launcher}) == [0]
         launcher.stdin.close()
         launcher.wait()
-        assert looking.look(6 * BEREFT_NS, {0: launcher}) == []
+        assert looking.look(6 * ORPHANED_NS, {0: launcher}) == []
 
 
 def test_it_is_told_once_for_each_time() -> None:

@@ -20,7 +20,7 @@ from harness.predict import missing
 from harness.spec import experiment, submission
 from harness.store import database
 from slurm.command import SlurmError
-from slurm.states import Ending, JobState
+from slurm.job import Ending, JobState
 from workloads.validation import InputError
 
 FILE = """

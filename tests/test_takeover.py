@@ -23,13 +23,11 @@ from runs import UNCALIBRATED, eventually, state, workload
 from coordinator import policies
 from coordinator.decide.conductor import Conductor
 from coordinator.decide.session import Plan, Session
-from coordinator.drive import preflight
-from coordinator.drive.agents import Contacts
-from coordinator.drive.run_log import events as log
-from coordinator.drive.run_log import reader
-from coordinator.drive.run_log.events import Beginning, Event
-from coordinator.drive.run_log.replay import Replay
-from coordinator.drive.run_log.writer import Writer
+from coordinator.drive import preflight, run_log
+from coordinator.drive import run_log as log
+from coordinator.drive.node_state import Contacts
+from coordinator.drive.run_log import Beginning, Event, Writer
+from coordinator.drive.takeover import Replay
 from coordinator.host import launch
 from coordinator.host.environment import passed_on
 from coordinator.host.launchers import Hydra
@@ -128,9 +126,9 @@ def test_the_same_events_bring_a_new_conductor_to_the_same_decisions(
     assert replay.conductor.due_ns() == conductor.due_ns()
     assert again.published == crew.published[len(crew.published) - len(again.published) :]
     whole = Replay(session(), jobs, 5 * MS, [0, 1], seen)
-    places = {job: known.launched for job, known in whole.parts.items() if known.launched}
+    places = {job: known.launched for job, known in whole.states.items() if known.launched}
     assert places == crew.places
-    assert {job for job, known in whole.parts.items() if known.begun} == crew.begun
+    assert {job for job, known in whole.states.items() if known.begun} == crew.begun
     repeated = Crew()
     whole.conductor.crew = repeated
     whole.conductor.repeat()
@@ -157,7 +155,7 @@ def test_jobs_that_a_loss_ends_do_not_move_as_others_end() -> None:
 def beginning() -> Beginning:
     launcher = Hydra("/bin/mpiexec", "5")
     contacts = Contacts(("tcp://127.0.0.1:1",), Keys("public", "secret"), ())
-    return Beginning(workload("gang"), preflight.Means("signals", "", launcher, {}), contacts, 5, 7)
+    return Beginning(workload("gang"), preflight.LaunchPlan("signals", "", launcher, {}), contacts, 5, 7)
 
 
 def test_a_history_is_there_from_the_beginning_and_ends_with_its_last_whole_event(tmp_path: Path) -> None:
@@ -171,17 +169,17 @@ def test_a_history_is_there_from_the_beginning_and_ends_with_its_last_whole_even
     events += [log.Switched((Switch(0, 1, 2, 3),)), log.Left(0, 4, "why", {})]
     for event in events[2:]:
         written.add(event)
-    assert reader.beginning(path) == beginning()
+    assert run_log.beginning(path) == beginning()
     assert (path.stat().st_mode & 0o077) == 0
-    assert reader.events(path) == (events, path.stat().st_size)
+    assert run_log.events(path) == (events, path.stat().st_size)
     with path.open("ab") as file:
         file.write(b'{"version":1,"class":"Rea')
-    found, size = reader.events(path)
+    found, size = run_log.events(path)
     assert found == events
     following = Writer(path)
     following.go_on(size)
     following.add(log.Ready(1, 9))
-    assert reader.events(path)[0] == [*events, log.Ready(1, 9)]
+    assert run_log.events(path)[0] == [*events, log.Ready(1, 9)]
     following.end()
     assert not path.exists()
 

@@ -10,11 +10,10 @@ from runs import workload
 
 from coordinator import policies
 from coordinator.decide.conductor import Conductor
-from coordinator.decide.observations import connected
-from coordinator.decide.session import Session
+from coordinator.decide.session import Session, connected
+from coordinator.drive import run_log as log
 from coordinator.drive.driver import run_workload
-from coordinator.drive.run_log import events as log
-from coordinator.drive.run_log.replay import Replay
+from coordinator.drive.takeover import Replay
 from coordinator.policies.sharing import folded
 from coordinator.view import Job, Machine, Reason, Slot
 from coordinator.wire.line_format import LineError

@@ -23,7 +23,7 @@ from coordinator.view import Decision, Job, Machine, Reason, Slot, View
 from harness.simulator.jobs import event_by_event
 from harness.simulator.jobs.model import rigid
 from harness.spec import experiment
-from workloads.checkpoint import Checkpoint
+from workloads.execute import Checkpoint
 from workloads.program import Draws, Program
 from workloads.validation import InputError
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from time import thread_time_ns
 from typing import Any
 
-from workloads.checkpoint import Checkpoint
 from workloads.compute import Compute
 from workloads.locks import SectionLocks
 from workloads.locks.lock_program import LockProgram
@@ -14,6 +14,44 @@ from workloads.messaging import Messenger
 from workloads.observer import Observer
 from workloads.program import Draws, Program
 from workloads.recorder import Recorder
+
+
+class Checkpoint:
+    """The checkpoint of one program in a file; reads the last one.
+
+    Attributes:
+        done: phases that need not run again.
+
+    Args:
+        file: which exists if the program made a checkpoint before.
+        every: phases from one checkpoint to the next.
+        writes: whether this process writes them.
+    """
+
+    def __init__(self, file: Path, every: int, writes: bool) -> None:
+        self._file = file
+        self._every = every
+        self._writes = writes
+        try:
+            self.done = int(file.read_text(encoding="ascii"))
+        except FileNotFoundError:
+            self.done = 0
+        self._phases = self.done
+
+    def after_phase(self) -> bool:
+        """Note the end of a phase, write the checkpoint if it is due; return False: the program goes on."""
+        self._phases += 1
+        if self._writes and self._phases % self._every == 0:
+            new = self._file.with_suffix(".new")
+            new.write_text(str(self._phases), encoding="ascii")
+            new.replace(self._file)  # a process that is killed now leaves the one before
+        return False
+
+
+def checkpoint_file(folder: Path, job: int) -> Path:
+    """Where a job of a run leaves its checkpoint; ``folder`` is the run's."""
+    return folder / f"checkpoint-{job}"
+
 
 BLOCK_PHASES = 256
 """Number of phases whose compute times are drawn at once: memory does not grow with the run."""

@@ -15,7 +15,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from workloads.agent import ANYWHERE
+from workloads.agent_line import ANYWHERE
 from workloads.blocking import FIXED, Waiting
 from workloads.execute import Execution
 from workloads.messaging import ROOT, Messenger

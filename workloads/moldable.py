@@ -15,10 +15,9 @@ from typing import Any, NamedTuple
 
 from workloads import blocking
 from workloads.blocking import Waiting
-from workloads.checkpoint import Checkpoint
 from workloads.compute import Compute
 from workloads.coscheduling import Coscheduling
-from workloads.execute import Execution, LockExecution
+from workloads.execute import Checkpoint, Execution, LockExecution
 from workloads.locks import SectionLocks
 from workloads.locks.lock_program import LOCKS, LockProgram
 from workloads.locks.remedies import NOTHING_DONE, Remedy

@@ -60,7 +60,7 @@ class Program(Work):
         malleable: whether the number of active processes can change between phases, up to
             ``processes`` (``workloads.malleable``).
         checkpoint_phases: phases from one checkpoint to the next; 0 for none. A program that is ended
-            and started again continues from its last checkpoint (``workloads.checkpoint``).
+            and started again continues from its last checkpoint (``workloads.execute``).
     """
 
     kind: ClassVar[str] = "pattern"

@@ -18,12 +18,11 @@ from typing import Any
 
 from mpi4py import MPI
 
-from workloads.agent import VERSION, AgentLine
-from workloads.alone import Alone
+from workloads.agent_line import VERSION, AgentLine
 from workloads.blocking import Waiting
-from workloads.checkpoint import Checkpoint, checkpoint_file
 from workloads.compute import measured_step_ns
 from workloads.coscheduling import Coscheduling
+from workloads.execute import Checkpoint, checkpoint_file
 from workloads.locks import page_file
 from workloads.locks.lock_program import LockProgram
 from workloads.locks.remedies import NOTHING_DONE, Remedy
@@ -34,6 +33,7 @@ from workloads.observer import Observer
 from workloads.options import Options
 from workloads.patterns import LOCK, TASKS
 from workloads.program import Program
+from workloads.slurm_rank import SlurmRank
 from workloads.tasks import TaskExecution
 from workloads.timeline import Timeline
 
@@ -91,8 +91,8 @@ def main(spec: dict[str, Any]) -> None:
             switch_us=spec["switch_us"], latency_us=spec["latency_us"], imbalance_us=moulded.imbalance_us
         )
 
-    agent: AgentLine | Alone = (
-        Alone(spec["folder"], spec["job"], comm.rank)
+    agent: AgentLine | SlurmRank = (
+        SlurmRank(spec["folder"], spec["job"], comm.rank)
         if "folder" in spec
         else AgentLine(spec["socket"], spec["job"], comm.rank)
     )

@@ -11,7 +11,7 @@ import sys
 import time
 from typing import Any
 
-from workloads.agent import VERSION, AgentLine
+from workloads.agent_line import VERSION, AgentLine
 from workloads.compute import Compute
 from workloads.recorder import Recorder
 from workloads.work import SINGLE, InteractiveWork, SequentialWork

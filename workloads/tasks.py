@@ -18,7 +18,7 @@ from typing import Any
 
 from mpi4py import MPI
 
-from workloads.agent import ANYWHERE
+from workloads.agent_line import ANYWHERE
 from workloads.compute import Compute
 from workloads.doorbell import CACHE_LINE_BYTES, WORD_BYTES, Futex
 from workloads.malleable import Wish

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
-from coordinator.decide.seats import seats
 from coordinator.decide.session import Plan, Session
 from coordinator.owners import OwnerChange
 from coordinator.policies.sharing import folded
@@ -38,7 +37,7 @@ class Crew(Protocol):
     def begin(self, job: int, at_ns: int, placement: tuple[int, ...]) -> None:
         """Let the job begin at ``at_ns``, rank r on processor ``placement[r]``.
 
-        ``coordinator.decide.seats`` selects its ranks among the launched ones.
+        ``coordinator.decide.conductor`` selects its ranks among the launched ones.
         """
         ...
 
@@ -301,7 +300,7 @@ class Conductor:
     def _seated(self, number: int, placement: tuple[int, ...]) -> bool:
         """Whether a job's launched ranks fit the placement; a rigid job needs all, in their order."""
         job, launched = self._jobs[number], self._launched[number]
-        found = seats(launched, placement, self._node_of)
+        found = active_ranks(launched, placement, self._node_of)
         return found is not None and (job.moldable or job.malleable or found == tuple(range(len(launched))))
 
     def _launch(self, job: int, placement: tuple[int, ...]) -> None:
@@ -321,3 +320,20 @@ class Conductor:
     def _table_end_ns(self) -> int | None:
         plan = self._session.plan
         return plan.cycle.end_ns if plan else None
+
+
+def active_ranks(
+    launched: Sequence[int], placement: Sequence[int], node_of: Sequence[int]
+) -> tuple[int, ...] | None:
+    """The rank for each place of ``placement``: the first unused one launched on its node.
+
+    ``launched[r]`` is a processor of the node on which rank r was launched; ``node_of`` is the node of
+    each processor. Returns None if a node has too few ranks.
+    """
+    waiting: dict[int, Iterator[int]] = {
+        node: iter([rank for rank, processor in enumerate(launched) if node_of[processor] == node])
+        for node in {node_of[processor] for processor in placement}
+    }
+    found = [next(waiting[node_of[processor]], None) for processor in placement]
+    taken = tuple(rank for rank in found if rank is not None)
+    return taken if len(taken) == len(found) else None

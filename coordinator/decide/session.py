@@ -6,16 +6,77 @@ neither ever calls a policy itself. That is why their decisions can be compared 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
 
-from coordinator.decide.attained import Attained
 from coordinator.decide.cycle import Cycle
-from coordinator.decide.observations import Observations
 from coordinator.policies.registry import Policy
 from coordinator.view import Decision, Job, Machine, Reason, View
+
+
+class Attained:
+    """Adds up processor time by job, decision by decision.
+
+    A processor on which several processes may run at a time serves them in equal parts.
+
+    Attributes:
+        service_ns: the processor time of each job so far.
+    """
+
+    def __init__(self) -> None:
+        self.service_ns: dict[int, int] = {}
+        self._until_ns = 0
+
+    def count(self, decision: Decision, cycle: Cycle, now_ns: int) -> None:
+        """Add what the slots of a decision, in force since the last call, have given until now."""
+        times_ns = cycle.in_force_ns(max(self._until_ns, cycle.start_ns), now_ns)
+        self._until_ns = now_ns
+        for slot, time_ns in enumerate(times_ns):
+            for jobs in _served(decision, slot) if time_ns else ():
+                for job in jobs:
+                    self.service_ns[job] = self.service_ns.get(job, 0) + time_ns // len(jobs)
+
+
+def _served(decision: Decision, slot: int) -> list[list[int]]:
+    """For each processor that anybody uses in a slot the job of each process that may run there."""
+    found = defaultdict(list)
+    for job, placement in decision.placements.items():
+        for rank, processor in enumerate(placement):
+            if decision.slots[slot].allows(job, rank, processor):
+                found[processor].append(job)
+    return list(found.values())
+
+
+class Observations:
+    """Puts together what the ranks of each job say.
+
+    Source: Feitelson and Rudolph 1995. Ousterhout 1982 has the term.
+    """
+
+    def __init__(self) -> None:
+        self._peers: dict[int, dict[int, frozenset[int]]] = {}
+
+    def hear(self, job: int, rank: int, peers: Iterable[int]) -> tuple[tuple[int, ...], ...]:
+        """The working sets of ``job`` once ``rank`` has named all from whom it gets messages often."""
+        said = self._peers.setdefault(job, {})
+        said[rank] = frozenset(peers)
+        return connected(said)
+
+    def forget(self, job: int) -> None:
+        self._peers.pop(job, None)
+
+
+def connected(peers: Mapping[int, Iterable[int]]) -> tuple[tuple[int, ...], ...]:
+    """The connected sets of two and more ranks, each ascending; who names somebody is connected to it."""
+    found: list[set[int]] = []
+    for rank, named in peers.items():
+        joined = {rank, *named}
+        apart = [ranks for ranks in found if joined.isdisjoint(ranks)]
+        found = [*apart, joined.union(*(ranks for ranks in found if ranks not in apart))]
+    return tuple(sorted(tuple(sorted(ranks)) for ranks in found if len(ranks) > 1))
 
 
 @dataclass(frozen=True)

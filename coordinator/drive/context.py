@@ -6,9 +6,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from coordinator.drive.preflight import Means
-from coordinator.drive.run_log.events import Event
-from coordinator.drive.run_log.writer import Writer
+from coordinator.drive.preflight import LaunchPlan
+from coordinator.drive.run_log import Event, Writer
 from coordinator.host.rundir import RunDirectory
 from coordinator.workload import Switch, Workload
 
@@ -29,7 +28,7 @@ class RunContext:
     Attributes:
         directory: the run directory.
         workload: the jobs and the policy.
-        means: the mechanism and the launchers.
+        launch_plan: the mechanism and the launchers.
         progress: called with a message about each step.
         give_up_ns: deadline of the run, in CLOCK_MONOTONIC.
         origin_ns: start of the run, in CLOCK_MONOTONIC; None before.
@@ -39,7 +38,7 @@ class RunContext:
 
     directory: RunDirectory
     workload: Workload
-    means: Means
+    launch_plan: LaunchPlan
     progress: Progress
     give_up_ns: int
     origin_ns: int | None = None

@@ -14,13 +14,13 @@ from typing import Any, Protocol
 from coordinator.decide.conductor import Conductor
 from coordinator.decide.session import Session
 from coordinator.drive import preflight
-from coordinator.drive.agents import Contacts
 from coordinator.drive.context import Progress, RunContext, RunFailed
+from coordinator.drive.node_state import Contacts
 from coordinator.drive.nodes import Nodes
 from coordinator.drive.outcome import never_begun, outcome
-from coordinator.drive.run_log.events import Beginning, Guarded, Switched
+from coordinator.drive.run_log import Beginning, Guarded, Switched
 from coordinator.drive.running_jobs import RunningJobs
-from coordinator.host import cleanup, descriptors, guardian, launch
+from coordinator.host import cleanup, guardian, launch, processes
 from coordinator.host.interrupt import Interrupt
 from coordinator.host.launchers import Launcher
 from coordinator.host.logs import Logs
@@ -54,20 +54,22 @@ def run_workload(
     However the run ends, none of its processes, files, cgroups or shared-memory segments
     remains. The result says which jobs failed, and whether the run did.
     """
-    means = preflight.means(workload, launcher, progress or (lambda text: None))
-    opening = FreshStart(*preflight.session(workload))
+    launch_plan = preflight.launch_plan(workload, launcher, progress or (lambda text: None))
+    run_start = NewRun(*preflight.session(workload))
     try:
         with Interrupt() as interrupt:
             directory = RunDirectory.create()
             give_up_ns = time.monotonic_ns() + round(workload.timeout_s * 1e9)
-            context = RunContext(directory, workload, means, progress or (lambda text: None), give_up_ns)
-            return Driver(context, opening, interrupt).play()
+            context = RunContext(
+                directory, workload, launch_plan, progress or (lambda text: None), give_up_ns
+            )
+            return Driver(context, run_start, interrupt).play()
     except OSError as error:
-        return never_begun(workload, means, f"cannot make a run directory: {error}")
+        return never_begun(workload, launch_plan, f"cannot make a run directory: {error}")
 
 
-class Opening(Protocol):
-    """The opening of a driver: it begins a run, or takes one over.
+class RunStart(Protocol):
+    """The start of a driver: it begins a run, or takes one over.
 
     Attributes:
         contacts: contacts of agents that another driver has started; None without.
@@ -84,7 +86,7 @@ class Opening(Protocol):
         ...
 
 
-class FreshStart:
+class NewRun:
     """Begins a run."""
 
     contacts: Contacts | None = None
@@ -108,7 +110,7 @@ class FreshStart:
     def _launch(self, context: RunContext, jobs: RunningJobs) -> None:
         self._launched = True
         jobs.conductor.prepare()
-        context.progress(f"starting {len(jobs.parts)} jobs with {context.means.launcher}")
+        context.progress(f"starting {len(jobs.states)} jobs with {context.launch_plan.launcher}")
 
     def set_off(self, context: RunContext, jobs: RunningJobs, nodes: Nodes) -> bool:
         """Start the run if all ranks are ready; from then on another driver can take it over."""
@@ -120,8 +122,15 @@ class FreshStart:
             return False
         context.origin_ns = time.monotonic_ns() + HEAD_START_NS
         if context.remote:
-            begun = context.workload, context.means, nodes.contacts, context.origin_ns, context.give_up_ns
-            context.log.begin(Beginning(*begun))
+            context.log.begin(
+                Beginning(
+                    workload=context.workload,
+                    launch_plan=context.launch_plan,
+                    contacts=nodes.contacts,
+                    origin_ns=context.origin_ns,
+                    give_up_ns=context.give_up_ns,
+                )
+            )
         return True
 
 
@@ -131,9 +140,9 @@ class Driver:
     _jobs: RunningJobs
     _nodes: Nodes
 
-    def __init__(self, context: RunContext, opening: Opening, interrupt: Interrupt) -> None:
+    def __init__(self, context: RunContext, run_start: RunStart, interrupt: Interrupt) -> None:
         self._context = context
-        self._opening = opening
+        self._run_start = run_start
         self._interrupt = interrupt
         self._logs = Logs(context.directory, context.warn)
         self._prepared = self._under_way = False
@@ -161,7 +170,7 @@ class Driver:
 
     def _prepare(self, stack: ExitStack) -> None:
         context = self._context
-        descriptors.allow()
+        processes.raise_descriptor_limit()
         stack.enter_context(prompt())
         self._loop = Loop()
         stack.callback(self._loop.close)
@@ -172,14 +181,20 @@ class Driver:
             context.note(Guarded(ours.pid))
             stack.callback(launch.reap, [ours], guardian.RELEASE_S)
             stack.callback(hold.close)
-        means, tell = context.means, (self._on_message, self._on_loss)
-        nodes = (context.workload, means.mechanism, context.directory, means.launcher)
-        self._nodes = Nodes(*nodes, *tell, self._opening.contacts)
+        self._nodes = Nodes(
+            context.workload,
+            context.launch_plan.mechanism,
+            context.directory,
+            context.launch_plan.launcher,
+            on_message=self._on_message,
+            on_loss=self._on_loss,
+            contacts=self._run_start.contacts,
+        )
         stack.callback(self._nodes.end)
         stack.callback(context.log.end)
         self._jobs = RunningJobs(context, self._loop, self._nodes)
         self._nodes.start(self._loop)
-        self._opening.prepare(context, self._jobs, self._nodes)
+        self._run_start.prepare(context, self._jobs, self._nodes)
         self._prepared = True
 
     def _perform(self) -> None:
@@ -210,7 +225,7 @@ class Driver:
         self._nodes.check(now_ns)
         self._logs.bound(now_ns)
         self._jobs.check(now_ns)
-        self._under_way = self._under_way or self._opening.set_off(self._context, self._jobs, self._nodes)
+        self._under_way = self._under_way or self._run_start.set_off(self._context, self._jobs, self._nodes)
         self._jobs.advance()
 
     def _on_message(self, node: int, message: Any) -> None:
@@ -237,11 +252,11 @@ class Driver:
         """The result of the run so far, with all times relative to its start."""
         context = self._context
         if not self._prepared:
-            return never_begun(context.workload, context.means, failure)
+            return never_begun(context.workload, context.launch_plan, failure)
         return outcome(
             context.workload,
-            context.means,
-            self._jobs.parts,
+            context.launch_plan,
+            self._jobs.states,
             self._jobs.conductor.placements,
             self._jobs.conductor.admitted_ns,
             context.switches,

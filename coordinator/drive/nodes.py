@@ -12,9 +12,8 @@ from contextlib import suppress
 from typing import Any
 
 from coordinator.decide.session import Plan
-from coordinator.drive import agents
-from coordinator.drive.agents import Contacts
-from coordinator.drive.node_state import NodeState
+from coordinator.drive import node_state
+from coordinator.drive.node_state import Contacts, NodeState
 from coordinator.host import launch, processes
 from coordinator.host.guardian import RELEASE_S
 from coordinator.host.launch import Adopted
@@ -24,8 +23,8 @@ from coordinator.host.processes import Process
 from coordinator.host.rundir import RunDirectory
 from coordinator.wire import protocol
 from coordinator.wire.agent_config import Setup
-from coordinator.wire.door import LOOPBACK, address_towards
 from coordinator.wire.line_format import LineError
+from coordinator.wire.listener import LOOPBACK, address_towards
 from coordinator.wire.protocol import TO_AGENT, TO_DRIVER
 from coordinator.wire.zmq_transport import Hub, Keys, endpoints_for
 from coordinator.workload import NodeResult, Workload
@@ -102,11 +101,11 @@ class Nodes:
         """Start the agents that do not run yet, and listen to all."""
         for number, node in enumerate(self._nodes):
             if node.starter is None:
-                start = (self._directory, self.setups[number])
+                directory, setup = self._directory, self.setups[number]
                 node.starter = (
-                    agents.start_elsewhere(*start, self._launcher, node.host, number)
+                    node_state.start_elsewhere(directory, setup, self._launcher, node.host, number)
                     if self._remote
-                    else agents.start_here(*start)
+                    else node_state.start_here(directory, setup)
                 )
                 self._directory.note_process(node.starter.pid)
             node.heard_ns = time.monotonic_ns()
@@ -159,13 +158,13 @@ class Nodes:
         for number in range(len(self._nodes)):
             self._say(number, message)
 
-    def publish(self, plan: Plan, from_ns: int, origin_ns: int, seats: Mapping[int, Sequence[int]]) -> None:
+    def publish(self, plan: Plan, from_ns: int, origin_ns: int, active: Mapping[int, Sequence[int]]) -> None:
         """Send each node its share of a plan that begins at ``from_ns`` of the run.
 
-        ``seats`` has the launched ranks that take part in each job.
+        ``active`` has the launched ranks that take part in each job.
         """
         for number, node in enumerate(self._nodes):
-            self._say(number, protocol.Table.of(plan, from_ns, origin_ns, node.processors, seats))
+            self._say(number, protocol.Table.of(plan, from_ns, origin_ns, node.processors, active))
 
     def begin(self, job: int, at_ns: int, places: Mapping[int, int], taking_part: tuple[int, ...]) -> None:
         """Let ranks begin at ``at_ns`` of the run's clock, each on its processor.
@@ -256,7 +255,7 @@ class Nodes:
         node = self._nodes[number]
         if node.lost:
             return
-        said = launch.tail(self._directory.log(agents.log_name(number)))
+        said = launch.tail(self._directory.log(node_state.log_name(number)))
         node.lost = f"{why}\n{said}".rstrip()
         node.kill()
         self._on_loss(tuple(node.processors), f"node {node.name} is lost: {node.lost}")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from coordinator.drive.preflight import Means
+from coordinator.drive.preflight import LaunchPlan
 from coordinator.host.launch import Started
 from coordinator.wire.protocol import FLAW
 from coordinator.workload import JobResult, NodeResult, ParallelJob, Result, Switch, Workload
@@ -19,7 +19,7 @@ SLACK_NS = 1_000_000_000
 
 
 @dataclass
-class Part:
+class JobState:
     """The driver's state of one job.
 
     Attributes:
@@ -64,7 +64,7 @@ class Part:
 def unfit(
     workload: Workload,
     job: ParallelJob,
-    part: Part,
+    state: JobState,
     rank: int,
     record: Mapping[str, Any],
     origin_ns: int | None,
@@ -73,11 +73,11 @@ def unfit(
     if FLAW in record:
         why = record[FLAW]
         return why if isinstance(why, str) and why and why.isprintable() else "it has a flaw"
-    if origin_ns is None or not part.begun:
+    if origin_ns is None or not state.begun:
         return "the job has not begun"
     if why := flaw(record, PLACE if job.program.kind == Command.kind else OURS):
         return why
-    for key, wanted in (("job", job.number), ("rank", rank), ("processes", part.processes)):
+    for key, wanted in (("job", job.number), ("rank", rank), ("processes", state.processes)):
         if record.get(key, wanted) != wanted:
             return f"its {key} is {record[key]}, not {wanted}"
     if workload.processors and record["processor"] not in workload.processors:
@@ -94,8 +94,8 @@ def _untimely(start_ns: int, finish_ns: int, arrival_ns: int) -> str:
 
 def outcome(
     workload: Workload,
-    means: Means,
-    parts: Mapping[int, Part],
+    launch_plan: LaunchPlan,
+    states: Mapping[int, JobState],
     placements: Mapping[int, tuple[int, ...]],
     admitted_ns: Mapping[int, int],
     switches: Sequence[Switch],
@@ -108,25 +108,25 @@ def outcome(
     """The result of a run that began at ``origin_ns`` of its clock."""
     jobs, ranks = [], []
     for job in workload.jobs:
-        part = parts[job.number]
-        records = [part.records[rank] for rank in sorted(part.records)]
-        whole = part.processes > 0 and len(records) == part.processes
+        state = states[job.number]
+        records = [state.records[rank] for rank in sorted(state.records)]
+        whole = state.processes > 0 and len(records) == state.processes
         jobs.append(
             JobResult(
                 number=job.number,
-                processes=part.processes,
+                processes=state.processes,
                 placement=placements.get(job.number, ()),
                 arrival_ns=round(job.arrival_s * 1e9),
                 start_ns=min(record["start_ns"] for record in records) - origin_ns if whole else None,
                 finish_ns=max(record["finish_ns"] for record in records) - origin_ns if whole else None,
-                failure=part.failure or ("" if whole else failure) or _without_waits(job, records),
-                output=part.output,
+                failure=state.failure or ("" if whole else failure) or _without_waits(job, records),
+                output=state.output,
                 admitted_ns=admitted_ns.get(job.number),
             )
         )
         places = placements.get(job.number, ())
         for record in records:
-            told = {"processes": part.processes, **record}
+            told = {"processes": state.processes, **record}
             told |= {key: record[key] - origin_ns for key in ("start_ns", "finish_ns")}
             if workload.nodes:
                 # Cores of different nodes share their ids; the policy's numbers are unique.
@@ -137,9 +137,9 @@ def outcome(
         jobs=tuple(jobs),
         ranks=tuple(ranks),
         switches=tuple(replace(switch, due_ns=switch.due_ns - origin_ns) for switch in switches),
-        mechanism=means.mechanism or "none",
-        mechanism_reason=means.reason,
-        launcher=str(means.launcher),
+        mechanism=launch_plan.mechanism or "none",
+        mechanism_reason=launch_plan.reason,
+        launcher=str(launch_plan.launcher),
         failure=failure or "\n".join(failed),
         nodes=nodes,
         warnings=warnings,
@@ -161,7 +161,7 @@ def _without_waits(job: ParallelJob, records: Sequence[Mapping[str, Any]]) -> st
     )
 
 
-def never_begun(workload: Workload, means: Means, failure: str) -> Result:
+def never_begun(workload: Workload, launch_plan: LaunchPlan, failure: str) -> Result:
     """The result of a run that failed before its jobs were prepared."""
-    parts = {job.number: Part() for job in workload.jobs}
-    return outcome(workload, means, parts, {}, {}, (), 0, nodes=(), failure=failure, warnings=())
+    states = {job.number: JobState() for job in workload.jobs}
+    return outcome(workload, launch_plan, states, {}, {}, (), 0, nodes=(), failure=failure, warnings=())

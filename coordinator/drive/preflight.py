@@ -9,7 +9,7 @@ from pathlib import Path
 
 from coordinator.decide.session import Session
 from coordinator.host import mechanisms
-from coordinator.host.caretaker import Caretaker
+from coordinator.host.directories import DirectoryGuardian
 from coordinator.host.launchers import Launcher, find_launcher, launcher_at, unchanged
 from coordinator.view import Job, Machine
 from coordinator.workload import Workload, seen
@@ -24,7 +24,7 @@ AS_MPI = waiting("spin", switch_us=0, latency_us=0)
 
 
 @dataclass(frozen=True)
-class Means:
+class LaunchPlan:
     """The mechanism and the launchers for a workload.
 
     Attributes:
@@ -42,10 +42,10 @@ class Means:
     variables: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
 
 
-def means(
+def launch_plan(
     workload: Workload, launcher: Launcher | None = None, tell: Callable[[str], None] = lambda line: None
-) -> Means:
-    """Find the means to run a workload here; without a ``launcher`` the usual one.
+) -> LaunchPlan:
+    """Find the mechanism and launchers to run a workload here; without a ``launcher`` the usual one.
 
     ``tell`` gets a line if something has to be compiled.
     """
@@ -55,9 +55,9 @@ def means(
     programs = {job.number: job.program for job in workload.jobs}
     own = {number: launcher_at(program.launcher) for number, program in programs.items() if program.launcher}
     if any(program.kind == LockProgram.kind for program in programs.values()):
-        locks.library(tell, Caretaker)
+        locks.library(tell, DirectoryGuardian)
     variables = _preloaded(workload, {**dict.fromkeys(programs, launcher), **own}, tell)
-    return Means(mechanism, reason, launcher, own, variables)
+    return LaunchPlan(mechanism, reason, launcher, own, variables)
 
 
 def _preloaded(
@@ -73,23 +73,14 @@ def _preloaded(
         rule = _rule(workload) if two_phase else AS_MPI
         launcher = launchers[job.number]
         if launcher not in made:
-            made[launcher] = native.library(native.wrapper([launcher.path]), tell, Caretaker)
+            made[launcher] = native.library(native.wrapper([launcher.path]), tell, DirectoryGuardian)
         found[job.number] = made[launcher].environment(rule, Path(job.recording) if job.recording else None)
     return found
 
 
 def _rule(workload: Workload) -> Waiting:
-<<<<<<< HEAD
-    """The rule by which commands with two-phase waits wait.
-
-    Raises:
-        InputError: if commands cannot follow it.
-    """
-    if workload.options.blocking == "oracle":
-=======
     """The rule by which commands with two-phase waits wait."""
-    if workload.blocking == "oracle":
->>>>>>> 8296585 (Leave out docstrings and sections that repeat the signature in coordinator, workloads and slurm)
+    if workload.options.blocking == "oracle":
         known = "nobody knows the imbalance of a command"
         raise InputError("blocking", "oracle", known, "choose another rule for jobs with two-phase waits")
     return workload.options.waiting(switch_us=workload.switch_us, latency_us=workload.latency_us)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from coordinator.drive.preflight import Means
+from coordinator.drive.preflight import LaunchPlan
 from coordinator.host import launch
 from coordinator.host.environment import PYTHON
 from coordinator.host.launch import Started
@@ -21,7 +21,7 @@ from workloads.work import Command
 
 def start(
     workload: Workload,
-    means: Means,
+    launch_plan: LaunchPlan,
     job: ParallelJob,
     count: int,
     hosts: Sequence[str],
@@ -29,8 +29,8 @@ def start(
 ) -> Started:
     """Start and return the launcher of a job on ``count`` processes."""
     number = job.number
-    launcher = means.own.get(number, means.launcher)
-    words = launcher.argv(count, argv(workload, means, job, count, directory), hosts)
+    launcher = launch_plan.own.get(number, launch_plan.launcher)
+    words = launcher.argv(count, argv(workload, launch_plan, job, count, directory), hosts)
     if hosts:
         marks = directory.marks
     else:
@@ -44,12 +44,12 @@ def start(
 
 
 def argv(
-    workload: Workload, means: Means, job: ParallelJob, count: int, directory: RunDirectory
+    workload: Workload, launch_plan: LaunchPlan, job: ParallelJob, count: int, directory: RunDirectory
 ) -> list[str]:
     """The command line of a rank of ``job`` on ``count`` processes."""
     program, number, socket = job.program, job.number, str(directory.socket)
     if isinstance(program, Command):
-        variables = dict(means.variables.get(number, {}))
+        variables = dict(launch_plan.variables.get(number, {}))
         if program.waits == "two-phase":
             variables["LOCKSTEP_RECORD"] = str(directory.records(number))
         become = [*PYTHON, "-S", "-m", "coordinator.node.exec_rank", socket, str(number)]

@@ -9,26 +9,27 @@ On a single host there is nothing to take over: the agent is the driver's child,
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from coordinator.decide.session import Session
-from coordinator.drive import preflight
-from coordinator.drive.agents import Contacts
+from coordinator.decide.conductor import Conductor, active_ranks
+from coordinator.decide.session import Plan, Session
+from coordinator.drive import preflight, run_log
 from coordinator.drive.context import Progress, RunContext
 from coordinator.drive.driver import LEAD_NS, Driver
+from coordinator.drive.node_state import Contacts
 from coordinator.drive.nodes import Nodes
-from coordinator.drive.run_log import reader
-from coordinator.drive.run_log.replay import Replay
+from coordinator.drive.outcome import JobState
+from coordinator.drive.run_log import Event, Guarded, Launched, Left, Lost, Ready, Switched, tell
 from coordinator.drive.running_jobs import RunningJobs
 from coordinator.host import launch
 from coordinator.host.interrupt import Interrupt
 from coordinator.host.rundir import RunDirectory
 from coordinator.host.runs_home import home, locked_home
-from coordinator.owners import changes
+from coordinator.owners import OwnerChange, changes
 from coordinator.view import Job
 from coordinator.wire import protocol
-from coordinator.workload import Result, Workload
+from coordinator.workload import Result, Switch, Workload
 
 
 class NotAbandoned(Exception):  # noqa: N818 - a state, not a mistake
@@ -52,7 +53,7 @@ def runs(refused: Callable[[str], None] = lambda why: None) -> Iterator[tuple[Pa
     for directory in found:
         try:
             directory.check()
-            workload = reader.beginning(directory.history).workload
+            workload = run_log.beginning(directory.history).workload
         except FileNotFoundError:  # on a single host, not begun, or just released
             continue
         except OSError as error:
@@ -72,7 +73,7 @@ def resume_workload(path: Path, progress: Progress | None = None) -> Result:
     taken = directory.take()
     try:
         directory.check()
-        begun = reader.beginning(directory.history)
+        begun = run_log.beginning(directory.history)
     except FileNotFoundError:
         directory.unlock()
         raise Over(f"run {directory.run} is over, or was released at the end of its lease") from None
@@ -85,16 +86,16 @@ def resume_workload(path: Path, progress: Progress | None = None) -> Result:
         context = RunContext(
             directory,
             begun.workload,
-            begun.means,
+            begun.launch_plan,
             progress or (lambda text: None),
             begun.give_up_ns,
             begun.origin_ns,
         )
-        opening = TakeOver(*preflight.session(begun.workload), begun.contacts)
-        return Driver(context, opening, interrupt).play()
+        run_start = ResumedRun(*preflight.session(begun.workload), begun.contacts)
+        return Driver(context, run_start, interrupt).play()
 
 
-class TakeOver:
+class ResumedRun:
     """Continues the run of another driver."""
 
     def __init__(self, session: Session, jobs: Sequence[Job], contacts: Contacts) -> None:
@@ -105,12 +106,12 @@ class TakeOver:
     def prepare(self, context: RunContext, jobs: RunningJobs, nodes: Nodes) -> None:
         """Restore the other driver's state from its log, before any message of the agents."""
         context.progress(f"taking over run {context.directory.run}")
-        events, size = reader.events(context.directory.history)
+        events, size = run_log.events(context.directory.history)
         context.log.go_on(size)
         workload = context.workload
         owners = changes(workload.owners, workload.seed, workload.repeat)
         replay = Replay(self._session, self._jobs, LEAD_NS, nodes.node_of, events, owners)
-        jobs.parts, context.switches = replay.parts, replay.switches
+        jobs.states, context.switches = replay.states, replay.switches
         jobs.follow(replay.conductor)
         nodes.give_up(replay.lost)
         run = context.directory.run
@@ -123,10 +124,91 @@ class TakeOver:
         if not nodes.joined:
             return False
         nodes.send(protocol.Retell())
-        for job, part in jobs.parts.items():
-            if part.mpiexec is None or part.failure:
+        for job, state in jobs.states.items():
+            if state.mpiexec is None or state.failure:
                 jobs.discard(job)
-                if part.launched and not part.failure:
-                    jobs.launch(job, part.launched)
+                if state.launched and not state.failure:
+                    jobs.launch(job, state.launched)
         jobs.conductor.repeat()
         return True
+
+
+class Replay:
+    """The last state of a driver; a replay touches no process.
+
+    Attributes:
+        conductor: after that driver's decisions; it needs another crew.
+        states: the state of each job, without its launcher.
+        guardian: pid of that driver's guardian.
+        launchers: pids of the launchers of launched jobs, by job.
+        lost: reasons for the loss of nodes, by node.
+        switches: slot switches reported so far.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        jobs: Sequence[Job],
+        lead_ns: int,
+        node_of: Sequence[int],
+        events: Iterable[Event],
+        owners: Iterable[OwnerChange] = (),
+    ) -> None:
+        self.states = {job.number: JobState() for job in jobs}
+        self.guardian = 0
+        self.launchers: dict[int, int] = {}
+        self.lost: dict[int, str] = {}
+        self.switches: list[Switch] = []
+        self._node_of = node_of
+        self.conductor = Conductor(session, jobs, self, lead_ns, node_of, owners)
+        self.conductor.prepare()
+        for event in events:
+            self._take_in(event)
+            tell(self.conductor, event)
+
+    def _take_in(self, event: Event) -> None:
+        match event:
+            case Guarded(pid):
+                self.guardian = pid
+            case Launched(job, pid):
+                self.launchers[job] = pid
+            case Ready(job):
+                self.states[job].ready = set(range(len(self.states[job].launched)))
+            case Left(job, _, failure, records):
+                self.states[job].failure, self.states[job].records = failure, dict(records)
+            case Lost(node, _, why, _, failed, displaced):
+                self.lost[node] = why
+                for job in failed:
+                    self.states[job].failure = why
+                for job in displaced:
+                    self._forget(job)
+            case Switched(switches):
+                self.switches += switches
+
+    def _forget(self, job: int) -> None:
+        self.states[job] = JobState()
+        self.launchers.pop(job, None)
+
+    # As the conductor's crew.
+
+    def launch(self, job: int, placement: tuple[int, ...]) -> None:
+        """Note the placement: the other driver launched the job, or was about to."""
+        self._forget(job)
+        self.states[job].launched = placement
+
+    def publish(self, plan: Plan, from_ns: int) -> None:
+        """Nothing: the agents know the plan, or will get it again."""
+
+    def begin(self, job: int, at_ns: int, placement: tuple[int, ...]) -> None:
+        self.states[job].ranks = active_ranks(self.states[job].launched, placement, self._node_of) or ()
+
+    def resize(self, job: int, placement: tuple[int, ...]) -> None:
+        """Nothing: there are no malleable jobs on several nodes."""
+
+    def move(self, job: int, placement: tuple[int, ...]) -> None:
+        """Nothing: no running job moves on several nodes."""
+
+    def vacate(self, job: int) -> None:
+        """Note that the job has no processes any more."""
+        self._forget(job)
+        self.states[job].vacated = True

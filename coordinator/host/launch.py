@@ -10,10 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
-from coordinator.host import descriptors, guardian
-from coordinator.host.bereft import Bereft
+from coordinator.host import guardian, identity, processes
 from coordinator.host.causes import explained
-from coordinator.host.processes import RUN, Process, environment_of
+from coordinator.host.processes import RUN, Process, children, environment_of
 from workloads.validation import LockstepError
 
 HEAD_BYTES = 1 << 20
@@ -60,7 +59,7 @@ def start(
             start_new_session=True,
             pass_fds=inherited,
         )
-    descriptors.as_at_start(process.pid)
+    processes.restore_descriptor_limit(process.pid)
     return process
 
 
@@ -144,6 +143,39 @@ def reap(programs: Iterable[Started | None], timeout_s: float) -> bool:
     return all(program.poll() is not None for program in waited)
 
 
+ORPHANED_NS = 10_000_000_000
+"""A launcher without a living child for this long has lost it, and may wait for it for ever."""
+
+LOST_NS = 3_000_000_000
+"""The same after its first living child was seen: starting one may take longer than ending without one."""
+
+
+class OrphanedLauncher:
+    """Notices that a launcher waits for children that have ended.
+
+    Args:
+        parent: whether it certainly starts children.
+    """
+
+    def __init__(self, *, parent: bool = True) -> None:
+        self._patience_ns = ORPHANED_NS if parent else None
+        self._alone_ns: int | None = None
+
+    def look(self, pid: int, now_ns: int) -> bool:
+        """Whether process ``pid`` has been without a living child for too long; to be asked now and then."""
+        if any(map(_lives, children(pid))):
+            self._patience_ns, self._alone_ns = LOST_NS, None
+            return False
+        if self._alone_ns is None:
+            self._alone_ns = now_ns
+        return self._patience_ns is not None and now_ns - self._alone_ns >= self._patience_ns
+
+
+def _lives(pid: int) -> bool:
+    process = identity.stat(pid)
+    return process is not None and process.state not in "ZX"
+
+
 def run_session(
     argv: Sequence[str], environment: Mapping[str, str], timeout_s: float, *, parent: bool = True
 ) -> str:
@@ -156,7 +188,7 @@ def run_session(
             out, err = directory.log("out"), directory.log("err")
             process = start(argv, {**environment, **directory.marks}, out, err)
             directory.note_process(process.pid)
-            if why := _unended(process, timeout_s, Bereft(parent=parent)):
+            if why := _unended(process, timeout_s, OrphanedLauncher(parent=parent)):
                 raise LaunchError(f"{argv[0]} {why}\n{tail(err)}")
             if status := process.wait():
                 raise LaunchError(f"{argv[0]} {failed(status, err, out)}")
@@ -165,7 +197,7 @@ def run_session(
         raise LaunchError(f"cannot run {argv[0]}: {error}") from error
 
 
-def _unended(process: subprocess.Popen[bytes], timeout_s: float, bereft: Bereft) -> str:
+def _unended(process: subprocess.Popen[bytes], timeout_s: float, orphaned: OrphanedLauncher) -> str:
     """Wait for the end of a program; returns why it does not come, in words, or nothing after it.
 
     MPICH's launcher may wait for ever after somebody has killed its proxy.
@@ -175,7 +207,7 @@ def _unended(process: subprocess.Popen[bytes], timeout_s: float, bereft: Bereft)
         while not ending.wait(min(LOOK_S, deadline - time.monotonic())):
             if time.monotonic() >= deadline:
                 return f"took longer than {timeout_s:g} s"
-            if bereft.look(process.pid, time.monotonic_ns()):
+            if orphaned.look(process.pid, time.monotonic_ns()):
                 return "waits for processes that have ended"
     return ""
 

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
+from coordinator.host.directories import check_own
 from coordinator.host.environment import PYTHON, UNDO, passed_on
 from coordinator.host.launch import LaunchError, run_session
-from coordinator.host.ownership import check_own
 from workloads.validation import InputError
 
 TRIAL_S = 60.0

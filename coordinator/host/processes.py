@@ -9,6 +9,7 @@ finds nearly all of them, even after their parents have gone;
 from __future__ import annotations
 
 import os
+import resource
 import select
 import signal
 import time
@@ -267,3 +268,21 @@ def _proxy_of(pid: int) -> Process | None:
             return proxy
     proxy.close()
     return None
+
+
+RESERVED_DESCRIPTORS = 64
+"""Descriptors that connections cannot use while anybody may connect."""
+
+_DESCRIPTORS_AT_START = resource.getrlimit(resource.RLIMIT_NOFILE)
+
+
+def raise_descriptor_limit(reserve: int = 0) -> None:
+    """Raise the limit of this process to the hard limit, less ``reserve`` unless the limit is too tight."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most - reserve if most >= 4 * reserve else most, most))
+
+
+def restore_descriptor_limit(pid: int) -> None:
+    """Give a process that we have just started the limit with which we started."""
+    with suppress(OSError):  # it has ended
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, _DESCRIPTORS_AT_START)

@@ -20,9 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from coordinator.host import identity
-from coordinator.host.caretaker import Caretaker
+from coordinator.host.directories import DirectoryGuardian, check_own, check_way
 from coordinator.host.journal import Journal
-from coordinator.host.ownership import check_own, check_way
 from coordinator.host.processes import DIRECTORY, KEEPER, RUN
 from coordinator.host.runs_home import as_input, home, locked, locked_home, remove_home
 from workloads.validation import InputError
@@ -57,7 +56,7 @@ class RunDirectory:
         self._shown = shown or path
         self._lock: int | None = None
         self._journal = Journal(path / "journal")
-        self._caretaker: Caretaker | None = None
+        self._guardian: DirectoryGuardian | None = None
 
     def __str__(self) -> str:
         return str(self._shown)
@@ -94,11 +93,11 @@ class RunDirectory:
 
     @contextmanager
     def _cared_for(self, *, ours: bool = False) -> Iterator[None]:
-        """A context with a caretaker, who stays if no error leaves it.
+        """A context with a directory guardian, who stays if no error leaves it.
 
         ``ours``: nobody else makes a directory of this name, so an interrupt leaves none.
         """
-        self._caretaker = Caretaker(self.path)
+        self._guardian = DirectoryGuardian(self.path)
         try:
             yield
         except BaseException as error:
@@ -132,10 +131,10 @@ class RunDirectory:
             )
 
     def entrust(self) -> None:
-        """Dismiss the caretaker: another process will release the run if we are killed."""
-        if self._caretaker is not None:
-            self._caretaker.dismiss()
-            self._caretaker = None
+        """Dismiss the directory guardian: another process will release the run if we are killed."""
+        if self._guardian is not None:
+            self._guardian.dismiss()
+            self._guardian = None
 
     @property
     def socket(self) -> Path:
@@ -287,7 +286,7 @@ class RunDirectory:
         return True
 
     def unlock(self) -> None:
-        """Give up the lock, the journal and the caretaker; the directory stays."""
+        """Give up the lock, the journal and the directory guardian; the directory stays."""
         self._journal.close()
         if self._lock is not None:
             os.close(self._lock)

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from coordinator.host.ownership import check_own, check_way
+from coordinator.host.directories import check_own, check_way
 from workloads.validation import InputError
 
 LOCK_S = 20.0

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from coordinator.host.caretaker import Caretaker
+from coordinator.host.directories import DirectoryGuardian
 from coordinator.host.mechanisms import Order
 from workloads import native
 
@@ -63,7 +63,7 @@ class SlotHelper:
     """
 
     def __init__(self) -> None:
-        code = ctypes.CDLL(str(native.compiled(SOURCE, care=Caretaker)))
+        code = ctypes.CDLL(str(native.compiled(SOURCE, care=DirectoryGuardian)))
         code.lockstep_helper.restype = ctypes.c_void_p
         self._begin, self._run = code.lockstep_worker, code.lockstep_slots
         self._begin.argtypes = (ctypes.c_void_p, ctypes.c_int32, ctypes.c_void_p)

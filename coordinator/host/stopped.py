@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 from coordinator.host import identity
-from coordinator.host.bereft import Bereft
+from coordinator.host.launch import OrphanedLauncher, Started
 from coordinator.host.processes import children
-
-if TYPE_CHECKING:
-    from coordinator.host.launch import Started
 
 LOOK_NS = 500_000_000
 """Time from one look at the launchers to the next."""
@@ -46,7 +42,7 @@ class Launchers:
         self._warn = warn
         self._wrapped = wrapped
         self._stopped = Stopped()
-        self._bereft: dict[int, Bereft] = {}
+        self._orphaned: dict[int, OrphanedLauncher] = {}
         self._due_ns = 0
 
     def look(self, now_ns: int, launchers: Mapping[int, Started | None]) -> list[int]:
@@ -57,7 +53,7 @@ class Launchers:
         if now_ns < self._due_ns:
             return []
         self._due_ns = now_ns + LOOK_NS
-        bereft = []
+        orphaned = []
         for job, launcher in launchers.items():
             if launcher is None:
                 continue
@@ -66,10 +62,10 @@ class Launchers:
                 if text := self._stopped.look(f"the launcher of job {job}", pid):
                     self._warn(text)
             if launcher.poll() is not None:
-                self._bereft.pop(launcher.pid, None)
-            elif self._bereft.setdefault(launcher.pid, Bereft()).look(pids[-1], now_ns):
-                bereft.append(job)
-        return bereft
+                self._orphaned.pop(launcher.pid, None)
+            elif self._orphaned.setdefault(launcher.pid, OrphanedLauncher()).look(pids[-1], now_ns):
+                orphaned.append(job)
+        return orphaned
 
 
 def parent(pid: int) -> int:

@@ -21,7 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from coordinator.host import cleanup, descriptors, guardian, mechanisms, stopped
+from coordinator.host import cleanup, guardian, mechanisms, processes, stopped
 from coordinator.host.clock import Clock
 from coordinator.host.loop import Loop
 from coordinator.host.mechanisms import Mechanism
@@ -31,19 +31,17 @@ from coordinator.host.rundir import HEAD_START_S, OtherHostError, RunDirectory
 from coordinator.host.slot_helper import SlotHelper
 from coordinator.host.stopped import Stopped
 from coordinator.node import rank_record
-from coordinator.node.activations import Activations
 from coordinator.node.contact import Contact
-from coordinator.node.do_not_preempt import DoNotPreempt
 from coordinator.node.roster import Peer, Roster
-from coordinator.node.section_pages import SectionPages
+from coordinator.node.section_remedies import Activations, DoNotPreempt, SectionPages
 from coordinator.node.switcher import Switcher, Switching
 from coordinator.wire import agent_config, protocol
 from coordinator.wire.agent_config import Setup
 from coordinator.wire.line_format import LineError
 from coordinator.wire.protocol import TO_AGENT, TO_DRIVER
 from coordinator.wire.zmq_transport import Line
-from workloads import run_clock
-from workloads.agent import ANYWHERE
+from workloads import agent_line
+from workloads.agent_line import ANYWHERE
 from workloads.native import NativeError
 from workloads.options import WITHIN_JOB
 
@@ -117,7 +115,7 @@ class Agent:
         if mechanism is not None and remedy.kind == "activations":
             mechanism = activations = Activations(mechanism, pages)
         # Before ranks can connect: they look for this file.
-        self._offset_ns = None if self._setup.same_clock else run_clock.offset_word(path)
+        self._offset_ns = None if self._setup.same_clock else agent_line.offset_word(path)
         self._roster = Roster(self._directory, self._loop, self)
         if self._setup.driver is not None:
             self._loop.watch(self._setup.driver, lambda: self._forsaken("its driver has ended"))
@@ -365,7 +363,7 @@ def serve(found: Setup) -> None:
         signal.signal(signum, signal.SIG_IGN)
     if os.getsid(0) != os.getpid() and os.getpgrp() != os.getpid():
         os.setsid()  # a launcher's signals to its group are not for the agent
-    descriptors.allow()
+    processes.raise_descriptor_limit()
     helper = None
     if found.mechanism:
         with suppress(NativeError, OSError):  # there is no C compiler, or no place for what it makes

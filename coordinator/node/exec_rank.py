@@ -14,7 +14,7 @@ import os
 import sys
 import time
 
-from workloads.agent import AgentLine
+from workloads.agent_line import AgentLine
 
 RANKS = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID")
 """Variables in which launchers give a process its rank."""

@@ -12,12 +12,12 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from coordinator.wire.line_format import LineFormat
-from workloads import agent
+from workloads import agent_line
 
 if TYPE_CHECKING:
     from coordinator.decide.session import Plan  # with all policies
 
-VERSION = agent.VERSION
+VERSION = agent_line.VERSION
 
 RANKS = 1 << 24
 """Every job has fewer."""

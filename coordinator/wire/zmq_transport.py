@@ -17,9 +17,9 @@ from typing import Any
 import zmq
 from zmq.utils import z85
 
-from coordinator.host import descriptors
+from coordinator.host import processes
 from coordinator.host.priority import levels
-from coordinator.wire.door import Door, address_towards
+from coordinator.wire.listener import TcpListener, address_towards
 from workloads.validation import InputError
 
 LinkError = zmq.ZMQError
@@ -76,7 +76,7 @@ class Hub:
         self._socket.zap_domain = b"lockstep"
         self._socket.router_handover = True
         self._socket.handshake_ivl = round(HANDSHAKE_S * 1e3)
-        self._doors: list[Door] = []
+        self._listeners: list[TcpListener] = []
         self._listening = False
         endpoints = [endpoints] if isinstance(endpoints, str) else endpoints
         self.endpoints = tuple(map(self._bind, endpoints))
@@ -88,12 +88,12 @@ class Hub:
         if not endpoint.startswith(TCP):
             self._socket.bind(endpoint)
             return endpoint
-        door = Door(*endpoint.removeprefix(TCP).rsplit(":", 1))
-        self._doors.append(door)
-        self._socket.use_fd = door.descriptor()
-        self._socket.bind(door.endpoint)
+        listener = TcpListener(*endpoint.removeprefix(TCP).rsplit(":", 1))
+        self._listeners.append(listener)
+        self._socket.use_fd = listener.descriptor()
+        self._socket.bind(listener.endpoint)
         self._socket.use_fd = -1
-        return door.endpoint
+        return listener.endpoint
 
     def endpoint_for(self, host: str) -> str:
         """The endpoint by which ``host`` reaches us over TCP, if ``endpoints_for`` included ``host``."""
@@ -103,11 +103,11 @@ class Hub:
 
     def listen(self, on: bool) -> None:
         """Let nodes connect, or let nobody connect; existing connections stay."""
-        if self._doors and on is not self._listening:
+        if self._listeners and on is not self._listening:
             self._listening = on
-            descriptors.allow(descriptors.RESERVE if on else 0)
-            for door in self._doors:
-                door.open() if on else door.shut()
+            processes.raise_descriptor_limit(processes.RESERVED_DESCRIPTORS if on else 0)
+            for listener in self._listeners:
+                listener.open() if on else listener.shut()
 
     def heard(self, node: int) -> bool:
         """Whether a node has sent a message, so that ``send`` can reach it."""
@@ -144,8 +144,8 @@ class Hub:
         """Wait at most ``linger_s`` until all messages are sent, and hang up."""
         self._socket.close(round(linger_s * 1e3))
         self._gate.close(0)
-        for door in self._doors:
-            door.close()
+        for listener in self._listeners:
+            listener.close()
         _terminate(self._context, linger_s)
 
     def _admit(self) -> None:

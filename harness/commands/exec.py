@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coordinator.host import guardian
-from coordinator.host.caretaker import Caretaker
 from coordinator.host.causes import explained
+from coordinator.host.directories import DirectoryGuardian
 from coordinator.host.launchers import launched, launcher_at
 from coordinator.host.processes import RUN, Process
 from coordinator.host.rundir import RunDirectory
@@ -123,7 +123,7 @@ def library(
         NativeError: if it cannot be made.
     """
     mpicc = Path(options.mpicc) if options.mpicc else native.wrapper(command)
-    return native.library(mpicc, watcher.note, care=Caretaker, leave=leave)
+    return native.library(mpicc, watcher.note, care=DirectoryGuardian, leave=leave)
 
 
 def unheard(

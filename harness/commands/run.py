@@ -41,7 +41,7 @@ from harness.spec.experiment import Experiment
 from harness.store import conditions
 from harness.store.database import FILE_NAME, Store
 from harness.store.records import MEASURED_KINDS, RunRecord
-from slurm import nodelist
+from slurm import allocation
 from workloads.bounds import within
 from workloads.validation import InputError
 
@@ -188,7 +188,7 @@ def _where(options: argparse.Namespace) -> list[str]:
     """The hosts on the command line, as overrides of the file."""
     if options.allocation:
         return hosts.of_allocation()
-    entries = hosts.read(options.hostfile) if options.hostfile else nodelist.split(options.hosts or "")
+    entries = hosts.read(options.hostfile) if options.hostfile else allocation.split(options.hosts or "")
     return [f"hosts={json.dumps(entries)}"] if any(entries) else []
 
 

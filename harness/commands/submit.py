@@ -25,11 +25,10 @@ from harness.report import text
 from harness.spec import experiment, experiment_source, overrides, submission
 from harness.spec.experiment import Experiment
 from harness.spec.submission import Submission
-from slurm import client, limits
+from slurm import client, partition
 from slurm.command import SlurmError
-from slurm.job import SlurmJob
+from slurm.job import JobState, SlurmJob, explain
 from slurm.script import TASK, Script, Word
-from slurm.states import JobState, explain
 from workloads.bounds import within
 from workloads.validation import InputError, LockstepError, whole
 
@@ -178,7 +177,7 @@ def _check_array(tasks: int, how: Submission) -> None:
     Where Slurm does not answer, sbatch decides.
     """
     try:
-        most = limits.most_tasks(how.place)
+        most = partition.most_tasks(how.place)
     except SlurmError:
         return
     if most is not None and tasks > most:

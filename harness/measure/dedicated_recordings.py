@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
-from coordinator.host.caretaker import Caretaker
+from coordinator.host.directories import DirectoryGuardian
 from coordinator.workload import ParallelJob, Result
 from harness.measure.plan import Task
 from harness.measure.session import Site
@@ -109,9 +109,9 @@ def rank_files(option: str, folder: Path) -> Iterator[Path]:
     except OSError as error:
         rule = f"cannot be written: {error.strerror}"
         raise InputError(option, str(folder), rule, "name a directory that you can write to") from error
-    files = outer / "files"  # the caretaker removes the directory above, too, if it is empty
+    files = outer / "files"  # the directory guardian removes the directory above, too, if it is empty
     try:
-        with Caretaker(files):
+        with DirectoryGuardian(files):
             files.mkdir()
             yield files
             shutil.rmtree(outer, ignore_errors=True)

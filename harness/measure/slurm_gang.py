@@ -33,13 +33,12 @@ from harness.spec.experiment import Experiment
 from harness.spec.submission import Submission
 from harness.store.database import Store
 from harness.store.records import DEDICATED, RunRecord
-from slurm import client, gang
+from slurm import client, partition
 from slurm.command import SlurmError
-from slurm.job import SlurmJob
-from slurm.states import Ending, JobState, explain
-from workloads.alone import record_file
+from slurm.job import Ending, JobState, SlurmJob, explain
 from workloads.program import Program
 from workloads.record import OURS, flaw
+from workloads.slurm_rank import record_file
 from workloads.validation import InputError
 
 
@@ -67,7 +66,7 @@ def check(wanted: Experiment, how: Submission) -> None:
         remedy = "name one with OverSubscribe=FORCE, on a cluster with PreemptMode=GANG"
         raise InputError("slurm.gang_partition", None, rule, remedy)
     try:
-        slice_s, why = gang.time_slice_s(name, how.place)
+        slice_s, why = partition.time_slice_s(name, how.place)
     except SlurmError as error:
         raise InputError(
             "slurm.gang_partition", name, str(error), "name a partition of this cluster"
@@ -216,7 +215,7 @@ class Cluster:
         spec |= ranks.parallel(workload, job.number, job.program, job.program.processes)
         python = self.how.started(["python3", "-P"], PYTHON)
         begun = str(folder / f"{job.number}.begun")
-        step = gang.step(processes, self.plugin, retry=workload.policy.retry, begun=begun)
+        step = partition.step(processes, self.plugin, retry=workload.policy.retry, begun=begun)
         how = dataclasses.replace(self.how, setup=(*self.how.setup, *step))
         command = ["step", *python, "-m", "mpi4py", "-m", "workloads.rank", json.dumps(spec)]
         path = folder / f"{job.number}.sbatch"

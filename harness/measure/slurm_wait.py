@@ -10,8 +10,7 @@ from coordinator.host.launch import tail
 from harness.measure.session import Progress, Watcher
 from slurm.client import states
 from slurm.command import SlurmError
-from slurm.job import SlurmJob
-from slurm.states import Ending, JobState, explain
+from slurm.job import Ending, JobState, SlurmJob, explain
 
 FIRST_PAUSE_S, LAST_PAUSE_S = 1.0, 15.0
 """Pauses between two questions grow from the first to the last, to spare Slurm's controller."""

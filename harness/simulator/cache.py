@@ -18,7 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from coordinator import policies, view
-from coordinator.host.ownership import check_own
+from coordinator.host.directories import check_own
 from workloads import blocking
 
 COMPILERS = ("numba", "llvmlite", "numpy")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from coordinator.workload import Node
-from slurm import allocation, nodelist
+from slurm import allocation
 from slurm.command import SlurmError
 from workloads.bounds import BOUNDS
 from workloads.validation import InputError
@@ -43,10 +43,10 @@ def _nodes(entry: str, key: str) -> list[Node]:
     """The nodes of an entry: "c[01-03]:2" stands for three, with two processors each."""
     host, colon, count = entry.partition(":")
     try:
-        names = nodelist.expand(host)
+        names = allocation.expand(host)
     except ValueError as error:
         raise InputError(key, entry, str(error), 'write brackets as Slurm does: "c[01-03,07]:2"') from None
-    several = len(nodelist.split(host)) > 1
+    several = len(allocation.split(host)) > 1
     if several or not host or host.startswith("-") or not host.isprintable() or " " in host:
         raise InputError(key, entry, "must begin with the name of a host", REMEDY)
     most = int(BOUNDS["hosts"].most)

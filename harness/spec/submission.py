@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.spec.table_checks import as_table, field_names
-from slurm import limits
+from slurm import partition
 from slurm.script import Script, Word, word
 from workloads.bounds import within
 from workloads.validation import InputError, flag, known_keys, whole
@@ -84,7 +84,7 @@ class Submission:
         if limit is None:
             return
         try:
-            limit_s = limits.seconds(limit.strip())
+            limit_s = partition.seconds(limit.strip())
         except ValueError:
             rule, remedy = (
                 "must be a time limit of sbatch",

@@ -4,7 +4,7 @@ The do-not-preempt bit: a change of slot waits on processors whose process is in
 
 The bit is up from the moment at which a process asks for a lock until it leaves the section, but not while
 it sleeps. Each processor looks again after ``deferral_ns``, at most ``deferrals`` times; the slot before
-stays in force there meanwhile. The same on real ranks: ``coordinator.node.do_not_preempt``.
+stays in force there meanwhile. The same on real ranks: ``coordinator.node.section_remedies``.
 
 Scheduler activations: a holder that the slots have stopped runs on in the place of another of its job.
 
@@ -13,7 +13,7 @@ wait for a stopped one, or goes on with it, the first process of its job that ru
 its processor to the holder: for a context switch, the rest of the section, and a switch back. This is
 like a detour (:mod:`.alarms`): it prolongs what the host of it does, and does not delay what ends a
 wait. The holder is then stopped again, outside of its section. The same on real ranks:
-``coordinator.node.activations``.
+``coordinator.node.section_remedies``.
 
 Source: Anderson, Bershad, Lazowska, Levy, "Scheduler Activations", 1992.
 """

@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from workloads.agent import StartOrder
+from workloads.agent_line import StartOrder
 
 
-class Alone:
-    """Replaces ``workloads.agent.AgentLine`` for one rank of a job that another scheduler runs."""
+class SlurmRank:
+    """Replaces ``workloads.agent_line.AgentLine`` for one rank of a job that another scheduler runs."""
 
     def __init__(self, folder: str, job: int, rank: int) -> None:
         self._file = record_file(folder, job, rank)

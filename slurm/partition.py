@@ -1,4 +1,7 @@
-"""Slurm's gang scheduling: whether a partition has it, and how a job that it suspends starts its ranks."""
+"""Limits of jobs: how long one may run, how many tasks an array may have.
+
+Slurm's gang scheduling: whether a partition has it, and how a job that it suspends starts its ranks.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,38 @@ import re
 from collections.abc import Sequence
 
 from slurm.command import ask
-from slurm.limits import setting
-from slurm.quoting import word
+from slurm.script import word
+
+NONE = ("-1", "INFINITE", "UNLIMITED")
+_CLOCK = re.compile(r"(?:([0-9]{1,9}):)??([0-9]{1,9})(?::([0-9]{1,9}))?")
+_DAYS = re.compile(r"([0-9]{1,9})-([0-9]{1,9})(?::([0-9]{1,9})(?::([0-9]{1,9}))?)?")
+
+
+def seconds(text: str) -> int | None:
+    """A time limit as sbatch takes it, in seconds; None for no limit. Slurm rounds it up to a minute."""
+    if text.upper() in NONE:
+        return None
+    if found := _DAYS.fullmatch(text):
+        days, hours, minutes, rest = (int(part or 0) for part in found.groups())
+    elif found := _CLOCK.fullmatch(text):
+        days, (hours, minutes, rest) = 0, (int(part or 0) for part in found.groups())
+    else:
+        raise ValueError(f"{text!r} is no time limit")
+    whole_minutes = -(-(((24 * days + hours) * 60 + minutes) * 60 + rest) // 60)
+    return 60 * whole_minutes or None
+
+
+def most_tasks(place: Sequence[str] = ()) -> int | None:
+    """The largest number of a task in a job array; None if the configuration does not tell it."""
+    size = setting("MaxArraySize", ask("scontrol", *place, "show", "config"))
+    return max(int(size) - 1, 0) if re.fullmatch("[0-9]{1,9}", size) else None
+
+
+def setting(name: str, text: str) -> str:
+    """The first word of a setting in a text of ``scontrol show``; empty if it is not there."""
+    found = re.search(rf"(?<!\S){name}\s*=[^\S\n]*(\S+)", text)
+    return found[1] if found else ""
+
 
 PAUSE_S = 0.2
 """Pause before srun asks for a refused step again."""

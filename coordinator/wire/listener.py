@@ -21,7 +21,7 @@ _DROP_ALL = struct.pack("=HBBI", 0x06, 0, 0, 0)
 """A program of the classic packet filter: return 0, the number of bytes to let through."""
 
 
-class Door:
+class TcpListener:
     """Listens at an address of this host; shut at first.
 
     Args:

@@ -1,4 +1,4 @@
-"""The caretaker removes the directory of a maker that was killed, and makes nothing itself."""
+"""The directory guardian removes the directory of a maker that was killed, and makes nothing itself."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.host.caretaker import Caretaker
+from coordinator.host.directories import DirectoryGuardian
 
 
 @pytest.fixture
@@ -19,34 +19,34 @@ def run(tmp_path: Path) -> Path:
     return path
 
 
-def killed(caretaker: Caretaker) -> None:
+def killed(guardian: DirectoryGuardian) -> None:
     """What the shell notices of the death of its maker: the pipe ends."""
-    os.close(caretaker._word)
-    caretaker._shell.wait(10)
+    os.close(guardian._word)
+    guardian._shell.wait(10)
 
 
 def test_directory_of_a_killed_maker_goes_and_its_parent_with_it(run):
-    killed(Caretaker(run))
+    killed(DirectoryGuardian(run))
     assert not run.parent.exists()
 
 
-def test_a_dismissed_caretaker_removes_nothing(run):
-    Caretaker(run).dismiss()
+def test_a_dismissed_guardian_removes_nothing(run):
+    DirectoryGuardian(run).dismiss()
     assert (run / "journal").exists()
 
 
 def test_nothing_appears_where_the_parent_has_been_removed_meanwhile(run):
-    caretaker = Caretaker(run)
+    guardian = DirectoryGuardian(run)
     (run / "journal").unlink()
     run.rmdir()
     run.parent.rmdir()
-    killed(caretaker)
+    killed(guardian)
     assert not run.parent.exists()
 
 
 def test_a_parent_that_another_run_has_locked_stays(run):
     lock = os.open(run.parent, os.O_RDONLY)
     fcntl.flock(lock, fcntl.LOCK_EX)
-    killed(Caretaker(run))
+    killed(DirectoryGuardian(run))
     os.close(lock)
     assert run.parent.exists() and not run.exists()

@@ -1,0 +1,225 @@
+"""The log of a run, for a driver that takes over: the beginning of the run, and its events.
+
+Policies are pure, so the same events lead a new conductor to the same decisions. The file exists
+from the start of the run to its end, in the run directory, where its user alone can write. Only the same
+version on the same host reads it. It holds data only: the reader refuses a line that is none of the
+dataclasses in ``events``.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import typing
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from io import FileIO
+from pathlib import Path
+from typing import Any
+
+from coordinator.decide.conductor import Conductor
+from coordinator.drive.node_state import Contacts
+from coordinator.drive.preflight import LaunchPlan
+from coordinator.host.launchers import LAUNCHERS, Launcher
+from coordinator.policies import Policy, known
+from coordinator.wire.line_format import LineError, LineFormat, by_name
+from coordinator.workload import KINDS, Switch, Workload
+from workloads.work import Work
+
+VERSION = 1
+"""Version of the file's format."""
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """The beginning of a run: workload, launch plan, contacts of the agents, start, and deadline."""
+
+    workload: Workload
+    launch_plan: LaunchPlan
+    contacts: Contacts
+    origin_ns: int
+    give_up_ns: int
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """The driver has a guardian."""
+
+    pid: int
+
+
+@dataclass(frozen=True)
+class Launched:
+    """A job's launcher has started."""
+
+    job: int
+    pid: int
+
+
+@dataclass(frozen=True)
+class Ready:
+    """All processes of a job wait at their first line."""
+
+    job: int
+    at_ns: int
+
+
+@dataclass(frozen=True)
+class Evolved:
+    """A job can use so many processes from now on."""
+
+    job: int
+    processes: int
+    at_ns: int
+
+
+@dataclass(frozen=True)
+class Observed:
+    """A rank of a job gets messages often from ``peers``, and from no other rank."""
+
+    job: int
+    rank: int
+    peers: tuple[int, ...]
+    at_ns: int
+
+
+@dataclass(frozen=True)
+class Left:
+    """A job has finished or failed; ``records`` are the records of its ranks."""
+
+    job: int
+    at_ns: int
+    failure: str
+    records: Mapping[int, Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Lost:
+    """A node is lost, with its processors: jobs that had begun there fail, others are displaced."""
+
+    node: int
+    processors: tuple[int, ...]
+    why: str
+    at_ns: int
+    failed: tuple[int, ...]
+    displaced: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Advanced:
+    """Time has passed, and the conductor made the decisions that were due."""
+
+    at_ns: int
+
+
+@dataclass(frozen=True)
+class Switched:
+    """An agent has reported slot switches."""
+
+    switches: tuple[Switch, ...]
+
+
+Event = Guarded | Launched | Ready | Evolved | Observed | Left | Lost | Advanced | Switched
+
+BEGINNING = LineFormat(
+    by_name(Beginning), VERSION, kinds={Policy: known().values(), Work: KINDS, Launcher: LAUNCHERS.values()}
+)
+EVENT = LineFormat(by_name(*typing.get_args(Event)), VERSION)
+
+
+def tell(conductor: Conductor, event: Event) -> None:
+    """Apply an event to the conductor; events that affect no decision are ignored."""
+    match event:
+        case Ready(job, at_ns):
+            conductor.ready(job, at_ns)
+        case Evolved(job, processes, at_ns):
+            conductor.evolve(job, processes, at_ns)
+        case Observed(job, rank, peers, at_ns):
+            conductor.observe(job, rank, peers, at_ns)
+        case Left(job, at_ns):
+            conductor.leave(job, at_ns)
+        case Lost(_, processors, _, at_ns, failed):
+            conductor.lose(processors, at_ns, failed)
+        case Advanced(at_ns):
+            conductor.advance(at_ns)
+
+
+def beginning(path: Path) -> Beginning:
+    """The beginning of a run."""
+    begun: Beginning = _lines(path, 1)[0]
+    return begun
+
+
+def events(path: Path) -> tuple[list[Event], int]:
+    """The events since the beginning, and the size of the complete lines, in bytes."""
+    _, *happened, size = _lines(path)
+    return happened, size
+
+
+def _lines(path: Path, most: int | None = None) -> list[Any]:
+    """The beginning and the events in the first ``most`` complete lines, then their size in bytes."""
+    whole = [line for line in _read(path).splitlines(keepends=True) if line.endswith(b"\n")][:most]
+    try:
+        first, *others = whole or [b""]
+        return [BEGINNING.decode(first), *map(EVENT.decode, others), sum(map(len, whole))]
+    except LineError as error:
+        raise OSError(f"{path} is not the history of a run of this version: {error}") from error
+
+
+def _read(path: Path) -> bytes:
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
+            raise PermissionError(f"{path} is not a file that belongs to you alone")
+        return file.read()
+
+
+class Writer:
+    """Writes the log of a run. It never fails: without room, it removes the log."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._early: list[Event] = []
+        self._file: FileIO | None = None
+
+    def begin(self, beginning: Beginning) -> None:
+        """Begin the log; from now on another driver can take over."""
+        coming = self._path.with_suffix(".new")
+        with suppress(OSError):
+            self._file = FileIO(coming, "w", opener=_private)
+            self._write(BEGINNING.encode(beginning), *map(EVENT.encode, self._early))
+            coming.rename(self._path)
+        self._early = []
+
+    def go_on(self, size: int) -> None:
+        """Continue another driver's log after ``size`` bytes, and cut off an incomplete last line."""
+        with suppress(OSError):
+            os.truncate(self._path, size)
+            self._file = FileIO(self._path, "a")
+            self._write(*map(EVENT.encode, self._early))
+
+    def add(self, event: Event) -> None:
+        """Write an event, before the driver handles it."""
+        if self._file is None:
+            self._early.append(event)
+            return
+        try:
+            self._write(EVENT.encode(event))
+        except OSError:
+            self.end()
+
+    def _write(self, *lines: bytes) -> None:
+        assert self._file is not None
+        text = b"".join(lines)
+        if self._file.write(text) < len(text):
+            raise OSError("no room for all of it")
+
+    def end(self) -> None:
+        """Remove the log; from now on no driver can take over."""
+        with suppress(OSError):
+            self._path.unlink(missing_ok=True)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)  # it holds keys
