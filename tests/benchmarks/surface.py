@@ -5,7 +5,7 @@
 TREE is a directory with the files of a version, by default this one. Each line is one thing that a user can
 write or read: commands with options, keys of the experiment file, policies with fields and defaults, waiting
 rules, patterns, papers with figures, built-in experiments, paths in JSON documents, columns of files,
-formats, exports of ``lockstep`` with signatures. The runs of the documents are made up by ``fake_runs`` of the tests.
+formats, exports of ``lockstep`` with signatures. ``fake_runs`` of the tests makes up the runs of the documents.
 """
 # ruff: noqa: PLC0415 - the modules of the tree are found only once main has set the path
 
