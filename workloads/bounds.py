@@ -23,10 +23,8 @@ SIMULATED_PROCESSORS = 1_000_000
 TRACE_S = 5e8
 TIME_US = Bounds(0, 1e8)
 COST_US = Bounds(0, 1e7)
-QUANTUM_MS = Bounds(0.01, 1e8)
 WORK_S = Bounds(1e-6, 1e6)
 LOAD = Bounds(0, 1000)
-PLACES = _count(0, 1_000_000)
 RANDOM = _count(0, 2**63 - 1)
 
 MACHINE_COSTS = ("context_switch_us", "hop_latency_us", *(one.name for one in CONSTANTS if one.given))
@@ -57,28 +55,6 @@ BOUNDS: Mapping[str, Bounds] = {
     "program.working_set_bytes": _count(0, 1 << 40),
     "program.section_us": Bounds(0.001, 1e8),
     "program.locks": _count(1, 1000),
-    "schedulers.quantum_ms": QUANTUM_MS,
-    "schedulers.long_quantum_ms": QUANTUM_MS,
-    "schedulers.quanta_ms": QUANTUM_MS,
-    "schedulers.hold_ms": QUANTUM_MS,
-    "schedulers.patience_us": Bounds(1, 1e6),
-    "schedulers.observe_ms": Bounds(1, 1e6),
-    "schedulers.messages_per_ms": Bounds(1e-6, 1e6),
-    "schedulers.least_run_ms": Bounds(0.1, 1e6),
-    "schedulers.service": PLACES,
-    "schedulers.slots": PLACES,
-    "schedulers.limits": PLACES,
-    "schedulers.rows": PLACES,
-    "schedulers.order": _count(0, 2),
-    "schedulers.maximum": _count(1, 1_000_000),
-    "schedulers.parts": _count(1, 1_000_000),
-    "schedulers.start_load": LOAD,
-    "schedulers.stop_load": LOAD,
-    "schedulers.idle_s": Bounds(0, 1e7),
-    "schedulers.grace_s": Bounds(0, 1e7),
-    "schedulers.sequential": _count(0, PROCESSORS),
-    "schedulers.power": Bounds(0.01, 0.99),
-    "schedulers.page": _count(1, PROCESSORS),
     **{f"machine.{cost}": COST_US for cost in MACHINE_COSTS},
     "machine.quantum_ms": Bounds(10, 1e8),
     "machine.sides": _count(1, PROCESSORS),

@@ -127,8 +127,14 @@ def parameters_of(kind: Any) -> tuple[Parameter, ...]:
 
 
 def bounds_of(prefix: str, *kinds: Any) -> Mapping[str, Bounds]:
-    """The bounds of all numbers that are fields of ``kinds``, by their names after ``prefix``."""
-    return {f"{prefix}.{name}": bounds for kind in kinds for name, bounds in _bounds(kind)}
+    """The widest bounds of all numbers that are fields of ``kinds``, by their names after ``prefix``."""
+    found: dict[str, Bounds] = {}
+    for kind in kinds:
+        for name, bounds in _bounds(kind):
+            known = found.setdefault(f"{prefix}.{name}", bounds)
+            least, most = min(bounds.least, known.least), max(bounds.most, known.most)
+            found[f"{prefix}.{name}"] = Bounds(least, most, bounds.whole)
+    return found
 
 
 def _bounds(kind: Any) -> Iterator[tuple[str, Bounds]]:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from coordinator.policies import allocation, demands, partitions
 from coordinator.policies.registry import Policy, register
 from coordinator.view import Decision, ExecutionTime, Job, Reason, View
-from workloads.bounds import within
+from workloads.parameters import Bounds
 
 PAPER = "Anastasiadis and Sevcik 1997"
 UNKNOWN = ExecutionTime(work_s=1.0)
@@ -121,14 +121,11 @@ class OrderedAllocation(RunToCompletion):
             differential allocation.
     """
 
-    order: int = 0
+    order: Annotated[int, Bounds(0, 2)] = 0
 
     def queue_order(self) -> int:
         """The parameter ``order``."""
         return self.order
-
-    def __post_init__(self) -> None:
-        within("schedulers.order", self.order)
 
 
 @register("asp")
@@ -187,13 +184,10 @@ class ShortestDemandLimited(RunToCompletion):
         maximum: the limit, in processors.
     """
 
-    maximum: int = 6
+    maximum: Annotated[int, Bounds(1, 1_000_000)] = 6
     rule: ClassVar[int] = allocation.FIXED
     fixed_order: ClassVar[int] = 1
     source: ClassVar[str] = f"Chiang, Mansharamani, Vernon 1994; {PAPER}, section 3.3"
-
-    def __post_init__(self) -> None:
-        within("schedulers.maximum", self.maximum)
 
     def limit(self, processors: int) -> int:
         """The parameter ``maximum``."""
@@ -209,12 +203,9 @@ class Equipartition(RunToCompletion):
         parts: number of parts.
     """
 
-    parts: int = 4
+    parts: Annotated[int, Bounds(1, 1_000_000)] = 4
     rule: ClassVar[int] = allocation.FIXED
     source: ClassVar[str] = "the survey (1999), section Space-Sharing Policies"
-
-    def __post_init__(self) -> None:
-        within("schedulers.parts", self.parts)
 
     def limit(self, processors: int) -> int:
         """The size of a part, at least 1."""

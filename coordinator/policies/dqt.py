@@ -7,9 +7,8 @@ from typing import ClassVar
 
 from coordinator.policies import partitions, queue_tree_front
 from coordinator.policies.partitions import block, width
-from coordinator.policies.registry import Policy, register
+from coordinator.policies.registry import Policy, Quantum, register
 from coordinator.view import Decision, Job, Reason, Slot, View
-from workloads.bounds import within
 
 
 @dataclass
@@ -131,12 +130,9 @@ class _QueueTree(Policy):
         quantum_ms: length of a slot.
     """
 
-    quantum_ms: float = 100.0
+    quantum_ms: Quantum = 100.0
     needs_mechanism: ClassVar[bool] = True
     fair: ClassVar[bool]
-
-    def __post_init__(self) -> None:
-        within("schedulers.quantum_ms", self.quantum_ms)
 
     def decide(self, view: View, why: Reason) -> Decision:
         """A table up to the end of the round, then whole rounds until an event.

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from coordinator.policies import packing, partitions, slot_phases, two_level
 from coordinator.policies.packing import LINEAR, PACKINGS, Seats
-from coordinator.policies.registry import Policy, register
+from coordinator.policies.registry import Places, Policy, Quantum, register
 from coordinator.view import Decision, Reason, Slot, View
-from workloads.bounds import within
-from workloads.validation import InputError, flag, one_of
+from workloads.parameters import OneOf
+from workloads.validation import InputError
 
 FILLS = ("none", "jobs", "processes")
 
@@ -46,13 +46,13 @@ class Gang(Policy):
         synchronised: whether all processors change slots together, or each at a phase of its own.
     """
 
-    quantum_ms: float = 100.0
-    packing: str = "matrix"
-    fill: str = "none"
+    quantum_ms: Quantum = 100.0
+    packing: Annotated[str, OneOf(PACKINGS)] = "matrix"
+    fill: Annotated[str, OneOf(FILLS)] = "none"
     unify: bool = False
     migrate: bool = False
-    rows: int = 0
-    share: str = "none"
+    rows: Places = 0
+    share: Annotated[str, OneOf(two_level.SHARES)] = "none"
     synchronised: bool = True
     source: ClassVar[str] = (
         "Ousterhout 1982 (as described in the survey); Feitelson and Rudolph 1990 (buddy blocks); "
@@ -61,17 +61,10 @@ class Gang(Policy):
     needs_mechanism: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        within("schedulers.quantum_ms", self.quantum_ms)
-        one_of("packing", self.packing, PACKINGS)
-        one_of("fill", self.fill, FILLS)
-        flag("unify", self.unify)
-        flag("migrate", self.migrate)
+        super().__post_init__()
         if self.migrate and self.packing in LINEAR:
             rule = f"has no rows to empty with the packing {self.packing!r}"
             raise InputError("migrate", True, rule, 'write packing = "matrix", or leave migrate out')
-        within("schedulers.rows", self.rows)
-        flag("synchronised", self.synchronised)
-        two_level.check(self.share)
 
     @property
     def moves(self) -> bool:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from coordinator.policies import partitions, two_level
 from coordinator.policies.partitions import block, width
-from coordinator.policies.registry import Policy, register
+from coordinator.policies.registry import Policy, Quantum, register
 from coordinator.view import Decision, Job, Reason, Slot, View
-from workloads.bounds import within
+from workloads.parameters import OneOf
 
 Queues = Mapping[int, tuple[int, ...]]
 """The jobs of each controller that has any, in the order of their turns; the first one is next."""
@@ -42,14 +42,10 @@ class HierarchicalControl(Policy):
         share: whether "sequential" jobs share everybody's slots, as under ``gang``.
     """
 
-    quantum_ms: float = 100.0
-    share: str = "none"
+    quantum_ms: Quantum = 100.0
+    share: Annotated[str, OneOf(two_level.SHARES)] = "none"
     source: ClassVar[str] = "Feitelson and Rudolph 1990 (as told in the survey)"
     needs_mechanism: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        within("schedulers.quantum_ms", self.quantum_ms)
-        two_level.check(self.share)
 
     def decide(self, view: View, why: Reason) -> Decision:
         """Slots of the gangs, which with ``share`` run sequential jobs as well."""

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from coordinator.policies import partitions
-from coordinator.policies.registry import Policy, register
+from coordinator.policies.registry import Policy, Quantum, register
 from coordinator.view import Decision, Job, Reason, Slot, View
-from workloads.bounds import within
 
 
 @register("processor-sets")
@@ -21,11 +20,8 @@ class ProcessorSets(Policy):
         hold_ms: for how long a job keeps its processors to itself.
     """
 
-    hold_ms: float = 1000.0
+    hold_ms: Quantum = 1000.0
     source: ClassVar[str] = "Black 1990 (Mach); the survey, section Space-Sharing Policies"
-
-    def __post_init__(self) -> None:
-        within("schedulers.hold_ms", self.hold_ms)
 
     def decide(self, view: View, why: Reason) -> Decision:
         """Start jobs in order of arrival while the pool has enough processors for the first that waits.

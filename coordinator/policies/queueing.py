@@ -10,14 +10,13 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import dropwhile
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from coordinator.policies import partitions, registration_office, two_level
 from coordinator.policies.registration_office import Office, Rules
-from coordinator.policies.registry import Policy, register
+from coordinator.policies.registry import Places, Policy, Quantum, register
 from coordinator.view import Decision, Job, Reason, Slot, View
-from workloads.bounds import within
-from workloads.validation import InputError, flag, whole
+from workloads.parameters import Bounds, OneOf
 
 PAPER = "Zhou, Brent, Qu 1997"
 
@@ -41,7 +40,7 @@ class _Queueing(Policy):
 
     needs_mechanism: ClassVar[bool] = True
     insert: bool = False
-    share: str = "none"
+    share: Annotated[str, OneOf(two_level.SHARES)] = "none"
 
     @abstractmethod
     def rules(self) -> Rules:
@@ -138,15 +137,10 @@ class TwoQueue(_Queueing):
         share: whether "sequential" jobs share everybody's slots, as under ``gang``.
     """
 
-    service: int = 3
-    quantum_ms: float = 100.0
-    share: str = "none"
+    service: Places = 3
+    quantum_ms: Quantum = 100.0
+    share: Annotated[str, OneOf(two_level.SHARES)] = "none"
     source: ClassVar[str] = f"{PAPER}, section 3"
-
-    def __post_init__(self) -> None:
-        two_level.check(self.share)
-        within("schedulers.service", self.service)
-        within("schedulers.quantum_ms", self.quantum_ms)
 
     def rules(self) -> Rules:
         """One level only."""
@@ -171,21 +165,13 @@ class ModifiedTwoQueue(_Queueing):
         share: whether "sequential" jobs share everybody's slots, as under ``gang``.
     """
 
-    service: int = 3
-    slots: int = 1
-    quantum_ms: float = 100.0
-    long_quantum_ms: float = 300.0
+    service: Places = 3
+    slots: Annotated[int, Bounds(1, 1_000_000)] = 1
+    quantum_ms: Quantum = 100.0
+    long_quantum_ms: Quantum = 300.0
     insert: bool = False
-    share: str = "none"
+    share: Annotated[str, OneOf(two_level.SHARES)] = "none"
     source: ClassVar[str] = f"{PAPER}, section 4"
-
-    def __post_init__(self) -> None:
-        two_level.check(self.share)
-        within("schedulers.service", self.service)
-        whole("slots", self.slots, least=1)
-        within("schedulers.quantum_ms", self.quantum_ms)
-        within("schedulers.long_quantum_ms", self.long_quantum_ms)
-        flag("insert", self.insert)
 
     def rules(self) -> Rules:
         """Two levels; a job stays at the second."""
@@ -212,25 +198,13 @@ class MultilevelTwoQueue(_Queueing):
         share: whether "sequential" jobs share everybody's slots, as under ``gang``.
     """
 
-    service: int = 4
-    slots: tuple[int, ...] = (1, 8, 7)
-    quanta_ms: tuple[float, ...] = (100.0, 300.0, 500.0)
-    limits: tuple[int, ...] = (0,)
+    service: Places = 4
+    slots: tuple[Places, ...] = (1, 8, 7)
+    quanta_ms: tuple[Quantum, ...] = (100.0, 300.0, 500.0)
+    limits: tuple[Places, ...] = (0,)
     insert: bool = False
-    share: str = "none"
+    share: Annotated[str, OneOf(two_level.SHARES)] = "none"
     source: ClassVar[str] = f"{PAPER}, sections 4 and 5"
-
-    def __post_init__(self) -> None:
-        two_level.check(self.share)
-        within("schedulers.service", self.service)
-        for key in ("slots", "limits"):
-            object.__setattr__(self, key, _entries(key, getattr(self, key)))
-            for value in getattr(self, key):
-                within(f"schedulers.{key}", value)
-        object.__setattr__(self, "quanta_ms", _entries("quanta_ms", self.quanta_ms))
-        for value in self.quanta_ms:
-            within("schedulers.quanta_ms", value)
-        flag("insert", self.insert)
 
     def rules(self) -> Rules:
         """The parameters as rules."""
@@ -239,10 +213,3 @@ class MultilevelTwoQueue(_Queueing):
     def quantum_ns(self, level: int) -> int:
         """The entry for ``level``; the last one holds for all further levels."""
         return round(self.quanta_ms[min(level, len(self.quanta_ms) - 1)] * 1e6)
-
-
-def _entries(key: str, value: object) -> tuple[object, ...]:
-    """A list of at least one entry, as a tuple so that the policy stays immutable."""
-    if not isinstance(value, list | tuple) or not value:
-        raise InputError(key, value, "must be a list with an entry for each level", "write [1, 8, 7]")
-    return tuple(value)

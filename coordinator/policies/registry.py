@@ -8,17 +8,24 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import metadata
-from typing import Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from coordinator.view import Decision, Job, Reason, View
+from workloads.parameters import Bounds, Checked
 from workloads.validation import LONGEST, InputError, one_of
 
+Quantum = Annotated[float, Bounds(0.01, 1e8)]
+"""The length of a slot in milliseconds."""
 
-class Policy(ABC):
+Places = Annotated[int, Bounds(0, 1_000_000)]
+"""How many jobs, or slots, there may be; usually 0 for any number."""
+
+
+class Policy(Checked, ABC):
     """A pure scheduling policy: a frozen dataclass whose fields are its parameters.
 
     A policy holds no clock, process, socket, random generator or logger; the same view and
-    reason always give the same decision.
+    reason always give the same decision. Annotations limit the parameters (``workloads.parameters``).
     """
 
     source: ClassVar[str]

@@ -7,9 +7,8 @@ from itertools import pairwise
 from typing import ClassVar, NamedTuple
 
 from coordinator.policies import partitions
-from coordinator.policies.registry import Policy, register
+from coordinator.policies.registry import Policy, Quantum, register
 from coordinator.view import Decision, Reason, Slot, View
-from workloads.bounds import within
 
 
 class _Turn(NamedTuple):
@@ -31,13 +30,10 @@ class RoundRobinJobs(Policy):
         quantum_ms: the quantum of a process of a job of P processes.
     """
 
-    quantum_ms: float = 100.0
+    quantum_ms: Quantum = 100.0
     source: ClassVar[str] = "Leutenegger and Vernon 1990; the survey, section on shared memory"
     needs_mechanism: ClassVar[bool] = True
     folds: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        within("schedulers.quantum_ms", self.quantum_ms)
 
     def decide(self, view: View, why: Reason) -> Decision:
         """Rounds in which each processor serves its processes in order of arrival, one after another.

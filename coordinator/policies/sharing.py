@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from coordinator.policies import partitions
 from coordinator.policies.registry import Policy, register
 from coordinator.view import Decision, Reason, Slot, View
-from workloads.bounds import within
+from workloads.parameters import Bounds
 
 
 def folded(processes: int, processors: Sequence[int]) -> tuple[int, ...]:
@@ -68,13 +68,9 @@ class DynamicCoscheduling(Uncoordinated):
         least_run_ms: how long a job keeps a processor that it has got so, whoever else wants it.
     """
 
-    patience_us: float = 50.0
-    least_run_ms: float = 1.0
+    patience_us: Annotated[float, Bounds(1, 1e6)] = 50.0
+    least_run_ms: Annotated[float, Bounds(0.1, 1e6)] = 1.0
     source: ClassVar[str] = "Sobalvarro and Weihl 1995, dynamic coscheduling"
-
-    def __post_init__(self) -> None:
-        within("schedulers.patience_us", self.patience_us)
-        within("schedulers.least_run_ms", self.least_run_ms)
 
     @property
     def coscheduling(self) -> Mapping[str, float]:

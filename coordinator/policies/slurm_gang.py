@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from coordinator.policies.gang import Gang
 from coordinator.policies.registry import Policy, register
 from coordinator.view import Decision, Reason, View
-from workloads.bounds import within
-from workloads.validation import flag, number
+from workloads.parameters import Bounds
 
 LEAST_MS = 5000.0
 
@@ -28,14 +27,9 @@ class SlurmGang(Policy):
             because the job is suspended; otherwise srun retries, less and less often.
     """
 
-    quantum_ms: float = 30_000.0
+    quantum_ms: Annotated[float, Bounds(LEAST_MS, 1e8)] = 30_000.0
     retry: bool = True
     source: ClassVar[str] = "Slurm 1.3 (2008) and later, slurm.conf(5): PreemptMode=GANG, SchedulerTimeSlice"
-
-    def __post_init__(self) -> None:
-        within("schedulers.quantum_ms", self.quantum_ms)
-        number("quantum_ms", self.quantum_ms, least=LEAST_MS)
-        flag("retry", self.retry)
 
     def decide(self, view: View, why: Reason) -> Decision:
         """The decision of ``gang`` with the same quantum."""

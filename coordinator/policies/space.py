@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from coordinator.policies import partitions
 from coordinator.policies.registry import Policy, register
 from coordinator.view import Decision, Job, Reason, View
-from workloads.validation import one_of
+from workloads.parameters import OneOf
 
 ALLOCATIONS = ("equipartition",)
 
@@ -24,14 +24,11 @@ class Partitioned(Policy):
             has processors.
     """
 
-    allocation: str = "equipartition"
+    allocation: Annotated[str, OneOf(ALLOCATIONS)] = "equipartition"
     source: ClassVar[str] = (
         "equipartition of the survey (1999), section Space-Sharing Policies; "
         "Anastasiadis and Sevcik 1997, section 2 (moldable programs)"
     )
-
-    def __post_init__(self) -> None:
-        one_of("allocation", self.allocation, ALLOCATIONS)
 
     def processes(self, job: Job, view: View) -> int | None:
         """The size of the job's part, at most what it can use; for a rigid job its size."""

@@ -12,18 +12,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from coordinator.view import Decision, Job, Reason, View
-from workloads.validation import one_of
 
 SHARES = ("none", "sequential")
-
-
-def check(share: str) -> None:
-    """Accept one of ``SHARES``.
-
-    Raises:
-        InputError: for anything else.
-    """
-    one_of("share", share, SHARES)
 
 
 def decide(share: str, gangs: Callable[[View, Reason], Decision], view: View, why: Reason) -> Decision:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from coordinator.policies import packing
 from coordinator.policies.partitions import Placements
-from coordinator.policies.registry import Policy, register
+from coordinator.policies.registry import Policy, Quantum, register
 from coordinator.policies.sharing import everywhere
 from coordinator.view import Decision, Reason, Slot, View
-from workloads.bounds import within
+from workloads.parameters import Bounds
 
 Member = tuple[int, int]
 """A process: the number of its job, and its rank."""
@@ -38,17 +38,12 @@ class WorkingSets(Policy):
         messages_per_ms: as above.
     """
 
-    quantum_ms: float = 100.0
-    observe_ms: float = 50.0
-    messages_per_ms: float = 0.25
+    quantum_ms: Quantum = 100.0
+    observe_ms: Annotated[float, Bounds(1, 1e6)] = 50.0
+    messages_per_ms: Annotated[float, Bounds(1e-6, 1e6)] = 0.25
     source: ClassVar[str] = "Feitelson and Rudolph 1995; the survey, Demand-Based Coscheduling"
     needs_mechanism: ClassVar[bool] = True
     folds: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        within("schedulers.quantum_ms", self.quantum_ms)
-        within("schedulers.observe_ms", self.observe_ms)
-        within("schedulers.messages_per_ms", self.messages_per_ms)
 
     @property
     def observation(self) -> Mapping[str, float]:

@@ -8,13 +8,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 from coordinator.policies import partitions
-from coordinator.policies.registry import Policy, register
+from coordinator.policies.registry import Policy, Quantum, register
 from coordinator.view import Decision, Job, Reason, Slot, View
-from workloads.bounds import within
-from workloads.validation import InputError, flag
+from workloads.parameters import Bounds
+from workloads.validation import InputError
 
 ALWAYS_NS = -(2**62)
 """Since when a workstation is quiet whose owner has never been there."""
@@ -55,14 +55,13 @@ class _OwnedStations(Policy):
 
     needs_mechanism: ClassVar[bool] = True
     heeds_owners: ClassVar[bool] = True
-    start_load: float = field(default=0.3, kw_only=True)
-    stop_load: float = field(default=0.3, kw_only=True)
-    idle_s: float = field(default=0.0, kw_only=True)
-    sequential: int = field(default=0, kw_only=True)
+    start_load: Annotated[float, Bounds(0, 1000)] = field(default=0.3, kw_only=True)
+    stop_load: Annotated[float, Bounds(0, 1000)] = field(default=0.3, kw_only=True)
+    idle_s: Annotated[float, Bounds(0, 1e7)] = field(default=0.0, kw_only=True)
+    sequential: Annotated[int, Bounds(0, 4096)] = field(default=0, kw_only=True)
 
     def __post_init__(self) -> None:
-        for key in ("start_load", "stop_load", "idle_s", "sequential"):
-            within(f"schedulers.{key}", getattr(self, key))
+        super().__post_init__()
         if self.stop_load < self.start_load:
             rule = f"is below start_load, {self.start_load:g}: a job would stop as soon as it starts"
             raise InputError("stop_load", self.stop_load, rule, "give the same load, or more")
@@ -161,16 +160,11 @@ class Condor(_OwnedStations):
         vacate: whether it vacates at all; else it waits until the owners have gone.
     """
 
-    grace_s: float = 300.0
+    grace_s: Annotated[float, Bounds(0, 1e7)] = 300.0
     vacate: bool = True
     source: ClassVar[str] = (
         "Litzkow, Livny and Mutka 1988 (Condor); the survey, section Networks of Workstations"
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        within("schedulers.grace_s", self.grace_s)
-        flag("vacate", self.vacate)
 
     @property
     def relocates(self) -> bool:
@@ -250,14 +244,9 @@ class OwnerShare(_OwnedStations):
         power: share of a round for a job with an owner on one of its workstations.
     """
 
-    quantum_ms: float = 100.0
-    power: float = 0.5
+    quantum_ms: Quantum = 100.0
+    power: Annotated[float, Bounds(0.01, 0.99)] = 0.5
     source: ClassVar[str] = "after Du and Zhang 1996, as in the survey, section Networks of Workstations"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        within("schedulers.quantum_ms", self.quantum_ms)
-        within("schedulers.power", self.power)
 
     def owners(self, view: View, at: _Stations, suspended_ns: Mapping[int, int]) -> _Changes:
         """Note the jobs that must leave their owners time."""

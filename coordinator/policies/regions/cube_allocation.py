@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from coordinator.policies.regions import bipartition, subcubes
 from coordinator.policies.regions.region_policy import RegionPolicy
 from coordinator.policies.registry import register
 from coordinator.view import Job, Machine
-from workloads.validation import one_of
+from workloads.parameters import OneOf
 
 MAPPINGS = ("order", "bipartition")
 
@@ -28,16 +28,12 @@ class HypercubeAllocation(RegionPolicy):
             recursive "bipartition" of a program whose communication is known.
     """
 
-    allocator: str = "buddy"
-    mapping: str = "order"
+    allocator: Annotated[str, OneOf(subcubes.ALLOCATORS)] = "buddy"
+    mapping: Annotated[str, OneOf(MAPPINGS)] = "order"
     source: ClassVar[str] = (
         "Chen and Shin 1987; Al-Dhelaan and Bose 1989; Chuang and Tzeng 1992; "
         "Ercal, Ramanujam and Sadayappan 1990 (mapping); the survey"
     )
-
-    def __post_init__(self) -> None:
-        one_of("allocator", self.allocator, subcubes.ALLOCATORS)
-        one_of("mapping", self.mapping, MAPPINGS)
 
     def arrange(self, job: Job, region: tuple[int, ...]) -> tuple[int, ...]:
         """Ranks by address, or with partners on neighbouring processors."""

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from coordinator.policies.regions import submeshes
 from coordinator.policies.regions.region_policy import RegionPolicy
 from coordinator.policies.regions.submeshes import Grid
 from coordinator.policies.registry import register
 from coordinator.view import Machine
-from workloads.bounds import within
+from workloads.parameters import Bounds, OneOf
 from workloads.patterns import grid
-from workloads.validation import InputError, one_of
+from workloads.validation import InputError
 
 
 @register("mesh")
@@ -28,16 +28,15 @@ class MeshAllocation(RegionPolicy):
         page: side of a page of "paging".
     """
 
-    allocator: str = "first-fit"
-    page: int = 1
+    allocator: Annotated[str, OneOf(submeshes.ALLOCATORS)] = "first-fit"
+    page: Annotated[int, Bounds(1, 4096)] = 1
     source: ClassVar[str] = (
         "Li and Cheng 1991; Chuang and Tzeng 1991; Ding and Bhuyan 1993; Zhu 1992; Morgenstern 1994; "
         "Lo et al. 1997; the survey"
     )
 
     def __post_init__(self) -> None:
-        one_of("allocator", self.allocator, submeshes.ALLOCATORS)
-        within("schedulers.page", self.page)
+        super().__post_init__()
         if self.page > 1 and self.allocator != "paging":
             rule = f"the allocator {self.allocator!r} has no pages"
             raise InputError("page", self.page, rule, 'write allocator = "paging", or leave page out')
