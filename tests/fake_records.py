@@ -11,9 +11,8 @@ import fake_runs
 import numpy as np
 
 from harness.analyse import results_document, verdicts
-from harness.analyse.planned_slots import PLANNED, planned_slots
 from harness.analyse.summary import TAU_S
-from harness.analyse.timelines import Lanes
+from harness.analyse.timelines import PLANNED, Lanes, planned_slots
 from harness.commands import job_level
 from harness.measure.measured import Measured
 from harness.measure.plan import plan

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.analyse import precision, summary, verdicts
-from harness.analyse.planned_slots import planned_slots
 from harness.analyse.rows import JobRow, Row, Summary
 from harness.analyse.statistics import estimate
+from harness.analyse.timelines import planned_slots
 from harness.commands import stored
 from harness.measure.calibrate import Constants
 from harness.measure.session import Site

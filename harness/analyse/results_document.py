@@ -30,18 +30,7 @@ SAID = [one.name for one in CONSTANTS if one.said]
 
 @dataclass(frozen=True)
 class ResultsDocument:
-    """The results of an experiment.
-
-    Attributes:
-        experiment: its name.
-        digest: key of its runs in the store.
-        session: invocation of Lockstep to which ``failures`` belong.
-        machine: host of the measurement, with its calibrated constants.
-        rows: one for each point of the sweep and scheduler.
-        agreement: between simulated and measured; None without a simulation.
-        failures: failed runs of the session, in words.
-        doubts: weaknesses of the results, in numbers, with remedies.
-    """
+    """The results of an experiment (docs/formats.md); ``failures`` are those of ``session``."""
 
     experiment: str
     digest: str

@@ -112,16 +112,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A judgement on the simulation of one row.
-
-    Attributes:
-        verdict: one of the four of ``harness.analyse.verdicts``.
-        reason: for a row that is not comparable the field and its two values, for one that is not
-            significant the repeats that a verdict needs; else empty.
-        interval: 95 % interval of the error; None if unknown.
-        more_repeats: repeats that a verdict needs, if they scatter as before; None if it needs none,
-            or more than ``verdicts.MOST_REPEATS``.
-    """
+    """A judgement on the simulation of a row (docs/formats.md); ``interval`` is of the error."""
 
     verdict: str
     reason: str = ""
@@ -143,16 +134,7 @@ class JobRow:
 
 @dataclass(frozen=True)
 class Row:
-    """A scheduler at a point of the sweep.
-
-    Attributes:
-        jobs: at least one.
-        settings: values of the sweep's keys at this point.
-        scheduler: the [[schedulers]] table with its defaults filled in.
-        measured: None if not requested.
-        simulated: None if not requested.
-        verdict: judgement on the simulation, if requested.
-    """
+    """A scheduler, as its table with defaults, at a point of the sweep; a side is None if not requested."""
 
     jobs: tuple[JobRow, ...]
     settings: Mapping[str, Any]

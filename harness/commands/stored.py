@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.analyse.planned_slots import PLANNED, planned_slots
 from harness.analyse.precision import scattered
-from harness.analyse.timelines import Lanes, Message, Span, messages, occupancy, spans
+from harness.analyse.timelines import PLANNED, Lanes, Message, Span, messages, occupancy, planned_slots, spans
 from harness.measure.session import Watcher, session_name
 from harness.predict import missing
 from harness.spec.experiment import Experiment

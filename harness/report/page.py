@@ -39,14 +39,7 @@ from workloads.work import Command
 
 @dataclass(frozen=True)
 class Content:
-    """The content of a report.
-
-    Attributes:
-        results: with the verdicts of ``harness.analyse.verdicts`` in its rows.
-        records: all runs of the experiment.
-        lanes: who ran where, for the runs with timelines.
-        tolerance: accepted error of the simulation.
-    """
+    """Results with verdicts, all runs, who ran where in some, and the accepted error of the simulation."""
 
     results: ResultsDocument
     records: Sequence[RunRecord]
