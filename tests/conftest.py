@@ -46,3 +46,11 @@ def clusters() -> Iterator[Callable[[], Cluster]]:
 def hosts(clusters: Callable[[], Cluster]) -> Cluster:
     """Two emulated hosts and a head, on which nothing is left of another test."""
     return clusters()
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
+    """A function that compiles one of the programs of ``tests/support/native`` for an MPI, once."""
+    from native_programs import compiled_in  # noqa: PLC0415 # tests that run on ranks do without
+
+    return compiled_in(tmp_path_factory.mktemp("programs"))

@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
 from runs import eventually
 
@@ -29,7 +29,7 @@ from coordinator.wire.agent_config import Setup
 from coordinator.wire.protocol import TO_AGENT, TO_DRIVER
 from coordinator.wire.zmq_transport import Hub, Keys
 
-RANK = Path(__file__).resolve().parents[1] / "fake_rank.py"
+RANK = Path(__file__).resolve().parents[1] / "support" / "fake_rank.py"
 
 
 class Crowd:

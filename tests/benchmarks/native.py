@@ -33,7 +33,7 @@ from coordinator.host.launchers import launcher_at
 from workloads import native
 from workloads.blocking import waiting
 
-PROGRAMS = Path(__file__).resolve().parents[1] / "native"
+PROGRAMS = Path(__file__).resolve().parents[1] / "support" / "native"
 ROOT = PROGRAMS.parents[1]
 LOCKSTEP = [sys.executable, "-P", "-m", "harness"]
 LOOPS = {

@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
+sys.path.insert(0, str(HERE.parent / "support"))
 
 from netns_cluster import cluster  # noqa: E402
 
@@ -29,7 +29,7 @@ RULES = ("", "immediate", "global-adaptive")
 def compiled(name, folder):
     """A program made for the MPI of mpiexec."""
     made = f"{folder}/{name}"
-    source = HERE.parent / "native" / f"{name}.c"
+    source = HERE.parent / "support" / "native" / f"{name}.c"
     subprocess.run([native.wrapper(["mpiexec"]), "-O2", "-o", made, source], check=True)
     return made
 

@@ -22,7 +22,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
 from proc_spans import Watch, overlaps_s, skews_s, slots_s, told_ms
 from slurm_cluster import SlurmCluster, slurm_cluster, unavailable

@@ -7,7 +7,7 @@
 It runs the command, whose simulator should be compiled already, and prints the time left that was shown
 after 10, 25, 50, 75 and 90 % of the time, over the true one. With --warm it runs it once before, so that the
 simulator is loaded, too, which takes seconds. --record keeps the processor time
-that each part took, in the order of the parts, under the command (tests/recorded_costs.json).
+that each part took, in the order of the parts, under the command (tests/support/recorded_costs.json).
 """
 
 import argparse

@@ -1,5 +1,5 @@
 /* The waiting rules. Every line has its counterpart in workloads/blocking.py, which explains it;
-   tests/test_preload.py feeds both the same waits and compares every answer. */
+   tests/workloads/test_preload.py feeds both the same waits and compares every answer. */
 #include "rule.h"
 
 int64_t read_limit(const struct waiting *waiting)

@@ -1,0 +1,206 @@
+"""Programs that know nothing of Lockstep run under its policies, unchanged."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from places import SUPPORT
+from runs import workload
+
+from coordinator import policies
+from coordinator.drive import preflight
+from coordinator.drive.driver import run_workload
+from coordinator.host.launchers import find_launcher, launcher_at
+from coordinator.workload import ParallelJob, Result, Workload
+from workloads.native import NativeError
+from workloads.options import Options
+from workloads.validation import InputError
+from workloads.work import Command
+
+pytestmark = pytest.mark.slow
+
+PROGRAM = """
+import sys, time
+from mpi4py import MPI
+comm = MPI.COMM_WORLD
+total = 0
+for step in range(300):
+    end = time.thread_time() + 0.001
+    while time.thread_time() < end: pass
+    total += comm.allreduce(step * (comm.rank + 1))
+if comm.rank == 0: print("total", total, "of", comm.size)
+"""
+
+CHILDREN = """
+import os, time
+child = os.fork()
+end = time.process_time() + 0.4
+while time.process_time() < end: pass
+if child: os.waitpid(child, 0); print("done")
+"""
+
+
+def run(jobs: list[ParallelJob], policy: str, blocking: str = "spin", **options: Any) -> Result:
+    made = policies.create(policy, options)
+    there = workload().processors
+    return run_workload(Workload(tuple(jobs), made, there, options=Options(blocking), timeout_s=60))
+
+
+def job(number: int, text: str, processes: int = 2) -> ParallelJob:
+    return ParallelJob(number, Command((sys.executable, "-c", text), processes))
+
+
+def test_a_program_gives_the_same_output_beside_two_synthetic_jobs_under_gang() -> None:
+    """It needs 0.3 s of each processor and has every processor in a third of the slots only."""
+    alone = run([job(0, PROGRAM)], "batch")
+    assert alone.failure == "" and alone.jobs[0].output == "total 134550 of 2\n"
+    beside = [replace(one, number=one.number + 1) for one in workload(phases=2000).jobs[:2]]
+    shared = run([job(0, PROGRAM), *beside], "gang", quantum_ms=20)
+    assert shared.failure == ""
+    assert shared.jobs[0].output == alone.jobs[0].output
+    one = shared.jobs[0]
+    assert one.start_ns is not None and one.finish_ns is not None
+    assert one.finish_ns - one.start_ns > 0.45e9
+
+
+def test_an_mpi4py_program_can_wait_by_the_runs_rule() -> None:
+    command = Command((sys.executable, "-c", PROGRAM), 2, waits="two-phase")
+    beside = [replace(one, number=one.number + 1) for one in workload(phases=500).jobs[:1]]
+    result = run([ParallelJob(0, command), *beside], "implicit", blocking="global-adaptive")
+    assert result.failure == ""
+    assert result.jobs[0].output == "total 134550 of 2\n"
+    for rank in result.ranks[:2]:
+        barriers = rank["waits"]["barrier"]
+        assert rank["job"] == 0 and barriers["spun"] + barriers["blocked"] >= 300
+        assert rank["finish_ns"] > rank["start_ns"] > 0 and "computing_ns" not in rank
+
+
+@pytest.mark.skipif(not shutil.which("mpicc.openmpi"), reason="needs the distribution's Open MPI")
+def test_a_native_program_of_another_mpi_can_wait_by_the_runs_rule(tmp_path: Path) -> None:
+    """It has a launcher of its own, and its ranks are children of a shell."""
+    source = SUPPORT / "native" / "bsp.c"
+    subprocess.run(["mpicc.openmpi", "-o", "a=b", source], check=True, cwd=tmp_path)
+    argv = ("sh", "-c", '"$0" 100 .25 200; exit $?', str(tmp_path / "a=b"))
+    native = Command(argv, 2, "mpiexec.openmpi", waits="two-phase")
+    beside = replace(job(1, PROGRAM), program=Command((sys.executable, "-c", PROGRAM), 2, waits="two-phase"))
+    result = run([ParallelJob(0, native), beside], "implicit", blocking="immediate")
+    assert result.failure == ""
+    assert result.jobs[0].output.split()[1] == "400"
+    for job_number in range(2):
+        ours = [rank for rank in result.ranks if rank["job"] == job_number]
+        assert sum(rank["waits"]["barrier"]["blocked"] for rank in ours) > 0
+        assert sum(rank["asleep_ns"] for rank in ours) > 0 < sum(rank["voluntary_switches"] for rank in ours)
+        assert all(0 < rank["cpu_ns"] < rank["finish_ns"] - rank["start_ns"] for rank in ours)
+
+
+SHARES = """
+#include <mpi.h>
+#include <stdio.h>
+#include <string.h>
+int main(void)
+{
+    char line[4096];
+    FILE *maps;
+    MPI_Init(NULL, NULL);
+    maps = fopen("/proc/self/maps", "r");
+    while (fgets(line, sizeof line, maps) != NULL)
+        if (strstr(line, "/dev/shm/") != NULL || strstr(line, "/ompi.") != NULL)
+            fputs(strchr(line, '/'), stdout);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Finalize();
+}
+"""
+
+
+@pytest.mark.parametrize("which", ["", ".openmpi"])
+def test_jobs_of_open_mpi_keep_their_files_in_directories_of_their_own(tmp_path: Path, which: str) -> None:
+    if not shutil.which(f"mpicc{which}") or launcher_at(f"mpiexec{which}").kind != "openmpi":
+        pytest.skip("needs an Open MPI")
+    (tmp_path / "shares.c").write_text(SHARES)
+    subprocess.run([f"mpicc{which}", "-o", "shares", "shares.c"], check=True, cwd=tmp_path)
+    command = Command((str(tmp_path / "shares"),), 2, f"mpiexec{which}")
+    result = run([ParallelJob(number, command) for number in (0, 1)], "batch")
+    assert result.failure == ""
+    for number, one in enumerate(result.jobs):
+        assert one.failure == ""
+        sessions = [name for name in one.output.splitlines() if "/ompi." in name]
+        names = [name for name in one.output.splitlines() if name not in sessions]
+        assert len(names) >= 2
+        assert all(re.match(rf"/dev/shm/lockstep-\w{{8}}/{number}/", name) for name in names), names
+        assert sessions and all(f"/tmp/{number}/ompi." in name for name in sessions), sessions
+        assert not Path(names[0]).parents[1].exists()
+
+
+def test_a_command_that_cannot_wait_by_the_runs_rule_fails_its_job_and_says_so() -> None:
+    command = Command(("true",), 2, waits="two-phase")
+    result = run([ParallelJob(0, command), job(1, PROGRAM)], "none")
+    assert "rank 0, 1 did not wait two-phase" in result.jobs[0].failure
+    assert 'waits = "mpi"' in result.jobs[0].failure and result.jobs[1].failure == ""
+    with pytest.raises(InputError, match="imbalance"):
+        run([ParallelJob(0, command)], "implicit", blocking="oracle")
+
+
+def test_without_a_compiler_nothing_is_started_and_the_remedy_is_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name, *rest: None)
+    (tmp_path / "mpiexec").symlink_to(find_launcher().path)
+    monkeypatch.setattr(
+        preflight, "find_launcher", lambda hosts: replace(find_launcher(), path=str(tmp_path / "mpiexec"))
+    )
+    with pytest.raises(NativeError, match="install the MPI's development package"):
+        run([ParallelJob(0, Command(("true",), 2, waits="two-phase"))], "none")
+
+
+def test_ranks_that_are_bound_to_their_job_may_use_the_processors_of_all_its_ranks() -> None:
+    line = "' '.join(map(str, sorted(os.sched_getaffinity(0)))) + '\\n'"
+    text = f"import os; os.write(1, ({line}).encode())"  # whole, whatever the other rank writes meanwhile
+    jobs = (job(0, text, 1), job(1, text, 2))
+    none, bound = policies.create("none", {}), Options(bind="job")
+    asked = Workload(jobs, none, workload().processors, options=bound, timeout_s=60)
+    result = run_workload(asked)
+    assert result.failure == ""
+    (lone,) = {rank["processor"] for rank in result.ranks if rank["job"] == 0}
+    both = " ".join(map(str, asked.processors))
+    assert [one.output for one in result.jobs] == [f"{lone}\n", f"{both}\n{both}\n"]
+
+
+@pytest.mark.parametrize("bind", [True, False])
+def test_ranks_are_bound_or_stay_where_the_kernel_puts_them(bind: bool) -> None:
+    text = "import os; print(*sorted(os.sched_getaffinity(0)))"
+    jobs = [job(number, text, 1) for number in range(2)]
+    asked = Workload(
+        tuple(jobs),
+        policies.create("none", {}),
+        workload().processors,
+        options=Options(bind=bind),
+        timeout_s=60,
+    )
+    result = run_workload(asked)
+    assert result.failure == ""
+    both = " ".join(map(str, asked.processors))
+    meant = [rank["processor"] for rank in result.ranks]
+    assert [one.output for one in result.jobs] == [f"{core if bind else both}\n" for core in meant]
+
+
+def test_children_of_a_program_are_held_with_it() -> None:
+    """Two programs that fork share each processor in turn, and no child runs out of its turn."""
+    result = run([job(0, CHILDREN, 1), job(1, CHILDREN, 1)], "gang", quantum_ms=20)
+    assert result.failure == ""
+    assert [one.output for one in result.jobs] == ["done\n", "done\n"]
+
+
+def test_a_program_that_fails_or_is_not_there_is_told_of() -> None:
+    failing = ParallelJob(0, Command(("sh", "-c", "echo why >&2; exit 3")))
+    absent = ParallelJob(1, Command((os.devnull + "/program",)))
+    result = run([failing, absent], "none")
+    assert "status 3" in result.jobs[0].failure and "why" in result.jobs[0].failure
+    assert "cannot start" in result.jobs[1].failure

@@ -1,0 +1,149 @@
+"""What keeps ranks from starting, or from being heard of, is named where it is met, with the remedy."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from native_programs import LOCKSTEP, launcher, run, summary, two_phase, wrapper
+
+from coordinator.host.causes import explained
+from workloads import native
+
+
+def apart(*words: str, mount: str = "", **extra: str) -> subprocess.CompletedProcess[str]:
+    """Run Lockstep in a mount namespace of its own, after mounting something there."""
+    script = f'mount -t tmpfs {mount} || exit 77; exec "$@"'
+    done = run(["unshare", "--mount", "sh", "-c", script, "-", *LOCKSTEP, *words], extra=extra)
+    if done.returncode in (1, 77) and ("unshare:" in done.stderr or "mount:" in done.stderr):
+        pytest.skip("mounting takes privileges")
+    return done
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "named"),
+    [
+        (0, "", ""),
+        (0, "out\nlockstep: the record of a rank did not arrive: why\n", "did not arrive"),
+        (
+            1,
+            "ld.so: object '/c/front.so' from LD_PRELOAD cannot be preloaded (failed to map): ignored.",
+            "/c/front.so",
+        ),
+        (-7, "", "/dev/shm"),
+    ],
+)
+def test_signs_in_the_output_are_explained(status, said, named):
+    told = explained(status, said)
+    assert (named in told) if named else told == ""
+
+
+def test_ranks_on_other_hosts_that_are_not_rung_are_explained():
+    one = {"processes": 2, "concurrent": True}
+    assert "MPI4PY_RC_THREAD_LEVEL" in explained(0, records=[one])
+    for records in ([one, one], [one | {"concurrent": False}], [{"processes": 2}]):
+        assert explained(0, records=records) == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("level", ["multiple", "serialized"])
+def test_a_record_says_whether_all_threads_may_call(tmp_path, level):
+    argv = [*launcher("here"), "-n", "1", sys.executable, "-c", "from mpi4py import MPI"]
+    words = [*LOCKSTEP, "exec", "--record", str(tmp_path), "--", *argv]
+    done = run(words, extra={"MPI4PY_RC_THREAD_LEVEL": level})
+    (record,) = [json.loads(file.read_text()) for file in tmp_path.glob("rank-*.json")]
+    assert record["concurrent"] == (level == "multiple"), done.stderr
+
+
+@pytest.mark.slow
+def test_a_cache_from_which_nothing_can_be_loaded_is_refused(tmp_path):
+    launcher("here")
+    where = f"-o noexec none {tmp_path}"
+    done = apart("exec", "--", "true", mount=where, XDG_CACHE_HOME=str(tmp_path))
+    assert done.returncode == 2 and "noexec" in done.stderr and "XDG_CACHE_HOME" in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "words", [["exec"], ["waits", "--anyway", "--only", "two-phase"], ["observe", "--anyway"]]
+)
+def test_a_small_shared_memory_is_named(compiled, tmp_path, words):
+    argv = [*launcher("here"), "-n", "4", compiled("here", "bsp.c"), "100", ".25", "10"]
+    if words[0] == "observe":
+        words = [*words, "-o", str(tmp_path / "there.npz")]
+    done = apart(*words, "--", *argv, mount="-o size=1M none /dev/shm")
+    if done.returncode == 0:
+        pytest.skip("this MPI does without")
+    assert "/dev/shm" in done.stderr and "of 1.0 MiB are free" in done.stderr
+
+
+@pytest.mark.slow
+def test_ranks_in_another_network_namespace_are_named(compiled):
+    argv = [*launcher("here"), "-n", "2", "unshare", "-n", compiled("here", "bsp.c"), "100", ".25", "10"]
+    if run(["unshare", "-n", "true"]).returncode:
+        pytest.skip("namespaces take privileges")
+    done = two_phase(argv)
+    assert done.returncode == 0 and done.stderr.count("namespace apart") == 1
+    waited = run(
+        [*LOCKSTEP, "waits", "--anyway", "--rounds", "1", "--jobs", "1", "--only", "two-phase", "--", *argv]
+    )
+    assert waited.returncode == 2 and "network namespace" in waited.stderr and "--mpicc" not in waited.stderr
+
+
+@pytest.mark.slow
+def test_a_wrapper_that_was_given_is_not_asked_for():
+    argv = [*launcher("here"), "-n", "1", "true"]
+    words = ["waits", "--anyway", "--rounds", "1", "--jobs", "1", "--only", "two-phase"]
+    given = run([*LOCKSTEP, *words, "--mpicc", str(wrapper("here")), "--", *argv])
+    assert given.returncode == 2 and "name its MPI's" not in given.stderr
+
+
+@pytest.fixture
+def place(tmp_path):
+    """A directory of two MPIs, of which the second has the plain names."""
+    for name in ("mpiexec.hydra", "orterun", "mpicc.mpich", "mpicc.openmpi"):
+        (tmp_path / name).touch(mode=0o755)
+    for name, there in {
+        **{"mpiexec.mpich": "mpiexec.hydra", "mpirun.mpich": "mpiexec.hydra", "mpirun.openmpi": "orterun"},
+        **{"mpirun": "mpirun.openmpi", "mpicc": "mpicc.openmpi"},
+    }.items():
+        (tmp_path / name).symlink_to(there)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("mpiexec.hydra", "mpicc.mpich"),
+        ("mpiexec.mpich", "mpicc.mpich"),
+        ("mpirun", "mpicc.openmpi"),
+        ("orterun", "mpicc.openmpi"),
+    ],
+)
+def test_a_launcher_s_wrapper_is_of_its_mpi(place, tmp_path_factory, name, found):
+    assert native.wrapper([str(place / name), "-n", "1"]) == place / found
+    link = tmp_path_factory.mktemp("home") / "mpiexec"
+    link.symlink_to(place / name)
+    assert native.wrapper([str(link)]) == place / found
+
+
+def test_a_launcher_with_one_wrapper_beside_it_has_that(tmp_path):
+    for name in ("mpiexec", "mpiexec.hydra", "mpicc"):
+        (tmp_path / name).touch(mode=0o755)
+    assert native.wrapper([str(tmp_path / "mpiexec.hydra")]) == tmp_path / "mpicc"
+
+
+@pytest.mark.slow
+def test_an_mpi_may_have_blanks_in_its_path(compiled, tmp_path):
+    made = native.library(wrapper("here"))
+    (tmp_path / "my mpi").symlink_to(made.libraries[0].parent)
+    mpicc = tmp_path / "mpicc"
+    mpicc.write_text(
+        f'#!/bin/sh\nexec {wrapper("here")} -L"{tmp_path}/my mpi" -Wl,-rpath,"{tmp_path}/my mpi" "$@"\n'
+    )
+    mpicc.chmod(0o755)
+    argv = [*launcher("here"), "-n", "2", compiled("here", "bsp.c"), "100", ".25", "10"]
+    assert summary(two_phase(argv, "--mpicc", str(mpicc)))["ranks"] == 2
+    assert "/my mpi/libmpi" in run(["ldd", str(native.library(mpicc).front.with_name("back.so"))]).stdout

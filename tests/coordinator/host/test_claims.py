@@ -1,0 +1,102 @@
+"""Runs on the same processors notice each other, and nothing of that stays behind."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from places import ROOT
+from runs import eventually, running, workload
+
+from coordinator.drive.driver import run_workload
+from coordinator.host import processor_claims
+from coordinator.host.processor_claims import ProcessorClaim
+
+A, B, C = (secrets.token_hex(4) for _ in range(3))
+"""Runs; there may be others on this host, also in the place of tests."""
+
+
+def told_of(run: str, claim: ProcessorClaim) -> list[str]:
+    """What is told of a run."""
+    return [told for told in claim.others() if told.startswith(f"run {run} ")]
+
+
+def test_who_uses_the_same_processors_is_told_until_they_are_let_go() -> None:
+    ours, theirs, elsewhere = (
+        ProcessorClaim(A, [0, 1, 2]),
+        ProcessorClaim(B, [2, 3, 1]),
+        ProcessorClaim(C, [7]),
+    )
+    (told,) = told_of(B, ours)
+    assert f"of user {os.getuid()} also uses processors 1-2" in told
+    assert told_of(A, theirs) and not told_of(A, elsewhere) and not told_of(A, ours)
+    theirs.close()
+    assert not told_of(B, ours)
+    ours.close()
+    elsewhere.close()
+
+
+@pytest.mark.slow
+def test_a_claim_ends_with_its_process_however_that_ends() -> None:
+    make = f"from coordinator.host.processor_claims import ProcessorClaim; claim = ProcessorClaim('{B}', [0])"
+    script = f"{make}; print(flush=True); input()"
+    child = subprocess.Popen(
+        [sys.executable, "-c", script],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=ROOT,
+    )
+    assert child.stdout is not None and child.stdin is not None
+    child.stdout.readline()
+    ours = ProcessorClaim(A, [0])
+    assert len(told_of(B, ours)) == 1
+    child.send_signal(signal.SIGKILL)
+    child.communicate()
+    assert not told_of(B, ours)
+    ours.close()
+
+
+@given(st.sets(st.integers(0, processor_claims.HIGHEST - 1), max_size=300))
+def test_whatever_the_processors_all_are_in_names_that_fit(processors: set[int]) -> None:
+    claim = ProcessorClaim(A, processors)
+    found = [names for _, run, names in processor_claims._claims(processor_claims.RUN) if run == A]
+    claim.close()
+    assert set().union(*found) == processors
+
+
+@pytest.mark.parametrize("name", [b"9-1", b"-", b",,,", b"0-99999999999", b"1-2-3", b"\n", b"\xff", b"a"])
+def test_a_name_that_somebody_made_up_harms_nobody(name: bytes) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as liar:
+        liar.bind(b"\0lockstep-processors/0/ff/" + name)
+        ours = ProcessorClaim(A, [5])
+        assert all(told.isprintable() and len(told) < 200 for told in ours.others())
+        ours.close()
+
+
+@pytest.mark.slow
+def test_two_runs_on_the_same_processors_both_say_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    gate = tmp_path / "gate"
+    waiting = ["sh", "-c", f"until [ -e {gate} ]; do sleep 0.02; done"]
+    with running(jobs=1, command=waiting) as first:
+        assert eventually(lambda: first.note() or first.ids)
+        (run,) = first.ids
+        mine = ProcessorClaim(A, workload().processors)
+        assert eventually(lambda: told_of(run, mine))
+        mine.close()
+        second = run_workload(workload(jobs=1, phases=100))
+        gate.touch()
+        told = first.result()
+    assert any(f"run {run} " in warning for warning in second.warnings), second.warnings
+    assert any("also uses" in warning for warning in told["warnings"]), told["warnings"]
+    later = ProcessorClaim(A, workload().processors)
+    assert not told_of(run, later)
+    later.close()

@@ -1,0 +1,263 @@
+"""Launchers: found, told apart, given a clean environment, ended whatever they started."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from places import ROOT, SUPPORT
+from runs import eventually, workload
+
+from coordinator.host import launch, launchers
+from coordinator.host.environment import passed_on
+from coordinator.host.launch import LaunchError, run_session
+from coordinator.host.launchers import Hydra, OpenMpi, Prrte, find_launcher, recognize, unchanged
+from coordinator.host.processes import RUN, marked
+from coordinator.wire.line_format import LineFormat, by_name
+from harness.commands.run import real_tools
+from workloads.validation import InputError
+
+MPICH = Hydra("/x/mpiexec", "5.0")
+OPENMPI = OpenMpi("/x/mpiexec", "5.0.11")
+
+
+@dataclass(frozen=True)
+class Holder:
+    launcher: launchers.Launcher
+
+
+def test_recognizes_both_kinds_by_their_answers() -> None:
+    hydra = "HYDRA build details:\n    Version:                                 4.2.1\n    CC: cc\n"
+    assert recognize("/x/mpiexec", hydra) == Hydra("/x/mpiexec", "4.2.1")
+    assert recognize("/y", "mpiexec (Open MPI) 5.0.8\n\nReport bugs to") == OpenMpi("/y", "5.0.8")
+    assert recognize("/y", "mpiexec (OpenRTE) 4.1.4\n\nReport bugs to") == OpenMpi("/y", "4.1.4")
+    assert recognize("/y", "prterun (PRRTE) 3.0.6\n\nReport") == Prrte("/y", "3.0.6")
+    assert recognize("/z", "srun 23.1\n") is None
+
+
+def test_command_lines_bind_nothing() -> None:
+    assert MPICH.argv(3, ["a", "b"]) == ["/x/mpiexec", "-bind-to", "none", "-n", "3", "a", "b"]
+    assert OPENMPI.argv(2, ["a"]) == ["/x/mpiexec", "--bind-to", "none", "--oversubscribe", "-n", "2", "a"]
+    assert Prrte("/x/prterun", "3").argv(2, ["a"])[1:5] == ["--bind-to", "none", "--map-by", ":OVERSUBSCRIBE"]
+
+
+def test_open_mpi_spins_and_runs_as_root_only_when_root() -> None:
+    as_user = OPENMPI.environment({}, {}, root=False)
+    assert as_user["OMPI_MCA_mpi_yield_when_idle"] == "0"
+    assert "OMPI_ALLOW_RUN_AS_ROOT" not in as_user
+    as_root = OPENMPI.environment({}, {}, root=True)
+    assert as_root["OMPI_ALLOW_RUN_AS_ROOT"] == as_root["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] == "1"
+    assert not any(name.startswith("OMPI_") for name in MPICH.environment({}, {}))
+
+
+def test_open_mpi_shares_memory_in_a_directory_of_our_own(tmp_path: Path) -> None:
+    place = tmp_path / "run" / "3"
+    assert MPICH.memory_apart(place) == {} and not place.exists()
+    assert OPENMPI.memory_apart(place)["OMPI_MCA_btl_sm_backing_directory"] == str(place)
+    assert stat.S_IMODE(place.stat().st_mode) == 0o700
+    assert OPENMPI.memory_apart(place), "again, for a job that is started again"
+    (tmp_path / "run").chmod(0o777)
+    assert OPENMPI.memory_apart(place) == {}, "somebody else could change it"
+    assert OPENMPI.memory_apart(Path("/proc/none/3")) == {}
+
+
+def test_the_environment_is_an_allow_list() -> None:
+    source = {"PATH": "/bin", "SECRET": "x", "LC_ALL": "C", "UCX_TLS": "sm", "OMPI_COMM_WORLD_RANK": "1"}
+    passed = passed_on({"LOCKSTEP_RUN": "r"}, source)
+    assert {"PATH", "LC_ALL", "UCX_TLS", "LOCKSTEP_RUN"} <= passed.keys()
+    assert passed.keys().isdisjoint({"SECRET", "OMPI_COMM_WORLD_RANK"})
+    assert passed["OMP_NUM_THREADS"] == "1"
+    first, *rest = passed_on({}, {"PYTHONPATH": "/a:/b"})["PYTHONPATH"].split(":")
+    assert (Path(first) / "workloads" / "rank.py").exists()
+    assert rest == ["/a", "/b"]
+
+
+def fake(directory: Path, answer: str) -> None:
+    program = directory / "mpiexec"
+    program.write_text(f"#!/bin/sh\necho '{answer}'\n")
+    program.chmod(0o755)
+
+
+def test_the_launcher_beside_python_comes_before_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beside, path = tmp_path / "a b", tmp_path / "path"
+    beside.mkdir()
+    path.mkdir()
+    fake(beside, "HYDRA build details:\nVersion: 9.9")
+    fake(path, "mpiexec (Open MPI) 8.8")
+    monkeypatch.setattr(sys, "executable", str(beside / "python"))
+    monkeypatch.setenv("PATH", str(path), prepend=":")
+    assert find_launcher() == Hydra(str(beside / "mpiexec"), "9.9")
+    (beside / "mpiexec").unlink()
+    assert find_launcher() == OpenMpi(str(path / "mpiexec"), "8.8")
+
+
+def test_without_a_launcher_the_message_says_how_to_get_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(InputError, match=r"pip install 'lockstep-scheduling\[mpich\]'"):
+        find_launcher()
+
+
+@pytest.mark.slow
+def test_a_session_returns_its_output_and_leaves_no_directory(tmp_path: Path) -> None:
+    assert run_session([sys.executable, "-c", "print(6 * 7)"], passed_on({}), 10) == "42\n"
+
+
+@pytest.mark.slow
+def test_a_failing_session_shows_what_it_said() -> None:
+    with pytest.raises(LaunchError, match="status 3\nno luck"):
+        run_session([sys.executable, "-c", "import sys; sys.stderr.write('no luck'); sys.exit(3)"], {}, 10)
+    with pytest.raises(LaunchError, match="cannot run /nonexistent"):
+        run_session(["/nonexistent"], {}, 10)
+
+
+@pytest.mark.slow
+def test_a_session_that_takes_too_long_is_ended_with_all_its_descendants(tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    script = f"setsid sleep 60 & echo $! > '{pid_file}'; trap '' TERM; wait; sleep 60"
+    begin = time.monotonic()
+    with pytest.raises(LaunchError, match=r"longer than 0\.5 s"):
+        run_session(["/bin/sh", "-c", script], passed_on({}), 0.5)
+    assert time.monotonic() - begin < 10
+    sleeper = int(pid_file.read_text())
+    assert eventually(lambda: RUN not in marked().get(sleeper, {}))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("child", ["sleep 60 & kill -9 $!; sleep 0.1; ", "sleep 0.3 & "])
+def test_a_session_ends_soon_if_its_launcher_waits_for_a_child_that_somebody_has_killed(
+    child: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As MPICH's launcher sometimes does after the end of its proxy."""
+    monkeypatch.setattr(launch, "LOOK_S", 0.1)
+    monkeypatch.setattr(launch, "LOST_NS", 200_000_000)
+    monkeypatch.setattr(launch, "ORPHANED_NS", 600_000_000)
+    with pytest.raises(LaunchError, match="waits for processes that have ended"):
+        run_session(["/bin/sh", "-c", f"{child}exec sleep 60"], passed_on({}), 30)
+
+
+@pytest.mark.slow
+def test_a_session_may_have_no_children(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "LOOK_S", 0.02)
+    monkeypatch.setattr(launch, "ORPHANED_NS", 0)
+    assert run_session(["/bin/sleep", "0.1"], passed_on({}), 30, parent=False) == ""
+
+
+def test_programs_that_do_not_end_are_waited_for_no_longer_than_allowed() -> None:
+    ending, lasting = subprocess.Popen(["true"]), subprocess.Popen(["sleep", "60"])
+    try:
+        begin = time.monotonic()
+        of_another_run = launch.Adopted(lasting.pid, "a run")
+        assert launch.reap([None, ending, of_another_run], 10)
+        assert not launch.reap([lasting, ending, lasting], 0.05)
+        assert time.monotonic() - begin < 5
+        lasting.kill()
+        assert launch.reap([lasting], 10) and lasting.returncode == -signal.SIGKILL
+    finally:
+        lasting.kill()
+        lasting.wait()
+
+
+def test_the_end_of_a_file_is_told(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("\n".join(map(str, range(30))))
+    assert launch.tail(tmp_path / "log", 2) == "28\n29"
+    assert launch.tail(tmp_path / "none") == ""
+    assert launch.describe(-9) == "was killed by signal 9"
+
+
+def test_of_an_endless_file_only_the_end_is_read(tmp_path: Path) -> None:
+    with (tmp_path / "log").open("wb") as file:
+        file.seek(1 << 40)  # sparse
+        file.write(b"\nthe last\nwords\n")
+    assert launch.tail(tmp_path / "log", 2) == "the last\nwords"
+
+
+def test_a_series_is_measured_with_one_launcher_and_its_loss_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, other = tmp_path / "ours", tmp_path / "other"
+    for place, version in ((ours, "1.1"), (other, "2.2")):
+        place.mkdir()
+        fake(place, f"HYDRA build details:\nVersion: {version}")
+    monkeypatch.setattr(sys, "executable", str(ours / "python"))
+    monkeypatch.setenv("PATH", str(other), prepend=":")
+    tools = real_tools()
+    assert "1.1" in tools.launcher and unchanged(find_launcher()) == find_launcher()
+    fake(ours, "HYDRA build details:\nVersion: 3.3")
+    with pytest.raises(LaunchError, match=r"began with the launcher mpich 1\.1 .* but it is mpich 3\.3"):
+        tools.run_workload(workload(), lambda text: None)
+    (ours / "mpiexec").unlink()
+    with pytest.raises(LaunchError, match=r"has gone, or does not answer: restore the launcher"):
+        tools.run_workload(workload(), lambda text: None)
+    assert find_launcher().version == "2.2"  # which would have taken it
+
+
+@pytest.mark.parametrize(
+    ("status", "said"), [(-7, ""), (135, ""), (7, "EXIT STRING: Bus error (signal 7)"), (1, "on signal 7")]
+)
+def test_a_bus_error_is_explained(status: int, said: str, tmp_path: Path) -> None:
+    (tmp_path / "err").write_text(said)
+    told = launch.failed(status, tmp_path / "err", tmp_path / "out")
+    assert told.startswith(launch.describe(status)) and said in told
+    assert "MiB are free now" in told and "--shm-size" in told
+    assert "shm" not in launch.failed(1, tmp_path / "out")
+
+
+@pytest.mark.slow
+def test_a_full_shared_memory_is_named_in_the_failure(tmp_path: Path) -> None:
+    script = SUPPORT / "runs.py"
+    run = f"{sys.executable} {script} '{{\"jobs\": 1}}'"
+    mount = "mount -t tmpfs -o size=64k tmpfs /dev/shm || exit 77"
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", f"{mount}; {run}"],
+        env={**os.environ, "XDG_RUNTIME_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode in (1, 77) and ("unshare:" in done.stderr or "mount:" in done.stderr):
+        pytest.skip("mounting takes privileges")
+    (failure,) = json.loads(done.stdout)["jobs"]
+    assert "Signal 7 is a bus error" in failure and "of 0.1 MiB are free" in failure, failure
+
+
+def test_another_launcher_is_one_class(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launchers, "LAUNCHERS", dict(launchers.LAUNCHERS))
+
+    @launchers.register
+    class Toy(launchers.Launcher):
+        kind = "toy"
+        programs = ("toyrun",)
+        signs = ("Toy",)
+
+        def argv(self, processes, command, hosts=()):
+            return [self.path, f"--ranks={processes}", *command]
+
+        @classmethod
+        def words(cls, command, variables, source):
+            given = [f"--set={name}={value}" for name, value in variables.items()]
+            return [command[0], *given, *command[1:]] if command[0] == "toyrun" else command
+
+    program = tmp_path / "toyrun"
+    program.write_text("#!/bin/sh\necho Toy 1.2\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    found = launchers.launcher_at("toyrun")
+    assert found == Toy(str(program), "1.2") == unchanged(found)
+    assert found.argv(2, ["a"]) == [str(program), "--ranks=2", "a"]
+    assert launchers.launched(["toyrun", "a"], {"X": "1"}, [], {})[0] == ["toyrun", "--set=X=1", "a"]
+    assert found.environment({"X": "1"}, {})["X"] == "1" and found.memory_apart(tmp_path) == {}
+    said = LineFormat(by_name(Holder), kinds={launchers.Launcher: launchers.LAUNCHERS.values()})
+    assert said.decode(said.encode(Holder(found))).launcher == found

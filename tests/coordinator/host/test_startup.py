@@ -1,0 +1,129 @@
+"""A driver that is killed while it starts leaves nothing, whenever that is."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from netns_cluster import Cluster
+from places import SUPPORT
+from runs import command, eventually, everything_in, running
+
+from coordinator.host.environment import passed_on
+from coordinator.host.rundir import RunDirectory
+
+pytestmark = pytest.mark.slow
+
+PATIENCE_S = 10.0
+
+MAKING = """
+import os, signal
+from coordinator.host.rundir import RunDirectory
+directory = RunDirectory.create()
+assert directory.path.is_dir()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_directory_whose_maker_is_killed_before_it_has_begun_anything_is_removed(tmp_path: Path) -> None:
+    environment = passed_on({"XDG_RUNTIME_DIR": str(tmp_path)})
+    assert subprocess.run([sys.executable, "-c", MAKING], env=environment, check=False).returncode < 0
+    assert eventually(lambda: not everything_in(tmp_path))
+
+
+MAKING_HOME = """
+import os, signal
+from coordinator.host import runs_home
+from coordinator.host.rundir import RunDirectory
+runs_home.check_own = lambda parent: os.kill(os.getpid(), signal.SIGKILL)
+RunDirectory.{call}
+"""
+
+
+def test_an_interrupt_while_a_directory_is_made_leaves_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(directory: RunDirectory, **entry: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setattr(RunDirectory, "note", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        RunDirectory.create()
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("call", ["create()", "adopt(runs_home.home() / '0123abcd')"])
+def test_the_directory_of_all_runs_is_removed_if_its_maker_is_killed_at_once(
+    call: str, tmp_path: Path
+) -> None:
+    environment = passed_on({"XDG_RUNTIME_DIR": str(tmp_path)})
+    code = [sys.executable, "-c", MAKING_HOME.replace("{call}", call)]
+    assert subprocess.run(code, env=environment, check=False).returncode == -signal.SIGKILL
+    assert eventually(lambda: not everything_in(tmp_path))
+
+
+def commands() -> dict[str, list[str]]:
+    """What can be killed: a run, and the command with its calibration."""
+    options = {"policy": "gang", "mechanism": "freezer" if os.getuid() == 0 else "signals", "phases": 9000}
+    return {
+        "run": [sys.executable, str(SUPPORT / "runs.py"), json.dumps(options)],
+        "command": [sys.executable, "-m", "harness", "run", "three-jobs", "--no-simulate"],
+    }
+
+
+def kill_after(what: str, delay_s: float, folder: Path) -> None:
+    """Kill a driver so long after its start, and look for remains."""
+    with running(argv=commands()[what], popen={"cwd": folder}) as run:
+        time.sleep(delay_s)
+        segments = run.segments()
+        run.note()
+        run.driver.kill()
+        run.driver.communicate()
+        eventually(lambda: not run.remains(), PATIENCE_S)
+        assert run.remains() == [], f"{what} killed after {delay_s} s"
+        assert [path for path in segments if path.exists()] == []
+
+
+@pytest.mark.parametrize("delay_s", [0.3, 0.6, 0.9, 1.2])
+@pytest.mark.parametrize("what", ["run", "command"])
+def test_nothing_remains_of_a_start(what: str, delay_s: float, tmp_path: Path) -> None:
+    kill_after(what, delay_s, tmp_path)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("number", range(100))
+@pytest.mark.parametrize("what", ["run", "command"])
+def test_nothing_remains_of_a_start_at_any_instant(what: str, number: int, tmp_path: Path) -> None:
+    kill_after(what, 0.02 * number, tmp_path)
+
+
+def kill_across_hosts(hosts: Cluster, delay_s: float) -> None:
+    """Kill a driver of two hosts so long after its start, and look for remains on all."""
+    options = {"hosts": hosts.hosts, "policy": "gang", "mechanism": "signals", "phases": 9000}
+    run = hosts.start([sys.executable, str(SUPPORT / "runs.py"), json.dumps(options)])
+    time.sleep(delay_s)
+    for pid in hosts.head.processes():
+        if "runs.py" in " ".join(command(pid)):  # others come and go
+            os.kill(pid, signal.SIGKILL)
+    run.communicate()
+    eventually(lambda: not hosts.processes() and not hosts.files(), PATIENCE_S)
+    left = [command(pid) for pid in hosts.processes()]
+    assert (left, hosts.files()) == ([], []), f"killed after {delay_s} s"
+
+
+@pytest.mark.parametrize("delay_s", [0.4, 0.8, 1.2])
+def test_nothing_remains_of_a_start_across_hosts(hosts: Cluster, delay_s: float) -> None:
+    kill_across_hosts(hosts, delay_s)
+
+
+@pytest.mark.soak
+def test_nothing_remains_of_a_start_across_hosts_at_any_instant(hosts: Cluster) -> None:
+    for number in range(100):
+        kill_across_hosts(hosts, 0.02 * number)

@@ -1,0 +1,421 @@
+"""The agent: messages, slots on a clock, and a real agent with ranks that are not MPI's."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hosts import Host
+from hypothesis import given
+from hypothesis import strategies as st
+from runs import eventually, running, state, workload
+from slots_of_jobs import Holder, gang
+
+from coordinator.decide.session import Plan
+from coordinator.drive.driver import run_workload
+from coordinator.host.loop import Loop
+from coordinator.host.processes import Process
+from coordinator.host.rundir import RunDirectory
+from coordinator.node.contact import BEAT_NS, QUIET_NS, Lease
+from coordinator.node.switcher import Switcher
+from coordinator.view import Decision, Slot
+from coordinator.wire import protocol
+from coordinator.wire.line_format import LineError
+from coordinator.wire.line_socket import Channel
+from coordinator.wire.protocol import TO_AGENT, TO_DRIVER, Table
+from coordinator.workload import LEASE_S
+
+MS = 1_000_000
+
+
+@given(
+    from_ns=st.integers(0, (1 << 63) - 1),
+    lengths=st.lists(st.none() | st.integers(1, (1 << 63) - 1), min_size=1, max_size=4).map(tuple),
+    cyclic=st.booleans(),
+)
+def test_tables_survive_the_wire(from_ns: int, lengths: tuple[int | None, ...], cyclic: bool) -> None:
+    runs = tuple(((0, 1), ()) for _ in lengths)
+    only = tuple(((0, 3),) for _ in lengths)
+    table = Table(from_ns, -5, cyclic, lengths, runs, ((0, ((0, 0), (3, 1))), (1, ())), only)
+    assert TO_AGENT.decode(TO_AGENT.encode(table).rstrip()) == table
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        (b"{", "not a line of JSON"),
+        (b"[]", "not an object"),
+        (b"\xff", "not a line of JSON"),
+        (b'{"type":"leave"}', "version None, required 1"),
+        (b'{"type":"leave","version":2}', "version 2, required 1"),
+        (
+            b'{"type":"fly","version":1}',
+            "unknown type 'fly'; known are table, start",
+        ),
+        (b'{"type":["a"],"version":1}', "unknown type"),
+        (b'{"type":"leave","version":1,"x":1}', "x"),
+        (b'{"type":"start","version":1,"job":1,"at_ns":2}', "cores"),
+        (b'{"type":"start","version":1,"job":true,"at_ns":2,"ranks":[],"cores":[]}', "start.job is True"),
+        (b'{"type":"start","version":1,"job":1,"at_ns":2,"ranks":[],"cores":[["0",0]]}', "cores is '0'"),
+        (b'{"type":"start","version":1,"job":1,"at_ns":2,"ranks":[],"cores":3}', "start.cores is 3"),
+    ],
+)
+def test_what_is_not_a_message_is_refused(line: bytes, complaint: str) -> None:
+    with pytest.raises(LineError, match=complaint.replace("[", r"\[")):
+        TO_AGENT.decode(line)
+
+
+@given(st.binary())
+def test_decoding_gives_a_message_or_a_protocol_error(line: bytes) -> None:
+    with suppress(LineError):
+        TO_DRIVER.decode(line)
+
+
+def test_a_channel_cuts_lines_wherever_they_are_broken_and_tells_the_end() -> None:
+    ours, theirs = socket.socketpair()
+    channel = Channel(ours)
+    theirs.send(b"one\ntw")
+    assert channel.receive() == [b"one"]
+    theirs.send(b"o\nthree\nrest")
+    assert channel.receive() == [b"two", b"three"]
+    theirs.close()
+    assert channel.receive() == [] and channel.closed
+    channel.send(b"nobody hears\n")
+    assert not channel.unsent
+    channel.close()
+
+
+def test_a_channel_keeps_what_the_peer_is_too_slow_to_take() -> None:
+    ours, theirs = socket.socketpair()
+    channel, other = Channel(ours), Channel(theirs)
+    sent = [b"x" * 10_000 for _ in range(100)]
+    for line in sent:
+        channel.send(line + b"\n")
+    assert channel.unsent
+    received: list[bytes] = []
+    while len(received) < len(sent):
+        received += other.receive()
+        channel.flush()
+    assert received == sent and not channel.unsent
+    channel.close()
+    other.close()
+
+
+def switcher() -> tuple[Switcher, Holder, list[int]]:
+    """A switcher with two jobs on two processors and a clock that moves when told."""
+    holder, clock = Holder(), [0]
+    switcher = Switcher(holder, lambda: clock[0])  # type: ignore[arg-type]
+    for job in range(2):
+        for rank in range(2):
+            switcher.adopt(job, rank, f"{job}.{rank}")  # type: ignore[arg-type]
+    return switcher, holder, clock
+
+
+def test_at_a_boundary_what_leaves_is_held_before_what_comes_runs() -> None:
+    agent, holder, clock = switcher()
+    agent.publish(gang(0, 0, 0, 1))
+    agent.switch(0)
+    assert set(holder.said) == {("run", "0.0"), ("run", "0.1"), ("hold", "1.0"), ("hold", "1.1")}
+    holder.said.clear()
+    assert agent.due_ns() == 10
+    clock[0] = 13
+    switch = agent.switch(12)
+    assert holder.said == [("hold", "0.0"), ("run", "1.0"), ("hold", "0.1"), ("run", "1.1")]
+    assert switch is not None
+    assert (switch.slot, switch.due_ns, switch.lateness_ns, switch.skew_ns) == (1, 10, 3, 0)
+    assert agent.due_ns() == 20
+
+
+def test_a_slot_may_run_single_ranks_of_a_job() -> None:
+    """Both ranks of job 0 are on processor 0, one in each slot; job 1, whom no slot names, runs whole."""
+    agent, holder, _ = switcher()
+    places = ((0, ((0, 0), (1, 0))), (1, ((0, 1), (1, 1))))
+    runs = ((0,), (1,))
+    agent.publish(Table(0, 0, True, (10, 10), (runs, runs), places, (((0, 0),), ((0, 1),))))
+    agent.switch(0)
+    assert set(holder.said) == {("run", "0.0"), ("hold", "0.1"), ("run", "1.0"), ("run", "1.1")}
+    holder.said.clear()
+    agent.switch(10)
+    assert holder.said == [("hold", "0.0"), ("run", "0.1")]
+
+
+def test_the_share_of_a_node_names_single_ranks_as_they_were_launched() -> None:
+    """Two launched ranks, 5 and 3, are the job's first and second, on one node each."""
+    slots = tuple(Slot(((0,), ()), 10, ((0, rank),)) for rank in range(2))
+    plan = Plan(Decision({0: (0, 1)}, slots), 0)
+    for node, placed in ((range(1), 5), (range(1, 2), 3)):
+        share = Table.of(plan, 0, 0, node, {0: (5, 3)})
+        assert share.placements == ((0, ((placed, 0),)),)
+        assert share.only == (((0, 5),), ((0, 3),)), "a node must know that it is others' turn"
+    assert (
+        Table.of(Plan(Decision({0: (0, 1)}, (Slot(((0,), (0,))),)), 0), 0, 0, range(2), {0: (0, 1)}).only
+        == ()
+    )
+
+
+def test_a_switcher_that_was_kept_away_goes_to_the_slot_of_the_moment() -> None:
+    agent, holder, _ = switcher()
+    agent.publish(gang(0, 0, 0, 1))
+    agent.switch(0)
+    holder.said.clear()
+    assert agent.switch(45) is None
+    assert agent.due_ns() == 50 and holder.said == []
+
+
+def test_tables_wait_for_their_time_and_later_ones_override() -> None:
+    agent, holder, _ = switcher()
+    agent.publish(gang(100, 100, 0))
+    agent.publish(gang(100, 95, 0, 1))
+    assert agent.due_ns() == 100
+    assert agent.switch(50) is None and holder.said == []
+    agent.switch(100)
+    assert ("hold", "1.0") in holder.said
+    assert agent.due_ns() == 105
+
+
+def test_jobs_without_a_place_are_freed_and_all_at_the_end() -> None:
+    agent, holder, _ = switcher()
+    agent.publish(gang(0, 0, 0, 1))
+    agent.switch(0)
+    holder.said.clear()
+    agent.publish(gang(5, 5, 0))
+    agent.switch(5)
+    assert set(holder.said) == {("free", "1.0"), ("free", "1.1")}
+    holder.said.clear()
+    agent.release()
+    assert set(holder.said) == {("free", "0.0"), ("free", "0.1")}
+
+
+def test_a_rank_that_comes_late_is_held_at_once() -> None:
+    agent, holder, _ = switcher()
+    agent.publish(gang(0, 0, 0, 1))
+    agent.switch(0)
+    agent.drop(1, 0)
+    holder.said.clear()
+    agent.adopt(1, 0, "new")  # type: ignore[arg-type]
+    assert holder.said == [("hold", "new")]
+
+
+def test_ranks_that_come_and_go_between_two_boundaries_are_in_the_next_change() -> None:
+    """The switcher works the next change out ahead of time."""
+    agent, holder, _ = switcher()
+    agent.publish(gang(0, 0, 0, 1))
+    agent.switch(0)
+    agent.drop(1, 0)
+    agent.adopt(1, 0, "new")  # type: ignore[arg-type]
+    agent.drop(0, 1)
+    holder.said.clear()
+    agent.switch(10)
+    assert holder.said == [("hold", "0.0"), ("run", "new"), ("run", "1.1")]
+
+
+def test_an_exact_wait_is_never_early_and_other_events_end_it() -> None:
+    loop, (ours, theirs) = Loop(), socket.socketpair()
+    for _ in range(20):
+        until_ns = time.monotonic_ns() + 100_000
+        loop.wait_exactly(until_ns)
+        assert time.monotonic_ns() >= until_ns
+    heard = []
+    loop.watch(ours, lambda: heard.append(ours.recv(1)))
+    theirs.send(b"x")
+    loop.wait_exactly(time.monotonic_ns() + 10**12)
+    assert heard == [b"x"]
+    loop.close()
+    ours.close()
+    theirs.close()
+
+
+def test_past_the_end_of_a_table_nothing_is_due() -> None:
+    agent, _, _ = switcher()
+    agent.publish(gang(0, 0, 0, 1, cyclic=False))
+    agent.switch(0)
+    agent.switch(10)
+    assert agent.due_ns() == 20
+    agent.switch(20)
+    assert agent.due_ns() is None
+
+
+@pytest.fixture
+def host(
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Host]:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("r")))
+    directory = RunDirectory.create()
+    host = Host(directory, "signals", lease_s=getattr(request, "param", LEASE_S))
+    guardian = Process(host.hear(protocol.Join)[0].guardian)
+    yield host
+    host.say(protocol.End())
+    host.agent.wait(10)
+    host.hub.close()
+    assert guardian.wait(10)
+    for child in host.children:
+        child.wait(5)
+    assert not directory.path.exists()
+
+
+def table(length_ns: int) -> Table:
+    now_ns = time.monotonic_ns()
+    return Table(now_ns, now_ns, True, (length_ns,) * 2, (((0,),), ((1,),)), ((0, ((0, 0),)), (1, ((0, 0),))))
+
+
+@pytest.mark.slow
+def test_an_agent_stops_and_continues_its_ranks_and_reports(host: Host) -> None:
+    ranks = [host.rank(job, 0) for job in range(2)]
+    assert {ready.job for ready in host.hear(protocol.Present, 2)} == {0, 1}
+    host.say(table(1000 * MS))
+    assert host.eventually(lambda: state(ranks[1].pid) == "T") and state(ranks[0].pid) != "T"
+    host.say(table(20 * MS))
+    assert host.eventually(lambda: state(ranks[0].pid) == "T")
+    assert host.eventually(lambda: state(ranks[1].pid) == "T")
+    for job in range(2):
+        host.say(protocol.Start(job, time.monotonic_ns(), ((0, 0),)))
+    assert {record.record["rank"] for record in host.hear(protocol.Finished, 2)} == {0}
+    host.say(protocol.Leave())
+    assert host.eventually(lambda: all(rank.poll() == 0 for rank in ranks))
+    host.hear(protocol.Gone, 2)
+    host.say(protocol.End())
+    switches = [switch for message in host.hear(protocol.SwitchReport) for switch in message.switches]
+    assert len(switches) > 2 and all(lateness >= skew >= 0 for _, _, lateness, skew in switches)
+
+
+@pytest.mark.slow
+def test_another_driver_hears_the_last_that_a_rank_has_said_of_its_peers(host: Host) -> None:
+    host.rank(0, 2, PEERS="[[0], [0, 1], [1]]")
+    host.hear(protocol.Present)
+    host.say(protocol.Start(0, time.monotonic_ns(), ((2, 0),)))
+    host.hear(protocol.Finished)
+    told = [protocol.Traffic(0, 2, peers) for peers in ((0,), (0, 1), (1,))]
+    assert host.hear(protocol.Traffic) == told
+    host.say(protocol.Retell())
+    host.hear(protocol.Finished, 2)
+    assert host.hear(protocol.Traffic) == [*told, told[-1]]
+    host.say(protocol.Leave())
+    host.hear(protocol.Gone)
+
+
+@pytest.mark.slow
+def test_strangers_and_liars_are_refused(host: Host) -> None:
+    assert host.rank(0, 0, LOCKSTEP_RUN="another").wait(10) == 1
+    assert "not of this run" in host.hear(protocol.Trouble)[0].text
+    assert host.rank(0, 0, LOCKSTEP_JOB="7").wait(10) == 1
+    assert "not rank 0 of job 0" in host.hear(protocol.Trouble, 2)[1].text
+    # The test itself carries no mark either.
+    with socket.socket(socket.AF_UNIX) as stranger:
+        stranger.connect(str(host.directory.socket))
+        stranger.settimeout(5)
+        assert stranger.recv(1) == b""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("host", [1.0], indirect=True)
+@pytest.mark.parametrize("how", ["driver", "agent", "stopped agent", "guardian"])
+def test_whoever_is_lost_stopped_ranks_do_not_remain(host: Host, how: str) -> None:
+    ranks = [host.rank(job, 0) for job in range(2)]
+    host.hear(protocol.Present, 2)
+    host.say(table(1000 * MS))
+    assert host.eventually(lambda: state(ranks[1].pid) == "T")
+    if how == "agent":
+        host.agent.send_signal(signal.SIGKILL)
+    if how == "stopped agent":
+        host.agent.send_signal(signal.SIGSTOP)
+    if how == "guardian":
+        Process(host.hear(protocol.Join)[0].guardian).send(signal.SIGKILL)
+        assert host.hear(protocol.Trouble)[0].fatal
+        host.say(protocol.End())
+    begin_s = time.monotonic()
+    # Nobody listens from here on: the lease of the agent, or of its guardian, ends.
+    assert all(rank.wait(10) is not None for rank in ranks)
+    if how == "driver":
+        assert 0.25 < time.monotonic() - begin_s < 1.0 + 2
+
+
+@pytest.mark.slow
+def test_an_agent_whose_driver_ended_while_it_was_starting_ends_at_once_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    directory = RunDirectory.create()
+    driver = subprocess.Popen(["true"])
+    handle = os.pidfd_open(driver.pid)
+    driver.wait()
+    with (tmp_path / "said").open("w+") as said:
+        host = Host(directory, "signals", stderr=said, driver=handle)
+        os.close(handle)
+        host.agent.wait(30)
+        host.hub.close(0)
+        assert "its driver has ended" in Path(said.name).read_text()
+    directory.unlock()
+    assert eventually(lambda: not directory.path.exists())
+
+
+@pytest.mark.slow
+def test_a_driver_killed_while_its_agent_starts_leaves_nothing() -> None:
+    with running(policy="gang") as run:
+        assert eventually(lambda: run.part("agent"))
+        run.driver.kill()
+        run.driver.communicate()
+        assert eventually(lambda: not run.remains()), run.remains()
+
+
+@pytest.mark.slow
+def test_slots_of_a_millisecond_do_not_keep_the_agent_from_giving_signs_of_life() -> None:
+    slots, lease_s = {"quantum_ms": 1}, 1.0
+    made = workload("gang", phases=7000, options=slots, mechanism="signals", lease_s=lease_s)
+    result = run_workload(made)
+    assert result.failure == ""
+    assert max(job.finish_ns or 0 for job in result.jobs) > lease_s * 1e9
+
+
+@pytest.mark.slow
+def test_the_reason_of_an_agent_that_gives_its_run_up_is_that_of_the_run() -> None:
+    with running(policy="gang", phases=100_000, lease_s=1.0) as run:
+        assert run.driver.stderr is not None
+        while "job 0 starts" not in run.driver.stderr.readline():
+            assert run.driver.poll() is None
+        run.driver.send_signal(signal.SIGSTOP)
+        assert eventually(lambda: not run.part("agent"))
+        run.driver.send_signal(signal.SIGCONT)
+        failure = run.result()["failure"]
+        assert "its agent has ended\nrun" in failure and "its driver has said nothing for 1 s" in failure
+
+
+def beats(lease: Lease, slot_ns: int, until_ns: int) -> list[int]:
+    """When signs of life are given beside slots of this length, by a clock that is exact."""
+    now_ns, given = 0, []
+    while now_ns < until_ns:
+        boundary_ns = (now_ns // slot_ns + 1) * slot_ns
+        if lease.beat(now_ns, boundary_ns):
+            lease.beaten(now_ns)
+            given.append(now_ns)
+            lease.renew(now_ns)
+        assert not lease.over(now_ns)
+        now_ns = max(now_ns + 1, min(boundary_ns, lease.due_ns()))
+    return given
+
+
+@pytest.mark.parametrize("slot_ms", [0.1, 1, 2, 3, 100, 499])
+@pytest.mark.parametrize("lease_s", [0.5, 2, 60])
+def test_signs_of_life_never_wait_longer_than_a_quarter_of_the_lease(slot_ms: float, lease_s: float) -> None:
+    length_ns = round(lease_s * 1e9)
+    given = beats(Lease(0, length_ns, 5 * length_ns), round(slot_ms * MS), 5_000 * MS)
+    every_ns = min(BEAT_NS, length_ns // 4)
+    gaps = [after - before for before, after in itertools.pairwise(given)]
+    assert len(gaps) > 5 and max(gaps) <= every_ns + length_ns // 4
+
+
+def test_a_sign_of_life_that_would_delay_a_switch_is_given_right_after_it() -> None:
+    lease = Lease(0, 2000 * MS, 5000 * MS)
+    assert not lease.beat(0, 1 * MS) and lease.due_ns() == 1 * MS + 1
+    assert lease.beat(1 * MS + 1, 2 * MS)
+    lease.beaten(1 * MS + 1)
+    assert lease.beat(lease.due_ns(), lease.due_ns() + QUIET_NS)

@@ -1,0 +1,331 @@
+"""Hostile and malformed messages: none is acted upon, memory stays flat, service goes on."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, get_args, get_origin, get_type_hints
+
+import pytest
+import zmq
+from hosts import Host
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from places import SUPPORT
+from runs import eventually
+
+from coordinator import policies
+from coordinator.decide.conductor import Conductor
+from coordinator.drive import preflight
+from coordinator.drive.context import RunContext
+from coordinator.drive.driver import Driver, NewRun
+from coordinator.drive.nodes import Nodes
+from coordinator.drive.preflight import LaunchPlan
+from coordinator.drive.running_jobs import RunningJobs
+from coordinator.host import processes
+from coordinator.host.environment import passed_on
+from coordinator.host.interrupt import Interrupt
+from coordinator.host.launchers import Hydra, find_launcher
+from coordinator.host.processes import JOB, Process
+from coordinator.host.rundir import RunDirectory
+from coordinator.wire import protocol
+from coordinator.wire.protocol import TO_AGENT, TO_DRIVER
+from coordinator.wire.zmq_transport import Hub, Keys, Line
+from coordinator.workload import NodeResult, ParallelJob, Workload
+from workloads.program import Program
+from workloads.record import OURS
+
+COUNTS = [600, pytest.param(10_000, marks=pytest.mark.soak)]
+"""Messages: some in every run of the suite, all when asked for."""
+
+GOOD = TO_AGENT.encode(protocol.Leave())
+
+TABLE = protocol.Table(0, 0, True, (1,), (((0,),),), ((0, ((0, 0),)),))
+
+IMPOSSIBLE = [
+    {"lengths_ns": ()},
+    {"runs": ()},
+    {"lengths_ns": (), "runs": ()},
+    {"lengths_ns": (0,)},
+    {"lengths_ns": (-5,)},
+    {"lengths_ns": (1, 1), "runs": (((0,),), ((0,), (0,)))},
+    {"placements": ((0, ((0, 1),)),)},
+    {"only": (((0, 0),), ())},
+    {"placements": ((0, ((0, -1),)),)},
+    {"from_ns": 1 << 63},
+    {"from_ns": -(1 << 64)},
+]
+"""What makes a table one that cannot be carried out."""
+
+
+def garbage(seed: int, count: int) -> Iterator[bytes]:
+    """Lines that are no message of ours, most of them nearly."""
+    random_ = random.Random(seed)
+    table = TO_AGENT.encode(TABLE)
+    for number in range(count):
+        line = bytearray(random_.choice([GOOD, table]))
+        match number % 6:
+            case 5:
+                yield TO_AGENT.encode(dataclasses.replace(TABLE, **random_.choice(IMPOSSIBLE)))
+            case 0:
+                yield random_.randbytes(random_.randrange(200))
+            case 1:
+                document = json.loads(line)
+                yield json.dumps({**document, "version": random_.randrange(2, 9)}).encode()
+            case 2:
+                yield bytes(line[: random_.randrange(len(line) - 2)])
+            case 3:
+                yield json.dumps({**json.loads(line), "pid": 1}).encode()
+            case _:
+                yield b"[" * random_.randrange(1, 100_000 if number % 1000 == 4 else 50)
+
+
+def memory_bytes(pid: int) -> int:
+    """Resident memory of a process."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096
+
+
+@pytest.fixture
+def host(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("r")))
+    directory = RunDirectory.create()
+    host = Host(directory, "signals", lease_s=20.0)  # the test, not the agent, may be slow
+    guardian = Process(host.hear(protocol.Join)[0].guardian)
+    yield host
+    host.say(protocol.End())
+    host.agent.wait(10)
+    host.hub.close()
+    assert guardian.wait(10)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", COUNTS)
+def test_an_agent_drops_what_is_no_message_and_goes_on(host: Host, count: int) -> None:
+    before = memory_bytes(host.agent.pid)
+    for number, line in enumerate(garbage(1, count)):
+        host.hub.send(0, line)
+        if number % 100 == 0:
+            host.listen()
+    assert host.eventually(lambda: getattr(host.heard[-1], "dropped", 0) == count)
+    assert memory_bytes(host.agent.pid) - before < 8 << 20
+    host.rank(0, 0)
+    assert host.hear(protocol.Present)
+
+
+@pytest.mark.slow
+def test_who_has_no_key_is_not_heard_and_hears_nothing(host: Host) -> None:
+    stranger = Line(host.endpoint, host.keys.public, Keys.make())
+    deaf = zmq.Context().socket(zmq.DEALER)
+    deaf.connect(host.endpoint)
+    heard = len(host.heard)
+    for _ in range(100):
+        stranger.send(TO_DRIVER.encode(protocol.Trouble("let me in", fatal=True)))
+        deaf.send(TO_DRIVER.encode(protocol.Trouble("let me in", fatal=True)), zmq.NOBLOCK)
+        host.listen()
+    assert host.eventually(lambda: host.hub.refused > 0)
+    assert not any(isinstance(message, protocol.Trouble) for message in host.heard[heard:])
+    assert stranger.receive() == [] and not deaf.poll(100)
+    stranger.close(0)
+    deaf.close(0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", COUNTS)
+def test_who_speaks_out_of_turn_as_a_rank_is_cut_off_and_nothing_of_it_is_told(
+    host: Host, count: int
+) -> None:
+    before = memory_bytes(host.agent.pid)
+    script = SUPPORT / "hostile_rank.py"
+    rank = subprocess.Popen(
+        [sys.executable, str(script), str(host.directory.socket), "0", "3", str(count)],
+        env=passed_on({**host.directory.marks, JOB: "0"}),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert host.eventually(lambda: rank.poll() is not None, 300)
+    assert rank.communicate()[0] == "0\n"
+    told = [message for message in host.heard if isinstance(message, protocol.Present | protocol.Finished)]
+    assert told == [] and host.agent.poll() is None
+    assert memory_bytes(host.agent.pid) - before < 16 << 20
+    host.rank(0, 0)
+    assert host.hear(protocol.Present)
+
+
+@pytest.mark.slow
+def test_a_node_speaks_for_itself_alone(tmp_path: Path) -> None:
+    """Whatever name a peer takes, its key says which node it is."""
+    keys, first, second = Keys.make(), Keys.make(), Keys.make()
+    endpoint = f"ipc://{tmp_path}/hub"
+    hub = Hub(endpoint, keys, {first.public: 0, second.public: 1})
+    lines = [Line(endpoint, keys.public, own) for own in (first, second)]
+    heard: list[tuple[int, bytes]] = []
+
+    def arrived(count: int) -> bool:
+        heard.extend(hub.receive())
+        return len(heard) >= count
+
+    lines[1].send(b"from the second")
+    assert eventually(lambda: arrived(1)) and heard[-1] == (1, b"from the second")
+    hub.send(0, b"nobody is there yet")
+    hub.send(1, b"hello")
+    assert eventually(lines[1].receive) == [b"hello"]
+    for line in lines:
+        line.close(0)
+    hub.close(0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", COUNTS)
+def test_a_driver_drops_what_is_no_message_and_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    directory = RunDirectory.create()
+    heard: list[Any] = []
+    workload = Workload((), policies.create("none", {}), (0,))
+    nodes = Nodes(
+        workload, None, directory, find_launcher(), lambda *message: heard.append(message), lambda *loss: None
+    )
+    (setup,) = nodes.setups
+    line = Line(setup.endpoint, setup.driver_key, setup.keys)
+    before = memory_bytes(os.getpid())
+    for number, text in enumerate(garbage(2, count)):
+        line.send(text)
+        if number % 100 == 0:
+            nodes.receive()
+    line.send(TO_DRIVER.encode(protocol.Trouble("the last", fatal=False)))
+    assert eventually(lambda: nodes.receive() or heard)
+    assert nodes.results()[0].dropped == count and len(heard) == 1
+    assert memory_bytes(os.getpid()) - before < 16 << 20
+    line.close(0)
+    nodes.end()
+    directory.remove()
+
+
+HINTS: dict[Any, st.SearchStrategy[Any]] = {
+    int: st.integers(-(1 << 63), (1 << 63) - 1) | st.integers(-2, 3),
+    float: st.floats(allow_nan=False, allow_infinity=False),
+    bool: st.just(False),  # of what is fatal the run ends, as it should
+    str: st.text(max_size=20),
+}
+
+RECORDS = st.dictionaries(
+    st.sampled_from([*OURS, "flaw", "timeline"]),
+    st.none() | HINTS[int] | HINTS[str] | st.just({}),
+    max_size=14,
+)
+
+
+def strategy(hint: Any) -> st.SearchStrategy[Any]:
+    """Any value that fits a field of a message."""
+    if get_origin(hint) is tuple:
+        inner = get_args(hint)
+        if inner[-1] is Ellipsis:
+            return st.lists(strategy(inner[0]), max_size=3).map(tuple)
+        return st.tuples(*map(strategy, inner))
+    return RECORDS if get_origin(hint) is Mapping else HINTS[hint]
+
+
+def messages() -> st.SearchStrategy[Any]:
+    """Any message that an agent with the right key could send, however absurd."""
+    kinds = [protocol.Join, protocol.Present, protocol.Finished, protocol.Gone, protocol.SwitchReport]
+    kinds += [protocol.Beat, protocol.Trouble]
+    built = [
+        st.builds(kind, **{key: strategy(hint) for key, hint in get_type_hints(kind).items()})
+        for kind in kinds
+    ]
+    return st.one_of(built)
+
+
+class Crew:
+    """Carries out nothing, for a conductor and in the place of the nodes."""
+
+    node_of = (0, 0)
+
+    def launch(self, job: int, placement: tuple[int, ...]) -> None: ...
+
+    def publish(self, plan: Any, from_ns: int) -> None: ...
+
+    def begin(self, job: int, at_ns: int, placement: tuple[int, ...]) -> None: ...
+
+    def send(self, message: Any) -> None: ...
+
+    def results(self) -> tuple[NodeResult, ...]:
+        return ()
+
+
+def nothing_to_end(*run: Any, **how: Any) -> Iterator[Any]:
+    """In the place of ``processes.ending``."""
+    yield from ()
+    return 0, 0
+
+
+def begun(directory: RunDirectory, interrupt: Interrupt) -> Driver:
+    """The driver of a run of two jobs of two ranks that has begun, none of which is real."""
+    jobs = tuple(ParallelJob(number, Program(phases=1, processes=2)) for number in range(2))
+    workload = Workload(jobs, policies.create("none", {}), (0, 1))
+    session, views = preflight.session(workload)
+    launch_plan = LaunchPlan(None, "", Hydra("/bin/false", "1"), {})
+    begin_ns = time.monotonic_ns()
+    context = RunContext(directory, workload, launch_plan, lambda text: None, begin_ns + (1 << 40), begin_ns)
+    made = Driver(context, NewRun(session, views), interrupt)
+    made._nodes = Crew()  # type: ignore[assignment]
+    made._jobs, made._prepared = RunningJobs(context, None, made._nodes), True  # type: ignore[arg-type]
+    conductor = Conductor(session, views, Crew())
+    conductor.prepare()
+    made._jobs.conductor = conductor
+    for number, part in made._jobs.states.items():
+        part.launched = part.ranks = (0, 1)
+        conductor.ready(number, 0)
+    conductor.advance(0)
+    return made
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [200, pytest.param(10_000, marks=pytest.mark.soak)])
+def test_whatever_an_agent_says_the_driver_goes_on_and_its_result_can_be_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    """It has the right key: its jobs may fail, and nothing else."""
+    monkeypatch.setattr(processes, "ending", nothing_to_end)
+    directory = RunDirectory(tmp_path)
+
+    @settings(max_examples=count, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(st.lists(messages(), max_size=8))
+    def goes_on(said: list[Any]) -> None:
+        with Interrupt() as interrupt:
+            made = begun(directory, interrupt)
+            for message in said:
+                decoded = TO_DRIVER.decode(TO_DRIVER.encode(message))
+                if not isinstance(decoded, protocol.Join | protocol.Beat):
+                    made._on_message(0, decoded)
+            for part in made._jobs.states.values():
+                assert not part.records  # nothing of this is a record
+            json.dumps(made.result("").warnings).encode()
+
+    goes_on()
+
+
+@pytest.mark.slow
+def test_whatever_an_agent_says_of_its_node_is_borne(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    directory = RunDirectory.create()
+    workload = Workload((), policies.create("none", {}), (0,))
+    nodes = Nodes(workload, None, directory, find_launcher(), lambda *message: None, lambda *loss: None)
+
+    @settings(max_examples=300, deadline=None)
+    @given(messages())
+    def bears(message: Any) -> None:
+        nodes._hear(0, TO_DRIVER.encode(message))
+        json.dumps([dataclasses.asdict(node) for node in nodes.results()], allow_nan=False)
+
+    bears()
+    nodes.end()
+    directory.remove()

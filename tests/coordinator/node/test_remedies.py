@@ -1,0 +1,344 @@
+"""Remedies for processes that lose their processors in critical sections; the bit: test_do_not_preempt.py."""
+
+import os
+import signal
+import time
+from contextlib import contextmanager, suppress
+from types import SimpleNamespace
+
+import pytest
+from runs import eventually, workload
+from slots_of_jobs import Holder, gang
+from threads import ended, together
+
+from coordinator.drive.driver import run_workload
+from coordinator.host.mechanisms import Realtime
+from coordinator.node.section_remedies import LOOKS, Activations, SectionPages
+from coordinator.node.switcher import Switcher
+from harness.analyse.rows import SectionRate
+from harness.report.charts import throughput
+from harness.spec.naming import scheduler_name
+from harness.spec.scheduler import scheduler_of
+from workloads.locks import ASLEEP, INSIDE, LINE_BYTES, OUTSIDE, QUEUED, SectionLocks, page_file
+from workloads.locks.lock_program import LOCKS
+from workloads.locks.remedies import Remedy
+from workloads.validation import InputError
+
+LONG_US = 1e5
+
+
+@pytest.fixture
+def page(tmp_path):
+    """The page of job 0 with two ranks; ``locks`` makes the locks of rank 1 under a remedy."""
+    file = os.open(page_file(tmp_path, 0), os.O_RDWR | os.O_CREAT)
+    os.ftruncate(file, 4 * LINE_BYTES)
+    made = []
+
+    def locks(name, warning_us=100.0, limit_ns=1 << 62):
+        given = 1, 2, 1, LOCKS["ticket"], limit_ns, Remedy(name, warning_us=warning_us)
+        made.append(SectionLocks(file, *given))
+        return made[-1]
+
+    def put(*states):
+        for rank, state in enumerate(states):
+            os.pwrite(file, state.to_bytes(4, "little"), rank * LINE_BYTES)
+
+    yield SimpleNamespace(locks=locks, pages=SectionPages(tmp_path), put=put)
+    for one in made:
+        one.close()
+    os.close(file)
+
+
+def test_who_is_warned_enters_no_section_before_the_end_of_its_slot(page):
+    locks = page.locks("warning", 1e5)
+    ends_ns = time.monotonic_ns() + 3_000_000
+    page.pages.announce(0, 1, ends_ns)
+    locks.enter(0)
+    assert time.monotonic_ns() >= ends_ns, "and then enters, since nobody stops it"
+    assert locks.last_wait()[0] > 0
+    locks.leave(0)
+
+
+def test_who_is_not_warned_yet_enters_at_once(page):
+    locks = page.locks("warning", 1e4)
+    for at_ns in (0, time.monotonic_ns() + round(LONG_US * 1e3), time.monotonic_ns() - 10**9):
+        page.pages.announce(0, 1, at_ns)
+        locks.enter(0)  # else it would wait for an hour
+        locks.leave(0)
+
+
+def test_without_the_remedy_nobody_heeds_the_warning(page):
+    locks = page.locks("none", LONG_US)
+    page.pages.announce(0, 1, time.monotonic_ns() + round(LONG_US * 1e3))
+    locks.enter(0)
+    locks.leave(0)
+
+
+def test_a_job_without_locks_is_not_warned(tmp_path):
+    SectionPages(tmp_path).announce(3, 0, 17)
+    assert list(tmp_path.iterdir()) == []
+
+
+KINDS = pytest.mark.parametrize("kind", LOCKS.values(), ids=LOCKS)
+
+
+@contextmanager
+def in_another_process(file, rank, kind, name):
+    """Rank ``rank`` of three in another process, which enters a section, stops itself there, and leaves."""
+    pid = os.fork()
+    if pid == 0:
+        with suppress(BaseException):
+            locks = SectionLocks(file, rank, 3, 1, kind, 1 << 62, Remedy(name))
+            locks.enter(0)
+            os.kill(os.getpid(), signal.SIGSTOP)
+            locks.leave(0)
+            os._exit(0 if os.sched_getscheduler(0) == os.SCHED_OTHER else 2)
+        os._exit(1)
+    try:
+        yield pid
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        with suppress(ChildProcessError):
+            os.waitpid(pid, 0)
+
+
+@pytest.fixture
+def shared(request):
+    """A page for three ranks; ``state`` is a rank's, ``locks`` the locks of a rank in this process."""
+    file, made = os.memfd_create("locks"), []
+
+    def locks(rank, kind, name):
+        made.append(SectionLocks(file, rank, 3, 1, kind, 1 << 62, Remedy(name)))
+        return made[-1]
+
+    def state(rank):
+        return int.from_bytes(os.pread(file, 4, rank * LINE_BYTES), "little")
+
+    yield SimpleNamespace(file=file, locks=locks, state=state)
+    for one in made:
+        one.close()
+    os.close(file)
+
+
+def stopped(pid):
+    """Whether the process is stopped; it waits until it is."""
+    return os.WIFSTOPPED(os.waitpid(pid, os.WUNTRACED)[1])
+
+
+@KINDS
+def test_who_is_conscious_of_the_scheduler_sleeps_as_long_as_the_holder_is_stopped(shared, kind):
+    own = shared.locks(0, kind, "conscious")
+    with in_another_process(shared.file, 1, kind, "conscious") as pid:
+        assert stopped(pid)
+        (thread,) = together(lambda: own.enter(0))
+        assert eventually(lambda: shared.state(0) == ASLEEP), "although its rule is to spin"
+        os.kill(pid, signal.SIGCONT)
+        assert ended([thread])
+        assert own.last_wait()[1] >= 1
+        own.leave(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+@KINDS
+def test_a_lock_goes_to_the_one_that_runs_and_not_to_the_one_that_came_first(shared, kind):
+    holder, runner = (shared.locks(rank, kind, "conscious") for rank in (0, 2))
+    holder.enter(0)
+    with in_another_process(shared.file, 1, kind, "conscious") as pid:
+        assert eventually(lambda: shared.state(1) in (QUEUED, ASLEEP))
+        os.kill(pid, signal.SIGSTOP)
+        assert stopped(pid)
+        (thread,) = together(lambda: runner.enter(0))
+        assert eventually(lambda: shared.state(2) == QUEUED)
+        holder.leave(0)
+        assert ended([thread])
+        runner.leave(0)
+        os.kill(pid, signal.SIGCONT)
+        assert stopped(pid), "now it has entered, too"
+        os.kill(pid, signal.SIGCONT)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+@KINDS
+@pytest.mark.skipif(bool(Realtime.unavailable()), reason="needs realtime scheduling")
+def test_who_spins_lifts_the_holder_until_it_leaves(shared, kind):
+    own = shared.locks(0, kind, "inheritance")
+    with in_another_process(shared.file, 1, kind, "inheritance") as pid:
+        assert stopped(pid)
+        assert os.sched_getscheduler(pid) == os.SCHED_OTHER
+        (thread,) = together(lambda: own.enter(0))
+        assert eventually(lambda: os.sched_getscheduler(pid) == os.SCHED_RR)
+        os.kill(pid, signal.SIGCONT)
+        assert ended([thread])
+        own.leave(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0, "2: still realtime"
+
+
+def announced(*tables, until_ns=0):
+    """What a switcher with ranks 0.0 to 1.1 says after its last change of slot."""
+    said, clock = {}, [0]
+    switcher = Switcher(
+        Holder(), lambda: clock[0], None, lambda job, rank, at_ns: said.update({(job, rank): at_ns})
+    )
+    for job in range(2):
+        for rank in range(2):
+            switcher.adopt(job, rank, f"{job}.{rank}")
+    for table in tables:
+        switcher.publish(table)
+    while clock[0] <= until_ns:
+        switcher.switch(clock[0])
+        clock[0] += 10
+    return said
+
+
+def test_ranks_learn_when_they_will_be_stopped():
+    assert announced(gang(0, 0, 0, 1)) == {(0, 0): 10, (0, 1): 10, (1, 0): None, (1, 1): None}
+    assert announced(gang(0, 0, 0, 1), until_ns=10) == {(0, 0): None, (0, 1): None, (1, 0): 20, (1, 1): 20}
+
+
+def test_who_runs_on_in_the_next_slot_is_not_warned():
+    assert announced(gang(0, 0, 0, 0))[0, 0] is None
+    last = announced(gang(0, 0, 0, 1, cyclic=False), until_ns=10)
+    assert last[1, 0] is None, "what comes after the table is not known yet"
+
+
+BIT = {"remedy": "none", "do_not_preempt": 3}
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({"policy": "none"}, "'none' stops no process"),
+        ({"policy": "none", **BIT}, "'none' stops no process"),
+        ({"policy": "gang", "mechanism": "realtime"}, "does not stop the processes"),
+        ({"policy": "gang", "mechanism": "realtime", **BIT}, "does not stop the processes"),
+        ({"policy": "gang", **BIT, "do_not_preempt": 11}, "whole number of at least 1 and at most 10"),
+        ({"policy": "gang", "put_off_us": 0}, "of at least 1 and at most 1000"),
+        ({"policy": "gang", "do_not_preempt": 1}, "has the do-not-preempt bit; leave one of the two out"),
+        ({"policy": "gang", "warning_us": 0}, "of at least 1 and at most 100000"),
+        ({"policy": "gang", "remedy": "warnig"}, "did you mean 'warning'"),
+        ({"policy": "gang", "remedy": "inheritance"}, "a stopped process runs at no priority"),
+        ({"policy": "none", "remedy": "inheritance", "local": "rr"}, "lifted into SCHED_RR"),
+        ({"policy": "none", "remedy": "activations"}, "'none' stops no process"),
+        ({"policy": "gang", "remedy": "activations", "bind": False}, "then goes back to its own"),
+    ],
+)
+def test_where_a_remedy_means_nothing_it_is_refused(table, message):
+    with pytest.raises(InputError, match=message):
+        scheduler_of({"remedy": "warning", **table})
+
+
+def test_a_name_says_the_remedy_and_the_identity_is_older_without_it():
+    table = {"policy": "gang", "quantum_ms": 10}
+    warned = {**table, "remedy": "warning"}
+    assert scheduler_name(scheduler_of(warned).table) == "gang 10 ms, two-minute warning"
+    longer = scheduler_of({**warned, "warning_us": 2000})
+    assert scheduler_name(longer.table) == "gang 10 ms, two-minute warning 2 ms"
+    assert "remedy" not in scheduler_of(table).identity
+
+
+class Stopped:
+    """A process as a mechanism knows it."""
+
+    pid = os.getpid()
+
+    def __init__(self, name, ended=False):
+        self.name, self.ended = name, ended
+
+    def wait(self, timeout_s):
+        return self.ended
+
+    def __repr__(self):
+        return self.name
+
+
+class Activated(SimpleNamespace):
+    """Ranks 0 and 1 of job 0 under scheduler activations; ``deeds`` says what happens to them.
+
+    Rank 0 is held. ``states`` are those of both ranks at the beginning, then after each pause.
+    """
+
+    def __init__(self, page, states, mate=None):
+        super().__init__(deeds=[])
+        coming = list(states)
+
+        def go_on(_=None):
+            if _ is not None:
+                self.deeds.append("pause")
+            if coming:
+                page.put(*coming.pop(0))
+
+        def note(what):
+            return lambda process, *_: self.deeds.append(f"{what} {process}")
+
+        mechanism = SimpleNamespace(adopt=lambda *_: None, hold=note("hold"), run=note("run"))
+        ranks = Stopped("0"), mate or Stopped("1")
+        made = Activations(mechanism, page.pages, note("move"), go_on)
+        for number, rank in enumerate(ranks):
+            made.adopt(rank, 0, number)
+        go_on()
+        made.run(ranks[1])
+        made.hold(ranks[0])
+        self.deeds.clear()
+        made.after_change()
+
+
+VISIT = ["hold 1", "move 0", "run 0", "pause", "hold 0", "move 0", "run 1"]
+
+
+def test_a_holder_that_is_stopped_runs_on_in_the_place_of_another_rank(page):
+    assert Activated(page, [(INSIDE, OUTSIDE), (OUTSIDE, OUTSIDE)]).deeds == VISIT
+
+
+def test_a_rank_that_waits_for_the_other_one_visits_when_that_has_left(page):
+    deeds = Activated(page, [(QUEUED, INSIDE), (INSIDE, OUTSIDE), (OUTSIDE, OUTSIDE)]).deeds
+    assert deeds == ["hold 1", "run 1", "pause", *VISIT]
+
+
+def test_a_visit_ends_even_if_the_holder_does_not_leave(page):
+    deeds = Activated(page, [(INSIDE, OUTSIDE)]).deeds
+    assert deeds == [*VISIT[:3], *["pause"] * LOOKS, *VISIT[4:]]
+
+
+@pytest.mark.parametrize("state", [OUTSIDE, ASLEEP])
+def test_who_is_stopped_without_a_lock_stays_stopped(page, state):
+    assert Activated(page, [(state, OUTSIDE)]).deeds == []
+
+
+def test_a_rank_that_has_ended_is_nobodys_host(page):
+    assert Activated(page, [(INSIDE, OUTSIDE)], mate=Stopped("1", ended=True)).deeds == []
+
+
+def throughputs(name, granularity_us, **sides):
+    """A row with the relative throughput of sections of 20 us on each side."""
+    rates = {side: SimpleNamespace(sections=SectionRate(1.0, value)) for side, value in sides.items()}
+    return SimpleNamespace(
+        name=name,
+        program={"section_us": 20, "granularity_us": granularity_us},
+        sides=rates,
+        **{side: rates.get(side) for side in ("measured", "simulated")},
+    )
+
+
+def test_the_picture_has_the_throughput_of_each_remedy_against_the_share_of_time_in_sections():
+    rows = [
+        throughputs("none", 60, measured=0.5, simulated=0.6),
+        throughputs("none", 180, measured=0.8),
+        throughputs("conscious", 60, measured=0.9),
+    ]
+    (axes,) = throughput(rows, 900).axes
+    drawn = [[tuple(map(list, line.get_data()))] for line in axes.lines if len(line.get_xdata())]
+    assert [([0.1, 0.25], [0.8, 0.5])] in drawn
+    assert [([0.25], [0.6])] in drawn and [([0.25], [0.9])] in drawn
+    assert throughput([SimpleNamespace(sides={}, measured=None, simulated=None)], 900) is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("policy", "how"), [("gang", "warning"), ("gang", "activations"), ("none", "conscious")]
+)
+def test_real_ranks_finish_under_each_remedy(policy, how):
+    options = {"quantum_ms": 5, "synchronised": False} if policy == "gang" else {}
+    sections = {"granularity_us": 47, "section_us": 20}
+    result = run_workload(workload(policy, options=options, remedy=Remedy(how), **sections))
+    assert [job.failure for job in result.jobs] == ["", ""]

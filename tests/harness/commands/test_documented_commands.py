@@ -1,0 +1,60 @@
+"""Every command that README and docs show exists, with its options, experiments, keys and files."""
+
+import re
+import shlex
+
+import pytest
+from places import ROOT
+
+from harness.cli import parser
+from harness.spec import experiment, experiment_source, job_level, overrides
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PLACEHOLDERS = {"EXPERIMENT": "three-jobs", "N": "1", "repeats=N": "repeats=1"}
+
+
+def shown(page, program):
+    """The commands of ``program`` on a page: in code blocks and within sentences, each as words."""
+    text = page.read_text()
+    blocks = re.findall(r"^```.*?^```", text, flags=re.MULTILINE | re.DOTALL)
+    sentences = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    found = re.findall(rf"`({program} [^`]*)`", sentences)
+    for block in blocks:
+        found += re.findall(rf"^(?:\$ )?({program} .*)$", block.replace("\\\n", " "), flags=re.MULTILINE)
+    commands = [shlex.split(" ".join(command.split()), comments=True) for command in found]
+    return [[PLACEHOLDERS.get(word, word) for word in command] for command in commands]
+
+
+def check(name, settings):
+    """Load a built-in experiment of either level, with its settings."""
+    document = experiment_source.read(name)
+    if "level" in document.data:
+        job_level.load(document.overridden([overrides.parse(text) for text in settings]))
+    else:
+        experiment.load(name, settings=settings)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_and_options_exist(page, capsys):
+    for command in shown(page, "lockstep"):
+        words = command[1:]
+        for names in ([], ["three-jobs"], ["three-jobs", "x"]):  # a sentence may leave out what is meant
+            try:
+                options = parser().parse_args([*words, *names])
+            except SystemExit as end:
+                if not end.code:  # --help
+                    break
+                continue
+            if options.command in ("run", "simulate", "submit") and not options.experiment.endswith(".toml"):
+                check(options.experiment, options.settings)
+            break
+        else:
+            pytest.fail(f"{shlex.join(command)}: {capsys.readouterr().err}")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_scripts_exist(page):
+    for command in shown(page, "python(?: -P)?"):
+        for word in command:
+            if word.startswith(("tests/", "docs/", "harness/")):
+                assert (ROOT / word).exists(), shlex.join(command)

@@ -1,0 +1,116 @@
+"""The command is interrupted or killed: what it says, what is stored, and how it goes on."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from fake_runs import command_on_made_up_runs
+from places import ROOT, SUPPORT
+from runs import eventually, needs_two
+
+from harness import cli
+from harness.store import database
+
+ENVIRONMENT = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{SUPPORT}"}
+
+
+@pytest.fixture
+def lockstep(monkeypatch, tmp_path, capsys):
+    return command_on_made_up_runs(monkeypatch, tmp_path, capsys)
+
+
+def start(pause_s, *arguments, cwd):
+    command = [sys.executable, str(SUPPORT / "fake_runs.py"), str(pause_s), *arguments]
+    return subprocess.Popen(
+        command,
+        cwd=cwd,
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=_hear_signals,  # noqa: PLW1509 - nothing but a signal call happens in the child
+    )
+
+
+def catches(pid, signum):
+    """Whether a process has a handler for a signal."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    (mask,) = [line.split()[1] for line in status.splitlines() if line.startswith("SigCgt")]
+    return int(mask, 16) >> (signum - 1) & 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("signum", "delay_s"),
+    [
+        *((signal.SIGINT, delay_s) for delay_s in (0, 0.03, 0.1, 0.3, 0.6)),
+        (signal.SIGTERM, 0.1),
+        (signal.SIGHUP, 0.1),
+    ],
+)
+def test_an_interrupt_during_the_imports_is_one_line(tmp_path, signum, delay_s):
+    command = [sys.executable, "-m", "harness", "run", "three-jobs"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "preexec_fn": _hear_signals}
+    with subprocess.Popen(command, cwd=tmp_path, env=ENVIRONMENT, **pipes) as process:
+        assert eventually(lambda: catches(process.pid, signal.SIGTERM))
+        time.sleep(delay_s)
+        process.send_signal(signum)
+        out, err = process.communicate(timeout=30)
+    # If it met a dataclass in the making, Python ends by SIGINT itself; a shell shows 130 for that as well.
+    assert process.returncode in (130, -signal.SIGINT) and out == b""
+    assert err.endswith(b"\n") and b"interrupted" in err.splitlines()[-1] and b"Traceback" not in err
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interrupt_that_a_finalizer_swallows_comes_again(monkeypatch, capsys, signum):
+    class Unlucky:
+        def __del__(self):
+            signal.raise_signal(signum)
+
+    def execute(options, watcher):
+        del options, watcher
+        Unlucky()
+        time.sleep(20)
+
+    monkeypatch.setattr("harness.commands.policies.execute", execute)
+    assert cli.main(["policies"]) == 130
+    assert capsys.readouterr() == ("", "lockstep: interrupted\n")
+
+
+def _hear_signals():
+    """Undo what a shell does to jobs in the background, so that the child can be interrupted."""
+    for signum in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(signum, signal.SIG_DFL)
+
+
+@needs_two
+@pytest.mark.slow
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_says_what_is_stored_and_resume_goes_on(lockstep, tmp_path, signum):
+    with start(0.3, "run", "three-jobs", "--set", "repeats=1", cwd=tmp_path) as process:
+        assert any(b"0/9" in line for line in process.stderr)
+        process.send_signal(signum)
+        out, err = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert out == b""
+    assert b"interrupted: everything is released; 0 of 9 runs are recorded" in err
+    assert b"Traceback" not in err
+    assert lockstep("run", "three-jobs", "--set", "repeats=1", "--resume")[0] == 0
+
+
+@needs_two
+@pytest.mark.slow
+def test_a_killed_run_is_resumed_where_it_was(lockstep, tmp_path):
+    with start(0.15, "run", "three-jobs", "--set", "repeats=1", cwd=tmp_path) as process:
+        assert any(b"0/9" in line for line in process.stderr)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.7)
+        process.kill()
+    kept = len(database.load(tmp_path / "lockstep-results").runs)
+    assert 0 < kept < 9
+    status, _, err = lockstep("run", "three-jobs", "--set", "repeats=1", "--resume")
+    assert status == 0
+    assert f"{9 - kept} runs recorded" in err and f"{kept} found there" in err

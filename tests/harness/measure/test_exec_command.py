@@ -1,0 +1,148 @@
+"""``lockstep exec`` as a command: output, status, signals, and what it refuses, from outside."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from native_programs import LOCKSTEP, launcher, run, two_phase
+from places import ROOT
+from runs import eventually, state
+
+from harness.commands.exec import PASSED_ON
+from harness.measure.rank_listener import RankListener
+
+
+@pytest.mark.slow
+def test_output_and_status_are_the_command_s_own():
+    launcher("here")
+    result = two_phase(["sh", "-c", "echo out; echo err >&2; exit 7"])
+    assert (result.returncode, result.stdout) == (7, "out\n")
+    assert result.stderr.startswith("err\n")
+    assert two_phase(["sh", "-c", "kill -USR1 $$"]).returncode == 128 + signal.SIGUSR1
+
+
+@pytest.mark.slow
+def test_what_a_command_leaves_running_ends_with_it():
+    launcher("here")
+    result = two_phase(["sh", "-c", "sleep 300 > /dev/null 2>&1 & echo $! ${TMPDIR-none}"])
+    left, temporary = result.stdout.split()
+    assert state(int(left)) in ("", "Z")
+    assert temporary == os.environ.get("TMPDIR", "none")
+
+
+@pytest.mark.slow
+def test_a_signal_is_passed_on_to_the_command(tmp_path):
+    launcher("here")
+    script = "trap 'echo caught; exit 5' TERM; touch there; while :; do sleep .01; done"
+    argv = [*LOCKSTEP, "exec", "--", "sh", "-c", script]
+    with subprocess.Popen(
+        argv,
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    ) as process:
+        while not (tmp_path / "there").exists():
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        assert process.communicate(timeout=30)[0] == "caught\n"
+    assert process.returncode == 5
+
+
+def test_the_thread_that_listens_to_ranks_handles_no_signals():
+    """Whoever waits for signals with sigwaitinfo would miss those that it gets."""
+    before = set(Path("/proc/self/task").iterdir())
+    with RankListener():
+        (thread,) = set(Path("/proc/self/task").iterdir()) - before
+        (blocked,) = re.findall(r"SigBlk:\s*(\w+)", (thread / "status").read_text())
+        assert {signum for signum in PASSED_ON if not int(blocked, 16) >> (signum - 1) & 1} == set()
+    assert not signal.pthread_sigmask(signal.SIG_BLOCK, ()) & set(PASSED_ON)
+
+
+@pytest.mark.slow
+def test_a_command_that_hides_its_environment_ends_with_a_killed_lockstep(tmp_path):
+    launcher("here")
+    script = "import os, time; os.execve('/bin/sh', ['sh', '-c', 'echo $$ > there; sleep 300 & wait'], {})"
+    argv = [*LOCKSTEP, "exec", "--", sys.executable, "-c", script]
+    ours = os.environ | {"PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(argv, cwd=tmp_path, env=ours) as process:
+        assert eventually(
+            lambda: (tmp_path / "there").exists() and (tmp_path / "there").read_text().endswith("\n")
+        )
+        process.kill()
+    assert eventually(lambda: state(int((tmp_path / "there").read_text())) in ("", "Z"))
+
+
+DEAF = """#!/bin/sh
+[ "$1" = --version ] && echo "HYDRA build details: Version: 4" && exit
+trap 'echo lost' TERM
+touch there
+sleep .2
+trap 'echo caught; exit 5' TERM
+while :; do sleep .01; done
+"""
+"""As MPICH's launcher: loses a signal that comes while it starts."""
+
+
+@pytest.mark.slow
+def test_a_launcher_that_loses_a_signal_while_it_starts_gets_it_again(tmp_path):
+    launcher("here")
+    deaf = tmp_path / "mpiexec"
+    deaf.write_text(DEAF)
+    deaf.chmod(0o755)
+    argv = [*LOCKSTEP, "exec", "--", str(deaf)]
+    ours = os.environ | {"PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.PIPE, text=True, env=ours) as process:
+        while not (tmp_path / "there").exists():
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        assert process.communicate(timeout=30)[0] == "lost\ncaught\n"
+    assert process.returncode == 5
+
+
+@pytest.mark.slow
+def test_a_command_that_is_missing_and_a_compiler_that_fails_are_told(tmp_path):
+    launcher("here")
+    missing = two_phase(["./no-such-command"])
+    assert missing.returncode == 2
+    assert "No such file" in missing.stderr
+    broken = tmp_path / "mpicc"
+    broken.write_text("#!/bin/sh\necho no header >&2\nexit 1\n")
+    broken.chmod(0o755)
+    failed = two_phase(["true"], "--mpicc", str(broken))
+    assert failed.returncode == 2
+    assert "no header" in failed.stderr
+    assert "Traceback" not in failed.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("where", "complaint"),
+    [("with space", "LD_PRELOAD cannot carry"), ("a:b", "LD_PRELOAD cannot carry"), ("file", "cannot keep")],
+)
+def test_a_cache_directory_that_cannot_be_used_is_refused(tmp_path, where, complaint):
+    (tmp_path / "file").touch()
+    done = run([*LOCKSTEP, "exec", "--", "true"], extra={"XDG_CACHE_HOME": str(tmp_path / where)})
+    assert done.returncode == 2 and complaint in done.stderr and "XDG_CACHE_HOME" in done.stderr
+
+
+@pytest.mark.slow
+def test_no_library_is_loaded_from_where_others_could_have_put_it(tmp_path):
+    (tmp_path / "lockstep").mkdir()
+    (tmp_path / "lockstep").chmod(0o777)
+    done = run([*LOCKSTEP, "exec", "--", "true"], extra={"XDG_CACHE_HOME": str(tmp_path)})
+    assert done.returncode == 2 and "others can change" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_directory_for_records_that_cannot_be_made_is_refused(tmp_path):
+    (tmp_path / "file").touch()
+    done = run([*LOCKSTEP, "exec", "--record", str(tmp_path / "file" / "x"), "--", "true"])
+    assert done.returncode == 2 and "--record" in done.stderr and "Traceback" not in done.stderr

@@ -1,0 +1,270 @@
+"""One series of runs at a time on a processor: who waits, for whom, until when; and what a kill leaves."""
+
+import contextlib
+import dataclasses
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from types import SimpleNamespace
+
+import pytest
+from fake_runs import TOOLS, Quiet, command_on_made_up_runs
+from places import ROOT
+from runs import eventually, needs_two
+
+from coordinator.host import reservation
+from coordinator.host.processor_claims import ProcessorClaim
+from coordinator.host.reservation import Reservation, rivals
+from harness import cli
+from harness.commands import calibrate, doctor
+from harness.commands import run as run_command
+from harness.measure import aa_runs, turn
+from harness.spec.experiment import usable_processors
+
+FIRST = 1000 + 100 * secrets.randbelow(500)
+HERE, THERE = (FIRST, FIRST + 1), (FIRST + 1, FIRST + 2)
+"""Processors that share one; no host has them, so that nobody else is on them."""
+
+HOLDER = f"""
+import subprocess, sys
+from coordinator.host.reservation import Reservation
+ours = Reservation({list(HERE)})
+assert not ours.take()
+subprocess.Popen(["sleep", "600"], close_fds=False, stdout=subprocess.DEVNULL)
+print(flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture(autouse=True)
+def _own_gate(monkeypatch):
+    """Nobody else waits for these tests."""
+    monkeypatch.setattr(reservation, "GATE", f"\0lockstep-gate-{FIRST}")
+
+
+@pytest.fixture
+def theirs():
+    """Another reservation of HERE."""
+    other = Reservation(HERE)
+    assert other.take() == []
+    yield other
+    other.close()
+
+
+class Impatient(Quiet):
+    """A watcher who does something as soon as it hears of whom to wait for."""
+
+    def __init__(self, act):
+        super().__init__()
+        self._act = act
+
+    def warn(self, text):
+        super().warn(text)
+        self._act()
+
+
+def test_a_reservation_excludes_others_of_its_processors_until_it_is_closed(theirs):
+    ours, elsewhere = Reservation(THERE), Reservation([FIRST + 2])
+    (rival,) = ours.take()
+    assert rival.name == f"Lockstep of user {_me()} (process {os.getpid()})"
+    assert rival.processors == str(FIRST + 1)
+    assert elsewhere.take() == []
+    assert rivals(THERE) and not rivals([FIRST + 3])
+    elsewhere.close()
+    theirs.close()
+    assert ours.take() == []
+    ours.close()
+    assert rivals(THERE) == []
+
+
+def test_runs_of_any_user_count_also_those_without_a_series():
+    run = ProcessorClaim("abcd1234", HERE)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as stranger:
+        stranger.bind(f"\0lockstep-series/4294967294/77.ab12cd/{FIRST + 2}")
+        assert [rival.name for rival in rivals(HERE)] == [f"run abcd1234 of user {_me()}"]
+        assert [rival.name for rival in rivals(THERE)] == ["Lockstep of user 4294967294 (process 77)"]
+    run.close()
+
+
+@pytest.mark.parametrize("name", ["x/77.ab/5", "0/.ab/5", "0/77.ab/9-1", "0//5", "0/\xff/5", "0/77/,,"])
+def test_names_that_somebody_made_up_harm_nobody(name):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as liar:
+        liar.bind(f"\0lockstep-series/{name}".encode())
+        assert all(rival.name.isprintable() for rival in rivals([5]))
+
+
+def test_whoever_waits_begins_when_the_other_has_ended_and_says_once_for_whom_it_waits(theirs):
+    watcher = Impatient(theirs.close)
+    with turn.reserved(THERE, watcher, environment={}):
+        assert [rival.processors for rival in rivals(HERE)] == [str(FIRST + 1)]
+    (said,) = watcher.warnings
+    who = f"Lockstep of user {_me()} (process {os.getpid()})"
+    assert said == f"waiting: {who} measures on processors {FIRST + 1} (--anyway does not wait)"
+    assert rivals(THERE) == []
+
+
+@contextlib.contextmanager
+def a_rival():
+    """Another process that has reserved processors; it and what it has started end with the context."""
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=ROOT,
+        start_new_session=True,
+    ) as holder:
+        holder.stdout.readline()
+        try:
+            yield holder
+        finally:
+            os.killpg(holder.pid, signal.SIGKILL)
+
+
+@pytest.mark.slow
+def test_a_kill_ends_a_reservation_whatever_the_killed_process_has_started():
+    with a_rival() as holder:
+        watcher = Impatient(holder.kill)
+        with turn.reserved(THERE, watcher, environment={}):
+            assert f"(process {holder.pid})" in watcher.warnings[0]
+
+
+@pytest.mark.slow
+def test_a_rival_that_is_stopped_is_said_to_be():
+    with a_rival() as holder:
+        holder.send_signal(signal.SIGSTOP)
+        stopped = f"(process {holder.pid}, which is stopped)"
+        assert eventually(lambda: [one for one in rivals(HERE) if one.name.endswith(stopped)])
+
+
+def test_of_many_at_once_only_one_at_a_time_has_a_processor():
+    """Each needs two of three processors in a ring, so that any two of them share one."""
+    inside, most, turns = set(), [], []
+
+    def measure(number):
+        for _ in range(5):
+            with turn.reserved([FIRST + number % 3, FIRST + (number + 1) % 3], Quiet(), environment={}):
+                inside.add(number)
+                most.append(len(inside))
+                time.sleep(0)
+                inside.remove(number)
+                turns.append(number)
+
+    threads = [threading.Thread(target=measure, args=(number,)) for number in range(6)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(turn, "LOOK_S", 0.001)
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+    assert sorted(turns) == sorted([*range(6)] * 5) and max(most) == 1
+
+
+def test_a_process_that_is_stopped_in_the_gate_holds_nobody_up_for_long(monkeypatch):
+    monkeypatch.setattr(reservation, "GATE_S", 0.01)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as stopped:
+        stopped.bind(reservation.GATE)
+        ours = Reservation(HERE)
+        assert ours.take() == [] and rivals(HERE)
+        ours.close()
+
+
+@pytest.mark.parametrize(("anyway", "environment"), [(True, {}), (False, {"SLURM_JOB_ID": "7"})])
+def test_who_does_not_wait_says_who_disturbs_and_is_waited_for(theirs, anyway, environment):
+    watcher = Quiet()
+    with turn.reserved(THERE, watcher, anyway, environment):
+        assert [rival.processors for rival in rivals([FIRST + 2])] == [str(FIRST + 2)]
+    (said,) = watcher.warnings
+    assert "so the runs disturb each other" in said and f"process {os.getpid()}" in said
+    assert ("a job of Slurm does not wait" in said) is not anyway
+
+
+@pytest.fixture
+def lockstep(monkeypatch, tmp_path, capsys):
+    """The command on made-up runs, which reserves HERE."""
+    command = command_on_made_up_runs(monkeypatch, tmp_path, capsys)
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    tools = dataclasses.replace(TOOLS, reserve=lambda where, *more: turn.reserved(HERE, *more))
+    for module in (run_command, calibrate, doctor):
+        monkeypatch.setattr(module, "real_tools", lambda *nodes: tools)
+    return command
+
+
+SMALL = ("run", "three-jobs", "--no-simulate", "--set", "repeats=1")
+
+
+@pytest.mark.parametrize("command", [SMALL, ("calibrate",), ("doctor", "--aa", "--pairs", "3")])
+def test_a_command_that_measures_waits_for_its_turn(lockstep, monkeypatch, theirs, command):
+    monkeypatch.setattr(aa_runs, "run", lambda *given: [])
+    monkeypatch.setattr("harness.measure.host_check.check", lambda processors: [])
+    monkeypatch.setattr(turn, "time", SimpleNamespace(sleep=lambda s: theirs.close()))
+    status, _, err = lockstep(*command)
+    assert status == 0 and err.count("waiting: ") == 1 and "disturb each other" not in err
+
+
+def test_anyway_measures_beside_the_other(lockstep, theirs):
+    status, _, err = lockstep(*SMALL, "--anyway")
+    assert status == 0 and "disturb each other" in err and "waiting" not in err
+    assert theirs.take() == []
+
+
+def test_a_run_that_waits_can_be_interrupted_and_reserves_nothing(lockstep, monkeypatch, theirs):
+    monkeypatch.setattr(turn, "time", SimpleNamespace(sleep=lambda s: signal.raise_signal(signal.SIGTERM)))
+    status, out, err = lockstep(*SMALL)
+    assert (status, out) == (130, "") and err.endswith("lockstep: interrupted\n")
+    theirs.close()
+    assert rivals(HERE) == []
+
+
+def test_what_the_other_recorded_meanwhile_is_not_measured_again(lockstep, monkeypatch):
+    @contextlib.contextmanager
+    def after_another(*given):
+        monkeypatch.setattr(run_command, "real_tools", lambda *nodes: TOOLS)
+        assert cli.main(SMALL) == 0
+        yield
+
+    tools = dataclasses.replace(TOOLS, reserve=after_another)
+    monkeypatch.setattr(run_command, "real_tools", lambda *nodes: tools)
+    status, _, err = lockstep(*SMALL, "--resume")
+    assert status == 0 and "0 runs recorded" in err and "9 found there" in err
+
+
+def test_nobody_waits_when_nothing_is_to_be_measured(lockstep):
+    assert lockstep(*SMALL)[0] == 0
+    other = Reservation(HERE)
+    assert other.take() == []
+    status, _, err = lockstep(*SMALL, "--resume")
+    other.close()
+    assert status == 0 and "waiting" not in err
+
+
+@needs_two
+@pytest.mark.slow
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_a_real_run_waits_and_ends_on_a_signal(tmp_path, signum):
+    environment = {key: value for key, value in os.environ.items() if key != "SLURM_JOB_ID"}
+    other = Reservation(usable_processors()[:2])
+    other.take(anyway=True)
+    try:
+        with subprocess.Popen(
+            [sys.executable, "-m", "harness", *SMALL],
+            cwd=tmp_path,
+            env={**environment, "PYTHONPATH": str(ROOT)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as run:
+            assert any(f"(process {os.getpid()})" in line for line in run.stderr)
+            run.send_signal(signum)
+            out, err = run.communicate(timeout=30)
+    finally:
+        other.close()
+    assert run.returncode == 130 and out == "" and err == "lockstep: interrupted\n"
+
+
+def _me():
+    return reservation._user(os.getuid())

@@ -1,0 +1,336 @@
+"""``lockstep waits``: its table of knobs, its rounds, its verdict, and what it leaves when it is ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from native_programs import PROGRAMS, launcher
+from places import ROOT
+from runs import command as command_line
+from runs import eventually, running
+
+from coordinator.host.launch import LaunchError
+from coordinator.host.processes import children
+from harness import cli
+from harness.analyse.comparison import wait_rows, wait_verdict
+from harness.commands import waits
+from harness.measure.guarded_copies import Spent, libraries_loaded, run_copies
+from harness.measure.wait_rounds import ALONE, AS_IT_IS, TWO_PHASE, WaitCell, WaitChoice, measure
+from workloads import native
+from workloads.native import Library
+from workloads.native.knobs import KNOBS, offered
+
+LOCKSTEP = [sys.executable, "-P", "-m", "harness"]
+
+TEXTS = {
+    "MPICH 4.0": "MPIR_CVAR_ASYNC_PROGRESS MPIR_CVAR_POLLS_BEFORE_YIELD",
+    "MPICH 5.0": "MPIR_CVAR_POLLS_BEFORE_YIELD MPIR_CVAR_ENABLE_HEAVY_YIELD MPIR_CVAR_CH4_PROGRESS_THROTTLE"
+    " MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT",
+    "Open MPI 4.1": "ompi_mpi_init yield_when_idle",
+    "Open MPI 5.0": "ompi_mpi_init yield_when_idle yield_strategy nanosleep_time",
+    "Intel MPI 2021": "MPIR_CVAR_POLLS_BEFORE_YIELD I_MPI_WAIT_MODE I_MPI_THREAD_YIELD I_MPI_THREAD_SLEEP",
+    "another": "MPI_Init",
+}
+"""What the libraries hold, of all the texts that are looked for."""
+
+
+def library_of(mpi: str, folder: Path) -> Path:
+    made = folder / "libmpi.so"
+    made.write_bytes(b"\x7fELF\0" + TEXTS[mpi].replace(" ", "\0").encode() + b"\0")
+    return made
+
+
+@pytest.mark.parametrize(
+    ("mpi", "there", "missing"),
+    [
+        ("MPICH 4.0", 1, 4),
+        ("MPICH 5.0", 5, 0),
+        ("Open MPI 4.1", 1, 1),
+        ("Open MPI 5.0", 2, 0),
+        ("Intel MPI 2021", 3, 0),
+        ("another", 0, 0),
+    ],
+)
+def test_only_what_a_library_knows_is_offered(tmp_path, mpi, there, missing):
+    found, lacking = offered([library_of(mpi, tmp_path)])
+    assert (len(found), len(lacking)) == (there, missing)
+    assert {knob.mpi for knob in (*found, *lacking)} <= {mpi.rpartition(" ")[0]}
+
+
+def test_knobs_are_told_as_environment_and_as_words_of_the_launcher():
+    knobs = {knob.name: knob for knob in KNOBS}
+    assert len(knobs) == len(KNOBS)
+    assert knobs["yield when idle"].line() == "export OMPI_MCA_mpi_yield_when_idle=1"
+    assert knobs["yield when idle"].words() == "--mca mpi_yield_when_idle 1"
+    assert knobs["heavy yield"].words() == "-genv MPIR_CVAR_ENABLE_HEAVY_YIELD 1"
+
+
+def test_the_page_has_the_table_of_knobs():
+    page = (ROOT / "docs" / "native.md").read_text()
+    for knob in KNOBS:
+        variables = " ".join(f"`{name}={value}`" for name, value in knob.variables.items())
+        assert f"| {knob.name} | {knob.mpi} {knob.versions} | {variables} |\n" in page
+
+
+class Listening:
+    """A watcher that keeps what it hears."""
+
+    def __init__(self):
+        self.heard = []
+
+    def progress(self, progress):
+        self.heard.append(progress)
+
+    def note(self, text):
+        """Nothing to keep."""
+
+    warn = standing = note
+
+
+class Host:
+    """Takes no time: seconds alone by choice, and how many times longer several at a time take."""
+
+    def __init__(self, **seconds):
+        self.seconds, self.asked = seconds, []
+
+    def __call__(self, choice, copies, limit_s):
+        self.asked.append((WaitCell(choice.name, copies), limit_s))
+        alone_s, factor = self.seconds[choice.name.replace(" ", "_").replace("-", "_")]
+        wall_s = alone_s * (copies * factor if copies > 1 else 1) * (1 + 0.001 * len(self.asked))
+        return Spent(None, None) if limit_s is not None and wall_s > limit_s else Spent(wall_s, 2 * wall_s)
+
+
+CHOICES = [WaitChoice(AS_IT_IS), WaitChoice(TWO_PHASE), WaitChoice("knob")]
+
+
+def test_rounds_alternate_and_what_is_stopped_is_not_tried_again():
+    host, watcher = Host(as_it_is=(1, 30), two_phase=(1.02, 1.1), knob=(1.3, 2)), Listening()
+    rounds = measure(CHOICES, 3, 3, 10.0, host, watcher)
+    first, second = rounds[:2]
+    assert [cell.copies for cell in first] == [1, 1, 1, 3, 3, 3]
+    assert list(second) == [cell for cell in reversed(first) if cell != WaitCell(AS_IT_IS, 3)]
+    assert host.asked[0] == (ALONE, None)
+    assert dict(host.asked)[WaitCell("knob", 3)] == pytest.approx(30, rel=0.02)
+    done = watcher.heard[-1]
+    assert done.done == done.total == len(host.asked) == 16
+    assert watcher.heard[3].left_s > watcher.heard[-2].left_s > done.left_s == 0
+
+    found = wait_rows([choice.name for choice in CHOICES], 3, rounds)
+    as_it_is, two_phase, knob = found
+    assert as_it_is.stopped and as_it_is.together.median is None and as_it_is.alone.median == 1
+    assert two_phase.together.median == pytest.approx(1.02 * 1.1, rel=0.02)
+    assert knob.cpu_s == pytest.approx(2 * 3 * 2 * 1.3, rel=0.02)
+    assert wait_verdict(found).best == TWO_PHASE
+
+
+def test_one_job_alone_is_measured_once_a_round():
+    host = Host(as_it_is=(5, 1), two_phase=(0.5, 1), knob=(2, 1))
+    rounds = measure(CHOICES, 1, 3, 10.0, host, Listening())
+    assert [len(one) for one in rounds] == [3, 3, 3]
+    found = wait_rows([choice.name for choice in CHOICES], 1, rounds)
+    assert found[1].together == found[1].alone
+    assert wait_verdict(found).best == TWO_PHASE
+
+
+@pytest.mark.parametrize(
+    ("other", "best"), [((1.30, 1.31, 1.32), "a"), ((1.05, 1.09, 1.20), None), ((1.30,), None)]
+)
+def test_a_choice_is_best_only_if_its_interval_is_apart(other, best):
+    rounds = [
+        {
+            ALONE: Spent(1.0, 1.0),
+            WaitCell("a", 2): Spent(2 * ratio, 1.0),
+            **({WaitCell("b", 2): Spent(2 * other[number], 1.0)} if number < len(other) else {}),
+        }
+        for number, ratio in enumerate((1.00, 1.01, 1.08))
+    ]
+    decided = wait_verdict(wait_rows(["b", "a"], 2, rounds))
+    assert (decided.fastest, decided.best) == ("a", best)
+    assert decided.as_good == (() if best else ("b",))
+
+
+@pytest.fixture
+def command(monkeypatch, tmp_path, capsys):
+    """Runs ``lockstep waits`` on a made-up host; gives status, stdout, stderr."""
+    mpi = library_of("Open MPI 4.1", tmp_path)
+    made = Library(tmp_path / "front", (mpi,))
+    monkeypatch.setattr(waits, "preload", lambda *ignored: (made, {"LD_PRELOAD": "front"}))
+    monkeypatch.setattr(waits, "libraries_loaded", lambda argv: [Path("/lib/libc.so.6"), mpi])
+
+    def command(host, *words, ranks=True):
+        names = {(): AS_IT_IS, ("LD_PRELOAD",): TWO_PHASE}
+
+        def run(argv, copies, variables, limit_s):
+            assert argv == ["mpiexec", "./app"]
+            listener = variables.get("LOCKSTEP_LISTENER")
+            kind = tuple(name for name in variables if not name.startswith("LOCKSTEP_"))
+            if listener and ranks:
+                with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as own:
+                    own.sendto(b"{}", f"\0{listener}")
+            return host(WaitChoice(names.get(kind, "knob")), copies, limit_s)
+
+        monkeypatch.setattr(waits, "run_copies", run)
+        status = cli.main(["waits", *words, "--", "mpiexec", "./app"])
+        said = capsys.readouterr()
+        return status, said.out, said.err
+
+    return command
+
+
+def test_the_table_names_the_best_choice_and_the_line_to_set(command):
+    host = Host(as_it_is=(1, 30), two_phase=(1.02, 1.4), knob=(1.1, 1.2))
+    status, out, _ = command(host, "--rounds", "3")
+    assert status == 0
+    assert "Best: yield when idle.\n" in out
+    assert "export OMPI_MCA_mpi_yield_when_idle=1\n" in out and "--mca mpi_yield_when_idle 1" in out
+    assert re.search(r"^ as it is +1\.00 .* > 10 ", out, re.MULTILINE)
+    assert "no nanosleep when idle (Open MPI 5.0)" in out
+
+
+def test_the_document_says_what_was_measured(command):
+    host = Host(as_it_is=(1, 2), two_phase=(1.02, 1.01), knob=(1.1, 1.2))
+    status, out, _ = command(host, "--json", "--rounds", "3", "--jobs", "2", "--only", "two-phase")
+    document = json.loads(out)
+    assert status == 0
+    assert [row["choice"] for row in document["choices"]] == [AS_IT_IS, TWO_PHASE]
+    assert document["best"] == document["fastest"] == TWO_PHASE
+    assert document["choices"][1]["lines"] == ["lockstep exec -- mpiexec ./app"]
+    assert document["choices"][1]["together"]["n"] == document["alone_s"]["n"] == 3
+
+
+def test_without_intervals_there_is_no_best(command):
+    status, out, _ = command(Host(as_it_is=(1, 2), two_phase=(1, 1), knob=(1, 1.5)), "--rounds", "1")
+    assert status == 0
+    assert "No choice is best beyond noise. Fastest in the median: two-phase." in out
+    assert "overlap with its own: yield when idle, as it is" in out
+
+
+def test_a_command_of_another_mpi_is_refused(command):
+    status, _, err = command(Host(as_it_is=(1, 1), two_phase=(1, 1), knob=(1, 1)), ranks=False)
+    assert status == 2 and "--mpicc" in err
+
+
+HOST = {"as_it_is": (1, 2), "two_phase": (1, 1), "knob": (1, 1.5)}
+
+
+def no_compiler(*ignored):
+    raise native.NativeError("no C compiler: install one")
+
+
+def test_without_a_compiler_the_settings_of_the_mpi_are_measured(command, monkeypatch):
+    monkeypatch.setattr(waits, "preload", no_compiler)
+    status, out, err = command(Host(**HOST), "--json", "--rounds", "1")
+    assert status == 0
+    assert [row["choice"] for row in json.loads(out)["choices"]] == [AS_IT_IS, "yield when idle"]
+    assert "two-phase is left out: no C compiler: install one" in err
+
+
+def test_who_asks_for_two_phase_waits_needs_a_compiler(command, monkeypatch):
+    monkeypatch.setattr(waits, "preload", no_compiler)
+    status, _, err = command(Host(**HOST), "--only", "two-phase", "--rounds", "1")
+    assert status == 2 and "install one" in err
+    status, _, err = command(Host(**HOST), "--only", "yield when idle", "--rounds", "1")
+    assert status == 0 and "install one" not in err
+
+
+def test_a_command_without_mpi_is_refused(command, monkeypatch):
+    monkeypatch.setattr(waits, "libraries_loaded", lambda argv: [Path("/lib/libc.so.6")])
+    status, _, err = command(Host(**HOST))
+    assert status == 2 and "loads no libmpi" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["--rounds", "0"], "--rounds"),
+        (["--give-up", "0.5"], "--give-up"),
+        (["--only", "speed"], "two-phase"),
+        (["--only", "heavy yield"], "yield when idle"),
+    ],
+)
+def test_options_are_checked(command, words, complaint):
+    status, _, err = command(Host(), *words)
+    assert status == 2 and complaint in err
+
+
+@pytest.fixture
+def program(tmp_path):
+    """The command line of a loop of two ranks, compiled for an MPI, that goes round so often."""
+
+    def command(mpi, iterations):
+        start = launcher(mpi)
+        made = str(tmp_path / "bsp")
+        subprocess.run([native.wrapper(start), "-O1", "-o", made, PROGRAMS / "bsp.c"], check=True)
+        return [*start, "-n", "2", made, "100", ".25", iterations]
+
+    return command
+
+
+@pytest.mark.slow
+def test_copies_run_at_once_each_with_its_number_and_without_leftovers(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    before = set(children(os.getpid()))
+    os.mkfifo("meet")
+    meet = "case {copy} in 0) echo > meet;; 1) read x < meet;; esac; env > {copy}"
+    spent = run_copies(["sh", "-c", meet], 2, {"KNOB": "1"}, None)
+    assert spent.wall_s > 0 and spent.cpu_s > 0
+    assert all("KNOB=1" in (tmp_path / str(copy)).read_text() for copy in (0, 1))
+    with pytest.raises(LaunchError, match=r"(?s)status 7.*for a reason"):
+        run_copies(["sh", "-c", "echo for a reason >&2; test {copy} = 0 || exit 7; sleep 1000"], 2, {}, None)
+    assert run_copies(["sleep", "1000"], 2, {}, 0.01) == Spent(None, None)
+    assert set(children(os.getpid())) <= before, "not all have been waited for"
+    assert not list(tmp_path.glob("lockstep-*"))
+
+
+@pytest.mark.slow
+def test_libraries_that_a_program_loads_late_are_seen():
+    loads = "import ctypes; ctypes.CDLL('libresolv.so.2')"
+    found = {path.name for path in libraries_loaded(["sh", "-c", f'"{sys.executable}" -S -c "{loads}"'])}
+    assert {"libc.so.6", "libresolv.so.2"} <= found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGINT])
+def test_nothing_is_left_when_it_is_ended(program, signum):
+    argv = program("here", "10000000")
+    with running(argv=[*LOCKSTEP, "waits", "--jobs", "2", "--", *argv]) as run:
+        assert eventually(
+            lambda: len([pid for pid in run.processes() if argv[-4] in command_line(pid)[:1]]) == 2
+        )
+        assert eventually(run.segments)
+        segments = run.segments()
+        run.driver.send_signal(signum)
+        assert run.driver.wait(60) == (130 if signum == signal.SIGINT else -signum)
+        assert eventually(lambda: not run.remains()), run.remains()
+        assert eventually(lambda: not any(segment.exists() for segment in segments))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mpi", ["here", "openmpi"])
+def test_a_real_program_is_measured_with_what_its_mpi_offers(program, mpi):
+    argv = program(mpi, "100")
+    words = ["waits", "--json", "--rounds", "1", "--jobs", "1", "--", *argv]
+    root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    done = subprocess.run(
+        [*LOCKSTEP, *words],
+        env=os.environ | root,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert [row["choice"] for row in document["choices"][:2]] == [AS_IT_IS, TWO_PHASE]
+    assert len(document["choices"]) > 2
+    assert all(row["together"]["median"] > 0 or row["stopped"] for row in document["choices"])
+    assert document["fastest"] in {row["choice"] for row in document["choices"]}

@@ -1,0 +1,128 @@
+"""The survey: its page names what is there, and its sentences about allocation are checked."""
+
+import re
+
+import paper_results
+import pytest
+from places import ROOT
+
+from coordinator import migration, policies
+from coordinator.policies import allocation
+from coordinator.policies.characteristics import SquareRoot
+from harness import papers
+from harness.papers import survey as model
+from harness.spec.experiment import load
+from workloads.patterns import PATTERNS
+
+PAGE = (ROOT / "docs" / "survey.md").read_text()
+OPEN, NOT_HERE = "open", "no scheduling system"
+JOBS = "S (jobs)"
+"""Simulated job by job only."""
+
+
+def rows():
+    """The cells of each row of the page's inventory: system, where it is, real, simulated."""
+    tables = re.findall(r"^\| system \|.*\n\|[-|]+\|\n((?:\|.*\n)+)", PAGE, flags=re.MULTILINE)
+    lines = "".join(tables).splitlines()
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+@pytest.mark.parametrize("row", rows(), ids=lambda row: row[0])
+def test_a_row_is_here_or_open_or_says_why_it_is_no_scheduling_system(row):
+    system, where, real, simulated = row
+    assert system
+    if where.startswith((OPEN, NOT_HERE)):
+        assert (real, simulated) == ("", "")
+        assert where == OPEN or where.partition(": ")[2], "it says what is missing, or why"
+        return
+    assert real in ("R", "") and simulated in ("S", JOBS, "") and real + simulated
+    assert (real == "") == ("; not real: " in where), "it says why it is not real, if it is not"
+    assert (simulated == "") == ("; not simulated: " in where)
+    named = re.findall(r"(policy|pattern) `([^`]+)`", where)
+    assert named or re.search(r"`[^`]+`", where), "it names something that a user can write"
+    for kind, name in named:
+        assert name in (policies.known() if kind == "policy" else PATTERNS), name
+    for key, name in re.findall(r"parameter `(\w+)` of `([\w-]+)`", where):
+        assert key in policies.parameters(name)
+    for kind, name in named:
+        moves = kind == "policy" and policies.create(name, {}).relocates
+        assert not moves or "`vacate`" in where or simulated == JOBS, name
+
+
+def test_the_page_has_all_parts_of_the_survey():
+    headings = re.findall(r"^### (.+)$", PAGE, flags=re.MULTILINE)
+    assert headings == [
+        "Shared memory: time sharing and coscheduling",
+        "Shared memory: what kernels and thread libraries tell each other",
+        "Shared memory: space sharing",
+        "Kinds of applications",
+        "Distributed memory",
+        "Networks of workstations",
+    ]
+    assert len(rows()) >= 50
+
+
+HIGH = "when the load is high, jobs should receive less than their average parallelism"
+
+
+@pytest.mark.parametrize(("rule", "verdict"), [(None, papers.HOLDS), (allocation.TARGET_ALL, papers.FAILS)])
+def test_the_square_root_of_work_is_optimal_only_if_its_shares_are_not_rounded_up(monkeypatch, rule, verdict):
+    if rule is not None:
+        monkeypatch.setattr(SquareRoot, "rule", rule)
+    claims = papers.of_name("survey").claims(["1"], paper_results.read("survey")[0])
+    (claim,) = (one for _, one in claims if "is optimal" in one.text)
+    assert claim.verdict == verdict, claim.found
+
+
+def test_the_experiment_on_real_ranks_leaves_no_rule_out():
+    wanted = {policy for policy, _, _ in model.RULES.values()} - {"equipartition"}
+    assert {scheduler.name for scheduler in load("allocation-rules").schedulers} == wanted
+
+
+@pytest.mark.slow
+def test_the_rules_of_allocation_give_what_the_survey_reports(tmp_path):
+    made = papers.reproduce("survey", ["1"], quick=True)
+    found = {claim.text: claim.verdict for _, claim in made.claims}
+    (half,) = [text for text in found if "half of its best speedup" in text]
+    (optimal,) = [text for text in found if "is optimal" in text]
+    assert [found[text] for text in (HIGH, half, optimal)] == [papers.HOLDS] * 3
+    assert len(made.document()["cells"]) == len(model.VARIANCES) * len(model.LOADS) * len(model.RULES)
+    (picture,) = made.draw(tmp_path)
+    assert picture.stat().st_size > 1000
+
+
+def test_moves_of_processes_cost_what_the_systems_reported(tmp_path):
+    made = papers.reproduce("survey", ["2"])
+    first, *others = (claim.verdict for _, claim in made.claims)
+    assert (first, set(others)) == (papers.HOLDS, {papers.ARITHMETIC})
+    assert {row["system"] for row in made.document()["cells"]} >= {
+        "Charlotte",
+        "V, eager copy",
+        "Accent, large",
+        "Sprite",
+    }
+    (picture,) = made.draw(tmp_path)
+    assert picture.stat().st_size > 1000
+
+
+@pytest.mark.parametrize(("dirty", "rounds"), [(0.1, 1), (0.1, 2), (0.5, 3), (0.0, 2)])
+def test_pre_copy_stops_for_what_was_written_during_the_last_copy(dirty, rounds):
+    cost = migration.pre_copy(8.0, 2.0, 0.25, 2.0 * dirty, rounds)
+    assert cost.stopped_s == pytest.approx(0.25 + 8.0 * dirty**rounds / 2.0)
+    assert cost.moved_mb == pytest.approx((cost.total_s - 0.25) * 2.0)
+
+
+def test_pre_copy_ends_when_another_copy_would_not_help():
+    """A process that writes faster than it is copied is copied once, and then stopped for all of it."""
+    assert migration.pre_copy(8.0, 2.0, 0.0, 3.0, 9) == migration.MoveCost(4.0, 0.0, 8.0, 16.0, 0.0)
+
+
+def test_pages_that_are_not_used_stay_behind():
+    cost = migration.copy_on_reference(8.0, 2.0, 0.5, 0.25, 0.01)
+    assert (cost.stopped_s, cost.moved_mb, cost.residual_mb) == (0.5, 2.0, 6.0)
+    assert cost.slowed_s == pytest.approx(1.0 + 512 * 0.01), "512 faults for 2 MB of 4 KiB"
+
+
+def test_a_flush_stops_for_the_modified_pages_and_leaves_nothing_behind():
+    cost = migration.flush(8.0, 2.0, 0.5, 0.75, 0.25, 0.0)
+    assert (cost.stopped_s, cost.slowed_s, cost.moved_mb, cost.residual_mb) == (3.5, 1.0, 8.0, 0.0)

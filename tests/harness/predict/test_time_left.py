@@ -1,0 +1,179 @@
+"""How long simulations still take: replayed by a clock of our own, with costs that were recorded once."""
+
+import heapq
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from places import SUPPORT
+
+from harness import papers
+from harness.predict import job_level as job_simulation
+from harness.predict import process_level
+from harness.predict.time_left import OVERDUE, Guess, TimeLeft, alike, order, spread
+from harness.spec import experiment, experiment_source, job_level
+
+COSTS = json.loads((SUPPORT / "recorded_costs.json").read_text())
+"""Processor time of each part in seconds (tests/benchmarks/time_left.py --record)."""
+
+WORKERS = 2
+
+
+class Clock:
+    """A clock that the test sets."""
+
+    now_s = 0.0
+
+    def __call__(self):
+        return self.now_s
+
+
+class Replayed(Exception):
+    """The parts were replayed; their values are nobody's business."""
+
+
+def replay(guesses, costs, workers=WORKERS):
+    """The pairs of time and shown time left after each end of a part, and the time of the last end."""
+    clock = Clock()
+    time_left = TimeLeft(guesses, workers, clock)
+    waiting, running, said = iter(time_left.order), [], []
+    for number in (next(waiting, None) for _ in range(workers)):
+        if number is not None:
+            heapq.heappush(running, (costs[number], number))
+    while running:
+        clock.now_s, number = heapq.heappop(running)
+        time_left.ended(number)
+        said.append((clock.now_s, time_left.left_s()))
+        if (following := next(waiting, None)) is not None:
+            heapq.heappush(running, (clock.now_s + costs[following], following))
+    return said, clock.now_s
+
+
+def shown_over_true(said, end_s, share):
+    """The time left that is shown after a share of the time, over the true one; None if none is shown."""
+    now_s = share * end_s
+    known = [(at_s, left_s) for at_s, left_s in said if at_s <= now_s and left_s is not None]
+    return (known[-1][0] + known[-1][1] - now_s) / (end_s - now_s) if known else None
+
+
+def replaying(costs, found):
+    """A pool that replays recorded costs instead of computing."""
+
+    def compute(parts, work, progress, keep=None, guess=alike):
+        found.append(replay(list(map(guess, parts)), costs))
+        raise Replayed
+
+    return compute
+
+
+def of_hori96(compute):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(papers, "compute", compute)
+        papers.reproduce("hori96", quick=True)
+
+
+def of_processes(compute):
+    process_level.predict(experiment.load(str(SUPPORT / "time_left.toml")), None, lambda *step: None, compute)
+
+
+def of_adaptive(compute):
+    study = job_simulation.Study.of(job_level.load(experiment_source.read("adaptive")))
+    job_simulation.run(study, lambda *step: None, compute)
+
+
+@pytest.mark.parametrize(
+    ("name", "simulate"),
+    [("reproduce hori96 --quick", of_hori96), ("simulate time_left.toml", of_processes)],
+)
+def test_the_time_left_is_within_a_factor_of_1_5_after_a_tenth_of_the_time(name, simulate):
+    found = []
+    with pytest.raises(Replayed):
+        simulate(replaying([20 * cost_s for cost_s in COSTS[name]], found))  # as of longer jobs
+    ((said, end_s),) = found
+    for percent in range(10, 96, 5):
+        assert 1 / 1.5 < shown_over_true(said, end_s, percent / 100) < 1.5, percent
+
+
+def test_few_parts_show_no_time_left_rather_than_a_wrong_one():
+    found = []
+    with pytest.raises(Replayed):
+        of_adaptive(replaying(COSTS["simulate adaptive"], found))
+    ((said, end_s),) = found
+    assert len(said) == 4 and said[0][1] is None and said[-1] == (end_s, 0.0)
+
+
+def test_kinds_of_parts_are_told_apart():
+    guesses = [Guess(1.0, kind) for _ in range(50) for kind in ("slow", "fast")]
+    costs = [5.0 if guess.kind == "slow" else 0.1 for guess in guesses]
+    said, end_s = replay(guesses, costs)
+    for share in (0.1, 0.5, 0.9):
+        assert shown_over_true(said, end_s, share) == pytest.approx(1, abs=0.1)
+
+
+def test_longer_parts_that_take_longer_than_guessed_are_judged_by_their_like():
+    guesses = [Guess(float(1 + number)) for number in range(100)]
+    said, end_s = replay(guesses, [guess.seconds**1.4 for guess in guesses])
+    for share in (0.1, 0.25, 0.5, 0.75, 0.9):
+        assert 1 / 1.5 < shown_over_true(said, end_s, share) < 1.5
+
+
+def test_a_part_that_compiles_does_not_count_for_long():
+    guesses = [Guess(1.0)] * 60
+    costs = [1.0] * 60
+    costs[order(guesses)[0]] = costs[order(guesses)[1]] = 30.0
+    said, end_s = replay(guesses, costs)
+    assert said[0][1] is None
+    assert shown_over_true(said, end_s, 0.7) == pytest.approx(1, abs=0.1)
+
+
+def test_a_part_that_tells_of_its_steps_is_judged_by_them():
+    clock = Clock()
+    time_left = TimeLeft([Guess(1.0)] * 4, 2, clock)
+    first, second = time_left.order[:2]
+    for at_s, done in ((30.0, 1), (32.0, 2), (34.0, 3)):  # the first step has compiled
+        clock.now_s = at_s
+        time_left.advanced(first, done, 10)
+        assert time_left.left_s() == (None if done == 1 else pytest.approx(left_at(at_s, done)))
+    time_left.advanced(first, 4, 5)
+    clock.now_s = 35.0
+    assert time_left.left_s() < left_at(34.0, 3) / 2
+    time_left.ended(second)
+
+
+def left_at(now_s, done):
+    """Two parts run for 2 s a step of 10; the other running one has told nothing and counts as overdue."""
+    still_s, overdue_s = 2.0 * (10 - done), OVERDUE * now_s
+    return (still_s + overdue_s + 2 * 20.0) / WORKERS
+
+
+def test_the_end_is_known_and_no_part_at_all_is_no_fault():
+    assert replay([Guess(1.0)], [2.0]) == ([(2.0, 0.0)], 2.0)
+    assert TimeLeft([], 2).order == []
+
+
+def test_ends_that_come_out_of_order_are_borne():
+    clock = Clock()
+    time_left = TimeLeft([Guess(1.0)] * 4, 2, clock)
+    for at_s, number in enumerate(reversed(time_left.order), 1):
+        clock.now_s = float(at_s)
+        time_left.ended(number)
+    assert time_left.left_s() == 0.0
+
+
+@given(st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=60))
+def test_all_parts_are_in_the_order_and_the_longest_is_not_the_last_of_many(seconds):
+    guesses = [Guess(one) for one in seconds]
+    found = order(guesses)
+    assert sorted(found) == list(range(len(seconds)))
+    rest = [seconds[number] for number in found if seconds[number] > 0.03 * sum(seconds)]
+    assert rest == sorted(rest, reverse=True)
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 264])
+def test_every_beginning_of_the_order_is_spread_evenly_over_the_parts(count):
+    numbers = spread(count)
+    assert sorted(numbers) == list(range(count))
+    for first in range(10, count):
+        mean = sum(numbers[:first]) / first
+        assert abs(mean / (count - 1) - 0.5) < 0.1

@@ -1,0 +1,364 @@
+"""Numbers out of range, files that are none, closed streams: a message and a status, never a traceback."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from places import ROOT
+from runs import eventually
+
+from coordinator import policies
+from harness import cli
+from harness.spec import experiment, experiment_source, job_level, overrides
+from workloads.bounds import BOUNDS
+from workloads.locks.remedies import Remedy
+from workloads.options import Options
+from workloads.parameters import Bounds, bounds_of
+from workloads.validation import InputError
+
+PROCESSES = """
+processors = 2
+repeats = 1
+seed = 1
+lease_s = 2
+
+[[jobs]]
+count = 2
+arrival_s = 0.5
+program = { pattern = "NEWS", processes = 2, granularity_us = 1000, imbalance = 0.5, dedicated_s = 0.01 }
+
+[[jobs]]
+command = ["{launcher}", "-n", "2", "./app"]
+dedicated_s = 10
+
+[[jobs]]
+kind = "interactive"
+burst_ms = 1
+think_ms = 2
+bursts = 3
+
+[[schedulers]]
+policy = "gang"
+quantum_ms = 20
+
+[[schedulers]]
+policy = "multilevel-two-queue"
+slots = [1, 2]
+
+[machine]
+latency_us = 10
+local = "round-robin"
+quantum_ms = 100
+
+[sweep]
+"program.read_gap_us" = [1, 2]
+
+[slurm]
+time = 10
+
+[quick]
+repeats = 1
+"""
+
+LEVEL = """
+level = "jobs"
+processors = 16
+warm_up = 0
+tau_s = 10
+half_width = 0.5
+replications = 2
+
+[model]
+count = 100
+load = 0.5
+shares = [0.5, 0.5]
+means_s = [1, 2]
+maxima = [4, 16]
+mu = [0.5, inf]
+
+[[schedulers]]
+policy = "easy"
+"""
+
+SEVERAL = """
+1e16 1e300 1e-300 -1e300 1e308 1e999 inf -inf nan -0.0 0 -1 0.5 1 2 3.5 1000 1e9 1_0 5e-324 65536 1048577
+"""
+NUMBERS = [*SEVERAL.split(), "9" * 19, "-" + "9" * 19, "9" * 309, "9" * 4301, "0x" + "f" * 6000]
+ODD = """
+"" "a" "\\u0000" "\udcff" true [] {} [[]] [1,[2]] {"a"=1} 1979-05-27 24:00:00 2020-01-01T00:00:00Z
+\u00b2 \u0663 [1,2,3,4,5,6,7,8] ["x"] [nan] [1e300] a = \\ '
+"""
+OTHERS = [*ODD.split(), "[" * 2000, "[" * 30 + "]" * 30, "{a=" * 500 + "1" + "}" * 500]
+OTHERS += [f"[{'9' * 400}]", f"'{'x' * 5000}'"]
+NAMES = """
+jobs.\u00b2 jobs.0.program machine sweep.program.imbalance sweep.machine.latency_us sweep hosts name
+machine.dispatch_table schedulers.0.policy jobs.1.command jobs.1.processes slurm.mem slurm.container
+slurm.setup program.phases quick quick."program.dedicated_s" jobs.2.kind level jobs.0.arrival_s
+"""
+KEYS = [*NAMES.split(), "jobs." + "9" * 5000, "jobs[" + "9" * 30 + "]", ".".join(["a"] * 3000), "a b", ""]
+PIECES = ["", "[", "]", '"', "=", "\n", "\0", "9", "\u00e9", "{", "."]
+
+
+FIRST = {"jobs": "jobs.2.", "schedulers": "schedulers.1."}
+
+
+def declared() -> dict[str, Bounds]:
+    """The bounds of all numbers of a file and of options, by their names there."""
+    return {
+        **BOUNDS,
+        **bounds_of("schedulers", *policies.known().values(), Options),
+        **bounds_of("schedulers.remedy", Remedy),
+    }
+
+
+def fields() -> list[str]:
+    """A key of ``--set`` for each number that can be given."""
+    named = (name for name in declared() if not name.startswith("-"))
+    return [re.sub(r"^(jobs|schedulers)\.", lambda found: FIRST[found[1]], name) for name in named]
+
+
+def checked(text: str, settings: list[str], quick: bool) -> str:
+    """Pass an experiment through all checks up to where work would begin; returns what is said."""
+    try:
+        written = experiment_source.parse(text, "x.toml").overridden(map(overrides.parse, settings))
+        if "level" in written.data:
+            job_level.load(written)
+            return ""
+        Path("x.toml").write_text(text, encoding="utf-8", errors="surrogateescape")
+        wanted = experiment.load("x.toml", settings=settings, quick=quick)
+        assert len(wanted.digest) == 64
+        for cell in wanted.cells:
+            for job in cell.jobs():
+                assert job.program.processes > 0
+    except InputError as error:
+        said = str(error)
+        assert error.key and error.rule and error.remedy and len(said) < 100_000
+        said.encode("utf-8", "backslashreplace")
+        return said
+    return ""
+
+
+def mutated(chance: random.Random) -> tuple[str, list[str], bool]:
+    """An experiment that is not quite right, or is: a file and what ``--set`` changes."""
+    text = chance.choice([PROCESSES, PROCESSES, LEVEL])
+    kind = chance.randrange(4)
+    if kind == 0:  # a value of the file
+        spots = list(re.finditer(r"= ([\w.\"]+)", text))
+        spot = chance.choice(spots)
+        text = text[: spot.start(1)] + chance.choice(NUMBERS + OTHERS) + text[spot.end(1) :]
+    elif kind == 1:  # any characters of the file
+        for _ in range(chance.choice([1, 2, 10])):
+            at = chance.randrange(len(text))
+            text = (
+                text[:at]
+                + chance.choice(["", "[", "]", '"', "=", "\n", "\0", "9", "é", "{", "."])
+                + text[at + 1 :]
+            )
+    settings = []
+    for _ in range(chance.choice([1, 1, 2]) if kind > 1 else 0):
+        key = chance.choice(fields() + KEYS)
+        value = chance.choice(NUMBERS + OTHERS)
+        settings.append(
+            f"{key}={value}" if chance.random() < 0.9 else chance.choice([key, value, f"{key}=[{value}]"])
+        )
+    return text, settings, chance.random() < 0.3
+
+
+def fuzz(seeds: range, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = 0
+    for seed in seeds:
+        text, settings, quick = mutated(random.Random(seed))
+        begin_s = time.monotonic()
+        try:
+            said += bool(checked(text, settings, quick))
+        except Exception as error:
+            raise AssertionError(f"seed {seed}: {[one[:200] for one in settings]}") from error
+        assert time.monotonic() - begin_s < 5, f"seed {seed} takes long: {settings}"
+    assert len(seeds) // 4 < said < len(seeds)
+
+
+@pytest.mark.slow
+def test_no_experiment_ends_in_a_traceback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fuzz(range(400), tmp_path, monkeypatch)
+
+
+@pytest.mark.soak
+def test_ten_thousand_end_in_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fuzz(range(10_000), tmp_path, monkeypatch)
+
+
+SMALL = """
+processors = 2
+repeats = 1
+
+[[jobs]]
+program = { pattern = "NEWS", processes = 2, granularity_us = 1000, dedicated_s = 0.01 }
+
+[[schedulers]]
+policy = "gang"
+"""
+
+
+def said(command: str, tmp_path: Path, environment: dict[str, str] | None = None) -> tuple[int, str]:
+    """Status and stderr of a shell's command, in which LOCKSTEP stands for ours."""
+    (tmp_path / "x.toml").write_text(SMALL)
+    line = command.replace("LOCKSTEP", f"{sys.executable} -P -m harness")
+    done = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {line}"],
+        cwd=tmp_path,
+        env={**os.environ, **(environment or {})},
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        timeout=900,  # compiling the simulator may take minutes
+        check=False,
+    )
+    assert "Traceback" not in done.stderr and "Exception ignored" not in done.stderr, done.stderr
+    return done.returncode, done.stderr
+
+
+NINES = "9" * 5000
+
+DOORS = [
+    ("run x.toml --hosts a:" + NINES, 2, "of at least 1 and at most 4096"),
+    ("run x.toml --set jobs.\u00b2=1", 2, "name an entry"),
+    ("run x.toml --seed 99999999999999999999", 2, "at most 9223372036854775807"),
+    ("run x.toml --seed " + NINES, 2, "invalid int value"),
+    ("run x.toml --part 1/" + NINES, 2, "must be K/N"),
+    ("run x.toml --tau nan", 2, "--tau = nan"),
+    ("run /dev/zero", 2, "at most 4 MiB"),
+    ("run " + "a" * 5000, 2, "neither a file"),
+    ("run " + "a" * 5000 + ".toml", 2, "file name too long"),
+    ("simulate x.toml --set program.granularity_us=1e16", 2, "at most 1e+12"),
+    ("simulate x.toml --set schedulers.0.quantum_ms=1e-300", 2, "at least 0.01"),
+    ("simulate x.toml --set schedulers.0.quantum_ms=1e300", 2, "at most 1e+08"),
+    ("simulate x.toml --set jobs.0.arrival_s=1e308", 2, "at most 1e+06"),
+    ("simulate x.toml --set repeats=" + NINES[:309], 2, "at most 10000"),
+    ("simulate x.toml --set repeats=" + NINES, 2, "TOML value"),
+    ("simulate x.toml --set x=" + "[" * 3000 + "]" * 3000, 2, "TOML value"),
+    ("trace . --run 99999999999999999999", 2, "--run = "),
+    ("compare . --tolerance 1e-400", 2, "--tolerance = 0.0"),
+    ("advise --jobs 1001", 2, "--jobs = 1001"),
+    ("calibrate --working-set-bytes " + NINES[:20], 2, "--working-set-bytes"),
+    ("reproduce dusseau96 --figure 2 --seed -1", 2, "seed = -1"),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("command", "status", "complaint"), DOORS, ids=[door[0][:50] for door in DOORS])
+def test_every_door_answers_bad_numbers_with_a_message(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+    status: int,
+    complaint: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("x.toml").write_text(SMALL)
+    assert cli.main(command.split(" ")) == status
+    err = capsys.readouterr().err
+    assert complaint in err and len(err) < 10_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("command", "status", "complaint"),
+    [
+        ("LOCKSTEP policies >&-", 2, "standard output is closed"),
+        ("LOCKSTEP policies >&- 2>&-", 2, ""),
+        ("LOCKSTEP policies > /dev/full", 1, "cannot write the results to standard output: No space left"),
+        ("LOCKSTEP policies --json > /dev/full", 1, "cannot write the results"),
+        ("LOCKSTEP --version > /dev/full", 1, "cannot write the results"),
+        ("LOCKSTEP simulate x.toml 2> /dev/full", 0, ""),
+        ("LOCKSTEP policies 2>&-", 0, ""),
+        ("LOCKSTEP policies <&-", 0, ""),
+        ("LOCKSTEP policies | true", 1, ""),
+    ],
+)
+def test_streams_that_cannot_be_written_to(tmp_path: Path, command: str, status: int, complaint: str) -> None:
+    found, err = said(command, tmp_path)
+    assert found == status and complaint in err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("COLUMNS", ""),
+        ("COLUMNS", "\u00b2"),
+        ("COLUMNS", "1"),
+        ("COLUMNS", "-5"),
+        ("PYTHONIOENCODING", "ascii"),
+    ],
+)
+def test_odd_environments(tmp_path: Path, name: str, value: str) -> None:
+    assert said("LOCKSTEP policies", tmp_path, {name: value})[0] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_simulation_ends_when_it_is_told_to(tmp_path: Path, number: signal.Signals) -> None:
+    (tmp_path / "x.toml").write_text(SMALL)
+    said("LOCKSTEP simulate x.toml", tmp_path)  # compiles, if need be
+    command = [sys.executable, "-P", "-m", "harness", "simulate", "x.toml"]
+    command += ["--set", "program.dedicated_s=1e6", "--set", "schedulers.0.quantum_ms=0.01"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE) as simulation:
+        threads = Path(f"/proc/{simulation.pid}/task")
+        assert eventually(lambda: len(list(threads.iterdir())) > 1 and spent_s(simulation.pid) > 3, 60)
+        simulation.send_signal(number)
+        begin_s = time.monotonic()
+        try:
+            _, err = simulation.communicate(timeout=60)
+        finally:
+            simulation.kill()
+        assert simulation.returncode == 130 and time.monotonic() - begin_s < 5
+    assert err.endswith(b"lockstep: interrupted\n")
+
+
+def spent_s(pid: int) -> float:
+    """Processor time of a process."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_the_documents_give_all_bounds() -> None:
+    text = (ROOT / "docs" / "formats.md").read_text()
+    told = set(text.partition("| number | from, to |")[2].partition("\n\n")[0].splitlines()[2:])
+    wanted = {f"| `{name}` | {written(bounds)} |" for name, bounds in declared().items()}
+    assert told == wanted, "lines to add and to remove: " + "\n".join(sorted(wanted ^ told))
+
+
+def written(bounds: Bounds) -> str:
+    """The ends as docs/formats.md has them."""
+    return f"{bounds.least} to {bounds.most}" if bounds.whole else f"{bounds.least:g} to {bounds.most:g}"
+
+
+POINTS = f"sweep.program.granularity_us={list(range(1, 102))}"
+MORE_POINTS = f"sweep.program.read_gap_us={list(range(1, 102))}"
+SEQUENTIAL = "{kind='sequential',work_s=1,count=1000}"
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        ([POINTS, MORE_POINTS], "more than 10000 points"),
+        ([f"jobs=[{SEQUENTIAL},{SEQUENTIAL}]"], "make 2000 jobs"),
+        (["repeats=10000", POINTS], "makes 1010000 runs"),
+        (["jobs.0.program={phases=1000000000,granularity_us=1e6}"], "longer than 1e+07 s alone"),
+    ],
+)
+def test_a_whole_experiment_has_its_most(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: list[str], complaint: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert complaint in checked(SMALL, settings, False)

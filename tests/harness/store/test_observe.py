@@ -1,0 +1,168 @@
+"""``lockstep observe``: what it says of a program, what it stores, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tomllib
+
+import numpy as np
+import pytest
+from made_recordings import recorded
+from native_programs import LOCKSTEP, launcher, run
+from runs import eventually
+
+from harness.analyse.program_profile import profile
+from harness.report.documents import jobs_table
+from harness.store import recording
+from harness.store.recording import KIND, RankRecording, Recording
+from harness.store.stretches import steady, stretches
+from workloads.program import Program
+
+
+def test_a_bulk_synchronous_program_is_recognized_with_its_granularity_and_imbalance():
+    numbers = np.random.default_rng(1)
+    phases = 4000
+    made = [[("ALLREDUCE", g) for g in numbers.uniform(75, 125, phases)] for _ in range(4)]
+    found = profile(recorded(made))
+    assert found["phases"] == phases
+    assert found["program"]["pattern"] == "BARRIER"
+    assert found["program"]["granularity_us"] == pytest.approx(100, rel=0.01)
+    assert found["program"]["imbalance"] == pytest.approx(0.5, rel=0.03)
+    assert found["per_phase"]["collectives"] == 1
+
+
+def test_calls_with_little_computing_between_them_end_one_phase():
+    step = [("IRECV", 50.0), ("ISEND", 1.0), ("WAIT", 0.0), ("WAIT", 2.0), ("ALLREDUCE", 3.0)]
+    found = profile(recorded([200 * step] * 2, peer=1))
+    assert found["phases"] == pytest.approx(200, abs=1)
+    assert found["computing_us"]["median"] == pytest.approx(56)
+    assert found["per_phase"]["messages"] == pytest.approx(1, rel=0.01)
+
+
+def test_messages_with_little_computing_between_them_end_one_phase_but_collective_operations_do_not():
+    step = [("RECV", 500.0), ("RECV", 20.0), ("RECV", 20.0)]
+    found = profile(recorded([200 * step] * 2, peer=1))
+    assert found["phases"] == pytest.approx(200, abs=1)
+    assert found["computing_us"]["median"] == pytest.approx(540)
+    step = [("ALLREDUCE", 500.0), ("ALLREDUCE", 20.0)]
+    assert profile(recorded([200 * step] * 2))["phases"] == 400
+
+
+def test_a_program_that_hardly_computes_has_a_phase_for_each_operation():
+    fine = [("ALLREDUCE", 1.0)] * 99 + [("ALLREDUCE", 20.0)]
+    found = profile(recorded([10 * fine] * 2))
+    assert (found["phases"], found["computing_us"]["median"]) == (1000, pytest.approx(1.0))
+
+
+def test_a_stretch_is_not_cut_where_that_would_leave_little_of_it():
+    made = recorded([100 * [("RECV", 10.0)]] * 2, windows=5, peer=1)
+    for rank in made.ranks:
+        rank.rows["kind"][:2] = KIND["BARRIER"]
+    (one,) = stretches(made, 0, 4)
+    assert [len(rows) for rows in one.rows] == [80, 80]
+
+
+@pytest.mark.parametrize(
+    ("step", "ranks", "pattern"),
+    [
+        ([("ALLTOALL", 50.0)], 3, "TRANSPOSE"),
+        ([("BARRIER", 50.0), *4 * [("ISEND", 0.0)], *4 * [("RECV", 0.0)]], 3, "NEWS"),
+        ([("ISEND", 0.0), ("RECV", 50.0)], 2, "BARRIER"),
+    ],
+)
+def test_the_nearest_pattern(step, ranks, pattern):
+    program = profile(recorded([100 * step] * ranks, peer=1))["program"]
+    assert program["pattern"] == pattern
+    Program(**program)  # the nearest one is a valid one
+
+
+def test_the_table_to_paste_is_one_of_an_experiment_file():
+    program = profile(recorded([50 * [("ALLREDUCE", 100.0)]] * 2))["program"]
+    (job,) = tomllib.loads(jobs_table(program))["jobs"]
+    assert job["program"] == program
+
+
+def test_a_program_that_only_ends_has_no_phases():
+    assert profile(recorded([[("COMPUTE", 100.0)]] * 2))["program"] is None
+
+
+def test_windows_that_are_whole_are_one_stretch():
+    (one,) = stretches(recorded([100 * [("ALLREDUCE", 10.0)]] * 2, windows=4))
+    assert [len(rows) for rows in one.rows] == [100, 100]
+
+
+def test_stretches_of_a_long_program_begin_and_end_at_the_same_operations_on_all_ranks():
+    made = recorded([100 * [("ALLREDUCE", 10.0)]] * 2, windows=4, kept=20)
+    second = made.ranks[1]
+    late = second.windows.copy()
+    late["collectives"][1:] += 3  # it is ahead by three operations
+    ahead = Recording(made.command, 2, (made.ranks[0], RankRecording(**{**vars(second), "windows": late})))
+    found = stretches(ahead)
+    assert [[len(rows) for rows in one.rows] for one in found] == [[20, 20], [17, 17], [17, 17], [17, 17]]
+
+
+def test_the_start_up_is_left_out():
+    made = recorded([100 * [("ALLREDUCE", 10.0)]] * 2, windows=5)
+    for rank in made.ranks:
+        rank.windows["operations"][0] = 2
+    assert steady(made) == (1, 5)
+
+
+@pytest.mark.slow
+def test_a_program_is_observed_and_its_recording_kept(compiled, tmp_path):
+    argv = [*launcher("here"), "-n", "2", compiled("here", "operations.c"), "loop", "500", "300"]
+    place = tmp_path / "with space"
+    place.mkdir()
+    done = run([*LOCKSTEP, "observe", "--anyway", "--json", "--results", str(place), "--", *argv])
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["processes"], found["operations"], found["kept"]) == (2, 1002, 1002)
+    assert found["program"]["pattern"] == "BARRIER"
+    assert 295 < found["computing_us"]["median"] < 400
+    assert found["per_phase"]["bytes"] == pytest.approx(16, rel=0.02)
+    (path,) = (place / "recordings").iterdir()
+    assert str(path) == found["recording"] and path.name.startswith("operations-here-")
+    assert [len(rank.rows) for rank in recording.read(path).ranks] == [501, 501]
+
+
+@pytest.mark.slow
+def test_a_program_that_fails_is_reported_with_what_it_did(compiled, tmp_path):
+    argv = [*launcher("here"), "-n", "2", compiled("here", "operations.c"), "abort"]
+    output = tmp_path / "a.npz"
+    done = run([*LOCKSTEP, "observe", "--anyway", "-o", str(output), "--", *argv])
+    assert done.returncode == 1, done.stderr
+    assert "the command failed, and the recording ends there" in done.stdout
+    assert recording.read(output).processes == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["a.npz"]
+
+
+@pytest.mark.slow
+def test_nothing_is_left_of_a_killed_observation_but_the_directory_that_the_user_named(compiled, tmp_path):
+    argv = [*launcher("here"), "-n", "2", compiled("here", "operations.c"), "loop", "1000000", "1000"]
+    argv = [*LOCKSTEP, "observe", "--anyway", "-o", str(tmp_path / "a.npz"), "--", *argv]
+    with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        assert eventually(lambda: any(tmp_path.glob(".recording-*/files/rank-*")))
+        process.kill()
+    assert eventually(lambda: not any(tmp_path.iterdir()))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "options", "complaint"),
+    [
+        ([], [], "COMMAND"),
+        (["./no-such-command"], [], "No such file"),
+        (["true"], [], "started no program"),
+        (["true"], ["-o", "{file}/below/a.npz"], "cannot be written"),
+    ],
+)
+def test_what_cannot_be_observed_is_refused_with_a_reason(tmp_path, words, options, complaint):
+    launcher("here")
+    (tmp_path / "file").touch()
+    options = [word.format(file=tmp_path / "file") for word in options or ["-o", "{file}-a.npz"]]
+    done = run([*LOCKSTEP, "observe", "--anyway", *options, "--", *words])
+    assert done.returncode == 2 and complaint in done.stderr, done.stderr
+    assert "Traceback" not in done.stderr
+    assert os.listdir(tmp_path) == ["file"]  # noqa: PTH208

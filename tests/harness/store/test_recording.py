@@ -1,0 +1,399 @@
+"""Recordings: known programs leave what they did, to the byte; files are whole and bounded."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from native_programs import launcher, run, wrapper
+
+from coordinator.host.launchers import launcher_at
+from harness.predict.recorded_steps import replayed
+from harness.store import recording
+from harness.store.recording import (
+    COPIED_BYTES,
+    KIND,
+    OPERATION,
+    SLOTS,
+    WINDOW,
+    RankRecording,
+    Recording,
+    RecordingError,
+)
+from workloads import native
+from workloads.blocking import waiting
+from workloads.native.recorded import KINDS
+
+NOBODY, ANYONE = recording.NOBODY, recording.ANYONE
+
+
+def expected(rank: int) -> list[tuple[str, int, int, int, int]]:
+    """Kind, bytes, peer, tag class and communicator of each operation of tests/support/native/operations.c.
+
+    A WAIT of one byte is one for which it polls.
+    """
+    other, world = 1 - rank, 0
+    first = {
+        0: [("SEND", 100, 1, 7), ("RECV", 1600, 1, 8)],
+        1: [("PROBE", 0, 0, 7), ("RECV", 100, 0, 7), ("SSEND", 16, 0, 8)],
+    }[rank]
+    started = [("ISEND", 16, other, 1), ("IRECV", 16, other, 1), ("WAIT", 0, other, 1), ("WAIT", 0, other, 1)]
+    exchange = [
+        (kind, {"IRECV": 9, "ISEND": 8, "WAIT": 0}[kind], 2) for kind in ("IRECV", "ISEND", *2 * ["WAIT"])
+    ]
+    messages = [
+        *first,
+        *(("IRECV", 40, ANYONE, 255), ("ISEND", 24, other, 300 % 255)),
+        *(("WAIT", 0, other, 300 % 255), ("WAIT", 0, other, 300 % 255)),
+        *(2 * started),
+        *((kind, bytes_, peer, tag) for peer in (other, NOBODY) for kind, bytes_, tag in exchange),
+        *(("ISEND", 5, other, 3), ("WAIT", 0, other, 3), ("RECV", 5, other, 3)),
+        *(("IRECV", 6, other, 4), ("SEND", 6, other, 4), ("WAIT", 1, other, 4)),
+        *(
+            ("ISEND", 12, other, 5),
+            ("PROBE", 0, other, 5),
+            ("RECV", 12, other, 5),
+            ("WAIT", 1, other, 5),
+        ),
+    ]
+    copy, half = 2, 3
+    collectives = [
+        ("COMMUNICATOR", 0, NOBODY, world),
+        ("ALLREDUCE", 32, NOBODY, copy),
+        *(("COMMUNICATOR", 0, NOBODY, copy), ("BARRIER", 0, NOBODY, half), ("OTHER", 0, NOBODY, 65535)),
+        *(("BCAST", 50, 1, copy), ("OTHER", 0, NOBODY, 65535)),
+        *(("ALLTOALL", 6, NOBODY, world), ("ALLTOALLV", 16, NOBODY, world), ("ALLGATHERV", 2, NOBODY, world)),
+        *(("SCATTER", 7, 0, world), ("REDUCE_SCATTER_BLOCK", 8, NOBODY, world)),
+        *(("IBARRIER", 0, NOBODY, world), ("WAIT", 0, NOBODY, world), ("REDUCE", 4, 0, world)),
+    ]
+    return [(*message, world) for message in messages] + [(k, b, p, 0, comm) for k, b, p, comm in collectives]
+
+
+def shown(rank: RankRecording) -> list[tuple[str, int, int, int, int]]:
+    found = recording.operations(rank.rows)
+    names = [KINDS[kind] for kind in found["kind"]]
+    return list(zip(names, *(found[name].tolist() for name in ("bytes", "peer", "tag", "comm")), strict=True))
+
+
+def variables(folder: Path, mpi: str = "here", rule: str = "spin") -> dict[str, str]:
+    """What to set so that ranks leave recordings in a directory."""
+    library = native.library(wrapper(mpi))
+    return library.environment(waiting(rule, switch_us=10, latency_us=2), folder)
+
+
+def recorded(
+    argv: list[str], folder: Path, mpi: str = "here", *, rule: str = "spin", most_bytes: int = 150_000_000
+) -> tuple[subprocess.CompletedProcess[str], list[Recording]]:
+    """Run a command with the library; ``most_bytes``: that the operations of all ranks may take."""
+    folder.mkdir()
+    extra = variables(folder, mpi, rule) | {"LOCKSTEP_OPERATIONS_BYTES": str(most_bytes)}
+    return run(argv, extra=extra), recording.gather(folder, argv)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("mpi", "rule"), [("here", "spin"), ("here", "immediate"), ("openmpi", "spin")])
+def test_known_operations_and_bytes_come_out_exactly(compiled, tmp_path, mpi, rule):
+    argv = [*launcher(mpi), "-n", "2", compiled(mpi, "operations.c")]
+    done, (found,) = recorded(argv, tmp_path / "files", mpi, rule=rule)
+    assert (done.returncode, done.stdout) == (0, "sum 1\n"), done.stderr
+    assert [rank.complete for rank in found.ranks] == [True, True]
+    assert {rank.rooted for rank in found.ranks} == {launcher_at(argv[0]).kind == "mpich"}
+    for rank in found.ranks:
+        assert shown(rank) == [*expected(rank.rank), ("COMPUTE", 0, NOBODY, 0, 65535)]
+        assert rank.windows["operations"].sum() == len(rank.rows)
+        assert rank.communicators[0] == rank.communicators[2] == (0, 1)
+        assert rank.communicators[3] == (rank.rank,)
+        columns = recording.operations(rank.rows)
+        started = np.isin(columns["kind"], [KIND["ISEND"], KIND["IRECV"], KIND["IBARRIER"]])
+        waits = columns["kind"] == KIND["WAIT"]
+        assert sorted(columns["request"][started]) == sorted(columns["request"][waits])
+        assert 0 not in columns["request"][waits] and not columns["request"][~(started | waits)].any()
+        # A millisecond of computing lies between the receive and the send that it names.
+        (place,) = np.flatnonzero((columns["kind"] == KIND["SEND"]) & (columns["bytes"] == 6))
+        assert 1e6 <= columns["compute_ns"][place] < 1.2e6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("mpi", "meets_from_bytes"), [("here", {4096, 8192, 16384, 32768, 65536}), ("openmpi", {4096})]
+)
+def test_a_program_s_own_mpi_says_what_large_messages_cost(compiled, tmp_path, mpi, meets_from_bytes):
+    """Several times at most: other programs may keep the two ranks from running at the same time."""
+    argv = [*launcher(mpi), "-n", "2", compiled(mpi, "operations.c")]
+    for time in range(6):
+        done, (found,) = recorded(argv, tmp_path / f"files-{time}", mpi)
+        assert done.returncode == 0, done.stderr
+        known = {(rank.meets_from_bytes, rank.copy_ns) for rank in found.ranks}
+        assert len(known) == 1, "all ranks of a node know the same"
+        ((meets, copy_ns),) = known
+        if meets in meets_from_bytes and copy_ns:
+            break
+    assert meets in meets_from_bytes
+    assert len(copy_ns) == len(COPIED_BYTES) and copy_ns[-1] > 10 * copy_ns[0] > 0
+    recording.write(found, tmp_path / "kept.npz")
+    kept = recording.read(tmp_path / "kept.npz").ranks[1]
+    assert kept.copy_ns == copy_ns
+    assert 0 < kept.init_cpu_ns < 2e9 and 1e6 < kept.init_ns < 20e9
+    assert 0 < kept.finalize_cpu_ns < 2e9 and 1e4 < kept.finalize_ns < 20e9
+
+
+def test_a_recording_that_does_not_say_whether_operations_have_a_root_has_none(tmp_path):
+    recording.write(made(), tmp_path / "new.npz")
+    with np.load(tmp_path / "new.npz") as held:
+        columns = dict(held)
+    about = json.loads(bytes(columns["about"]))
+    for rank in about["ranks"]:
+        for name in recording.NOT_IN_OLD:
+            del rank[name]
+    columns["about"] = np.frombuffer(json.dumps(about).encode(), "u1")
+    np.savez(tmp_path / "old.npz", **columns)
+    assert [
+        (rank.rooted, rank.meets_from_bytes, rank.copy_ns)
+        for rank in recording.read(tmp_path / "old.npz").ranks
+    ] == [(False, 0, ())] * 2
+
+
+@pytest.mark.parametrize("value", [-1, 10**30, "many", None, [1], True, 0.5])
+def test_absurd_numbers_of_a_program_s_mpi_are_unknown(tmp_path, value):
+    recording.write(made(), tmp_path / "new.npz")
+    with np.load(tmp_path / "new.npz") as held:
+        columns = dict(held)
+    about = json.loads(bytes(columns["about"]))
+    for rank in about["ranks"]:
+        rank.update(dict.fromkeys(("meets_from_bytes", *recording.OUTSIDE), value), copy_ns=[value] * 9)
+    columns["about"] = np.frombuffer(json.dumps(about).encode(), "u1")
+    np.savez(tmp_path / "odd.npz", **columns)
+    try:
+        rank = recording.read(tmp_path / "odd.npz").ranks[0]
+    except RecordingError:
+        return
+    assert (rank.meets_from_bytes, rank.init_ns, rank.finalize_cpu_ns) == (0, 0, 0)
+
+
+@pytest.mark.slow
+def test_it_is_known_for_what_a_program_polls(compiled, tmp_path):
+    argv = [*launcher("here"), "-n", "2", compiled("here", "poll.c"), "20", "0"]
+    _, (found,) = recorded(argv, tmp_path / "files")
+    columns = [recording.operations(rank.rows) for rank in found.ranks]
+    assert [np.count_nonzero(recording.polled(each)) for each in columns] == [20, 20]
+    steps = replayed(found).parts[0].steps
+    assert [each["polls"].sum() for each in steps] == [20, 20]
+    assert all(each["incoming"][each["polls"] > 0].min() >= 0 for each in steps)
+
+
+@pytest.mark.slow
+def test_a_file_that_the_program_has_in_the_place_of_the_recorder_s_is_left_alone(compiled, tmp_path):
+    argv = [*launcher("here"), "-n", "2", compiled("here", "operations.c"), "take", str(tmp_path / "own")]
+    done, (found,) = recorded(argv, tmp_path / "files")
+    assert done.returncode == 0, done.stderr
+    assert [(tmp_path / f"own-{rank}").read_text() for rank in (0, 1)] == ["mine alone"] * 2
+    assert [(rank.complete, rank.full) for rank in found.ranks] == [(True, True)] * 2
+    assert "cannot record any more operations" in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["abort", "kill", "exit", "exec", "many"])
+def test_however_a_program_ends_its_operations_are_there(compiled, tmp_path, mode):
+    argv = [*launcher("here"), "-n", "2", compiled("here", "operations.c"), mode]
+    done, (found,) = recorded(argv, tmp_path / "files")
+    assert (done.returncode == 0) == (mode in ("exit", "exec", "many")), done.stderr
+    for rank in found.ranks:
+        there = [one[:4] for one in shown(rank) if one[0] != "COMPUTE"]
+        wanted = [one[:4] for one in expected(rank.rank)]
+        if mode == "many":
+            assert (rank.complete, len(there)) == (True, 20 + len(wanted))
+            assert len(rank.communicators) == 4, "a freed communicator's number is used again"
+            there = there[20:]
+        elif mode == "abort" or (mode == "kill" and rank.rank == 0):  # another has ended this rank
+            wanted = wanted[: len(there)]
+        assert there == wanted
+        assert rank.complete == (mode == "many") or mode == "kill"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("mpi", "ranks", "rule"), [("here", 3, "spin"), ("here", 2, "immediate"), ("openmpi", 3, "spin")]
+)
+def test_rare_and_wrong_uses_give_what_they_give_without(compiled, tmp_path, mpi, ranks, rule):
+    argv = [*launcher(mpi), "-n", str(ranks), compiled(mpi, "rare.c")]
+    plain = run(argv)
+    ours, (found,) = recorded(argv, tmp_path / "files", mpi, rule=rule)
+    assert (plain.returncode, ours.returncode) == (0, 0), ours.stderr
+    assert ours.stdout.splitlines() == plain.stdout.splitlines()
+    assert [rank.complete for rank in found.ranks] == [True] * ranks
+
+
+@pytest.mark.slow
+def test_threads_are_counted_and_none_of_their_operations_is_lost(compiled, tmp_path):
+    argv = [*launcher("here"), "-n", "2", compiled("here", "operations.c", "-pthread"), "threads"]
+    done, (found,) = recorded(argv, tmp_path / "files")
+    assert done.returncode == 0, done.stderr
+    for rank in found.ranks:
+        assert rank.threads == 3
+        assert np.count_nonzero(rank.rows["kind"] == KIND["ALLREDUCE"]) == 1 + 2 * 100
+
+
+@pytest.mark.slow
+def test_where_nothing_can_be_written_the_program_goes_on(compiled, tmp_path):
+    argv = [*launcher("here"), "-n", "2", compiled("here", "operations.c")]
+    (tmp_path / "file").touch()
+    done = run(argv, extra=variables(tmp_path / "file" / "below"))
+    assert (done.returncode, done.stdout) == (0, "sum 1\n")
+    assert "cannot record the operations of a rank" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_long_program_keeps_evenly_spread_windows(compiled, tmp_path):
+    argv = [*launcher("here"), "-n", "2", compiled("here", "operations.c"), "loop", "1500", "800"]
+    most_kept = 64
+    done, (found,) = recorded(argv, tmp_path / "files", most_bytes=2 * SLOTS * 24 * most_kept)
+    assert done.returncode == 0, done.stderr
+    for rank in found.ranks:
+        assert rank.windows["operations"].sum() == 1501
+        assert SLOTS // 2 <= len(rank.windows) <= SLOTS
+        assert rank.windows["kept"].max() == most_kept
+        assert set(np.diff(rank.windows["begin_ns"])) == {rank.slot_ns} and rank.slot_ns >= 2 * 62_500_000
+        # The first operation of a window follows those that were before it.
+        assert rank.windows["collectives"][1:].tolist() == rank.windows["operations"].cumsum()[:-1].tolist()
+    assert len({rank.slot_ns for rank in found.ranks}) == 1
+
+
+def made(ranks: int = 2, kept: int = 5) -> Recording:
+    """A recording that nobody has made."""
+    rows = np.zeros(kept, OPERATION)
+    rows["kind"], rows["compute_ns"] = KIND["ALLREDUCE"], np.arange(kept)
+    windows = np.zeros(1, WINDOW)
+    windows["operations"] = windows["kept"] = kept
+    one = RankRecording(0, "host", 10, 20, True, False, 1, 100, windows, rows, {0: tuple(range(ranks))})
+    return Recording(("mpiexec", "a b"), ranks, tuple(one for _ in range(ranks)))
+
+
+def test_a_recording_is_read_as_it_was_written(tmp_path):
+    path = tmp_path / "with space" / "a.npz"
+    recording.write(made(), path)
+    found = recording.read(path)
+    assert (found.command, found.processes, found.elapsed_ns) == (("mpiexec", "a b"), 2, 10)
+    for rank, wanted in zip(found.ranks, made().ranks, strict=True):
+        assert np.array_equal(rank.rows, wanted.rows) and np.array_equal(rank.windows, wanted.windows)
+        assert rank.communicators == wanted.communicators
+    assert [file.name for file in path.parent.iterdir()] == ["a.npz"]
+
+
+def test_an_operation_takes_24_bytes():
+    assert OPERATION.itemsize == 24
+
+
+def test_more_than_four_gigabytes_come_out_exactly():
+    rows = np.zeros(3, OPERATION)
+    rows["kind"] = [KIND["SEND"], KIND["MORE"], KIND["SEND"]]
+    rows["bytes"] = [7, 3, 5]
+    assert recording.operations(rows)["bytes"].tolist() == [7, 3 * 2**32 + 5]
+
+
+def test_every_damaged_recording_is_refused_by_its_name(tmp_path):
+    path = tmp_path / "a.npz"
+    recording.write(made(), path)
+    whole = path.read_bytes()
+    for number, damaged in enumerate([b"", b"garbage", whole[:100], whole[: len(whole) // 2], whole[:-10]]):
+        path = tmp_path / f"damaged-{number}.npz"
+        path.write_bytes(damaged)
+        with pytest.raises(RecordingError, match=rf"damaged-{number}\.npz: "):
+            recording.read(path)
+    with pytest.raises(RecordingError, match=r"missing\.npz: cannot be read: No such file"):
+        recording.read(tmp_path / "missing.npz")
+    (tmp_path / "array.npz").write_bytes(b"")
+    np.savez(tmp_path / "array.npz", about=np.zeros(3))
+    with pytest.raises(RecordingError, match=r"array\.npz: no recording"):
+        recording.read(tmp_path / "array.npz")
+
+
+@pytest.mark.parametrize("content", [b"LOCKSTEP", b"x" * 2000, b"LOCKSTEP" + b"\1" * 5000])
+def test_a_damaged_file_of_a_rank_is_refused_by_its_name(tmp_path, content):
+    (tmp_path / "rank-0-1.operations").write_bytes(content)
+    with pytest.raises(RecordingError, match=r"rank-0-1\.operations: "):
+        recording.gather(tmp_path, ["true"])
+
+
+def head_of(magic=recording.MAGIC, **fields):
+    """A rank's file, with one window and nothing in it."""
+    head = np.zeros((), recording.HEAD)
+    head["magic"], head["world"], head["version"], head["ranks"], head["slots"] = magic, b"w", 1, 1, 1
+    head["slot_ns"], head["most_kept"] = 62_500_000, 64
+    for name, value in fields.items():
+        head[name] = value
+    room = recording.HEAD_BYTES + SLOTS * int(head["most_kept"]) * OPERATION.itemsize
+    return head.tobytes().ljust(min(room, 1_000_000), b"\0")
+
+
+def test_a_rank_that_was_killed_while_it_began_is_in_no_recording(tmp_path):
+    """It has a world, but no magic and no windows yet."""
+    (tmp_path / "rank-0-1.operations").write_bytes(head_of())
+    (tmp_path / "rank-1-2.operations").write_bytes(head_of(magic=b"", slot_ns=0, slots=0))
+    (found,) = recording.gather(tmp_path, ["true"])
+    assert len(found.ranks) == 1
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        *({"slots": 0}, {"slots": -1}, {"most_kept": -1}, {"most_kept": 2**31 - 1}),
+        *({"members_bytes": -4}, {"members_bytes": 2**62}),
+    ],
+)
+def test_a_head_that_cannot_be_is_refused_by_its_name(tmp_path, fields):
+    (tmp_path / "rank-0-1.operations").write_bytes(head_of(**fields))
+    with pytest.raises(RecordingError, match=r"rank-0-1\.operations: "):
+        recording.gather(tmp_path, ["true"])
+
+
+def test_a_length_of_windows_that_cannot_be_keeps_nobody_busy_for_ever(tmp_path):
+    (tmp_path / "rank-0-1.operations").write_bytes(head_of())
+    (tmp_path / "rank-1-2.operations").write_bytes(head_of(slot_ns=0, rank=1))
+    (found,) = recording.gather(tmp_path, ["true"])
+    assert [rank.slot_ns for rank in found.ranks] == [62_500_000, 0]
+
+
+@pytest.mark.parametrize("kept", [-1, 65, 2**62])
+def test_so_is_a_window_that_cannot_be(tmp_path, kept):
+    windows = np.zeros(SLOTS, WINDOW)
+    windows["kept"][0] = kept
+    (tmp_path / "rank-0-1.operations").write_bytes(head_of(windows=windows))
+    with pytest.raises(RecordingError, match=r"rank-0-1\.operations: "):
+        recording.gather(tmp_path, ["true"])
+
+
+def test_operations_of_unknown_kinds_are_refused(tmp_path):
+    made_up = made()
+    rows = made_up.ranks[0].rows.copy()
+    rows["kind"] = len(KINDS)
+    recording.write(replace(made_up, ranks=(replace(made_up.ranks[0], rows=rows),)), tmp_path / "a.npz")
+    with pytest.raises(RecordingError, match=r"a\.npz: a file of another kind"):
+        recording.read(tmp_path / "a.npz")
+
+
+def test_an_interrupt_leaves_no_part_of_a_recording(tmp_path, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(np, "savez_compressed", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        recording.write(made(), tmp_path / "a.npz")
+    assert not list(tmp_path.iterdir())
+
+
+def test_ranks_that_ended_early_get_windows_as_long_as_the_others():
+    windows = np.zeros(3, WINDOW)
+    windows["begin_ns"], windows["operations"], windows["kept"] = [0, 100, 200], [2, 3, 1], [2, 2, 1]
+    rows = np.zeros(5, OPERATION)
+    rows["bytes"] = range(5)
+    short = RankRecording(0, "host", 0, 250, False, False, 1, 100, windows, rows, {})
+    long = RankRecording(1, "host", 0, 900, True, False, 1, 400, windows[:2].copy(), rows[:4], {})
+    (first, second) = recording._alike([short, long])
+    assert first.slot_ns == second.slot_ns == 400
+    # Of the second window an operation is missing, so what comes after it does not follow.
+    assert first.rows["bytes"].tolist() == [0, 1, 2, 3]
+    assert (first.windows["operations"].tolist(), first.windows["kept"].tolist()) == ([6], [4])

@@ -1,0 +1,394 @@
+"""The store: complete, append-only, versioned, and safe against kills and bad places."""
+
+import base64
+import contextlib
+import dataclasses
+import os
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from fake_runs import TOOLS, measure
+from places import ROOT, SUPPORT
+
+from harness.measure.calibrate import Constants
+from harness.measure.session import Site
+from harness.spec.experiment import load
+from harness.store import database, schema
+from harness.store.database import Store, StoreError
+from harness.store.records import Calibration, ScheduleRecord
+from workloads.validation import InputError
+
+
+@pytest.fixture
+def records(tmp_path):
+    """One repeat of the built-in experiment, in a store at tmp_path / "results"."""
+    experiment = load("three-jobs", settings=["repeats=1"])
+    with Store(tmp_path / "results") as opened:
+        site = Site.here((0, 1), TOOLS, opened)
+        constants = Constants(remote_wakeup_us=4.0, local_switch_us=30.0, latency_us=2.0)
+        return measure(experiment, site, constants, timeline=True)
+
+
+def test_what_is_stored_comes_back(records, tmp_path):
+    with Store(tmp_path / "results") as opened:
+        back = opened.runs(records[0].digest)
+    assert len(back) == len(records) == 9
+    for before, after in zip(records, back, strict=True):
+        assert after.makespan_ns == before.makespan_ns
+        assert after.scheduler == before.scheduler
+        assert after.conditions == before.conditions
+        assert after.switches == before.switches
+        assert [dict(rank) for rank in after.ranks] == [
+            {key: value for key, value in rank.items() if key != "timeline"} for rank in before.ranks
+        ]
+        assert [dataclasses.astuple(job) for job in after.jobs] == [
+            dataclasses.astuple(dataclasses.replace(job, placement=list(job.placement)))
+            for job in before.jobs
+        ]
+
+
+def test_runs_stored_before_a_key_was_there_have_its_default(records, tmp_path):
+    table = {key: value for key, value in records[0].scheduler.items() if key != "bind"}
+    with Store(tmp_path / "results") as opened:
+        number = opened.add_run(dataclasses.replace(records[0], scheduler=table))
+        assert "bind" in records[0].scheduler and "bind" not in table
+        assert opened.run(number).scheduler == records[0].scheduler
+        assert opened.frames().runs.scheduler.iloc[-1] == records[0].scheduler
+
+
+def test_runs_are_found_by_digest_and_number(records, tmp_path):
+    with Store(tmp_path / "results") as opened:
+        assert opened.runs("another") == []
+        assert [run.id for run in opened.runs(records[0].digest, after=7)] == [8, 9]
+
+
+def test_frames_have_the_documented_columns(records, tmp_path):
+    frames = database.load(tmp_path / "results")
+    described = (ROOT / "docs" / "formats.md").read_text()
+    for field in dataclasses.fields(frames):
+        for column in getattr(frames, field.name).columns:
+            assert f"`{column}`" in described, f"{field.name}.{column}"
+    assert len(frames.runs) == 9
+    assert len(frames.ranks) == 2 * frames.jobs.shape[0]
+    assert set(frames.switches.run) == {
+        run_id
+        for run_id, table in zip(frames.runs.id, frames.runs.scheduler, strict=True)
+        if table["policy"] == "gang"
+    }
+    assert frames.runs.conditions[0]["processors"] == [0, 1]
+    assert database.load(tmp_path / "results" / database.FILE_NAME).runs.equals(frames.runs)
+
+
+@pytest.mark.parametrize("table", list(schema.TABLES))
+def test_records_are_immutable(records, tmp_path, table):
+    with sqlite3.connect(tmp_path / "results" / database.FILE_NAME) as connection:
+        if table == "calibrations":
+            with Store(tmp_path / "results") as opened:
+                opened.add_calibrations(
+                    [Calibration("s", "now", "remote_wakeup_ns", [1.0], [0, 1], 0, "mpich", {})]
+                )
+        if table == "schedules":
+            with Store(tmp_path / "results") as opened:
+                opened.add_schedules([ScheduleRecord("s", "now", "e", {}, 4, 1, {}, {}, {}, 1, "", {})])
+        column = connection.execute(f"SELECT * FROM {table}").description[0][0]
+        for deed in (f"UPDATE {table} SET {column} = 7", f"DELETE FROM {table}"):
+            with pytest.raises(sqlite3.IntegrityError, match="immutable"):
+                connection.execute(deed)
+
+
+def test_a_run_is_stored_whole_or_not_at_all(records, tmp_path):
+    twice = dataclasses.replace(records[0], ranks=records[0].ranks + records[0].ranks[:1])
+    with Store(tmp_path / "other") as opened:
+        with pytest.raises(sqlite3.IntegrityError):
+            opened.add_run(twice)
+        assert opened.runs(twice.digest) == []
+        opened.add_run(records[0])
+        assert len(opened.runs(twice.digest)) == 1
+
+
+def test_a_newer_store_is_refused(records, tmp_path):
+    file = tmp_path / "results" / database.FILE_NAME
+    with sqlite3.connect(file) as connection:
+        connection.execute(f"PRAGMA user_version = {schema.SCHEMA + 1}")
+    for attempt in (lambda: Store(tmp_path / "results"), lambda: database.load(file)):
+        with pytest.raises(InputError, match=f"found {schema.SCHEMA + 1}, required {schema.SCHEMA}"):
+            attempt()
+
+
+def test_other_files_are_refused_and_left_alone(tmp_path):
+    with sqlite3.connect(tmp_path / database.FILE_NAME) as connection:
+        connection.execute("CREATE TABLE theirs (x)")
+    with pytest.raises(InputError, match="another program's database"):
+        Store(tmp_path)
+    text = tmp_path / "text"
+    text.mkdir()
+    (text / database.FILE_NAME).write_text("not a database at all, but a file of some length" * 50)
+    before = (text / database.FILE_NAME).read_bytes()
+    with pytest.raises(InputError, match="not a database"):
+        Store(text)
+    assert (text / database.FILE_NAME).read_bytes() == before
+
+
+def test_places_that_cannot_hold_a_store(tmp_path):
+    (tmp_path / "file").write_text("")
+    for place in (tmp_path / "file", tmp_path / "file" / "below", Path("/proc/results")):
+        with pytest.raises(InputError, match="--results = "):
+            Store(place)
+    with pytest.raises(InputError, match=r"RESULTS = .*there is no such directory"):
+        database.load(tmp_path / "nothing")
+    with pytest.raises(InputError, match=r"RESULTS = .*holds no records"):
+        database.load(tmp_path)
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root may write anywhere")
+def test_a_directory_without_permission(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(InputError, match="permission"):
+        Store(tmp_path / "results")
+
+
+def test_a_full_disk_is_told_and_keeps_what_was_recorded(records, tmp_path):
+    with Store(tmp_path / "full") as opened:
+        opened.add_run(records[0])
+        pages = opened._database.execute("PRAGMA page_count").fetchone()[0]
+        opened._database.execute(f"PRAGMA max_page_count = {pages}")
+        with pytest.raises(StoreError, match=r"full.*--resume"):
+            for record in records * 5:
+                opened.add_run(record)
+    with Store(tmp_path / "full") as opened:
+        kept = opened.runs(records[0].digest)
+        assert kept and all(len(one.ranks) in (2, 6) for one in kept)
+        opened.add_run(records[1])
+
+
+def test_a_reader_keeps_no_writer_waiting(records, tmp_path):
+    with Store(tmp_path / "results") as opened:
+        reader = sqlite3.connect(opened.path)
+        assert opened._database.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
+        cursor = reader.execute("SELECT * FROM ranks")
+        cursor.fetchone()
+        before = len(opened.numbers())
+        opened.add_run(records[0])
+        assert len(opened.numbers()) == before + 1
+        assert cursor.fetchone()
+        cursor.close()
+        reader.close()
+    assert not list((tmp_path / "results").glob("*-wal"))
+
+
+@pytest.fixture
+def shared(monkeypatch):
+    """As if results lay on a network file system, where nobody waits long for a lock."""
+    monkeypatch.setattr(schema, "on_local_file_system", lambda folder: False)
+    monkeypatch.setattr(schema, "BUSY_S", 0.05)
+    monkeypatch.setattr(database, "CLOSING_MS", 50)
+
+
+def test_a_run_that_meets_a_lock_is_kept_and_taken_in_later(records, tmp_path, shared):
+    folder, said = tmp_path / "shared", []
+    with Store(folder) as opened, sqlite3.connect(opened.path) as reader:
+        opened.add_run(records[0])
+        assert opened._database.execute("PRAGMA journal_mode").fetchone()[0] == "delete"
+        cursor = reader.execute("SELECT * FROM ranks")
+        cursor.fetchone()
+        opened._warn = said.append
+        assert opened.add_run(records[1]) is None
+    (file,) = folder.glob("*.run.json")
+    assert "database is locked" in said[0] and str(file) in said[0]
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    cursor.close()
+    reader.close()
+    with Store(folder, existing=True, warn=said.append) as opened:
+        assert "took in 1 finished run" in said[-1]
+        back = opened.runs(records[0].digest)
+        assert [one.makespan_ns for one in back] == [one.makespan_ns for one in records[:2]]
+        assert back[1].ranks[0]["waits"] == records[1].ranks[0]["waits"]
+        assert len(opened.timelines(back[1].id)) == len(back[1].ranks)
+    assert [path.name for path in folder.iterdir()] == [database.FILE_NAME]
+
+
+def test_a_lock_that_ends_in_time_leaves_nothing_beside_the_store(records, tmp_path, shared):
+    with Store(tmp_path / "shared") as opened:
+        other = sqlite3.connect(opened.path)
+        other.execute("BEGIN IMMEDIATE")
+        assert opened.add_run(records[0]) is None
+        other.close()
+    with Store(tmp_path / "shared") as opened:
+        assert len(opened.numbers()) == 1
+    assert not list((tmp_path / "shared").glob("*.json*"))
+
+
+def test_a_run_that_is_kept_twice_is_taken_in_once(records, tmp_path):
+    with Store(tmp_path / "all") as opened:
+        opened.add_run(records[0])
+        for _ in range(2):
+            opened._spool.keep(records[0])
+            opened._spool.keep(records[1])
+    with Store(tmp_path / "all") as opened:
+        assert len(opened.runs(records[0].digest)) == 2
+        assert not opened._spool.waiting()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{}",
+        "5",
+        "[" * 100_000,
+        '{"schema": 2}',
+        '{"schema": 1, "run": {"id": 3}, "jobs": [], "ranks": []}',
+    ],
+)
+def test_a_file_beside_the_store_that_holds_no_run_is_told_and_left(tmp_path, text):
+    said = []
+    with Store(tmp_path):
+        pass
+    file = tmp_path / f"{database.FILE_NAME}.0.run.json"
+    file.write_text(text)
+    with Store(tmp_path, warn=said.append) as opened:
+        assert not opened.numbers()
+    assert f"{file} holds a run that is not taken in" in said[0] and file.exists()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="mounting takes root")
+def test_the_run_at_which_the_disk_fills_up_is_kept_and_taken_in(records, tmp_path):
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", tmp_path], check=False).returncode:
+        pytest.skip("nothing can be mounted here")
+    try:
+        filler = tmp_path / "filler"
+        added = 0
+        with Store(tmp_path / "full") as opened:
+            with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+                while True:
+                    file.write(bytes(4096))
+            with pytest.raises(StoreError, match=r"full; .* holds the finished run.*--resume"):
+                for record in records * 9:
+                    opened.add_run(record)
+                    added += 1
+        filler.unlink()
+        with Store(tmp_path / "full") as opened:
+            assert len(opened.numbers()) == added + 1
+    finally:
+        subprocess.run(["umount", "-l", tmp_path], check=True)
+
+
+MOUNTS = """\
+20 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw
+21 20 0:30 / /home rw - nfs4 server:/home rw
+22 21 0:31 / /home/a\\040b rw - xfs /dev/sdb rw
+23 20 0:40 / /mnt rw - fuse.sshfs x rw
+24 20 0:41 / /mnt rw - tmpfs x rw
+"""
+
+
+@pytest.mark.parametrize(
+    ("folder", "local"),
+    [("/x", True), ("/home/me", False), ("/home/a b/c", True), ("/homeless", True), ("/mnt/x", True)],
+)
+def test_which_file_systems_only_one_host_has(folder, local):
+    assert schema.on_local_file_system(Path(folder), MOUNTS) == local
+    assert not schema.on_local_file_system(Path(folder), "")
+
+
+def test_a_store_of_a_file_system_with_a_log_can_be_read_where_nothing_can_be_written(records, tmp_path):
+    read_only = tmp_path / "read-only"
+    read_only.mkdir()
+    data = (tmp_path / "results" / database.FILE_NAME).read_bytes()
+    (read_only / database.FILE_NAME).write_bytes(data)
+    mounted = (
+        os.getuid() == 0
+        and not subprocess.run(
+            f"mount --bind {read_only} {read_only} && mount -o remount,bind,ro {read_only}",
+            shell=True,
+            check=False,
+        ).returncode
+    )
+    if not mounted:
+        read_only.chmod(0o500)
+    try:
+        assert len(database.load(read_only).runs) == 9
+    finally:
+        read_only.chmod(0o700) if not mounted else subprocess.run(["umount", "-l", read_only], check=True)
+
+
+WRITER = """
+import sys
+sys.path[:0] = [{tests!r}, {root!r}]
+from pathlib import Path
+from harness.store.database import Store
+with Store(Path({source!r})) as store:
+    records = store.runs({digest!r})
+with Store(Path({target!r})) as store:
+    store.add_run(records[0])
+    print("ready", flush=True)
+    while True:
+        for record in records:
+            store.add_run(record)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("attempt", range(5))
+def test_a_killed_writer_leaves_only_whole_runs(records, tmp_path, attempt):
+    target = tmp_path / "killed"
+    code = WRITER.format(
+        tests=str(SUPPORT),
+        root=str(ROOT),
+        source=str(tmp_path / "results"),
+        target=str(target),
+        digest=records[0].digest,
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as writer:
+        assert writer.stdout.readline() == b"ready\n"
+        time.sleep(0.05 + 0.013 * attempt)
+        writer.send_signal(signal.SIGKILL)
+    frames = database.load(target)
+    jobs = frames.jobs.groupby("run").size()
+    ranks = frames.ranks.groupby("run").size()
+    assert list(jobs.index) == list(ranks.index) == list(frames.runs.id)
+    assert (ranks == 2 * jobs).all()
+    with Store(target) as opened:
+        opened.add_run(records[0])
+
+
+def test_two_writers_take_turns(records, tmp_path):
+    with Store(tmp_path / "shared") as one, Store(tmp_path / "shared") as other:
+        for record in records[:3]:
+            one.add_run(record)
+            other.add_run(record)
+    assert len(database.load(tmp_path / "shared").runs) == 6
+
+
+def test_timelines_are_kept_apart_and_come_back(records, tmp_path):
+    with Store(tmp_path / "results") as opened:
+        numbers = opened.with_timelines(records[0].digest)
+        assert len(numbers) == 9
+        found = opened.timelines(numbers[0])
+    sent = {(rank["job"], rank["rank"]): rank["timeline"] for rank in records[0].ranks}
+    assert {place: base64.b64encode(packed).decode() for place, packed in found.items()} == sent
+
+
+def test_an_older_store_is_migrated(records, tmp_path):
+    file = tmp_path / "results" / database.FILE_NAME
+    with sqlite3.connect(file) as connection:
+        columns = "".join(f"ALTER TABLE jobs DROP COLUMN {name};" for name in ("admitted_ns", "estimate"))
+        tables = "DROP TABLE timelines; DROP TABLE checksums;"
+        connection.executescript(f"{tables} {columns} PRAGMA user_version = 1;")
+    with Store(tmp_path / "results") as opened:
+        assert opened.with_timelines(records[0].digest) == []
+        assert {job.admitted_ns for run in opened.runs(records[0].digest) for job in run.jobs} == {None}
+        opened.add_run(records[0])
+        assert len(opened.with_timelines(records[0].digest)) == 1
+
+
+def test_results_that_are_only_read_are_not_created(tmp_path):
+    with pytest.raises(InputError):
+        Store(tmp_path / "nothing", existing=True)
+    assert not (tmp_path / "nothing").exists()

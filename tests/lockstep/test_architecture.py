@@ -1,0 +1,125 @@
+"""The page about the architecture is true: its files are there, and its policy works in both worlds."""
+
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+
+import fake_records
+import pytest
+from places import ROOT
+from rich.console import Console
+
+from harness.analyse import results_document, rows
+from harness.report import page, tables, text
+from harness.spec import experiment
+from harness.store import load
+
+PAGE = (ROOT / "docs" / "architecture.md").read_text()
+PROGRAMS = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+
+EXPERIMENT = """
+name = "toy"
+processors = 2
+repeats = 1
+[[jobs]]
+count = 2
+program = { pattern = "BARRIER", processes = 2, granularity_us = 1000, dedicated_s = 0.3 }
+[[schedulers]]
+policy = "newest"
+"""
+
+
+UNCALIBRATED = """
+import runpy
+from harness.measure.session import Site
+Site.calibrate = lambda *_: []
+runpy.run_path("newest.py", run_name="__main__")
+"""
+"""Program text: the page's command with nominal constants, which saves the seconds of a calibration."""
+
+
+@pytest.fixture
+def newest(tmp_path):
+    """Runs a command of Lockstep in a process that knows the page's policy, and reads what it prints."""
+    (tmp_path / "newest.py").write_text(PROGRAMS[0])
+    (tmp_path / "toy.toml").write_text(EXPERIMENT)
+
+    def call(*words, program=("newest.py",)):
+        command = [sys.executable, *program, *words, "toy.toml", "--json", "--results", "results"]
+        # So little is simulated that compiling would take ten times as long.
+        environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=300
+        )
+        assert done.returncode == 0, done.stderr
+        (row,) = json.loads(done.stdout)["rows"]
+        return row
+
+    return call
+
+
+def test_the_pages_ring_takes_as_long_as_a_token_goes_round():
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    line = [sys.executable, "-c", PROGRAMS[1]]
+    done = subprocess.run(line, env=environment, capture_output=True, text=True, check=True, timeout=300)
+    (_, alone_ms), (_, two_ms) = (map(float, row.split()) for row in done.stdout.splitlines())
+    assert alone_ms == pytest.approx(100 * 4 * 0.1, rel=0.001)  # compute 90 us and a message of 10 us
+    assert alone_ms < two_ms < 2 * alone_ms
+
+
+def test_every_file_and_room_that_the_page_names_is_there():
+    named = set(re.findall(r"`?((?:[a-z0-9_]+/)*[a-z0-9_]+\.py)\b", PAGE)) - {"newest.py"}
+    places = [ROOT, *(ROOT / room for room in ("harness", "harness/simulator", "coordinator", "workloads"))]
+    assert {name for name in named if not any((place / name).is_file() for place in places)} == set()
+    rooms = set(re.findall(r"^\| .*`([a-z_]+)/`", PAGE, flags=re.MULTILINE))
+    assert {room for room in rooms if not any((place / room).is_dir() for place in places)} == set()
+
+
+@pytest.fixture
+def more_columns():
+    """Columns that a test adds go again."""
+    kept = list(rows.COLUMNS)
+    yield
+    rows.COLUMNS[:] = kept
+
+
+@pytest.mark.slow
+def test_the_pages_column_is_in_all_outputs(more_columns, tmp_path):
+    (tmp_path / "toy.toml").write_text(EXPERIMENT.replace("newest", "none"))
+    wanted = experiment.load(str(tmp_path / "toy.toml"))
+    found = results_document.results(wanted, fake_records.records(wanted), 1.0)
+    exec(PROGRAMS[2], {})
+    (summary,) = (row["measured"] for row in found.document()["rows"])
+    largest = summary["slowdown"]["bounded_max"]
+    screen = Console(file=io.StringIO(), width=200)
+    screen.print(*text.render(found))
+    assert "bounded" in screen.file.getvalue() and f"{largest:.2f}" in screen.file.getvalue()
+    assert "bounded_max" in tables.comma_separated(found) and str(largest) in tables.comma_separated(found)
+    assert "| bounded_max |" in tables.markdown(found)
+    assert results_document.frame_of_rows(found.rows).bounded_max[0] == largest
+    (main, *_) = page.tables(found.rows, 0.15)
+    assert [one.cell(found.rows[0]) for one in main.columns if one.page == "bounded"] == [f"{largest:.2f}"]
+
+
+def test_the_page_is_short():
+    assert len(PAGE.splitlines()) <= 180
+
+
+@pytest.mark.slow
+def test_a_policy_from_outside_is_simulated(newest):
+    row = newest("simulate")
+    assert row["scheduler"]["policy"] == "newest"
+    assert 0.95 < row["simulated"]["workload_slowdown"]["median"] < 1.1
+
+
+@pytest.mark.slow
+def test_a_policy_from_outside_runs_for_real(newest, tmp_path):
+    row = newest("run", "--no-simulate", "--quick", program=("-c", UNCALIBRATED))
+    assert row["measured"]["workload_slowdown"]["n"] >= 1
+    jobs = load(tmp_path / "results").jobs
+    shared = jobs[jobs.groupby("run")["job"].transform("nunique") == 2]
+    ends_ns = shared.pivot(index="run", columns="job", values="finish_ns")
+    assert len(ends_ns) and (ends_ns[1] < ends_ns[0]).all(), "the newest job has the processors first"

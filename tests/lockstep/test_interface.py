@@ -1,0 +1,159 @@
+"""The package ``lockstep``: experiments from Python, results as frames, policies of other packages."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+from fake_runs import TOOLS, ImitatedSimulator
+from places import ROOT
+from runs import needs_two
+
+import lockstep
+from harness.commands import run as run_command
+from harness.predict import missing
+
+EXPERIMENT = {
+    "name": "mine",
+    "processors": 2,
+    "repeats": 2,
+    "jobs": [
+        {"count": 2, "program": {"pattern": "news", "processes": 2, "dedicated_s": 0.5}},
+        {"arrival_s": 0.1, "program": {"pattern": "BARRIER", "processes": 1, "dedicated_s": 0.25}},
+    ],
+    "schedulers": [{"policy": "none"}, {"policy": "gang", "quantum_ms": 20}],
+    "sweep": {"program.granularity_us": [100, 1000]},
+}
+
+
+@pytest.fixture
+def made(monkeypatch, tmp_path):
+    """The results of made-up runs in ``tmp_path``, simulated as well."""
+    monkeypatch.setattr(run_command, "real_tools", lambda *nodes: TOOLS)
+    monkeypatch.setattr(missing, "back_end", ImitatedSimulator)
+    return lockstep.run(EXPERIMENT, results=tmp_path, settings=["schedulers.1.packing=buddy"])
+
+
+@needs_two
+@pytest.mark.slow
+def test_an_experiment_is_a_dictionary_and_its_rows_are_a_frame_of_plain_columns(made, tmp_path):
+    rows = made.rows()
+    assert len(rows) == 2 * 2 * 2
+    assert list(rows["kind"][:2]) == ["measured", "simulated"]
+    assert set(rows["scheduler"]) == {"none", "gang 20 ms, buddy"}
+    assert set(rows["granularity_us"]) == {100, 1000}
+    assert set(rows["workload"]) == {"2 x NEWS + BARRIER"}
+    assert rows["slowdown"].dtype == float and (rows["low"] <= rows["high"]).all()
+    assert not any(isinstance(value, dict | list) for value in rows.to_numpy().ravel())
+    jobs = made.jobs()
+    assert len(jobs) == 3 * len(rows)
+    assert jobs.groupby("job")["arrival_s"].first().tolist() == [0, 0, 0.1]
+    again = lockstep.load(tmp_path)
+    assert again.rows().drop(columns="granularity_us").equals(rows.drop(columns="granularity_us"))
+    assert made.to_dict()["experiment"] == again.experiment == "mine"
+    assert "gang 20 ms, buddy" in made._repr_html_()
+
+
+@needs_two
+@pytest.mark.slow
+def test_pictures_are_figures(made):
+    assert lockstep.plot.slowdowns(made).axes
+    assert lockstep.plot.breakdowns(made).axes
+    with pytest.raises(lockstep.InputError, match="no data for this picture"):
+        lockstep.plot.maps(made)
+
+
+@pytest.mark.parametrize(
+    ("experiment", "message"),
+    [
+        ({**EXPERIMENT, "jobs": []}, "experiment: jobs = []: an experiment needs at least one"),
+        ({**EXPERIMENT, "schedulers": [{"policy": "gong"}]}, "did you mean 'gang'?"),
+        ("three-job", "did you mean 'three-jobs'?"),
+        ({**EXPERIMENT, 1: 2}, "EXPERIMENT = 1: is the key of a table, and must be text"),
+        ({**EXPERIMENT, "jobs": [{"count": 1, 2: 3}]}, "EXPERIMENT = 2: is the key of a table"),
+    ],
+)
+def test_bad_input_raises_as_the_command_says_it(experiment, message, tmp_path):
+    with pytest.raises(lockstep.InputError, match=re.escape(message)):
+        lockstep.simulate(experiment, results=tmp_path)
+
+
+def test_options_that_do_not_fit_raise_bad_input(tmp_path):
+    with pytest.raises(lockstep.InputError, match="jobs"):
+        lockstep.advise(jobs="many", results=tmp_path)
+    with pytest.raises(lockstep.InputError, match="repeats = 0"):
+        lockstep.simulate(EXPERIMENT, settings="repeats=0", results=tmp_path)
+
+
+def test_a_directory_without_results_is_bad_input(tmp_path):
+    with pytest.raises(lockstep.InputError, match="there is no such directory"):
+        lockstep.load(tmp_path / "none")
+
+
+def test_the_import_loads_nothing_slow():
+    code = "import sys, lockstep; assert not {'numpy', 'pandas', 'matplotlib', 'numba'} & sys.modules.keys()"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
+POLICY = """
+from dataclasses import dataclass
+from typing import ClassVar
+from coordinator.policies import Policy, register
+from coordinator.view import Decision, Slot
+
+@register("newest-of-mine")
+@dataclass(frozen=True)
+class Newest(Policy):
+    "The job that came last has all processors."
+    source: ClassVar[str] = "a toy"
+    needs_mechanism: ClassVar[bool] = True
+
+    def decide(self, view, why):
+        places = {job.number: tuple(range(job.processes)) for job in view.jobs}
+        newest = max(places, default=None)
+        runs = [(newest,) if p in places.get(newest, ()) else () for p in range(view.machine.processors)]
+        return Decision(places, (Slot(tuple(runs)),))
+"""
+
+
+@pytest.fixture
+def package(tmp_path):
+    """Installs a package with this module of policies; gives a function that runs ``lockstep`` beside it."""
+
+    def install(source):
+        (tmp_path / "my_policies.py").write_text(source)
+        info = tmp_path / "my_policies-1.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-policies\nVersion: 1\n")
+        (info / "entry_points.txt").write_text("[lockstep.policies]\nmine = my_policies\n")
+
+        def command(*words):
+            environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}", "NUMBA_DISABLE_JIT": "1"}
+            argv = [sys.executable, "-m", "harness", *words]
+            return subprocess.run(
+                argv, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+            )
+
+        return command
+
+    return install
+
+
+@pytest.mark.slow
+def test_a_policy_of_another_package_is_listed_and_simulated(package):
+    command = package(POLICY)
+    assert "The job that came last" in command("policies", "newest-of-mine").stdout
+    small = ["program.dedicated_s=0.02", "repeats=1", "schedulers=[{policy='newest-of-mine'}]"]
+    done = command("simulate", "three-jobs", "--json", *(word for key in small for word in ("--set", key)))
+    (row,) = json.loads(done.stdout)["rows"]
+    assert row["simulated"]["workload_slowdown"]["n"] == 1
+
+
+@pytest.mark.slow
+def test_a_package_whose_policies_cannot_be_imported_is_named(package):
+    done = package("import no_such_module")("policies")
+    assert done.returncode == 2
+    assert "policy = 'my-policies'" in done.stderr and "no_such_module" in done.stderr
+    assert "Traceback" not in done.stderr

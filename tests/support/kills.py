@@ -1,0 +1,198 @@
+"""Kill a part of a command at a random instant of its life, and check what remains.
+
+The kill chooses its victim by its role among the processes that exist at that instant: the driver alone in
+the beginning, later its agents, guardians, launchers, proxies and ranks as well.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lives import Life, parent, started
+from places import ROOT
+from runs import command, state
+
+from coordinator.host.mechanisms import cgroups_of_runs
+from coordinator.host.processes import JOB, RUN, environment_of
+
+PATIENCE_S = 10.0
+"""How long parts of a run may remain after the end of its driver."""
+
+LIFE_S = 180.0
+"""How long a driver may take to end by itself when another part was killed."""
+
+PROGRAMS = {
+    **dict.fromkeys(("mpiexec", "mpiexec.hydra", "mpirun", "prterun", "orterun"), "launcher"),
+    **dict.fromkeys(("hydra_pmi_proxy", "prted", "orted"), "proxy"),
+}
+MODULES = {
+    "coordinator.node.agent": "agent",
+    "coordinator.host.guardian": "guardian",
+    "coordinator.host.guarded_program": "wrapper",
+    "harness": "wrapper",  # of a rank, if it is not the driver
+    "workloads.rank": "rank",
+    "workloads.probe": "rank",
+    "mpi4py.futures": "rank",
+}
+
+
+def role(pid: int) -> str:
+    """The role of a process; empty if it has gone."""
+    words = command(pid)
+    if not words:
+        return ""
+    if (name := Path(words[0]).name) in PROGRAMS:
+        return PROGRAMS[name]
+    # A way to another host, or a keeper of a status.
+    if "netns_ssh.py" in " ".join(words[:5]) or name == "sh":
+        return "launcher"
+    if name == "native-rank":
+        return "rank"
+    return next((MODULES[word] for word in words[:8] if word in MODULES), "other")
+
+
+@dataclass
+class Outcome:
+    """What a kill did, and what it left.
+
+    Attributes:
+        told: what the kill did, in words.
+        role: role of the victim; empty if the command had ended before.
+        lived_s: seconds from the start of the command until then.
+        clean_s: seconds from the end of the driver until nothing remained.
+        faults: violations, in words.
+    """
+
+    told: str
+    role: str = ""
+    lived_s: float = 0.0
+    clean_s: float = 0.0
+    faults: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return "\n  ".join([self.told, *self.faults])
+
+
+@dataclass(frozen=True)
+class Kill:
+    """A signal to a part of a command: SIGKILL to any part, other signals to the driver."""
+
+    what: str
+    number: int
+    seed: str
+    signum: signal.Signals = signal.SIGKILL
+
+    def do(self, life_s: float) -> Outcome:
+        """Start the command, and send the signal at a random instant of ``life_s`` seconds."""
+        choices = random.Random(f"{self.seed}-{self.number}")
+        instant_s = choices.uniform(0.0, life_s)
+        with started(self.what, self.number) as life:
+            begin_s = time.monotonic()
+            if self.what == "exec" and self.number % 2:  # most of its life is its start
+                instant_s = self._first_rank_s(life) - begin_s + choices.uniform(0.0, 1.0)
+            while time.monotonic() < begin_s + instant_s and life.status() is None:
+                time.sleep(0.002)
+            while not (life.driver() or life.status() is not None):
+                time.sleep(0.002)
+            outcome = self._strike(life, choices)
+            outcome.lived_s = time.monotonic() - begin_s
+            outcome.told += f" {outcome.lived_s:.3f} s after the start, of {life_s:.1f} s"
+            outcome.told += f" (LOCKSTEP_KILLS_SEED={self.seed}, number {self.number})"
+            follow(life, outcome)
+            return self._judged(life, outcome)
+
+    def _first_rank_s(self, life: Life) -> float:
+        """Wait for a rank; returns the time in seconds of ``time.monotonic``."""
+        while life.status() is None and not any(role(pid) == "rank" for pid in life.processes()):
+            time.sleep(0.01)
+        return time.monotonic()
+
+    def _strike(self, life: Life, choices: random.Random) -> Outcome:
+        while life.status() is None:
+            driver = life.driver()
+            if driver is None:  # between its shell and itself, or between its end and its status
+                continue
+            parts: dict[str, list[int]] = {"driver": [driver]}
+            if self.signum == signal.SIGKILL:
+                for pid in life.processes():
+                    if pid != driver and (found := role(pid)):
+                        parts.setdefault(found, []).append(pid)
+            chosen = choices.choice(sorted(parts))
+            victim = choices.choice(parts[chosen])
+            told = f"{self.what}: {self.signum.name} to {chosen} {victim} ({' '.join(command(victim))[:200]})"
+            with suppress(ProcessLookupError):
+                os.kill(victim, self.signum)
+                if self.what == "exec" and chosen not in ("driver", "launcher", "rank"):
+                    # It goes on without a guardian, and Hydra may wait for ever for its proxy.
+                    os.kill(driver, signal.SIGKILL if chosen == "proxy" else signal.SIGTERM)
+                return Outcome(told, chosen)
+        return Outcome(f"{self.what}: had ended")
+
+    def _judged(self, life: Life, outcome: Outcome) -> Outcome:
+        """Check how the driver ended, too; returns ``outcome``."""
+        status, said = life.status(), life.said()
+        if status is not None and status not in self._expected(outcome.role):
+            outcome.faults.append(f"the driver ended with status {status}")
+        if "Traceback" in said and str(ROOT) in said:
+            outcome.faults.append("the driver printed a traceback")
+        if outcome.faults:
+            outcome.faults += [f"| {line}" for line in said.splitlines()[-12:]]
+        return outcome
+
+    def _expected(self, role: str) -> Sequence[int]:
+        if not role:
+            return (0,)
+        if self.what in ("simulate", "exec") and role != "driver":  # as the launcher says
+            return range(-64, 256)
+        if self.signum == signal.SIGKILL:
+            return (-signal.SIGKILL,) if role == "driver" else (0, 1)
+        # It may have been as good as over, or Python not yet far enough to do anything about it.
+        return (130, 0, -self.signum)
+
+
+def follow(life: Life, outcome: Outcome) -> None:
+    """Wait at most LIFE_S for the end of the driver, and then at most PATIENCE_S until nothing remains."""
+    begin_s = time.monotonic()
+    while life.status() is None:
+        if time.monotonic() > begin_s + LIFE_S:
+            outcome.faults.append(f"the driver did not end within {LIFE_S:g} s")
+            break
+        time.sleep(0.01)
+    begin_s = time.monotonic()
+    while remains(life):
+        if time.monotonic() > begin_s + PATIENCE_S:
+            outcome.faults += remains(life)
+            break
+        time.sleep(0.02)
+    outcome.clean_s = time.monotonic() - begin_s
+
+
+def remains(life: Life) -> list[str]:
+    """The processes, files and cgroups of a command at this moment."""
+    left = []
+    for pid in life.processes():
+        marks = {name: value for name, value in environment_of(pid).items() if name in (RUN, JOB)}
+        words = " ".join(command(pid))[:200]
+        left.append(f"process {pid} in state {state(pid)}, child of {parent(pid)}, {marks}: {words}")
+    return left + life.files() + [str(group) for group in cgroups_of_runs()]
+
+
+def undisturbed(what: str) -> tuple[float, Outcome]:
+    """The life of an undisturbed command in seconds, and its outcome."""
+    with started(what, 0) as life:
+        begin_s = time.monotonic()
+        outcome = Outcome(f"{what}: undisturbed")
+        while life.status() is None and time.monotonic() < begin_s + LIFE_S:
+            time.sleep(0.01)
+        life_s = time.monotonic() - begin_s
+        follow(life, outcome)
+        if life.status() != 0:
+            outcome.faults.append(f"it ended with status {life.status()}: {life.said()}")
+        return life_s, outcome

@@ -1,0 +1,294 @@
+"""A command of Lockstep as a test sees it from outside: its processes, its status, what it leaves.
+
+It runs on this host or on the head of two emulated hosts.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Protocol
+
+import psutil
+from netns_cluster import Cluster, cluster
+from places import SUPPORT
+from runs import command, everything_in, state, text, two_processors
+
+from coordinator.host.launchers import find_launcher
+from coordinator.host.mechanisms import known
+from workloads import native
+
+EXPERIMENT = """
+processors = 2
+repeats = 1
+[machine]
+context_switch_us = 50
+latency_us = 10
+local = "round-robin"
+[[jobs]]
+count = 2
+program = { pattern = "NEWS", processes = 2, granularity_us = 100, phases = 300 }
+[[schedulers]]
+policy = "gang"
+quantum_ms = 10
+"""
+
+SBATCH = """#!/bin/sh
+sleep 0.3
+echo 1
+"""
+"""Takes any script, and gives it a number."""
+
+AGAIN = """
+import sys
+from harness.__main__ import main
+from harness.measure import recalibration
+recalibration.FRESH_S = 0.0
+sys.exit(main())
+"""
+"""Runs Lockstep, which takes no calibration for fresh."""
+
+LOCKSTEP = (sys.executable, "-P", "-m", "harness")
+
+TEMPORARY = re.compile(r"(lockstep|hydra|ompi|openmpi|prte|pmix|mpich|mpiexec)", re.IGNORECASE)
+"""Names that Lockstep and launchers give files in /tmp if they ignore TMPDIR."""
+
+
+class Life(Protocol):
+    """A started command, its processes and its files."""
+
+    def driver(self) -> int | None:
+        """The pid of the command; None before it runs and after its end."""
+        ...
+
+    def processes(self) -> list[int]:
+        """Pids of all its descendants, on any host."""
+        ...
+
+    def status(self) -> int | None:
+        """Its exit status, as in ``subprocess``; None before its end."""
+        ...
+
+    def files(self) -> list[str]:
+        """Everything that it should not leave: files, sockets, shared memory."""
+        ...
+
+    def said(self) -> str:
+        """What it wrote on standard error."""
+        ...
+
+
+class OneHost:
+    """A command on this host, in a nest."""
+
+    def __init__(self, argv: Sequence[str], root: Path) -> None:
+        self._root = root
+        for name in ("runtime", "tmp", "bin"):
+            (root / name).mkdir(mode=0o700)
+        (root / "bin/sbatch").write_text(SBATCH)
+        (root / "bin/sbatch").chmod(0o700)
+        environment = {
+            "XDG_RUNTIME_DIR": str(root / "runtime"),
+            "TMPDIR": str(root / "tmp"),
+            "PATH": f"{root / 'bin'}:{os.environ['PATH']}",
+        }
+        self._before = {*_segments(), *_temporary()}
+        with (root / "err").open("wb") as err, (root / "nest").open("wb") as told:
+            self.nest = subprocess.Popen(
+                [sys.executable, "-S", str(Path(__file__).with_name("nest.py")), *argv],
+                cwd=root,
+                env={**os.environ, **environment},
+                stdout=told,
+                stderr=err,
+            )
+
+    def _told(self) -> list[int]:
+        return [int(line) for line in text(self._root / "nest").split("\n")[:-1]]
+
+    def driver(self) -> int | None:
+        told = self._told()
+        return told[0] if len(told) == 1 else None
+
+    def processes(self) -> list[int]:
+        parents = {pid: parent(pid) for pid in psutil.pids()}
+        found = {self.nest.pid}
+        while more := {pid for pid, parent in parents.items() if parent in found} - found:
+            found |= more
+        return sorted(pid for pid in found - {self.nest.pid} if state(pid) not in ("", "Z"))
+
+    def status(self) -> int | None:
+        told = self._told()
+        return told[1] if len(told) > 1 else None
+
+    def files(self) -> list[str]:
+        ours = [name for place in ("runtime", "tmp") for name in everything_in(self._root / place)]
+        ours += [str(path) for path in self._root.glob("cache/lockstep/.*")]
+        ours += [str(path) for path in self._root.glob("records/*") if not _whole(path)]
+        return ours + sorted({*_segments(), *_temporary()} - self._before)
+
+    def said(self) -> str:
+        return text(self._root / "err")
+
+    def end(self) -> None:
+        """Kill what remains."""
+        while self.nest.poll() is None:
+            for pid in self.processes():
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            with suppress(subprocess.TimeoutExpired):
+                self.nest.wait(0.1)
+
+
+class TwoHosts:
+    """A command on the head of two emulated hosts."""
+
+    def __init__(self, argv: Sequence[str], root: Path, hosts: Cluster) -> None:
+        self._root, self._hosts = root, hosts
+        self._before = set(_temporary())
+        script = f'cd {root}; exec "$@" > out 2> err'
+        self._ssh = hosts.start(["sh", "-c", script, "sh", *argv])
+
+    def driver(self) -> int | None:
+        sign = shlex.join(LOCKSTEP[1:])
+        found = [pid for pid in self._hosts.head.processes() if sign in " ".join(command(pid))]
+        return found[0] if found and self._ssh.poll() is None else None
+
+    def processes(self) -> list[int]:
+        return [pid for pid in self._hosts.processes() if state(pid) not in ("", "Z")]
+
+    def status(self) -> int | None:
+        status = self._ssh.poll()
+        return status if status is None or status < 192 else status - 256  # it came in a byte
+
+    def files(self) -> list[str]:
+        return self._hosts.files() + sorted(set(_temporary()) - self._before)
+
+    def said(self) -> str:
+        return text(self._root / "err")
+
+    def end(self) -> None:
+        """The hosts end with all that is on them."""
+        self._ssh.kill()
+        self._ssh.communicate()
+
+
+def parent(pid: int) -> int:
+    """The pid of the parent; 0 if the process is gone."""
+    words = text(f"/proc/{pid}/stat").rpartition(")")[2].split()
+    return int(words[1]) if words else 0
+
+
+def _segments() -> list[str]:
+    """This user's files in /dev/shm that no living process maps."""
+    found = [path for path in Path("/dev/shm").iterdir() if _ours(path)]
+    maps = "".join(text(f"/proc/{pid}/maps") for pid in psutil.pids() if found)
+    return [str(path) for path in found if str(path) not in maps]
+
+
+def _temporary() -> list[str]:
+    place = Path("/tmp")
+    listed = place.iterdir() if os.access(place, os.R_OK) else ()
+    return [str(path) for path in listed if TEMPORARY.match(path.name) and _ours(path)]
+
+
+def _whole(record: Path) -> bool:
+    """Whether a file is the record of a rank."""
+    try:
+        return "waits" in json.loads(text(record))
+    except ValueError:
+        return False
+
+
+def _ours(path: Path) -> bool:
+    try:
+        return path.lstat().st_uid == os.getuid()
+    except OSError:
+        return False
+
+
+def _run(number: int, hosts: Sequence[str] = ()) -> list[str]:
+    usable = [name for name, mechanism in known().items() if not mechanism.unavailable()]
+    mechanism = f'schedulers.0.mechanism="{usable[number % len(usable)]}"'
+    where = ["--hosts", ",".join(f"{host}:1" for host in hosts)] if hosts else []
+    return [*LOCKSTEP, "run", "x.toml", "--no-simulate", "--set", mechanism, *where]
+
+
+def _calibrate(number: int) -> list[str]:
+    return [*LOCKSTEP, "calibrate"]
+
+
+def _calibrate_again(number: int) -> list[str]:
+    """A run that calibrates before each repeat, as a long series does every few minutes."""
+    return [sys.executable, "-P", "-c", AGAIN, *_run(number)[len(LOCKSTEP) :], "--set", "repeats=3"]
+
+
+def _simulate(number: int) -> list[str]:
+    return find_launcher().argv(3, [*LOCKSTEP, "simulate", "x.toml", "--mpi"])
+
+
+@functools.cache
+def _native_program() -> tuple[TemporaryDirectory[str], str]:
+    """A program that is not ours, in a folder that lasts as long as the test process."""
+    folder = TemporaryDirectory(prefix="ls-kill-program-")
+    program = f"{folder.name}/native-rank"
+    source = SUPPORT / "native/bsp.c"
+    wrapper = native.wrapper(find_launcher().argv(2, ["true"]))
+    subprocess.run([wrapper, "-O1", "-o", program, source], check=True)
+    return folder, program
+
+
+def _exec(number: int) -> list[str]:
+    """Number 0 ends by itself soon; the others run until one of their parts is killed."""
+    _, program = _native_program()
+    compiling = ["env", "XDG_CACHE_HOME=cache"] if number % 4 == 3 else []
+    command = find_launcher().argv(2, [program, "300", ".5", "1000000" if number else "3000"])
+    return [*compiling, *LOCKSTEP, "exec", "--record", "records", "--", *command]
+
+
+def _submit(number: int) -> list[str]:
+    return [*LOCKSTEP, "submit", "x.toml"]
+
+
+COMMANDS: dict[str, Callable[[int], list[str]]] = {
+    "run": _run,
+    "calibrate": _calibrate,
+    "calibrate again": _calibrate_again,
+    "simulate": _simulate,
+    "exec": _exec,
+    "submit": _submit,
+}
+"""Command lines on one host, by their names."""
+
+ELSEWHERE = "run on two hosts"
+
+
+@contextmanager
+def started(what: str, number: int) -> Iterator[Life]:
+    """Start a command; nothing of it remains afterwards."""
+    with TemporaryDirectory(prefix="ls-kill-", ignore_cleanup_errors=True) as name:
+        root = Path(name)
+        (root / "x.toml").write_text(EXPERIMENT)
+        if what != ELSEWHERE:
+            two_processors()
+            alone = OneHost(COMMANDS[what](number), root)
+            try:
+                yield alone
+            finally:
+                alone.end()
+            return
+        with cluster(2) as hosts:
+            there = TwoHosts(_run(number, hosts.hosts), root, hosts)
+            try:
+                yield there
+            finally:
+                there.end()

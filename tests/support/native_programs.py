@@ -1,0 +1,79 @@
+"""Programs of others: how they are compiled, started, and run two-phase."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from places import SUPPORT
+
+from workloads import native
+
+PROGRAMS = SUPPORT / "native"
+
+
+LAUNCHERS = {
+    "here": ["mpiexec"],
+    "abi": ["mpiexec"],  # the library of the standard ABI
+    "openmpi": ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"],
+}
+
+
+LOCKSTEP = [sys.executable, "-P", "-m", "harness"]
+
+
+def launcher(mpi: str) -> list[str]:
+    """The command that starts programs of an MPI, whose wrapper is there and works."""
+    argv = LAUNCHERS[mpi]
+    if shutil.which(argv[0]) is None or not native.wrapper(argv).exists():
+        pytest.skip(f"no {argv[0]} with a compiler wrapper")
+    if mpi == "openmpi" and not Path("/usr/include/x86_64-linux-gnu/mpi/mpi.h").exists():
+        pytest.skip("needs the package libopenmpi-dev")
+    return argv
+
+
+def wrapper(mpi: str) -> Path:
+    """The compiler wrapper of an MPI."""
+    found = native.wrapper(launcher(mpi))
+    if mpi != "abi":
+        return found
+    if not (beside := found.with_name("mpicc_abi")).exists():
+        pytest.skip("the MPI has no library of the standard ABI")
+    return beside
+
+
+def compiled_in(folder: Path):
+    """A function that compiles one of the programs for an MPI, once."""
+
+    def compile_one(mpi: str, source: str, *flags: str) -> str:
+        compiler = wrapper(mpi)
+        if source.endswith(".f90"):
+            compiler = compiler.with_name(compiler.name.replace("mpicc", "mpifort"))
+            if shutil.which(compiler) is None or shutil.which("gfortran") is None:
+                pytest.skip("needs gfortran and the MPI's modules")
+        made = folder / "-".join([Path(source).stem, mpi, *flags])
+        if not made.exists():
+            subprocess.run([compiler, *flags, "-O1", "-o", made, PROGRAMS / source], check=True, cwd=folder)
+        return str(made)
+
+    return compile_one
+
+
+def run(argv: list[str], *, extra: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    environment |= extra or {}
+    return subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=120, check=False)
+
+
+def two_phase(argv: list[str], *options: str) -> subprocess.CompletedProcess[str]:
+    return run([*LOCKSTEP, "exec", *options, "--", *argv])
+
+
+def summary(result: subprocess.CompletedProcess[str]) -> dict[str, int]:
+    ranks, waits = re.search(r"two-phase waits: (\d+) ranks, (\d+) waits", result.stderr).groups()
+    return {"ranks": int(ranks), "waits": int(waits)}

@@ -1,0 +1,301 @@
+"""Runs to do things to: a driver in a process of its own, and what is left of it afterwards."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from places import ROOT, SUPPORT
+
+from coordinator import policies
+from coordinator.drive import takeover
+from coordinator.drive.driver import run_workload
+from coordinator.host.mechanisms import cgroups_of_runs, known
+from coordinator.host.processes import DIRECTORY, marked
+from coordinator.owners import Owner
+from coordinator.workload import Node, ParallelJob, Result, Switch, Work, Workload
+from workloads.locks.lock_program import LockProgram
+from workloads.options import DEFAULTS, Options
+from workloads.program import Program
+from workloads.work import Command
+
+NOBODY = 65534
+
+if __name__ != "__main__":  # the import takes a driver as long as its own modules
+    import pytest
+
+    needs_two = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="it takes two processors")
+
+UNCALIBRATED = """
+from harness.measure.session import Site
+Site.calibrate = lambda *_: []
+from harness.__main__ import main
+raise SystemExit(main())
+"""
+"""Program text: the command with nominal constants, which saves the seconds of a calibration."""
+
+HIDE = """
+import ctypes, os, pathlib
+begin, end = map(int, pathlib.Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()[47:49])
+ctypes.memset(begin, 0, end - begin)  # as setproctitle does
+"""
+"""Program text that overwrites the environment, and the mark in it."""
+
+
+def two_processors() -> tuple[int, int]:
+    """The first two that this process may use; skips the test where there is only one."""
+    first, *others = sorted(os.sched_getaffinity(0))
+    if not others:
+        pytest.skip("takes two processors")
+    return first, others[0]
+
+
+def workload(
+    policy: str = "none", jobs: int = 2, phases: int = 2000, hosts: Sequence[str] = (), **changes: Any
+) -> Workload:
+    """Two-process BARRIER jobs of about 0.1 ms a phase, on the first two cores or one of each host.
+
+    ``owners`` has for each processor the second at which its owner comes.
+    """
+    parameters = changes.pop("options", {"quantum_ms": 10} if policy == "gang" else {})
+    arrival_s = changes.pop("arrival_s", 0.0)
+    program: Work = Program(
+        granularity_us=changes.pop("granularity_us", 100),
+        imbalance=0.25,
+        phases=phases,
+        processes=changes.pop("processes", 2),
+    )
+    if section_us := changes.pop("section_us", 0):
+        timing = {"granularity_us": program.granularity_us, "phases": phases, "section_us": section_us}
+        program = LockProgram(processes=program.processes, **timing)
+    if argv := changes.pop("command", None):
+        program = Command(tuple(argv), program.processes, waits=changes.pop("waits", "mpi"))
+    come_s = enumerate(changes.pop("owners", ()))
+    return Workload(
+        tuple(ParallelJob(number, program, number * arrival_s) for number in range(jobs)),
+        policies.create(policy, parameters),
+        () if hosts else two_processors(),
+        nodes=tuple(Node(host) for host in hosts),
+        timeout_s=changes.pop("timeout_s", 60.0),
+        owners=tuple(Owner((processor,), loads=((at_s, 1.0),)) for processor, at_s in come_s),
+        options=Options(**{key: changes.pop(key) for key in vars(DEFAULTS) if key in changes}),
+        **changes,
+    )
+
+
+class Run:
+    """A driver in a process of its own, with a runtime directory of its own.
+
+    Args:
+        runtime: that directory.
+        argv: a command that is to be the driver; by default it runs the workload of ``options``.
+        popen: further arguments of ``subprocess.Popen``.
+        options: of ``workload``.
+    """
+
+    def __init__(
+        self, runtime: str, *, argv: Sequence[str] = (), popen: dict[str, Any] | None = None, **options: Any
+    ) -> None:
+        self.runtime = runtime
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        self.driver: subprocess.Popen[str] = subprocess.Popen(
+            argv or [sys.executable, str(SUPPORT / "runs.py"), json.dumps(options)],
+            env={**os.environ, "XDG_RUNTIME_DIR": runtime, "PYTHONPATH": str(ROOT)},
+            **{**pipes, **(popen or {})},
+        )
+
+    def processes(self) -> list[int]:
+        """Pids of what the run has started and is still there."""
+        found = marked().items()
+        return [pid for pid, variables in found if variables.get(DIRECTORY, "").startswith(self.runtime)]
+
+    def part(self, name: str) -> int | None:
+        """The pid of the driver, agent, guardian, mpiexec of a job, or a rank."""
+        if name == "driver":
+            return self.driver.pid
+        signs = {
+            "agent": "coordinator.node.agent",
+            "guardian": "coordinator.host.guardian",
+            "rank": "workloads.rank",
+        }
+        for pid in self.processes():
+            words = command(pid)
+            if (name == "mpiexec" and words and Path(words[0]).name in ("mpiexec", "prterun", "mpirun")) or (
+                name in signs and "-m" in words[1:3] and signs[name] in words[:6]
+            ):
+                return pid
+        return None
+
+    def segments(self) -> list[Path]:
+        """Shared-memory files that its processes map at this moment."""
+        found = set()
+        for pid in self.processes():
+            try:
+                maps = Path(f"/proc/{pid}/maps").read_text()
+            except OSError:
+                continue
+            found |= {line.split()[5] for line in maps.splitlines() if "/dev/shm/" in line}
+        return [Path(name) for name in found]
+
+    def result(self, timeout_s: float = 60) -> dict[str, Any]:
+        """What the driver printed; it must have exited with 0."""
+        out, err = self.driver.communicate(timeout=timeout_s)
+        assert self.driver.returncode == 0, err
+        document: dict[str, Any] = json.loads(out)
+        return document
+
+    def remains(self) -> list[str]:
+        """What there still is of the run."""
+        left = [f"process {pid} {state(pid)}: {command(pid)}" for pid in self.processes()]
+        left += everything_in(self.runtime)
+        groups = [group for group in cgroups_of_runs() if group.name.removeprefix("lockstep-") in self.ids]
+        return left + [str(group) for group in groups]
+
+    def holds(self) -> bool:
+        """Whether some process of it is stopped, frozen or in a realtime class of ranks at this moment."""
+        self.note()
+        groups = [group for group in cgroups_of_runs() if group.name.removeprefix("lockstep-") in self.ids]
+        events = [name for group in groups for name in everything_in(group) if name.endswith(".events")]
+        frozen = any("frozen 1" in text(name) for name in events)
+        return frozen or any(state(pid) == "T" or _in_gang(pid) for pid in self.processes())
+
+    ids: frozenset[str] = frozenset()
+
+    def note(self) -> None:
+        """Remember the run's id, to look for its cgroup later."""
+        pattern = re.compile(r"/lockstep-\d+/([^/]+)$")
+        self.ids |= {found[1] for name in everything_in(self.runtime) if (found := pattern.search(name))}
+
+
+def _in_gang(pid: int) -> bool:
+    """Whether the mechanism ``realtime`` has a process run."""
+    try:
+        return os.sched_getscheduler(pid) == os.SCHED_RR
+    except ProcessLookupError:
+        return False
+
+
+@contextmanager
+def running(**options: Any) -> Iterator[Run]:
+    """A run in progress; afterwards nothing of it is left, whatever the test did."""
+    two_processors()
+    with TemporaryDirectory(prefix="ls-") as runtime:
+        run = Run(runtime, **options)
+        try:
+            yield run
+        finally:
+            run.driver.kill()
+            run.driver.communicate()
+            eventually(lambda: not run.processes())
+            for pid in run.processes():
+                os.kill(pid, 9)
+
+
+def usable(mechanism: str) -> None:
+    """Skip the test where this mechanism cannot be used."""
+    reason = known()[mechanism].unavailable()
+    if reason:
+        pytest.skip(reason)
+
+
+def command(pid: int) -> list[str]:
+    """The command line of a process."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text().split("\0")[:-1]
+    except OSError:
+        return []
+
+
+def state(pid: int) -> str:
+    """The state letter of a process; empty if it is gone."""
+    return next(iter(text(f"/proc/{pid}/stat").rpartition(")")[2].split()), "")
+
+
+def text(name: str) -> str:
+    """What a file holds; nothing if it is gone."""
+    try:
+        return Path(name).read_text()
+    except OSError:
+        return ""
+
+
+def everything_in(place: str | Path) -> list[str]:
+    """The paths of all below a directory; unlike Path.rglob it bears that they go while it looks."""
+    return [f"{top}/{name}" for top, inner, files in os.walk(place) for name in inner + files]
+
+
+def eventually(condition: Callable[[], Any], timeout_s: float = 60.0) -> Any:
+    """Wait until ``condition()`` is true and return what it gave, or its last value when time is up."""
+    deadline = time.monotonic() + timeout_s
+    while not (value := condition()) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return value
+
+
+def as_nobody(do: Callable[[], None]) -> bool:
+    """Whether something can be done without an error in a process that is not root's."""
+    child = os.fork()
+    if child:
+        return os.waitpid(child, 0)[1] == 0
+    try:
+        if os.getuid() == 0:
+            os.setgroups([])
+            os.setresgid(NOBODY, NOBODY, NOBODY)
+            os.setresuid(NOBODY, NOBODY, NOBODY)
+        do()
+        os._exit(0)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(1)
+
+
+def between_nodes_ns(switches: Sequence[Switch]) -> list[int]:
+    """For each boundary that several nodes have switched at, the time from the first to the last."""
+    done: dict[int, list[int]] = {}
+    for switch in switches:
+        done.setdefault(switch.due_ns, []).append(switch.due_ns + switch.lateness_ns)
+    return sorted(max(times) - min(times) for times in done.values() if len(times) > 1)
+
+
+def say(text: str) -> None:
+    """Report progress."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def follow() -> Result:
+    """Wait for the driver of a run here to end, and take its run over."""
+    say("waiting")
+    while True:
+        for path, _ in takeover.runs():
+            with suppress(takeover.NotAbandoned):
+                return takeover.resume_workload(path, say)
+        time.sleep(0.02)
+
+
+if __name__ == "__main__":
+    options = json.loads(sys.argv[1])
+    result = follow() if options.get("follow") else run_workload(workload(**options), say)
+    told = {
+        "failure": result.failure,
+        "jobs": [job.failure for job in result.jobs],
+        "warnings": result.warnings,
+        "spans_ns": [(job.start_ns, job.finish_ns) for job in result.jobs],
+        "placements": [job.placement for job in result.jobs],
+        "estimates_ns": [rank.get("estimate_ns") for rank in result.ranks],
+        "hosts": sorted({rank["host"] for rank in result.ranks}),
+        "nodes": [asdict(node) for node in result.nodes],
+        "between_nodes_ns": between_nodes_ns(result.switches),
+    }
+    print(json.dumps(told))

@@ -1,0 +1,35 @@
+"""A mechanism that only notes what it is told, and tables of slots."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from coordinator.wire.protocol import Table
+
+
+@dataclass
+class Holder:
+    """A mechanism that writes down what is held."""
+
+    said: list[tuple[str, Any]] = field(default_factory=list)
+
+    def adopt(self, process: Any, job: int, rank: int) -> None:
+        pass
+
+    def hold(self, process: Any) -> None:
+        self.said.append(("hold", process))
+
+    def run(self, process: Any) -> None:
+        self.said.append(("run", process))
+
+    def free(self, process: Any) -> None:
+        self.said.append(("free", process))
+
+
+def gang(from_ns: int, start_ns: int, *jobs: int, cyclic: bool = True) -> Table:
+    """Slots of 10 ns, one for each job on both processors."""
+    runs = tuple(((job,), (job,)) for job in jobs)
+    return Table(
+        from_ns, start_ns, cyclic, (10,) * len(jobs), runs, tuple((j, ((0, 0), (1, 1))) for j in jobs)
+    )

@@ -1,0 +1,365 @@
+"""Two-phase waits in a program that is not ours, whose ranks are on two nodes."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import pytest
+from netns_cluster import Cluster, cluster, unavailable
+from places import SUPPORT
+from runs import eventually, text
+
+from workloads import native
+
+PROGRAMS = SUPPORT / "native"
+RUNG, TIMED_OUT, LOOPBACK = 0, 1, 9  # of bell.h
+EXEC = [sys.executable, "-P", "-m", "harness", "exec", "--blocking"]
+
+
+@pytest.fixture(scope="module")
+def hosts() -> Iterator[Cluster]:
+    if why := unavailable():
+        pytest.skip(why)
+    with cluster(2) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
+    """A function that compiles one of the programs."""
+    folder = tmp_path_factory.mktemp("programs")
+
+    def compile_one(name: str) -> str:
+        wrapper = native.wrapper(["mpiexec"])
+        if not wrapper.exists():
+            pytest.skip("no compiler wrapper beside mpiexec")
+        subprocess.run([wrapper, "-O1", "-o", folder / name, PROGRAMS / f"{name}.c"], check=True)
+        return str(folder / name)
+
+    return compile_one
+
+
+def run(hosts: Cluster, before: list[str], ranks: int, *program: str) -> str:
+    """What the program prints, with its ranks dealt to the hosts in turn."""
+    argv = [*before, "mpiexec", "-hosts", ",".join(hosts.hosts), "-ppn", "1", "-n", str(ranks), *program]
+    job = hosts.start(argv)
+    out, err = job.communicate(timeout=120)
+    assert job.returncode == 0, err
+    return out
+
+
+def datagrams(hosts: Cluster) -> int:
+    """How many UDP datagrams the two hosts have received."""
+    counts = run(hosts, [], 2, "grep", "Udp:", "/proc/net/snmp").split("\n")
+    return sum(int(line.split()[1]) for line in counts if re.match(r"Udp: \d", line))
+
+
+def answers(printed: str) -> list[str]:
+    """The lines of all ranks. MPI does not say whether a message that was only probed is cancelled."""
+    return sorted(re.sub(r"(probe: .*) cancelled \d", r"\1", line) for line in printed.splitlines())
+
+
+@pytest.mark.slow
+def test_a_rank_on_another_node_rings(hosts: Cluster, compiled: Callable[[str], str], tmp_path: Path) -> None:
+    """A rank that blocks asks for a ring, and the other one rings: few waits end with a nap instead."""
+    before = datagrams(hosts)
+    loop = [compiled("bsp"), "50000", "1.5", "20"]
+    run(hosts, [*EXEC, "immediate", "--record", str(tmp_path), "--"], 2, *loop)
+    records = [json.loads(path.read_text()) for path in tmp_path.iterdir()]
+    blocked = sum(record["waits"]["barrier"]["blocked"] for record in records)
+    assert blocked >= 20
+    assert datagrams(hosts) - before >= 1.5 * blocked
+    assert sum(record["rechecks"] for record in records) <= blocked / 4
+
+
+def said_of_rings(err: str) -> list[str]:
+    """What the library says, but that records do not come out of an emulated host."""
+    lines = [line for line in err.splitlines() if line.startswith("lockstep:")]
+    return [line for line in lines if "the record of a rank" not in line]
+
+
+LONE = ("link add docker0 type veth peer name inside", "link set docker0 up", "link set inside up")
+"""Up and with a carrier, and leads nowhere."""
+DEAD = ("link add docker0 type bridge", "link set docker0 up")  # has no carrier
+SAME, OWN = "addr add 172.17.0.1/16 dev docker0", "addr add 172.17.0.{number}/16 dev docker0"
+ALONE = (
+    "addr add {address}/32 dev eth0",
+    "addr del {address}/24 dev eth0",
+    "route add 10.119.0.0/24 dev eth0",
+)
+"""Networks of clouds: no two hosts are in one."""
+MANY = [
+    command
+    for number in range(5)
+    for command in (
+        f"link add docker{number} type veth peer name inside{number}",
+        f"addr add 172.1{number}.0.{{number}}/16 dev docker{number}",
+        f"link set docker{number} up",
+        f"link set inside{number} up",
+    )
+]
+
+
+@pytest.fixture(scope="module")
+def again() -> Iterator[Callable[[], Cluster]]:
+    """A function that gives hosts whose network may be changed."""
+    if why := unavailable():
+        pytest.skip(why)
+    with ExitStack() as stack:
+        yield lambda: stack.enter_context(cluster(2))
+
+
+def dress(hosts: Cluster, commands: Sequence[str]) -> None:
+    """Run these commands of ``ip`` on each node."""
+    for number, node in enumerate(hosts.nodes, 1):
+        node.network(*(command.format(number=number, address=node.address) for command in commands))
+
+
+def rechecks(hosts: Cluster, loop: list[str], records: Path, ranks: int = 2) -> tuple[int, int, str]:
+    """How many waits blocked, how many of these ended with a nap, and what was said."""
+    argv = [*EXEC, "immediate", "--record", str(records), "--"]
+    argv += ["mpiexec", "-hosts", ",".join(hosts.hosts), "-n", str(ranks), *loop]
+    job = hosts.start(argv)
+    _, err = job.communicate(timeout=120)
+    assert job.returncode == 0, err
+    found = [json.loads(path.read_text()) for path in records.iterdir()]
+    blocked = sum(waits["blocked"] for record in found for waits in record["waits"].values())
+    return blocked, sum(record["rechecks"] for record in found), err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "commands",
+    [
+        [*LONE, SAME, *ALONE],
+        [*LONE, OWN, *ALONE],
+        [*DEAD, SAME, *ALONE],
+        [*DEAD, OWN, *ALONE],
+        [*MANY, *ALONE],
+    ],
+    ids=["same", "lone", "dead-same", "dead", "many"],
+)
+def test_ranks_ring_on_the_network_that_they_share(
+    again: Callable[[], Cluster], compiled: Callable[[str], str], tmp_path: Path, commands: list[str]
+) -> None:
+    hosts = again()
+    dress(hosts, commands)
+    blocked, late, err = rechecks(hosts, [compiled("bsp"), "20000", "1.5", "50"], tmp_path)
+    assert blocked >= 40 and late <= blocked / 5
+    assert not said_of_rings(err)
+
+
+@pytest.mark.slow
+def test_it_is_said_once_that_datagrams_do_not_pass(
+    again: Callable[[], Cluster], compiled: Callable[[str], str], tmp_path: Path
+) -> None:
+    hosts = again()
+    hosts.nodes[1].network("rule add blackhole ipproto udp")
+    _, late, err = rechecks(hosts, [compiled("bsp"), "1000", "1", "50"], tmp_path, 4)
+    assert late == 0
+    (said,) = said_of_rings(err)
+    assert re.search(r"UDP datagrams of rank \d do not reach rank \d.*let UDP pass", said)
+
+
+RIGHTS = "-sys_ptrace,-dac_override,-dac_read_search"
+APART = {
+    "unreadable": ["setpriv", "--bounding-set", RIGHTS, "--inh-caps", RIGHTS, "env"],
+    "users": ["unshare", "--user", "--map-root-user"],
+    "processes": ["unshare", "--user", "--map-root-user", "--pid", "--fork"],
+}
+"""Ranks that may not look into each other."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", APART)
+def test_ranks_that_may_not_look_into_each_other_ring(
+    compiled: Callable[[str], str], tmp_path: Path, how: str
+) -> None:
+    """Of 5 ms a rank that can be rung sleeps 1, 2 and 4 ms, one that cannot 50 us to 0.4 ms."""
+    if subprocess.run([*APART[how], "true"], capture_output=True, check=False).returncode:
+        pytest.skip(f"no {' '.join(APART[how])} here")
+    program = shutil.copy(compiled("bsp"), tmp_path / "program")
+    Path(program).chmod(0o111 if how == "unreadable" else 0o755)
+    loop = [*APART[how], program, "10000", "1.5", "60"]
+    argv = [*EXEC, "immediate", "--record", str(tmp_path / "rec"), "--", "mpiexec", "-n", "2", *loop]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert not said_of_rings(done.stderr)
+    waits = [
+        kind
+        for path in (tmp_path / "rec").iterdir()
+        for kind in json.loads(path.read_text())["waits"].values()
+    ]
+    blocked, blocks = (sum(kind[name] for kind in waits) for name in ("blocked", "blocks"))
+    assert blocked >= 40 and blocks <= 4.5 * blocked
+
+
+NO_PAGE = """#include <errno.h>
+int memfd_create(const char *name, unsigned flags) { (void)name; (void)flags; errno = EPERM; return -1; }"""
+NO_NETWORK = ["unshare", "--user", "--map-root-user", "--net"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("why", ["page", "network"])
+def test_it_is_said_once_that_ranks_cannot_ring(
+    compiled: Callable[[str], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    if why == "page":
+        (tmp_path / "no_page.c").write_text(NO_PAGE)
+        library = str(tmp_path / "no_page.so")
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", library, tmp_path / "no_page.c"], check=True)
+        monkeypatch.setenv("LD_PRELOAD", library)
+        before, expected = [], "cannot all share memory (rank 0: Operation not permitted)"
+    else:
+        if subprocess.run([*NO_NETWORK, "true"], capture_output=True, check=False).returncode:
+            pytest.skip("no namespaces of users here")
+        before, expected = NO_NETWORK, "has no network"
+    argv = [*EXEC, "immediate", "--", "mpiexec", "-n", "3", *before, compiled("bsp"), "1000", "1", "20"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0 and done.stdout.split()[-1] == "60", done.stderr
+    (said,) = said_of_rings(done.stderr)
+    assert expected in said
+
+
+@pytest.mark.slow
+def test_killed_ranks_of_other_nodes_leave_no_shared_memory(
+    hosts: Cluster, compiled: Callable[[str], str]
+) -> None:
+    def begun() -> list[int]:
+        pids = [pid for node in hosts.nodes for pid in node.processes()]
+        return [pid for pid in pids if "memfd:lockstep" in text(f"/proc/{pid}/maps")]
+
+    where = ["mpiexec", "-hosts", ",".join(hosts.hosts), "-ppn", "2", "-n", "4"]
+    job = hosts.start([*EXEC, "immediate", "--", *where, compiled("bsp"), "100", ".5", "10000000"])
+    assert eventually(lambda: len(begun()) == 4)
+    assert eventually(lambda: not left(hosts))
+    for pid in begun():
+        with suppress(ProcessLookupError):  # the launcher may end it, too, once another is dead
+            os.kill(pid, signal.SIGKILL)
+    job.communicate(timeout=60)
+    assert job.returncode != 0 and not left(hosts)
+
+
+def left(hosts: Cluster) -> list[str]:
+    """MPICH's segments in the nodes' shared memory."""
+    return [name for node in hosts.nodes for name in node.files() if "mpich" in name]
+
+
+CARD_BYTES = 64  # more than it has
+
+
+def sockets() -> set[int]:
+    """The descriptors of this process that are sockets."""
+    return {int(path.name) for path in Path("/proc/self/fd").iterdir() if path.is_socket()}
+
+
+@pytest.fixture(scope="module")
+def bell_alone(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    """The part of the library that makes bells."""
+    made, source = tmp_path_factory.mktemp("bell") / "bell.so", Path(native.__file__).parent / "bell.c"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", made, source], check=True)
+    return ctypes.CDLL(str(made))
+
+
+@pytest.fixture
+def bell(bell_alone: ctypes.CDLL) -> Iterator[tuple[ctypes.CDLL, int]]:
+    """The bell of the only rank of a job, and its descriptor."""
+    made, before = bell_alone, sockets()
+    card = ctypes.create_string_buffer(CARD_BYTES)
+    if made.bell_open(card):
+        pytest.skip("this host has no network")
+    (descriptor,) = sockets() - before
+    assert made.bell_join(0, 1, ctypes.c_uint64(1)) == 0
+    made.bell_introduce(0, card, LOOPBACK)
+    yield made, descriptor
+    made.bell_close()
+
+
+def test_a_bell_rings_for_who_has_asked(bell: tuple[ctypes.CDLL, int]) -> None:
+    library, _ = bell
+    assert library.bell_heed() == 0
+    library.bell_ask(0)
+    assert library.bell_heed() == 1
+    library.bell_ring(0)
+    assert library.bell_heed() == 0
+    assert library.bell_sleep(ctypes.c_int64(10**9)) == RUNG
+
+
+def test_a_file_of_the_program_with_the_number_of_the_bell_is_left_alone(
+    bell: tuple[ctypes.CDLL, int],
+) -> None:
+    library, descriptor = bell
+    mine, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    with mine, other:
+        os.dup2(mine.fileno(), descriptor)
+        other.send(b"for the program")
+        assert library.bell_heed() == 0
+        assert library.bell_sleep(ctypes.c_int64(1000)) == TIMED_OUT
+        assert mine.recv(100, socket.MSG_DONTWAIT) == b"for the program"
+        os.close(descriptor)
+
+
+def test_nothing_is_written_to_a_file_of_the_program(bell: tuple[ctypes.CDLL, int]) -> None:
+    library, descriptor = bell
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.socket() as mine:
+        mine.connect(server.getsockname())
+        accepted, _ = server.accept()
+        with accepted:
+            os.dup2(mine.fileno(), descriptor)
+            library.bell_ask(0)
+            accepted.setblocking(False)
+            with pytest.raises(BlockingIOError):
+                accepted.recv(100)
+            os.close(descriptor)
+
+
+FLOOD = """
+import os, random, socket, sys, time
+out, sent = socket.socket(socket.AF_INET, socket.SOCK_DGRAM), 0
+while not os.path.exists(sys.argv[1]):
+    ports = [int(line.split()[1].split(":")[1], 16) for line in open("/proc/net/udp").readlines()[1:]]
+    for port in ports:
+        for length in (0, 1, 24, 24, 25, 4000):
+            noise = bytes(24) if random.random() < .3 else os.urandom(length)
+            out.sendto(noise, ("127.0.0.1", port))
+            sent += 1
+    time.sleep(.001)
+print(sent)
+"""
+
+
+@pytest.mark.slow
+def test_datagrams_of_strangers_change_nothing(
+    hosts: Cluster, compiled: Callable[[str], str], tmp_path: Path
+) -> None:
+    flood = ["-hosts", ",".join(hosts.hosts), "-ppn", "1", "-n", "2", sys.executable, "-P", "-c", FLOOD]
+    stranger = hosts.start(["mpiexec", *flood, str(tmp_path / "over")])
+    try:
+        printed = run(hosts, [*EXEC, "immediate", "--"], 2, compiled("bsp"), "1000", "0.5", "1000")
+    finally:
+        (tmp_path / "over").touch()
+    assert printed.split()[1] == "2000"
+    sent, err = stranger.communicate(timeout=60)
+    assert sum(map(int, sent.split())) > 100, err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_rare_and_wrong_uses_give_across_nodes_what_they_give_without(
+    hosts: Cluster, compiled: Callable[[str], str], ranks: int
+) -> None:
+    program = compiled("rare")
+    plain = answers(run(hosts, [], ranks, program))
+    assert len(plain) > 20
+    assert answers(run(hosts, [*EXEC, "immediate", "--"], ranks, program)) == plain

@@ -1,0 +1,27 @@
+"""The tests in tests/workloads/mpi, run from outside on 1, 2 and 4 real ranks."""
+
+import subprocess
+import sys
+
+import pytest
+from places import ROOT
+
+from coordinator.host.launchers import find_launcher
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_the_mpi_tests_pass(ranks):
+    launcher = find_launcher()
+    suite = [sys.executable, "-m", "mpi4py", "-m", "pytest", "--with-mpi", "-p", "no:cacheprovider", "-q"]
+    done = subprocess.run(
+        launcher.argv(ranks, [*suite, "tests/workloads/mpi"]),
+        env=launcher.environment({}),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]
+    assert done.stdout.count(" passed") == ranks

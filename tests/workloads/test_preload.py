@@ -1,0 +1,322 @@
+"""Two-phase waits in programs that are not ours: the preload and ``lockstep exec``, from outside."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from fnmatch import fnmatch
+from pathlib import Path
+
+import mpi_calls
+import pytest
+from native_programs import LAUNCHERS, LOCKSTEP, PROGRAMS, launcher, run, summary, two_phase, wrapper
+from places import ROOT
+from runs import eventually
+
+from workloads import blocking, native
+from workloads.native import calls, replacing
+
+
+def declared(mpi: str) -> set[str]:
+    """The names of the functions that an MPI's header declares, without "MPI_"."""
+    argv = [wrapper(mpi), "-E", "-include", "mpi.h", "-x", "c", os.devnull]
+    header = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+    return set(re.findall(r"\bint MPI_(\w+)\s*\(", header))
+
+
+class Waiting(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_int64) for name in blocking.Waiting._fields]
+
+
+@pytest.fixture(scope="module")
+def rule(tmp_path_factory):
+    made = ctypes.CDLL(str(native.rule(tmp_path_factory.mktemp("rule"))))
+    made.read_limit.restype = made.barrier_limit.restype = made.learn.restype = ctypes.c_int64
+    made.barrier_limit.argtypes = [ctypes.POINTER(Waiting), ctypes.c_int64]
+    made.learn.argtypes = [ctypes.POINTER(ctypes.c_int64), ctypes.c_int64]
+    return made
+
+
+@pytest.mark.parametrize("name", list(blocking.RULES))
+def test_the_rule_in_c_answers_as_the_leaves_do(rule, name):
+    wanted = blocking.waiting(name, switch_us=12.5, latency_us=3, spin_switches=1.5, imbalance_us=40)
+    given = Waiting(*wanted)
+    assert rule.read_limit(ctypes.byref(given)) == blocking.read_limit(wanted)
+    for estimate in (-1, 0, 5_000, 20_000, 124_999, 125_000, 125_001, 10**9):
+        found = rule.barrier_limit(ctypes.byref(given), estimate)
+        assert found == blocking.barrier_limit(wanted, estimate)
+
+
+def test_the_rule_in_c_learns_as_the_leaf_does(rule):
+    waits = random.Random(5)
+    plain = blocking.new_sample(3)
+    sample = (ctypes.c_int64 * len(plain))(*plain)
+    for number in range(1000):
+        waited = waits.choice([0, waits.randrange(10**5), waits.randrange(10**8), 10**6 + number])
+        assert rule.learn(sample, waited) == blocking.learn(plain, waited)
+        assert list(sample) == plain
+
+
+def test_the_table_covers_what_an_mpi_has_and_no_more():
+    covered = calls.covered({"MPI_Send", "MPI_Isend", "MPI_Send_c", "MPI_Allreduce", "MPI_Bsend", "MPI_Wait"})
+    assert [call.name for call in covered] == ["Send", "Bsend", "Isend", "Wait"]
+    assert covered[0].names == ["buf", "count", "datatype", "dest", "tag", "comm"]
+
+
+def test_without_a_c_compiler_the_remedy_is_told(monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(native.NativeError, match=r"install one \(Debian: gcc\)"):
+        native.library(Path("/usr/bin/mpicc"))
+
+
+@pytest.fixture(scope="module")
+def table() -> list[calls.Call]:
+    """All calls of the table, as if an MPI declared every one."""
+    everything = set(re.findall(r"\w+", calls.CALLS))
+    forms = {form for name in everything for form in (name, mpi_calls.nonblocking(name), f"{name}_init")}
+    return calls.covered({f"MPI_{form}{large}" for form in forms for large in ("", "_c")})
+
+
+def test_the_table_names_each_call_once(table):
+    names = [call.name for call in table]
+    assert len(names) == len(set(names)) > 100
+
+
+def test_each_call_of_mpi_that_waits_or_makes_progress_is_covered_or_named_as_not_reached(table):
+    page = (ROOT / "docs" / "native.md").read_text()
+    limits = page.partition("## What it does not reach\n")[2].partition("\n## ")[0]
+    patterns = re.findall(r"`([\w*]+)`", limits)
+    waits = {call.name for call in table if call.kind in calls.WAITS} | {"Finalize"}
+    missing = (mpi_calls.waiting() - waits) | (mpi_calls.advancing() - {call.name for call in table})
+    assert not [name for name in missing if not any(fnmatch(name, pattern) for pattern in patterns)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mpi", LAUNCHERS)
+def test_the_list_of_mpi_s_calls_knows_every_call_of_an_mpi(mpi):
+    names = {name.removesuffix("_c") for name in declared(mpi)}
+    assert len(names) > 300
+    assert sorted(name for name in names if not mpi_calls.knows(name)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("mpi", "ranks"), [("here", 2), ("here", 3), ("openmpi", 3), ("abi", 2)])
+def test_rare_and_wrong_uses_give_what_they_give_without(compiled, mpi, ranks):
+    argv = [*launcher(mpi), "-n", str(ranks), compiled(mpi, "rare.c")]
+    plain = run(argv)
+    ours = two_phase(argv, "--blocking", "immediate", "--mpicc", str(wrapper(mpi)))
+    assert (plain.returncode, ours.returncode) == (0, 0), ours.stderr
+    assert ours.stdout.splitlines() == plain.stdout.splitlines()
+    assert summary(ours)["ranks"] == ranks
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rule_name", ["spin", "immediate", "fixed", "local-adaptive", "global-adaptive"])
+def test_every_rule_waits_in_a_loop_of_ranks_that_outnumber_the_cores(compiled, tmp_path, rule_name):
+    ranks = 2 if rule_name == "spin" else 4
+    argv = [*launcher("here"), "-n", str(ranks), compiled("here", "bsp.c"), "200", ".5", "300"]
+    result = two_phase(argv, "--blocking", rule_name, "--record", str(tmp_path))
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.split()[1] == str(300 * ranks)
+    records = [json.loads(file.read_text()) for file in sorted(tmp_path.glob("rank-*.json"))]
+    assert [record["rank"] for record in records] == list(range(ranks))
+    for record in records:
+        barriers = record["waits"]["barrier"]
+        # The loop, a barrier and a reduction around it; then ours waits for all before the end.
+        assert barriers["spun"] + barriers["blocked"] == (302 if rule_name == "spin" else 303)
+        assert sum(barriers["spun_histogram"]) == barriers["spun"]
+    blocked = sum(record["waits"]["barrier"]["blocked"] for record in records)
+    assert (blocked == 0) == (rule_name == "spin")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("taskset") is None, reason="needs taskset")
+def test_a_rank_does_not_spin_in_the_place_of_the_rank_it_waits_for(compiled, tmp_path):
+    processor = str(min(os.sched_getaffinity(0)))
+    program = [compiled("here", "bsp.c"), "200", ".5", "300"]
+    argv = ["taskset", "-c", processor, *launcher("here"), "-n", "2", *program]
+    result = two_phase(argv, "--blocking", "fixed", "--spin-switches", "1e6", "--record", str(tmp_path))
+    assert result.returncode == 0, result.stderr
+    records = [json.loads(file.read_text()) for file in tmp_path.glob("rank-*.json")]
+    # They compute for 0.12 s. To spin would take a slice of some milliseconds in each of 300 iterations,
+    # though the rule lets a rank spin for ten seconds.
+    assert sum(record["cpu_ns"] for record in records) < 0.4e9
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("taskset") is None, reason="needs taskset")
+@pytest.mark.parametrize(("computing_us", "naps"), [(0, True), (5, False)])
+def test_a_program_that_only_polls_naps(compiled, tmp_path, computing_us, naps):
+    processor = str(min(os.sched_getaffinity(0)))
+    program = [compiled("here", "poll.c"), "300", str(1000 * computing_us)]
+    argv = ["taskset", "-c", processor, *launcher("here"), "-n", "2", *program]
+    result = two_phase(argv, "--record", str(tmp_path))
+    assert (result.returncode, result.stdout) == (0, "299\n"), result.stderr
+    # Only the last wait, in which all ranks end, may block if programs compute between their polls.
+    records = [json.loads(file.read_text()) for file in tmp_path.glob("rank-*.json")]
+    assert any(record["voluntary_switches"] > 250 for record in records) == naps
+
+
+@pytest.mark.slow
+def test_open_mpi_yields_except_in_two_phase_waits(compiled):
+    ranks = str(2 * (os.cpu_count() or 1))
+    argv = [*launcher("openmpi"), "-n", ranks, compiled("openmpi", "yields.c")]
+    assert run(argv).stdout == f"inside 1 after 1 of {ranks} ranks\n"
+    assert two_phase(argv, "--blocking", "fixed").stdout == f"inside 0 after 1 of {ranks} ranks\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("module", ["", "-DF08"])
+def test_fortran_programs_wait_two_phase(compiled, module):
+    flags = ["-cpp", "-ffree-line-length-none", *filter(None, [module])]
+    program = compiled("openmpi", "bsp.f90", *flags)
+    argv = [*launcher("openmpi"), "-n", "3", program, "100", ".5", "100"]
+    plain, ours = run(argv), two_phase(argv)
+    assert (plain.returncode, ours.returncode) == (0, 0), ours.stderr
+    assert ours.stdout.split()[1] == plain.stdout.split()[1]
+    assert summary(ours) == {"ranks": 3, "waits": 3 * 303}
+
+
+MPI4PY = """
+from mpi4py import MPI
+comm = MPI.COMM_WORLD
+total = sum(comm.allreduce(step * (comm.rank + 1)) for step in range(100))
+around = comm.sendrecv(comm.rank, dest=(comm.rank + 1) % comm.size, source=(comm.rank - 1) % comm.size)
+if comm.rank == 0: print(total, around, comm.bcast("all"))
+else: comm.bcast(None)
+"""
+
+
+@pytest.mark.slow
+def test_programs_that_load_their_mpi_later_wait_two_phase(tmp_path):
+    program = tmp_path / "app.py"
+    program.write_text(MPI4PY)
+    argv = [*launcher("here"), "-n", "3", sys.executable, str(program)]
+    plain, ours = run(argv), two_phase(argv)
+    assert (plain.returncode, ours.returncode) == (0, 0), ours.stderr
+    assert ours.stdout == plain.stdout != ""
+    assert summary(ours)["ranks"] == 3
+    assert summary(ours)["waits"] > 300
+
+
+OPENMPI_OF_DEBIAN = "/usr/lib/x86_64-linux-gnu/libmpi.so.40"
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("mpi", ["here", "openmpi"])
+def test_mpi4py_s_own_tests_pass_where_they_pass_without(mpi, ranks):
+    argv = [sys.executable, str(PROGRAMS.parent / "mpi4py_suite.py"), "--ranks", str(ranks)]
+    argv += ["--launcher", " ".join(launcher(mpi))]
+    if mpi == "openmpi":
+        argv += ["--libmpi", OPENMPI_OF_DEBIAN, "--knob", "OMPI_MCA_mpi_yield_when_idle=1"]
+    allowed = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    done = subprocess.run(argv, env=os.environ | allowed, stdout=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 0 and " passed as it is" in done.stdout, done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mpi", ["here", "openmpi"])
+def test_a_program_whose_threads_wait_is_right_and_says_how_it_waits(compiled, mpi):
+    argv = [*launcher(mpi), "-n", "3", compiled(mpi, "threads.c", "-pthread"), "4", "50", "100"]
+    result = two_phase(argv, "--blocking", "immediate")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.split()[0] == "0"
+    assert 1 <= result.stderr.count("several threads wait") <= 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mpi", ["here", "abi"])
+def test_calls_of_mpi_4_are_right_and_wake_those_who_wait_for_them(compiled, mpi, tmp_path):
+    rounds = 100
+    if "Isendrecv" not in declared(mpi):
+        pytest.skip("the MPI is older")
+    argv = [*launcher(mpi), "-n", "2", compiled(mpi, "newer.c"), str(rounds)]
+    options = ["--blocking", "immediate", "--mpicc", str(wrapper(mpi)), "--record", str(tmp_path)]
+    result = two_phase(argv, *options)
+    assert (result.returncode, result.stdout) == (0, "0\n"), result.stderr
+    # If a partition that is ready, a start or a poll did not ring, one wait in each round would end by a nap.
+    for file in tmp_path.glob("rank-*.json"):
+        assert json.loads(file.read_text())["rechecks"] < rounds / 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mpi", ["openmpi", "abi"])
+def test_a_program_of_another_mpi_is_left_alone(compiled, mpi):
+    argv = [*launcher(mpi), "-n", "2", compiled(mpi, "bsp.c"), "100", ".5", "50"]
+    result = two_phase(argv, "--mpicc", str(wrapper("here")))
+    if mpi == "openmpi" and "Open" in run(["mpiexec", "--version"]).stdout:
+        pytest.skip("both are Open MPI")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.split()[1] == "100"
+    assert "waits as it is" in result.stderr and "libmpi" in result.stderr
+
+
+STRANGER = """
+import os, re, socket
+os.setuid(65534)
+names = {line.split("@")[1] for line in open("/proc/net/unix").read().splitlines() if "@lockstep-" in line}
+with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as own:
+    for name in names:  # of other commands, too, which ignore it like this one
+        for garbage in (b"{", b"[]", b""):
+            try:
+                own.sendto(garbage, "\\0" + name)
+            except ConnectionRefusedError:  # it has ended meanwhile
+                pass
+print("sent", len(names) > 0)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can act as a second user")
+def test_what_another_user_sends_is_ignored(compiled, tmp_path):
+    script = tmp_path / "stranger.py"
+    script.write_text(STRANGER)
+    program = " ".join([*launcher("here"), "-n", "2", compiled("here", "bsp.c"), "100", ".25", "100"])
+    both = f"/usr/bin/python3 {script} && {program}"
+    done = run([*LOCKSTEP, "exec", "--mpicc", str(native.wrapper(launcher("here"))), "--", "sh", "-c", both])
+    assert done.returncode == 0 and done.stdout.startswith("sent True"), done.stderr
+    assert "two-phase waits: 2 ranks" in done.stderr and "Traceback" not in done.stderr
+
+
+NAMED = re.compile(r"/dev/shm/mpich_\S+$", re.MULTILINE)
+
+
+def test_nothing_is_left_when_a_rank_is_killed(compiled, tmp_path):
+    before = set(Path("/dev/shm").iterdir())
+    argv = [*launcher("here"), "-n", "2", compiled("here", "bsp.c"), "100", ".5", "1000000"]
+    listing = ["pgrep", "-f", f"^{re.escape(argv[-4])} "]
+    with subprocess.Popen([*LOCKSTEP, "exec", "--", *argv], stderr=subprocess.DEVNULL) as process:
+        while (
+            len(ranks := subprocess.run(listing, capture_output=True, text=True, check=False).stdout.split())
+            < 2
+        ):
+            time.sleep(0.05)
+        while "memfd:lockstep" not in Path(f"/proc/{ranks[0]}/maps").read_text():
+            time.sleep(0.05)
+        # MPICH's segments have no names any more: on other hosts nobody could remove them.
+        assert eventually(
+            lambda: not any(NAMED.search(Path(f"/proc/{rank}/maps").read_text()) for rank in ranks)
+        )
+        os.kill(int(ranks[0]), signal.SIGKILL)
+        assert process.wait(30) != 0
+    assert not subprocess.run(listing, capture_output=True, check=False).stdout
+    assert not [path for path in set(Path("/dev/shm").iterdir()) - before if "lockstep" in path.name]
+
+
+def test_what_leaves_a_rank_lengthens_its_next_spin_but_not_the_room_for_what_comes():
+    names = ("Send", "Isend", "Irecv", "Bcast", "Ibcast", "Alltoall", "Ialltoall", "Barrier", "Ibarrier")
+    declared = {f"MPI_{name}" for name in names}
+    made = replacing.definitions(calls.covered(declared))
+    bodies = dict(re.findall(r"int lockstep_(\w+)\([^)]*\)\n\{\n(.*?)\n\}", made, re.DOTALL))
+    told = {name for name, body in bodies.items() if "wait_carries(" in body}
+    assert told == {"Send", "Isend", "Bcast", "Ibcast", "Alltoall", "Ialltoall"}
+    assert "wait_carries(sendcount, sendtype);" in bodies["Alltoall"]
