@@ -10,6 +10,10 @@ ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 INTERRUPTED = 130
 
 
+class Interrupted(KeyboardInterrupt):
+    """Work was interrupted and has released everything; the message says what is recorded."""
+
+
 def end_quietly_when_interrupted() -> None:
     """Let an ending signal end the process with one line, as long as nobody else handles it.
 

@@ -21,8 +21,8 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from coordinator.host import environment
-from harness import ENDING_SIGNALS, INTERRUPTED, end_quietly_when_interrupted
-from harness.commands import COMMANDS, Answer, Interrupted, user_defaults
+from harness import ENDING_SIGNALS, INTERRUPTED, Interrupted, end_quietly_when_interrupted
+from harness.commands import COMMANDS, Answer, user_defaults
 from workloads.validation import InputError, LockstepError
 
 if TYPE_CHECKING:

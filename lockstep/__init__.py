@@ -26,7 +26,6 @@ Bad input raises :class:`InputError`; every other error of Lockstep is a :class:
 
 from __future__ import annotations
 
-import argparse
 import importlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -38,6 +37,8 @@ from workloads.validation import InputError, LockstepError
 if TYPE_CHECKING:
     import pandas
 
+    from harness.measure.session import Watcher
+    from harness.spec.experiment import Experiment
     from lockstep import plot
 
 __all__ = ["InputError", "LockstepError", "Results", "advise", "compare", "load", "plot", "run", "simulate"]
@@ -57,6 +58,7 @@ def run(
     resume: bool = False,
     timeline: bool = False,
     anyway: bool = False,
+    watcher: Watcher | None = None,
 ) -> Results:
     """Measure every scheduler of an experiment against dedicated runs, and simulate the same.
 
@@ -70,14 +72,26 @@ def run(
         resume: whether to leave out runs that are recorded already.
         timeline: whether to record a timeline of every rank.
         anyway: whether to measure even while another Lockstep uses these processors, instead of waiting.
+        watcher: an object with the methods ``progress``, ``standing``, ``note`` and ``warn``, which receive
+            the progress (``harness.measure.session.Watcher``); without it only warnings are passed on.
 
     Raises:
         InputError: for bad input, before anything starts.
         LockstepError: if something else fails; runs that fail are ``failures`` of the results.
     """
-    flags = {"--quick": quick, "--no-simulate": not simulate, "--resume": resume, "--timeline": timeline}
-    flags["--anyway"] = anyway
-    return _results("run", experiment, results, settings, seed, flags)
+    from harness import application  # noqa: PLC0415 - slow to load
+
+    wanted = _load(experiment, settings, quick, seed, here=True)
+    ran = application.run(
+        wanted,
+        Path(results),
+        _watching(watcher),
+        simulate=simulate,
+        resume=resume,
+        timeline=timeline,
+        anyway=anyway,
+    )
+    return Results(ran.results)
 
 
 def simulate(
@@ -87,15 +101,20 @@ def simulate(
     settings: Iterable[str] = (),
     quick: bool = False,
     seed: int | None = None,
+    watcher: Watcher | None = None,
 ) -> Results:
     """Simulate every scheduler of an experiment, without running it.
 
-    The last calibration in ``results`` gives the constants that the experiment leaves open.
+    The last calibration in ``results`` gives the constants that the experiment leaves open; ``watcher`` is
+    as for :func:`run`.
 
     Raises:
         InputError: for bad input.
     """
-    return _results("simulate", experiment, results, settings, seed, {"--quick": quick})
+    from harness import application  # noqa: PLC0415
+
+    wanted = _load(experiment, settings, quick, seed)
+    return Results(application.simulate(wanted, Path(results), _watching(watcher))[0])
 
 
 def advise(
@@ -108,6 +127,7 @@ def advise(
     recording: str | Path | None = None,
     results: str | Path = RESULTS,
     anyway: bool = False,
+    watcher: Watcher | None = None,
 ) -> dict[str, Any]:
     """What ``lockstep advise --json`` prints: simulated candidates for some jobs, the best first.
 
@@ -118,14 +138,19 @@ def advise(
             in ``results`` that was made under load.
         LockstepError: if the calibration fails, which is made if ``results`` has none.
     """
-    given = {
-        **{"pattern": pattern, "granularity-us": granularity_us, "imbalance": imbalance},
-        **{"processes": processes, "jobs": jobs, "results": results},
-    }
-    given |= {"recording": recording} if recording else {}
-    words = [f"--{name}={value}" for name, value in given.items()] + ["--anyway"] * anyway
-    answer = _answer("advise", words)
-    return dict(answer.document)
+    from harness import application  # noqa: PLC0415
+    from harness.analyse.advise import LEAST_S  # noqa: PLC0415
+    from workloads.program import Program  # noqa: PLC0415
+
+    described = Program(
+        pattern=pattern,
+        processes=processes,
+        granularity_us=granularity_us,
+        imbalance=imbalance,
+        dedicated_s=LEAST_S,
+    )
+    asked = Path(recording) if recording else described
+    return application.advise(asked, jobs, Path(results), _watching(watcher), anyway=anyway).document()
 
 
 def load(results: str | Path = RESULTS, experiment: str | None = None) -> Results:
@@ -135,11 +160,9 @@ def load(results: str | Path = RESULTS, experiment: str | None = None) -> Result
         InputError: if there is no such directory or experiment.
         LockstepError: if the store is damaged.
     """
-    from harness.analyse import results_document, summary  # noqa: PLC0415
-    from harness.commands import stored  # noqa: PLC0415
+    from harness import application  # noqa: PLC0415
 
-    found = stored.read(Path(results), experiment, _Silent())[-1]
-    return Results(results_document.results(found.experiment, found.records, summary.TAU_S))
+    return Results(application.load(Path(results), experiment, _watching(None)))
 
 
 def compare(
@@ -168,69 +191,36 @@ def compare(
     """
     import pandas  # noqa: PLC0415 - slow to load
 
+    from harness.analyse import before_after  # noqa: PLC0415
     from harness.analyse.comparison import flat  # noqa: PLC0415
 
     if (after is None) == (between is None):
         rule = "either a second directory or two schedulers must be given"
         raise InputError("after", after, rule, 'write between=("none", "gang 100 ms")')
-    words = ["--between", *between] if between else []
-    words += [] if experiment is None else [f"--experiment={experiment}"]
-    document = _answer("compare", [*words, "--", str(before), *([str(after)] if after else [])]).document
-    rows = [row for one in document["experiments"] for row in one["rows"]]
-    return pandas.DataFrame(flat(rows))
+    paths = Path(before), None if after is None else Path(after)
+    _, rows = before_after.compare(*paths, between, experiment, _watching(None))
+    return pandas.DataFrame(flat(row.plain() for row in rows))
 
 
-def _results(
-    command: str,
-    experiment: Source,
-    results: str | Path,
-    settings: Iterable[str],
-    seed: int | None,
-    flags: Mapping[str, bool],
-) -> Results:
-    words = [f"--set={setting}" for setting in ([settings] if isinstance(settings, str) else settings)]
-    words += [flag for flag, given in flags.items() if given] + [f"--results={results}"]
-    words += [] if seed is None else [f"--seed={seed}"]
+def _load(
+    experiment: Source, settings: Iterable[str], quick: bool, seed: int | None, *, here: bool = False
+) -> Experiment:
+    """The experiment of processes in a file, dictionary or built-in file."""
+    from harness.spec import experiment as experiments  # noqa: PLC0415
+    from harness.spec import experiment_source  # noqa: PLC0415
+
     source = dict(experiment) if isinstance(experiment, Mapping) else str(experiment)
-    answer = _answer(command, [*words, "--", "EXPERIMENT"], experiment=source)
-    if answer.results is None:
-        raise InputError(
-            "EXPERIMENT", source, "is one of jobs (level = 'jobs')", "use lockstep simulate -o DIR"
-        )
-    return Results(answer.results)
+    if "level" in experiment_source.read(source).data:
+        rule = "is one of jobs (level = 'jobs')"
+        raise InputError("EXPERIMENT", source, rule, "use lockstep simulate -o DIR")
+    texts = [settings] if isinstance(settings, str) else settings
+    return experiments.load(source, settings=texts, quick=quick, seed=seed, here=here)
 
 
-def _answer(command: str, words: Iterable[str], **more: Any) -> Any:
-    """What a command answers; ``more`` replaces options."""
-    module = importlib.import_module(f"harness.commands.{command}")
-    parser = argparse.ArgumentParser(prog=f"lockstep {command}", exit_on_error=False)
-    module.arguments(parser)
-    try:
-        options = parser.parse_args(list(words))
-    except argparse.ArgumentError as error:
-        name = (error.argument_name or "").removeprefix("--")
-        raise InputError(name, "", error.message, "see help(lockstep)") from None
-    vars(options).update(more)
-    return module.execute(options, _Silent())
+def _watching(watcher: Watcher | None) -> Watcher:
+    from harness.measure.session import Silent  # noqa: PLC0415
 
-
-class _Silent:
-    """A watcher of whom nobody reads."""
-
-    def progress(self, progress: Any) -> None:
-        """Nothing."""
-
-    def standing(self, standing: Any) -> None:
-        """Nothing."""
-
-    def note(self, text: str) -> None:
-        """Nothing."""
-
-    def warn(self, text: str) -> None:
-        """Pass a warning on."""
-        import warnings  # noqa: PLC0415
-
-        warnings.warn(text, stacklevel=2)
+    return watcher or Silent()
 
 
 def __getattr__(name: str) -> Any:

@@ -35,7 +35,7 @@ ORDER = {
     ),
     "harness": (
         *("spec", "store", "simulator", "measure", "predict"),
-        *("analyse", "papers", "report", "commands", "cli", "__main__"),
+        *("analyse", "papers", "report", "application", "commands", "cli", "__main__"),
     ),
 }
 """The rooms inside: each imports only those before it, and itself."""

@@ -10,10 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from harness.analyse.results_document import ResultsDocument
+from typing import Any
 
 COMMANDS = {
     "init": "write an experiment file to start from, with comments",
@@ -54,7 +51,6 @@ class Answer:
         status: exit status: 0, or 1 if something failed.
         notes: sentences for stderr, with and without --json.
         verbatim: whether long lines of the text must not be wrapped.
-        results: the results of an experiment, for the package ``lockstep``; None for other commands.
     """
 
     document: Mapping[str, Any]
@@ -62,8 +58,3 @@ class Answer:
     status: int = 0
     notes: tuple[str, ...] = ()
     verbatim: bool = False
-    results: ResultsDocument | None = None
-
-
-class Interrupted(KeyboardInterrupt):
-    """A command was interrupted and has released everything; the message says what is recorded."""

@@ -6,10 +6,10 @@ import argparse
 from typing import Any
 
 from coordinator.host import mechanisms
+from harness import application
 from harness.analyse.caveats import of_calibration
 from harness.analyse.statistics import median_interval
 from harness.commands import SCHEMA, Answer
-from harness.commands.run import real_tools
 from harness.commands.shared import anyway_argument, results_argument
 from harness.measure.calibrate import CACHE
 from harness.measure.session import Site, Watcher
@@ -42,7 +42,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         rule = "a calibration needs two processors"
         raise InputError("processors", len(processors), rule, "allow this process a second one (taskset)")
     with Store(options.results, warn=watcher.warn) as store:
-        site = Site.here(processors, real_tools(), store)
+        site = Site.here(processors, application.real_tools(), store)
         usable = [name for name, mechanism in mechanisms.known().items() if not mechanism.unavailable()]
         with site.reserved(watcher, anyway=options.anyway):
             site.warn_of_disturbances(watcher)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from harness.analyse import results_document
+from harness.analyse import results_document, stored
 from harness.analyse.summary import TAU_S
-from harness.commands import Answer, report, stored
+from harness.commands import Answer, report
 from harness.commands.shared import results_argument
 from harness.measure.session import Watcher
 from harness.report import text

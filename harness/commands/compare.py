@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.analyse import verdicts
+from harness.analyse import before_after, comparison, verdicts
 from harness.analyse.results_document import ResultsDocument, results
+from harness.analyse.stored import Found, read
 from harness.analyse.summary import TAU_S
-from harness.commands import SCHEMA, Answer, before_after
-from harness.commands.shared import tolerance_argument, write
-from harness.commands.stored import Found, read, results_arguments
+from harness.commands import SCHEMA, Answer
+from harness.commands.shared import results_arguments, tolerance_argument, write
 from harness.measure.session import Watcher
-from harness.report import tables, text
+from harness.report import documents, tables, text
 from workloads.bounds import within
 from workloads.validation import InputError
 
@@ -43,7 +43,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     """
     within("--tolerance", options.tolerance)
     if options.between or options.after is not None:
-        return before_after.answer(options, watcher)
+        return _before_after(options, watcher)
     stored = read(options.results, options.experiment, watcher, simulate=True)
     judged = [_judged(one, options.tolerance) for one in stored]
     if options.csv:
@@ -52,6 +52,17 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     outside = any(row.verdict and row.verdict.verdict == verdicts.OUTSIDE for row in rows)
     shown = text.compared(judged, options.tolerance)
     return Answer(document(judged, options.tolerance), shown, status=1 if outside else 0)
+
+
+def _before_after(options: argparse.Namespace, watcher: Watcher) -> Answer:
+    given = options.results, options.after, options.between, options.experiment
+    experiments, rows = before_after.compare(*given, watcher)
+    if options.csv:
+        write("--csv", options.csv, tables.lines_of_values(comparison.flat(row.plain() for row in rows)))
+    worse = any(row.verdict == comparison.WORSE for row in rows)
+    shown = [part for one in experiments for part in documents.before_after(one)]
+    document = {"schema": SCHEMA, "experiments": experiments}
+    return Answer(document, shown, status=1 if worse and not options.between else 0)
 
 
 def _judged(found: Found, tolerance: float) -> ResultsDocument:

@@ -10,10 +10,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from harness import application
 from harness.analyse.comparison import AaCheck, aa_check, aa_pairs
 from harness.analyse.statistics import FEWEST
 from harness.commands import SCHEMA, Answer, user_defaults
-from harness.commands.run import real_tools
 from harness.commands.shared import anyway_argument
 from harness.measure import aa_runs, host_check
 from harness.measure.host_check import Finding
@@ -73,7 +73,7 @@ def _aa(
     """The check, and the runs that failed."""
     wanted, folder = aa_runs.aa_experiment(options.pairs), options.kept_in
     with nullcontext(folder) if folder else TemporaryDirectory() as place, Store(Path(place)) as store:
-        site = Site.here(tuple(processors[: aa_runs.PROCESSORS]), real_tools(), store)
+        site = Site.here(tuple(processors[: aa_runs.PROCESSORS]), application.real_tools(), store)
         with site.reserved(watcher, anyway=options.anyway):
             records = aa_runs.run(wanted, site, watcher)
     failures = [record.failure for record in records if record.failure]

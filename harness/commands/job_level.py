@@ -9,7 +9,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from harness.commands import SCHEMA, Answer, Interrupted, stored_schedules
+from harness import Interrupted
+from harness.commands import SCHEMA, Answer, stored_schedules
 from harness.measure.session import session_name
 from harness.predict.job_level import Schedule, Study, run
 from harness.predict.pool import Pool, Progress

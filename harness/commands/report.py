@@ -6,10 +6,10 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.analyse import results_document, verdicts
+from harness.analyse import results_document, stored, verdicts
+from harness.analyse.stored import Found
 from harness.analyse.summary import TAU_S
-from harness.commands import SCHEMA, Answer, shared, stored
-from harness.commands.stored import Found
+from harness.commands import SCHEMA, Answer, shared
 from harness.measure.session import Watcher
 from harness.store.database import Store
 from workloads.bounds import within
@@ -24,7 +24,7 @@ FORMATS = ("html", "svg", "png", "md", "csv")
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
-    stored.results_arguments(parser)
+    shared.results_arguments(parser)
     add = parser.add_argument
     add("-o", "--output", type=Path, metavar="FILE", help="output file (default: report.FORMAT)")
     add("--format", help=f"one of {', '.join(FORMATS)} (default: from the suffix of FILE, else html)")

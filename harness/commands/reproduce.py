@@ -7,8 +7,7 @@ from pathlib import Path
 
 from harness import papers
 from harness.commands import Answer
-from harness.commands.shared import Counted, announce_compiler
-from harness.measure.session import Watcher
+from harness.measure.session import Counted, Watcher, announce_compiler
 from harness.report import documents
 
 

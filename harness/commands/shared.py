@@ -1,25 +1,21 @@
-"""Shared by several subcommands: arguments of experiments, and progress in counts."""
+"""Shared by several subcommands: arguments, conditions on rows, and files."""
 
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from harness.analyse import verdicts
+from harness.analyse.results_document import ResultsDocument
 from harness.analyse.summary import TAU_S
 from harness.analyse.verdicts import TOLERANCE, Threshold
 from harness.commands import Answer
-from harness.measure.session import Progress, Watcher
 from harness.report import tables
-from harness.simulator import cache
 from harness.spec.experiment import Experiment
 from harness.spec.naming import scheduler_name
 from workloads.validation import InputError
-
-COMPILING = "compiling the simulator, once for this version"
 
 
 def experiment_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,6 +32,13 @@ def experiment_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--quick", action="store_true", help="fewer repeats of shorter programs")
     add("--seed", type=int, help="seed of compute times and of the order of runs")
+
+
+def results_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add RESULTS and --experiment, for the commands that read results."""
+    parser.add_argument("results", metavar="RESULTS", type=Path, help="directory with records")
+    help_text = "only experiments with this name, or with a digest that begins like this"
+    parser.add_argument("--experiment", metavar="NAME", help=help_text)
 
 
 def results_argument(parser: argparse.ArgumentParser, what: str = "directory for the records") -> None:
@@ -81,15 +84,18 @@ def thresholds_of(options: argparse.Namespace, wanted: Experiment) -> list[Thres
     return verdicts.parse(options.fail_if, [scheduler_name(one.table) for one in wanted.schedulers])
 
 
-def judged(answer: Answer, options: argparse.Namespace, conditions: Sequence[Threshold], side: str) -> Answer:
+def judged(
+    answer: Answer,
+    found: ResultsDocument,
+    options: argparse.Namespace,
+    conditions: Sequence[Threshold],
+    side: str,
+) -> Answer:
     """The answer, with the status and notes of the conditions that rows break; writes the file of --junit.
 
     Raises:
         InputError: if the file cannot be written.
     """
-    if answer.results is None:
-        return answer
-    found = answer.results
     broken = verdicts.broken(conditions, found.rows, side)
     if options.junit is not None:
         text = tables.junit(found.experiment, found.rows, side, broken, found.failures)
@@ -109,22 +115,3 @@ def write(option: str, path: Path, made: str | bytes) -> None:
     except OSError as error:
         rule = f"cannot be written: {error.strerror}"
         raise InputError(option, str(path), rule, "give a file in a directory of yours") from None
-
-
-class Counted:
-    """Reports to a watcher the number of completed parts and the time left."""
-
-    def __init__(self, watcher: Watcher, label: str) -> None:
-        self._watcher, self._label = watcher, label
-        self._begin_s = time.monotonic()
-
-    def __call__(self, done: int, total: int, left_s: float | None) -> None:
-        """Report that ``done`` of ``total`` parts are complete."""
-        elapsed_s = time.monotonic() - self._begin_s
-        self._watcher.progress(Progress(self._label, done, total, elapsed_s, left_s))
-
-
-def announce_compiler(watcher: Watcher) -> None:
-    """Report if the simulator's event loop must be compiled first, which takes up to a minute."""
-    if not cache.holds("kernel.advance"):
-        watcher.progress(Progress(COMPILING, 0, 1, 0.0, None))

@@ -14,9 +14,10 @@ from typing import Any
 
 from coordinator.host.environment import PYTHON
 from coordinator.host.interrupt import Interrupt
-from harness.analyse import results_document
+from harness import Interrupted
+from harness.analyse import results_document, stored
 from harness.analyse.summary import TAU_S
-from harness.commands import SCHEMA, Answer, Interrupted, stored
+from harness.commands import SCHEMA, Answer
 from harness.commands.run import measuring_arguments, passed_on
 from harness.commands.shared import experiment_arguments, results_argument
 from harness.measure import slurm_gang, slurm_wait

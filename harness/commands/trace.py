@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.commands import SCHEMA, Answer, shared, stored
+from harness.analyse import stored
+from harness.commands import SCHEMA, Answer, shared
 from harness.measure.plan import label, plan
 from harness.measure.session import Watcher, session_name
 from harness.predict import missing, recorded_programs

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import secrets
+import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -14,11 +16,14 @@ from coordinator.workload import Node, Workload
 from harness.measure import calibrate
 from harness.measure.calibrate import Constants, Measurement, Probe, ProbeBetween
 from harness.measure.calibrate_slots import RunWorkload
+from harness.simulator import cache
 from harness.spec.experiment import usable_processors
 from harness.store import conditions, records
 from harness.store.conditions import Moment
 from harness.store.database import Store
 from harness.store.records import Calibration
+
+COMPILING = "compiling the simulator, once for this version"
 
 
 @dataclass(frozen=True)
@@ -78,6 +83,41 @@ class Watcher(Protocol):
 
     def warn(self, text: str) -> None:
         """Something has gone wrong and the work goes on."""
+
+
+class Silent:
+    """A watcher that passes warnings on to Python's, and discards all else."""
+
+    def progress(self, progress: Progress) -> None:
+        pass
+
+    def standing(self, standing: Standing) -> None:
+        pass
+
+    def note(self, text: str) -> None:
+        pass
+
+    def warn(self, text: str) -> None:
+        warnings.warn(text, stacklevel=2)
+
+
+class Counted:
+    """Reports to a watcher the number of completed parts and the time left."""
+
+    def __init__(self, watcher: Watcher, label: str) -> None:
+        self._watcher, self._label = watcher, label
+        self._begin_s = time.monotonic()
+
+    def __call__(self, done: int, total: int, left_s: float | None) -> None:
+        """Report that ``done`` of ``total`` parts are complete."""
+        elapsed_s = time.monotonic() - self._begin_s
+        self._watcher.progress(Progress(self._label, done, total, elapsed_s, left_s))
+
+
+def announce_compiler(watcher: Watcher) -> None:
+    """Report if the simulator's event loop must be compiled first, which takes up to a minute."""
+    if not cache.holds("kernel.advance"):
+        watcher.progress(Progress(COMPILING, 0, 1, 0.0, None))
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@
 TREE is a directory with the files of a version, by default this one. Each line is one thing that a user can
 write or read: commands with options, keys of the experiment file, policies with fields and defaults, waiting
 rules, patterns, papers with figures, built-in experiments, paths in JSON documents, columns of files,
-formats, exports of ``lockstep`` with signatures. ``fake_runs`` of the tests makes up the runs of the documents.
+formats, exports of ``lockstep`` with signatures. ``fake_runs`` of the tests makes up the runs.
 """
 # ruff: noqa: PLC0415 - the modules of the tree are found only once main has set the path
 
@@ -96,8 +96,6 @@ def file_keys():
         "owners.": experiment(owners=[extra]),
         "repeats.": experiment(repeats=extra),
         "slurm.": experiment(slurm=extra),
-        "(jobs) ": {"level": "jobs"} | extra,
-        "(jobs) model.": {"level": "jobs", "model": extra, "schedulers": [{"policy": "fcfs"}]},
     }
     for policy in policies.known():
         cases[f"schedulers({policy})."] = experiment(scheduler={"policy": policy} | extra)
@@ -106,6 +104,15 @@ def file_keys():
             lockstep.simulate(written, results=tempfile.gettempdir())
         except lockstep.InputError as error:
             yield from (f"key {prefix}{key}" for key in known(error))
+
+
+def job_level_keys():
+    """Keys of an experiment of jobs, by the errors that name them."""
+    with tempfile.TemporaryDirectory() as folder:
+        for prefix, key in (("", UNKNOWN), ("model.", f"model.{UNKNOWN}")):
+            Path(folder, "jobs.toml").write_text(JOBS)
+            refusal = printed("simulate", "jobs.toml", "--set", f"{key}=1", folder=folder)
+            yield from (f"key (jobs) {prefix}{known_key}" for known_key in known(refusal))
 
 
 def registered():
@@ -227,7 +234,7 @@ def exports():
 def main():
     """Print the list."""
     sys.path.insert(0, str(ROOT))
-    lines = [*commands(), *file_keys(), *registered(), *documents(), *exports()]
+    lines = [*commands(), *file_keys(), *job_level_keys(), *registered(), *documents(), *exports()]
     print("\n".join(sorted(set(lines))))
 
 

@@ -14,9 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from coordinator.workload import JobResult, Result, Switch, Workload
-from harness import cli
-from harness.commands import calibrate as calibrate_command
-from harness.commands import run as run_command
+from harness import application, cli
 from harness.measure import runner
 from harness.measure.calibrate import Constants
 from harness.measure.measured import Measured
@@ -230,8 +228,7 @@ def command_on_made_up_runs(
 ) -> Callable[..., tuple[int, str, str]]:
     """The command on made-up runs in an empty directory; gives status, stdout, stderr."""
     monkeypatch.chdir(folder)
-    for module in (run_command, calibrate_command):
-        monkeypatch.setattr(module, "real_tools", lambda *nodes: TOOLS)
+    monkeypatch.setattr(application, "real_tools", lambda *nodes: TOOLS)
     monkeypatch.setattr(missing, "back_end", ImitatedSimulator)
 
     def lockstep(*arguments: str) -> tuple[int, str, str]:
@@ -248,7 +245,7 @@ def main(pause_s: float, arguments: list[str]) -> int:
         return imitate(workload, progress)
 
     tools = Tools(TOOLS.launcher, probe, slowly)
-    run_command.real_tools = calibrate_command.real_tools = lambda *nodes: tools
+    application.real_tools = lambda *nodes: tools
     missing.back_end = ImitatedSimulator
     return cli.main(arguments)
 

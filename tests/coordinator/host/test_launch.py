@@ -22,7 +22,7 @@ from coordinator.host.launch import LaunchError, run_session
 from coordinator.host.launchers import Hydra, OpenMpi, Prrte, find_launcher, recognize, unchanged
 from coordinator.host.processes import RUN, marked
 from coordinator.wire.line_format import LineFormat, by_name
-from harness.commands.run import real_tools
+from harness.application import real_tools
 from workloads.validation import InputError
 
 MPICH = Hydra("/x/mpiexec", "5.0")

@@ -9,11 +9,10 @@ from fake_runs import TOOLS, ImitatedSimulator, Quiet, measure
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.analyse import precision, summary, verdicts
+from harness.analyse import precision, stored, summary, verdicts
 from harness.analyse.rows import JobRow, Row, Summary
 from harness.analyse.statistics import estimate
 from harness.analyse.timelines import planned_slots
-from harness.commands import stored
 from harness.measure.calibrate import Constants
 from harness.measure.session import Site
 from harness.predict import missing

@@ -9,9 +9,9 @@ from places import ROOT, SUPPORT
 
 from coordinator.workload import Switch
 from harness.analyse import results_document, rows
+from harness.analyse.stored import Found
 from harness.analyse.verdicts import judged
 from harness.commands import compare
-from harness.commands.stored import Found
 from harness.measure.calibrate import Constants
 from harness.measure.session import Site
 from harness.predict import missing

@@ -14,8 +14,8 @@ from fake_runs import TOOLS, command_on_made_up_runs, imitate
 from places import ROOT, SUPPORT
 from runs import needs_two
 
+from harness import application
 from harness.commands import COMMANDS
-from harness.commands import run as run_command
 from harness.spec.experiment import load
 from harness.store import database
 
@@ -366,7 +366,7 @@ def test_a_failed_run_is_told_and_gives_exit_status_1(lockstep, monkeypatch):
         return dataclasses.replace(result, jobs=tuple(jobs), failure="job 0: rank 1 has gone")
 
     tools = dataclasses.replace(TOOLS, run_workload=fail_in_gangs)
-    monkeypatch.setattr(run_command, "real_tools", lambda *nodes: tools)
+    monkeypatch.setattr(application, "real_tools", lambda *nodes: tools)
     status, out, err = lockstep("run", "three-jobs", "--set", "repeats=1", "--json")
     assert status == 1
     document = json.loads(out)

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 from fake_runs import TOOLS, ImitatedSimulator, Quiet
 
-from harness import cli
-from harness.commands import run as run_command
+from harness import application, cli
 from harness.measure.slurm_wait import LATE_S, SILENCE_S, wait
 from harness.predict import missing
 from harness.spec import experiment, submission
@@ -50,7 +49,7 @@ Lockstep = Callable[..., tuple[int, str, str]]
 def lockstep(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Lockstep:
     """Runs the command beside FILE as x.toml, on made-up runs; gives status, stdout, stderr."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(run_command, "real_tools", lambda *nodes: TOOLS)
+    monkeypatch.setattr(application, "real_tools", lambda *nodes: TOOLS)
     monkeypatch.setattr(missing, "back_end", ImitatedSimulator)
     (tmp_path / "x.toml").write_text(FILE)
 

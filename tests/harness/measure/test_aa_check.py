@@ -10,7 +10,6 @@ import pytest
 from fake_runs import TOOLS, command_on_made_up_runs, imitate
 
 from harness.analyse.comparison import aa_check
-from harness.commands import doctor
 from harness.measure import host_check
 from harness.store.database import Store
 
@@ -59,7 +58,7 @@ def test_a_difference_of_the_smallest_size_is_told_by_four_of_five_comparisons()
 @pytest.fixture
 def lockstep(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(host_check, "check", lambda processors: [host_check.Finding("MPI", "mpich")])
-    monkeypatch.setattr(doctor, "real_tools", lambda: TOOLS)
+    monkeypatch.setattr("harness.application.real_tools", lambda: TOOLS)
     return command_on_made_up_runs(monkeypatch, tmp_path, capsys)
 
 
@@ -91,7 +90,8 @@ def test_failures_are_told(lockstep, monkeypatch):
     def failing(workload, progress=None):
         return dataclasses.replace(imitate(workload), failure="rank 1 has gone")
 
-    monkeypatch.setattr(doctor, "real_tools", lambda: dataclasses.replace(TOOLS, run_workload=failing))
+    tools = dataclasses.replace(TOOLS, run_workload=failing)
+    monkeypatch.setattr("harness.application.real_tools", lambda: tools)
     status, out, _ = lockstep("doctor", "--aa")
     assert status == 1
     assert "3 runs failed; the first: rank 1 has gone" in out and "too few pairs" in out

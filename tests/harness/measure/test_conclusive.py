@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from fake_runs import TOOLS, command_on_made_up_runs, imitate, probe
 
+from harness import application
 from harness.analyse import advise
 from harness.analyse.rows import JobRow, Row, Summary
 from harness.analyse.statistics import estimate
-from harness.commands import run as run_command
 from harness.measure import host_check
 from harness.report import page
 from harness.spec.experiment import usable_processors
@@ -87,7 +87,7 @@ def test_two_runs_at_once(lockstep, monkeypatch):
         return dataclasses.replace(imitate(workload), warnings=(RIVAL,))
 
     tools = dataclasses.replace(TOOLS, run_workload=beside_another)
-    monkeypatch.setattr(run_command, "real_tools", lambda *nodes: tools)
+    monkeypatch.setattr(application, "real_tools", lambda *nodes: tools)
     out, bold = reported(lockstep)
     assert is_above_the_table("another run of Lockstep used the same processors in 9 of 9 runs", out)
     assert bold == {"measured runs"}
@@ -135,8 +135,7 @@ def advised(lockstep, monkeypatch):
 
     def advised(detour_ns, *words):
         tools = dataclasses.replace(TOOLS, probe=lambda *given: probe(*given) | {"detour_ns": [detour_ns]})
-        for module in ("run", "calibrate", "advise"):
-            monkeypatch.setattr(f"harness.commands.{module}.real_tools", lambda *nodes: tools)
+        monkeypatch.setattr("harness.application.real_tools", lambda *nodes: tools)
         assert lockstep("calibrate")[0] == 0
         return lockstep("advise", *words)
 
@@ -176,8 +175,7 @@ def test_what_disturbs_is_said_before_the_first_run_and_before_a_calibration(loc
         return ["load: average 4.1; wait"]
 
     tools = dataclasses.replace(TOOLS, run_workload=watched, disturbances=disturbances)
-    for module in ("run", "calibrate"):
-        monkeypatch.setattr(f"harness.commands.{module}.real_tools", lambda *nodes: tools)
+    monkeypatch.setattr("harness.application.real_tools", lambda *nodes: tools)
     _, _, err = lockstep("run", "two.toml", "--no-simulate")
     assert said[0] == usable_processors()[:2] and said.count(said[0]) == 1
     assert err.index("warning: load: average 4.1; wait") < err.index("0/9 ")

@@ -20,9 +20,7 @@ from runs import eventually, needs_two
 from coordinator.host import reservation
 from coordinator.host.processor_claims import ProcessorClaim
 from coordinator.host.reservation import Reservation, rivals
-from harness import cli
-from harness.commands import calibrate, doctor
-from harness.commands import run as run_command
+from harness import application, cli
 from harness.measure import aa_runs, turn
 from harness.spec.experiment import usable_processors
 
@@ -189,8 +187,7 @@ def lockstep(monkeypatch, tmp_path, capsys):
     command = command_on_made_up_runs(monkeypatch, tmp_path, capsys)
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     tools = dataclasses.replace(TOOLS, reserve=lambda where, *more: turn.reserved(HERE, *more))
-    for module in (run_command, calibrate, doctor):
-        monkeypatch.setattr(module, "real_tools", lambda *nodes: tools)
+    monkeypatch.setattr(application, "real_tools", lambda *nodes: tools)
     return command
 
 
@@ -223,12 +220,12 @@ def test_a_run_that_waits_can_be_interrupted_and_reserves_nothing(lockstep, monk
 def test_what_the_other_recorded_meanwhile_is_not_measured_again(lockstep, monkeypatch):
     @contextlib.contextmanager
     def after_another(*given):
-        monkeypatch.setattr(run_command, "real_tools", lambda *nodes: TOOLS)
+        monkeypatch.setattr(application, "real_tools", lambda *nodes: TOOLS)
         assert cli.main(SMALL) == 0
         yield
 
     tools = dataclasses.replace(TOOLS, reserve=after_another)
-    monkeypatch.setattr(run_command, "real_tools", lambda *nodes: tools)
+    monkeypatch.setattr(application, "real_tools", lambda *nodes: tools)
     status, _, err = lockstep(*SMALL, "--resume")
     assert status == 0 and "0 runs recorded" in err and "9 found there" in err
 

@@ -14,8 +14,7 @@ from browser import BROWSER, OPTIONS, WIDTHS, cut, overlaps, seen
 from fake_runs import TOOLS, ImitatedSimulator
 from runs import needs_two
 
-from harness import cli
-from harness.commands import run as run_command
+from harness import application, cli
 from harness.predict import missing
 from harness.store import conditions
 
@@ -30,7 +29,7 @@ def folder(tmp_path_factory):
     """A directory with a store: a sweep over granularity and imbalance, with timelines."""
     place = tmp_path_factory.mktemp("report")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_command, "real_tools", lambda *nodes: TOOLS)
+        patch.setattr(application, "real_tools", lambda *nodes: TOOLS)
         patch.setattr(missing, "back_end", ImitatedSimulator)
         options = [part for setting in SETTINGS for part in ("--set", setting)]
         results = str(place / "results")
@@ -237,7 +236,7 @@ def nasty(tmp_path_factory):
     """A directory with a store of an experiment whose name and command mean something elsewhere."""
     place = tmp_path_factory.mktemp("nasty")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_command, "real_tools", lambda *nodes: TOOLS)
+        patch.setattr(application, "real_tools", lambda *nodes: TOOLS)
         known = conditions.of_run
         patch.setattr(conditions, "of_run", lambda *moments: known(*moments) | {"busy": 0.6})
         (place / "x.toml").write_text(NASTY_FILE)

@@ -1,56 +1,50 @@
-"""``lockstep compare`` of two results directories, or of two schedulers of one."""
+"""Results before and after a change, or under two schedulers, compared row by row."""
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from harness.analyse import comparison, results_document
 from harness.analyse.comparison import Comparison
+from harness.analyse.stored import Found, read
 from harness.analyse.summary import TAU_S
-from harness.commands import SCHEMA, Answer
-from harness.commands.shared import write
-from harness.commands.stored import Found, read
 from harness.measure.session import Watcher
-from harness.report import documents, tables
 from harness.store import conditions
 from harness.store.records import MEASURED_KINDS, RunRecord
 from workloads.validation import InputError, one_of
 
 
-def answer(options: argparse.Namespace, watcher: Watcher) -> Answer:
-    """Compare before with after; the status is 1 if a row of the second directory is worse.
+def compare(
+    results: Path,
+    other: Path | None,
+    between: Sequence[str] | None,
+    experiment: str | None,
+    watcher: Watcher,
+) -> tuple[list[dict[str, Any]], list[Comparison]]:
+    """Compare two results directories, or two schedulers of one: a document of each experiment, and all rows.
 
     Raises:
         InputError: if there is no such directory, experiment or scheduler, or nothing to compare.
     """
-    if options.between and options.after is not None:
+    if between and other is not None:
         rule = "two directories are compared scheduler by scheduler"
-        raise InputError("--between", options.between, rule, "give one directory, or leave --between out")
-    before = read(options.results, options.experiment, watcher)
-    pairs = (
-        [(found, found) for found in before]
-        if options.between
-        else list(_pairs(before, read(options.after, options.experiment, watcher), options.after))
-    )
-    if options.between:
+        raise InputError("--between", between, rule, "give one directory, or leave --between out")
+    before = read(results, experiment, watcher)
+    if between or other is None:
+        pairs = [(found, found) for found in before]
         known = dict.fromkeys(row.scheduler for found in before for row in comparison.series(*_parts(found)))
-        for name in options.between:
+        for name in between or ():
             one_of("--between", name, known)
-    experiments = [(*pair, _compared(*pair, options.between)) for pair in pairs]
-    made = [_document(*one) for one in experiments]
+    else:
+        pairs = list(_pairs(before, read(other, experiment, watcher), other))
+    experiments = [(*pair, _compared(*pair, between)) for pair in pairs]
     every = [row for *_, rows in experiments for row in rows]
     if not every:
         rule = "never measured the same jobs under both schedulers"
-        raise InputError("--between", options.between, rule, "choose two schedulers of one experiment")
-    if options.csv:
-        write("--csv", options.csv, tables.lines_of_values(comparison.flat(row.plain() for row in every)))
-    worse = any(row.verdict == comparison.WORSE for row in every)
-    document = {"schema": SCHEMA, "experiments": made}
-    text = [part for one in made for part in documents.before_after(one)]
-    return Answer(document, text, status=1 if worse and not options.between else 0)
+        raise InputError("--between", between, rule, "choose two schedulers of one experiment")
+    return [_document(*one) for one in experiments], every
 
 
 def _parts(found: Found) -> tuple[Any, Sequence[RunRecord]]:

@@ -1,8 +1,7 @@
-"""The experiments in a store, for the commands that read results."""
+"""The experiments in a store, with all their runs."""
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,13 +30,6 @@ class Found:
     def experiment_digest(self) -> str:
         """The digest of the stored runs."""
         return self.records[-1].digest
-
-
-def results_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add RESULTS and --experiment."""
-    parser.add_argument("results", metavar="RESULTS", type=Path, help="directory with records")
-    help_text = "only experiments with this name, or with a digest that begins like this"
-    parser.add_argument("--experiment", metavar="NAME", help=help_text)
 
 
 def read(results: Path, wanted: str | None, watcher: Watcher, *, simulate: bool = False) -> list[Found]:

@@ -1,0 +1,428 @@
+"""The deeds behind the Python interface and the command line, with typed arguments: run, simulate, advise.
+
+``lockstep`` exports them, ``commands`` turn words into calls of them; none of them prints.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from coordinator.drive import takeover
+from coordinator.drive.driver import run_workload
+from coordinator.host import mechanisms
+from coordinator.host.launchers import find_launcher
+from coordinator.workload import Node, Result, Workload
+from harness import Interrupted
+from harness.analyse import advise as advice
+from harness.analyse import caveats, results_document, stored, summary
+from harness.analyse.agreement import Errors, by_scheduler, errors_of
+from harness.analyse.columns import duration
+from harness.analyse.precision import RowPrecision, scattered
+from harness.analyse.results_document import ResultsDocument
+from harness.analyse.rows import Row
+from harness.measure import host_check, measured, plan, runner, turn
+from harness.measure.calibrate import Constants, constants, mpi_probe, mpi_probe_between
+from harness.measure.plan import Key, Task
+from harness.measure.recalibration import Recalibrated
+from harness.measure.session import Counted, Site, Tools, Watcher, announce_compiler
+from harness.predict import missing, recorded_programs
+from harness.predict import pool as threads
+from harness.predict.pool import Pool
+from harness.predict.recorded_programs import RecordedPrograms
+from harness.spec import jobs
+from harness.spec.experiment import Experiment, usable_processors
+from harness.store import conditions
+from harness.store.database import FILE_NAME, Store
+from harness.store.records import MEASURED_KINDS, Calibration, RunRecord
+from workloads.bounds import within
+from workloads.program import Program
+from workloads.validation import InputError
+from workloads.work import Command
+
+
+def real_tools(nodes: Sequence[Node] = ()) -> Tools:
+    """The MPI launcher of this host, or one that starts ranks on these nodes, and its probes.
+
+    Raises:
+        InputError: if there is no launcher.
+    """
+    hosts = [node.host for node in nodes]
+    launcher = find_launcher(hosts=hosts)
+    run_with_it = partial(run_workload, launcher=launcher)
+    probes = mpi_probe(launcher), run_with_it, mpi_probe_between(launcher, hosts)
+    return Tools(str(launcher), *probes, host_check.disturbances, turn.reserved)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """The results of an experiment that was run: all of it, and what this invocation added to its store.
+
+    Attributes:
+        results: rows of all its runs.
+        store: the path of the store.
+        earlier: how many of its measured runs were in the store before.
+        made: the runs of this invocation.
+        simulated: its simulations.
+    """
+
+    results: ResultsDocument
+    store: Path
+    earlier: int
+    made: Sequence[RunRecord]
+    simulated: Sequence[RunRecord]
+
+
+def run(
+    wanted: Experiment,
+    results: Path,
+    watcher: Watcher,
+    *,
+    simulate: bool = True,
+    resume: bool = False,
+    timeline: bool = False,
+    anyway: bool = False,
+    part: str | None = None,
+    tau_s: float = summary.TAU_S,
+    in_allocation: bool = False,
+) -> Ran:
+    """Measure every scheduler against dedicated runs, and simulate the same.
+
+    Args:
+        wanted: the experiment, loaded for this host.
+        results: directory of the store.
+        watcher: receives the progress.
+        simulate: whether to simulate the measured runs.
+        resume: whether to leave out recorded runs, and to take over a run whose driver was killed.
+        timeline: whether ranks record their activities over time.
+        anyway: whether to measure even while another Lockstep uses these processors.
+        part: K/N for every N-th cell of the sweep from the K-th.
+        tau_s: bound of the bounded slowdown.
+        in_allocation: whether Slurm, in whose allocation we are, schedules what only it can.
+
+    Raises:
+        InputError: for bad input, before anything starts.
+        StoreError: if records cannot be written.
+        LaunchError: if the first calibration fails, or the launcher has gone.
+        Interrupted: on SIGINT or SIGTERM, with everything released.
+    """
+    for task in () if in_allocation else plan.plan(wanted):
+        if error := measured.left_to_slurm(task):
+            raise error
+    if simulate:
+        recorded_programs.check(wanted)
+    cells = _part(part, wanted)
+    taken = _take_over(wanted, results, watcher) if resume else None
+    tools = real_tools(wanted.nodes)
+    with Store(results, warn=watcher.warn) as store:
+        here = Site.here(usable_processors()[: wanted.processors], tools, store, wanted.nodes)
+        made = [measured.record_taken_over(wanted, here, *taken)] if taken else []
+        earlier, before, precision = _begun(wanted, here, made, resumed=resume)
+        if _to_do(wanted, cells, [*before, *made], precision):
+            with here.reserved(watcher, anyway=anyway):
+                # The Lockstep that used the processors until now may have recorded runs of this experiment.
+                earlier, before, precision = _begun(wanted, here, made, resumed=resume)
+                made += _measure(wanted, cells, here, [*before, *made], precision, timeline, watcher)
+        simulated: list[RunRecord] = []
+        if simulate:
+            simulated = _simulate(wanted, here, [*before, *made], precision, timeline, watcher)
+    found = results_document.results(wanted, [*before, *made, *simulated], tau_s, here.session)
+    return Ran(found, store.path, earlier, made, simulated)
+
+
+def _take_over(wanted: Experiment, results: Path, watcher: Watcher) -> tuple[Workload, Result] | None:
+    """Take over a run for this store whose driver was killed less than a lease ago; None without one."""
+    store = Path(os.path.realpath(results / FILE_NAME))
+    for path, workload in takeover.runs(watcher.warn):
+        purpose = measured.purpose_of(workload)
+        if purpose is None or (purpose.store, purpose.digest) != (store, wanted.digest):
+            continue
+        try:
+            result = takeover.resume_workload(path, watcher.note)
+            watcher.warn("this driver took over the run in progress, after its driver was killed")
+            return workload, result
+        except takeover.NotAbandoned as found:
+            rule = f"{found} and records in {results}"
+            raise InputError(
+                "--resume", True, rule, "wait for its end, or choose another --results"
+            ) from None
+        except takeover.Over as found:
+            watcher.warn(f"{found}; this driver repeats it")
+        except (KeyboardInterrupt, SystemExit):
+            raise Interrupted("interrupted: everything is released; continue with --resume") from None
+    return None
+
+
+def _part(text: str | None, wanted: Experiment) -> set[int]:
+    """Indices of the cells to measure: all, or every N-th from the K-th for a part K/N."""
+    cells = [cell.index for cell in wanted.measured_cells]
+    if text is None:
+        return set(cells)
+    found = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", text)
+    if found is None or not 1 <= int(found[1]) <= int(found[2]):
+        raise InputError("--part", text, "must be K/N with 1 <= K <= N", "write 1/4, 2/4, 3/4, 4/4")
+    return set(cells[int(found[1]) - 1 :: int(found[2])])
+
+
+def _begun(
+    wanted: Experiment, here: Site, made: Sequence[RunRecord], *, resumed: bool
+) -> tuple[int, list[RunRecord], RowPrecision]:
+    """How many runs of this experiment are stored without ``made``, those to extend, and what rows need."""
+    records = here.store.runs(wanted.digest)
+    before = records if resumed else []
+    for record in before:
+        if found := conditions.difference(record.conditions, here.conditions):
+            field, old, new = found
+            rule = f"the recorded runs were measured with {field} = {old!r}, but now it is {new!r}"
+            raise InputError("--resume", True, rule, "omit --resume, or choose another --results directory")
+    stored = sum(record.kind in MEASURED_KINDS for record in records)
+    return stored, before, RowPrecision(wanted, [*before, *made])
+
+
+def _to_do(
+    wanted: Experiment, cells: Collection[int], before: Sequence[RunRecord], precision: RowPrecision
+) -> dict[Key, Task]:
+    """The runs of these cells that ``before`` lacks; none if no row needs any of them."""
+    done = plan.recorded(before)
+    ours = [task for task in plan.plan(wanted) if task.cell.index in cells and not task.scheduler.of_slurm]
+    tasks = {task.key: task for task in ours if task.key not in done}
+    return tasks if any(map(precision.needs, tasks.values())) else {}
+
+
+def _measure(
+    wanted: Experiment,
+    cells: Collection[int],
+    here: Site,
+    before: Sequence[RunRecord],
+    precision: RowPrecision,
+    timeline: bool,
+    watcher: Watcher,
+) -> list[RunRecord]:
+    """Measure the runs of these cells that ``before`` lacks, and take them into ``precision``."""
+    made: list[RunRecord] = []
+    if not (tasks := _to_do(wanted, cells, before, precision)):
+        return made
+    here.warn_of_disturbances(watcher)
+    for standing in precision.unknown():
+        watcher.standing(standing)
+    working_sets = jobs.working_sets(job for task in tasks.values() for job in task.jobs)
+    users = [scheduler for scheduler in wanted.schedulers if scheduler.policy.needs_mechanism]
+    ways = {mechanisms.choose(scheduler.options.mechanism)[0] for scheduler in users}
+    try:
+        calibrated = Recalibrated(here, working_sets, ways, caveats.calibration_load, watcher)
+        back_end = measured.Measured(here, calibrated, watcher.note, timeline)
+        to_do = list(tasks.values())
+        for record in runner.run(to_do, back_end, here.store, watcher, precision.needs, precision.expects):
+            made.append(record)
+            precision.add(record)
+            for standing in precision.news(record):
+                watcher.standing(standing)
+    except (KeyboardInterrupt, SystemExit):  # the driver ends by the latter on SIGTERM
+        ended = plan.recorded(made)
+        total = len(made) + sum(precision.needs(task) for key, task in tasks.items() if key not in ended)
+        raise Interrupted(
+            f"interrupted: everything is released; {len(made)} of {total} runs are recorded in "
+            f"{here.store.path}; continue with --resume"
+        ) from None
+    if wanted.least_repeats < wanted.repeats and (wide := list(precision.wide())):
+        shown = ", ".join(f"{name} ({width:.0%})" for name, width in wide)
+        asked = f"precision = {wanted.precision:.0%}"
+        watcher.warn(f"after {wanted.repeats} repeats intervals are wider than {asked}: {shown}")
+    return made
+
+
+def _simulate(
+    wanted: Experiment,
+    here: Site,
+    records: Sequence[RunRecord],
+    precision: RowPrecision,
+    timeline: bool,
+    watcher: Watcher,
+) -> list[RunRecord]:
+    """Simulate those of ``records`` that have no simulated counterpart among them."""
+
+    def heard(record: RunRecord) -> None:
+        precision.add(record)
+        for standing in precision.simulated_news(record):
+            watcher.standing(standing)
+
+    watcher.note("simulating the measured runs")
+    announce_compiler(watcher)
+    return missing.complete(
+        wanted,
+        records,
+        here.session,
+        here.store,
+        watcher,
+        timeline=timeline,
+        heard=heard,
+        further=scattered,
+    )
+
+
+def simulate(
+    wanted: Experiment,
+    results: Path,
+    watcher: Watcher,
+    tau_s: float = summary.TAU_S,
+    compute: Pool = threads.compute,
+) -> tuple[ResultsDocument, list[str]]:
+    """Simulate every scheduler of an experiment without running it; also returns notes on the results.
+
+    The last calibration in ``results`` gives the constants that the experiment leaves open.
+    """
+    recorded_programs.check(wanted)
+    from harness.predict import process_level  # noqa: PLC0415 - numba is slow to load
+
+    calibrated, recorded = _stored(results, wanted)
+    announce_compiler(watcher)
+    records = process_level.predict(wanted, calibrated, Counted(watcher, wanted.name), compute, recorded)
+    failures = [record.failure for record in records if record.failure]
+    first = next(task for task in plan.plan(wanted, wanted.cells) if task.scheduler == wanted.schedulers[0])
+    rows = summary.rows(wanted, records, tau_s, wanted.cells)
+    machine = vars(process_level.Host.of_calibration(calibrated, first).machine(first.scheduler))
+    notes = [f"{len(failures)} simulations failed: {failures[0]}"] if failures else []
+    given = [cell.machine for cell in wanted.cells]
+    if not calibrated and any(not {"context_switch_us", "latency_us"} <= values.keys() for values in given):
+        notes.append(f"no calibration in {results}: values missing in [machine] are from Dusseau et al. 1996")
+    return ResultsDocument(wanted.name, wanted.digest, "", machine, rows, None, failures, ()), notes
+
+
+def _stored(results: Path, wanted: Experiment) -> tuple[Constants | None, RecordedPrograms]:
+    """The constants of the last calibration in a store, None without one, and recordings of the commands."""
+    try:
+        with Store(results, existing=True) as store:
+            found, records = store.last_calibration(), store.runs(wanted.digest)
+            recorded = recorded_programs.of(wanted, records, store.path.parent)
+    except InputError:
+        return None, recorded_programs.of(wanted, (), results)
+    return (constants(found) if found else None), recorded
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Simulated candidates for some jobs of a program, the best first.
+
+    Attributes:
+        program: the program.
+        rows: the candidates.
+        ranges: of granularities in which one candidate is best; none for a recorded program.
+        processors: how many the jobs share.
+        used: the constants of the simulations.
+        calibrated: the calibration from which they are; ``age`` in words.
+        doubts: weaknesses of calibration and recording.
+        overall, errors: what simulations of recorded programs have missed, and for each scheduler.
+    """
+
+    program: Program | Command
+    rows: list[Row]
+    ranges: list[advice.Range]
+    processors: int
+    used: Constants
+    calibrated: list[Calibration]
+    age: str
+    doubts: list[str]
+    overall: Errors | None
+    errors: dict[str, Errors]
+
+    def document(self) -> dict[str, Any]:
+        """The document that ``lockstep advise --json`` prints."""
+        return {
+            "schema": results_document.SCHEMA,
+            "program": asdict(self.program),
+            "jobs": len(self.rows[0].jobs),
+            "processors": self.processors,
+            "constants": self.used.of_run("signals"),
+            "calibrated_at": max((one.recorded_at for one in self.calibrated), default=None),
+            "doubts": self.doubts,
+            "rows": [
+                {"scheduler": row.scheduler, **results_document.summary_document(row.simulated)}
+                | {"errors": asdict(errors) if (errors := self.errors.get(row.name)) else None}
+                for row in self.rows
+                if row.simulated
+            ],
+            "ranges": [asdict(one) for one in self.ranges],
+            "errors": self.overall and asdict(self.overall),
+        }
+
+
+def advise(
+    asked: Program | Path | None,
+    jobs: int,
+    results: Path,
+    watcher: Watcher,
+    *,
+    anyway: bool = False,
+    record: Callable[[], tuple[Path, list[str]]] | None = None,
+) -> Advice:
+    """Simulate the candidates for ``jobs`` jobs with this host's last calibration; calibrate without one.
+
+    ``asked`` is the program, or its recording; without it ``record`` makes one, and gives doubts of it.
+
+    Raises:
+        InputError: for a program that does not fit the machine, a store that cannot be read, or, unless
+            ``anyway``, a calibration that was made under load.
+        LaunchError: if the calibration fails.
+    """
+    within("--jobs", jobs)
+    processors = len(usable_processors())
+    known = _jobs_of(asked, jobs, processors) if asked else None  # bad input shows before a calibration
+    calibrated = _calibration(results, watcher, anyway=anyway)
+    age = duration(caveats.calibration_age_s(calibrated)) if calibrated else ""
+    if not anyway and (taken := caveats.calibration_load(calibrated)):
+        rule = (
+            f"its last calibration, {age} old, was made under load: others took {taken:.0%} of the processors"
+        )
+        remedy = f"repeat it on an idle host (lockstep calibrate --results {results}), or add --anyway"
+        raise InputError("--results", str(results), rule, remedy)
+    doubts = list(caveats.of_use(calibrated, conditions.of_session(usable_processors(), "")))
+    if known is None:
+        assert record is not None
+        path, more = record()
+        known, doubts = _jobs_of(path, jobs, processors), [*doubts, *more]
+    wanted, program = known
+    used = constants(calibrated)
+    announce_compiler(watcher)
+    rows = advice.predict(wanted, used, Counted(watcher, "simulating"))
+    ranges: list[advice.Range] = []
+    compared: list[Row] = []
+    if isinstance(program, Program):
+        ranges = advice.ranges(rows)
+        rows = [row for row in rows if row.program["granularity_us"] == program.granularity_us]
+    else:
+        with Store(results, existing=True) as store:
+            compared = advice.compared(store)
+    rows.sort(key=advice.slowdown)
+    missed = errors_of(compared), by_scheduler(compared)
+    return Advice(program, rows, ranges, processors, used, calibrated, age, doubts, *missed)
+
+
+def _jobs_of(asked: Program | Path, jobs: int, processors: int) -> tuple[Experiment, Program | Command]:
+    """The experiment to simulate, and the program of its jobs."""
+    if isinstance(asked, Program):
+        return advice.experiment(asked, jobs, processors), asked
+    wanted = advice.of_recording(asked, jobs, processors)
+    command = wanted.cells[0].groups[0].program
+    assert isinstance(command, Command)
+    return wanted, command
+
+
+def _calibration(folder: Path, watcher: Watcher, *, anyway: bool) -> list[Calibration]:
+    with Store(folder, warn=watcher.warn) as store:
+        if calibrated := store.last_calibration():
+            return calibrated
+        here = Site.here(usable_processors()[:2], real_tools(), store)
+        with here.reserved(watcher, anyway=anyway):
+            here.warn_of_disturbances(watcher)
+            return here.calibrate([0], ["signals"], watcher)
+
+
+def load(results: Path, experiment: str | None, watcher: Watcher) -> ResultsDocument:
+    """The results of the newest experiment in a directory, or of the one with this name or digest."""
+    found = stored.read(results, experiment, watcher)[-1]
+    return results_document.results(found.experiment, found.records, summary.TAU_S)
