@@ -87,14 +87,7 @@ STATES = ("running", "ready", "asleep")
 
 @dataclass(frozen=True)
 class States:
-    """Shares of the ranks' time; those of STATES sum to 1.
-
-    Attributes:
-        running: on a processor: computing, or spinning in a wait, which the kernel cannot tell apart.
-        ready: waiting for a processor that another process has.
-        asleep: blocked in the kernel, or stopped in slots of other jobs.
-        in_waits: in waits of MPI, in whatever state; None unless all ranks wait two-phase.
-    """
+    """Shares of the ranks' time, of which all but ``in_waits`` sum to 1 (docs/formats.md)."""
 
     running: float
     ready: float

@@ -16,14 +16,7 @@ FEWEST = 3
 
 @dataclass(frozen=True)
 class Estimate:
-    """A median with its uncertainty; None where there are too few values.
-
-    Attributes:
-        median: of the values.
-        ci95: the 95 % interval; it takes FEWEST values.
-        n: number of values.
-        extremes: the least and the most value, for two or more.
-    """
+    """A median of ``n`` values, its 95 % interval and their extremes; None where there are too few values."""
 
     median: float | None
     ci95: tuple[float, float] | None

@@ -22,14 +22,9 @@ WIDE, NARROW = 900, 358
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture of a page.
+    """A picture of a page, with a heading and ``about`` it; ``draw`` makes it in a width, None without data.
 
-    Attributes:
-        name: for ``--picture``.
-        heading: above it.
-        about: an explanation.
-        draw: makes it, in a width in pixels; None without data.
-        missing: why there may be no data; empty if nobody would expect the picture then.
+    ``missing`` says why there may be no data; it is empty if nobody would expect the picture then.
     """
 
     name: str
