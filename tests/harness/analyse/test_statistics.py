@@ -39,7 +39,7 @@ def test_student_quantiles_agree_with_the_density(degrees):
 def test_an_interval_takes_three_values_and_two_are_the_least_and_the_most():
     assert estimate([]) == type(estimate([]))(None, None, 0)
     one, two, three = estimate([1.5]), estimate([1.5, 1.1]), estimate([1.5, 1.1, 1.2])
-    assert (one.median, one.ci95, one.ends, one.kind, one.n) == (1.5, None, None, "", 1)
+    assert (one.median, one.ci95, one.ends, one.kind, one.n) == (1.5, None, None, None, 1)
     assert (two.median, two.ci95, two.ends, two.kind) == (1.3, None, (1.1, 1.5), "least to most")
     assert (three.ends, three.kind, three.extremes) == (three.ci95, "95 %", (1.1, 1.5))
     assert math.isinf(two.width) and three.width == pytest.approx((three.ci95[1] - three.ci95[0]) / 1.2)
