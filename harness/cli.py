@@ -79,8 +79,8 @@ class _Version(argparse.Action):
         parser.exit()
 
 
-def parser() -> argparse.ArgumentParser:
-    """The command line."""
+def parser(only: str = "") -> argparse.ArgumentParser:
+    """The command line; if ``only`` is a subcommand, without the others, whose parsers take time to make."""
     top = argparse.ArgumentParser(
         prog="lockstep",
         description="Run several MPI jobs against each other on the same processors under gang, implicit or "
@@ -94,9 +94,13 @@ def parser() -> argparse.ArgumentParser:
     parsers = [
         commands.add_parser(name, help=line, description=f"{line[0].upper()}{line[1:]}.")
         for name, line in COMMANDS.items()
+        if only not in COMMANDS or name == only
     ]
 
     def whole() -> tuple[argparse.ArgumentParser, list[_CommandParser]]:
+        if len(parsers) < len(COMMANDS):
+            found: tuple[argparse.ArgumentParser, list[_CommandParser]] = parser().get_default("whole")()
+            return found
         for command in parsers:
             command.fill()
         return top, parsers
@@ -115,7 +119,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         del os.environ[name]
     os.environ.update(left)
     try:
-        options = parser().parse_args(arguments)
+        words = sys.argv[1:] if arguments is None else list(arguments)
+        options = parser(words[0] if words else "").parse_args(words)
     except SystemExit as end:  # argparse has printed the error
         return _flushed(int(end.code or 0))
     except OSError as error:  # argparse could not print

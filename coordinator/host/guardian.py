@@ -15,17 +15,17 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
-from coordinator.host import cleanup
 from coordinator.host.environment import PYTHON, passed_on
 from coordinator.host.priority import prompt
-from coordinator.host.processes import GRACE_S, STUBBORN_S
+from coordinator.host.processes import GRACE_S, STUBBORN_S, Process
 from coordinator.host.rundir import RunDirectory
 
-COMMAND = (*PYTHON, "-m", "coordinator.host.guardian")
+COMMAND = (*PYTHON, "-S", "-m", "coordinator.host.guardian")
+"""Without ``site``: a guardian needs no other package, ours are in PYTHONPATH, and its start counts."""
 
 START_S = 30.0
 """How long a guardian may take to start on a busy host."""
@@ -35,7 +35,10 @@ RELEASE_S = 2 * (GRACE_S + STUBBORN_S)
 
 
 def start(
-    directory: RunDirectory, lease_s: float | None = None, patience_s: float = 0.0
+    directory: RunDirectory,
+    lease_s: float | None = None,
+    patience_s: float = 0.0,
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> tuple[subprocess.Popen[bytes], socket.socket]:
     """Start a guardian in its own session; return it and the socket that holds it back.
 
@@ -44,7 +47,8 @@ def start(
     end of file. The guardian watches when this function returns.
 
     With ``patience_s``, it waits that long before the release if the driver has left its history:
-    another driver, with a guardian of its own, may take over the run.
+    another driver, with a guardian of its own, may take over the run. ``meanwhile`` is called while the
+    guardian starts.
     """
     ours, its = socket.socketpair()
     with its, directory.log("guardian").open("ab") as log:
@@ -60,10 +64,11 @@ def start(
     directory.entrust()
     ours.settimeout(START_S)
     try:
+        meanwhile()
         if not ours.recv(1):
             said = directory.log("guardian").read_text(errors="replace").strip()
             raise ChildProcessError(f"the guardian of the run ended at its start\n{said}".strip())
-    except OSError:
+    except BaseException:
         ours.close()
         guardian.kill()
         guardian.wait()
@@ -73,21 +78,33 @@ def start(
 
 
 @contextmanager
-def guarded() -> Iterator[RunDirectory]:
-    """A new run directory under a guardian; on exit everything of the run is released."""
+def guarded(meanwhile: Callable[[], None] = lambda: None) -> Iterator[RunDirectory]:
+    """A new run directory under a guardian; on exit everything of the run is released.
+
+    ``meanwhile`` is called while the guardian starts.
+    """
     directory = RunDirectory.create()
+    released = False
     try:
-        guardian, hold = start(directory)
+        guardian, hold = start(directory, meanwhile=meanwhile)
         try:
             yield directory
         finally:
             hold.close()
-            with suppress(subprocess.TimeoutExpired):
-                guardian.wait(RELEASE_S)
+            released = _ended_well(guardian) and not directory.path.exists()
     finally:
-        # The guardian may have been killed.
-        cleanup.release(directory)
+        if not released:  # the guardian may have been killed
+            from coordinator.host import cleanup  # noqa: PLC0415
+
+            cleanup.release(directory)
         directory.unlock()
+
+
+def _ended_well(guardian: subprocess.Popen[bytes]) -> bool:
+    """Wait for the end of a guardian; subprocess would look for it in ever longer pauses."""
+    with suppress(OSError), closing(Process(guardian.pid)) as handle:
+        handle.wait(RELEASE_S)
+    return guardian.poll() == 0
 
 
 def main(path: str, descriptor: str, times: str) -> None:
@@ -99,8 +116,11 @@ def main(path: str, descriptor: str, times: str) -> None:
     with prompt(), socket.socket(fileno=int(descriptor)) as watched:
         lease_s, patience_s = json.loads(times)
         watched.settimeout(lease_s)
-        with suppress(OSError):  # the lease is over, or the agent has ended already
+        with suppress(OSError):  # the agent has ended already
             watched.send(b"\n")
+        from coordinator.host import cleanup  # noqa: PLC0415 - the process that started us waits for the word
+
+        with suppress(OSError):  # the lease is over, or the agent has ended already
             while watched.recv(64):
                 pass
         if patience_s and directory.history.exists():

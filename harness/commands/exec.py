@@ -11,23 +11,21 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from coordinator.host import guardian
-from coordinator.host.causes import explained
 from coordinator.host.directories import DirectoryGuardian
-from coordinator.host.launchers import launched, launcher_at
 from coordinator.host.processes import RUN, Process
 from coordinator.host.rundir import RunDirectory
 from harness.commands import SCHEMA, Answer
-from harness.measure.rank_listener import RankListener, summed
-from harness.measure.registrar import Registrar
-from workloads import native
 from workloads.blocking import RULES, rule_name, waiting
 from workloads.validation import InputError
 
 if TYPE_CHECKING:
     from harness.measure.session import Watcher
+    from workloads import native
+
+Prepared = TypeVar("Prepared")
 
 PASSED_ON = (
     *(signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT),
@@ -122,6 +120,8 @@ def library(
     Raises:
         NativeError: if it cannot be made.
     """
+    from workloads import native  # noqa: PLC0415
+
     mpicc = Path(options.mpicc) if options.mpicc else native.wrapper(command)
     return native.library(mpicc, watcher.note, care=DirectoryGuardian, leave=leave)
 
@@ -130,6 +130,8 @@ def unheard(
     options: argparse.Namespace, command: Sequence[str], made: native.Library, said: str
 ) -> InputError:
     """The error that no rank with the library was heard of, although the command went well and said this."""
+    from coordinator.host.causes import explained  # noqa: PLC0415
+
     rule = f"started no program on this host that uses {made.libraries[0]}"
     if why := explained(0, said):
         return InputError("COMMAND", shlex.join(command), rule, why)
@@ -147,23 +149,37 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
         NativeError: if the library that waits cannot be made.
     """
     command = command_of(options, "exec")
+    with _guarded(lambda: _prepare(options, command, watcher)) as (directory, (made, variables)):
+        from coordinator.host.causes import explained  # noqa: PLC0415 - the guardian starts first
+        from coordinator.host.launchers import launched  # noqa: PLC0415
+        from harness.measure.rank_listener import RankListener, summed  # noqa: PLC0415
+        from harness.measure.registrar import Registrar  # noqa: PLC0415
+
+        with (
+            RankListener() as listener,
+            Registrar(directory.path if directory else None, watcher.warn) as registrar,
+        ):
+            variables |= {**listener.variables, **registrar.variables}
+            words, told = launched(command, variables, made.needed)
+            environment = {**os.environ, **told, **(directory.signs if directory else {})}
+            status = _run(words, environment, directory.note_process if directory else lambda pid: None)
+    document = {"schema": SCHEMA, **summed(listener.records)}
+    notes = filter(None, [_line(document), explained(status, records=listener.records)])
+    return Answer(document, (), status=status, notes=tuple(notes))
+
+
+def _prepare(
+    options: argparse.Namespace, command: Sequence[str], watcher: Watcher
+) -> tuple[native.Library, dict[str, str]]:
+    """The library and its variables; also imports what the command needs once its guardian has started."""
+    from coordinator.host import causes, launchers  # noqa: F401, PLC0415
+    from harness.measure import rank_listener, registrar  # noqa: F401, PLC0415
+
     made, variables = preload(options, command, watcher)
     if options.record is not None:
         _make(options.record)
         variables["LOCKSTEP_RECORD"] = str(options.record.resolve())
-    with (
-        _guarded() as directory,
-        RankListener() as listener,
-        Registrar(directory.path if directory else None, watcher.warn) as registrar,
-    ):
-        marks = directory.signs if directory else {}
-        variables |= {**listener.variables, **registrar.variables}
-        words, told = launched(command, variables, made.needed)
-        environment = {**os.environ, **told, **marks}
-        status = _run(words, environment, directory.note_process if directory else lambda pid: None)
-    document = {"schema": SCHEMA, **summed(listener.records)}
-    notes = filter(None, [_line(document), explained(status, records=listener.records)])
-    return Answer(document, (), status=status, notes=tuple(notes))
+    return made, variables
 
 
 def _make(folder: Path) -> None:
@@ -175,13 +191,17 @@ def _make(folder: Path) -> None:
 
 
 @contextmanager
-def _guarded() -> Iterator[RunDirectory | None]:
-    """The run directory of the command; a guardian ends and removes all of it, even if we are killed."""
-    if RUN in os.environ:  # somebody above us answers for it
-        yield None
+def _guarded(prepare: Callable[[], Prepared]) -> Iterator[tuple[RunDirectory | None, Prepared]]:
+    """The run directory of the command; a guardian ends and removes all of it, even if we are killed.
+
+    Beside it what ``prepare`` returns, which is called while the guardian starts.
+    """
+    if RUN in os.environ:  # a Lockstep above us answers for it
+        yield None, prepare()
         return
-    with guardian.guarded() as directory:
-        yield directory
+    prepared: list[Prepared] = []
+    with guardian.guarded(lambda: prepared.append(prepare())) as directory:
+        yield directory, prepared[0]
 
 
 def _run(command: Sequence[str], environment: Mapping[str, str], note: Callable[[int], None]) -> int:
@@ -230,6 +250,9 @@ def _pass_on(signals: Set[signal.Signals], child: subprocess.Popen[bytes], comma
 
 def _may_lose_signals(command: Sequence[str]) -> bool:
     """Whether a command is a launcher that loses a signal of its first milliseconds."""
+    from coordinator.host.launchers import launcher_at  # noqa: PLC0415
+    from workloads import native  # noqa: PLC0415
+
     if not native.is_launcher(command):
         return False
     with suppress(InputError):
