@@ -109,7 +109,10 @@ def decoded(table: str, row: sqlite3.Row) -> dict[str, Any]:
     if table == "runs":
         values["constants"] = {present_name(name): value for name, value in values["constants"].items()}
         scheduler = present(values["scheduler"])
-        values["scheduler"] = added(str(scheduler.get("policy"))) | scheduler
+        defaults = added(str(scheduler.get("policy")))
+        values["scheduler"] = (
+            defaults | scheduler | {"remedy": defaults["remedy"] | scheduler.get("remedy", {})}
+        )
     return values
 
 
