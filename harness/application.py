@@ -30,7 +30,7 @@ from harness.measure import host_check, measured, plan, runner, turn
 from harness.measure.calibrate import Constants, constants, mpi_probe, mpi_probe_between
 from harness.measure.plan import Key, Task
 from harness.measure.recalibration import Recalibrated
-from harness.measure.session import Counted, Site, Tools, Watcher, announce_compiler
+from harness.measure.session import Counted, MeasurementSession, Tools, Watcher, announce_compiler
 from harness.predict import missing, recorded_programs
 from harness.predict import pool as threads
 from harness.predict.pool import Pool
@@ -120,7 +120,7 @@ def run(
     taken = _take_over(wanted, results, watcher) if resume else None
     tools = real_tools(wanted.nodes)
     with Store(results, warn=watcher.warn) as store:
-        here = Site.here(usable_processors()[: wanted.processors], tools, store, wanted.nodes)
+        here = MeasurementSession.here(usable_processors()[: wanted.processors], tools, store, wanted.nodes)
         made = [measured.record_taken_over(wanted, here, *taken)] if taken else []
         earlier, before, precision = _begun(wanted, here, made, resumed=resume)
         if _to_do(wanted, cells, [*before, *made], precision):
@@ -170,7 +170,7 @@ def _part(text: str | None, wanted: Experiment) -> set[int]:
 
 
 def _begun(
-    wanted: Experiment, here: Site, made: Sequence[RunRecord], *, resumed: bool
+    wanted: Experiment, here: MeasurementSession, made: Sequence[RunRecord], *, resumed: bool
 ) -> tuple[int, list[RunRecord], RowPrecision]:
     """How many runs of this experiment are stored without ``made``, those to extend, and what rows need."""
     records = here.store.runs(wanted.digest)
@@ -197,7 +197,7 @@ def _to_do(
 def _measure(
     wanted: Experiment,
     cells: Collection[int],
-    here: Site,
+    here: MeasurementSession,
     before: Sequence[RunRecord],
     precision: RowPrecision,
     timeline: bool,
@@ -238,7 +238,7 @@ def _measure(
 
 def _simulate(
     wanted: Experiment,
-    here: Site,
+    here: MeasurementSession,
     records: Sequence[RunRecord],
     precision: RowPrecision,
     timeline: bool,
@@ -416,7 +416,7 @@ def _calibration(folder: Path, watcher: Watcher, *, anyway: bool) -> list[Calibr
     with Store(folder, warn=watcher.warn) as store:
         if calibrated := store.last_calibration():
             return calibrated
-        here = Site.here(usable_processors()[:2], real_tools(), store)
+        here = MeasurementSession.here(usable_processors()[:2], real_tools(), store)
         with here.reserved(watcher, anyway=anyway):
             here.warn_of_disturbances(watcher)
             return here.calibrate([0], ["signals"], watcher)

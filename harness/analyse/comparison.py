@@ -243,7 +243,7 @@ def aa_check(pairs: Sequence[Pair]) -> AaCheck | None:
 
 
 def aa_pairs(records: Sequence[RunRecord]) -> list[Pair]:
-    """The pairs among the runs of ``harness.measure.aa_runs``, without pairs in which a run failed."""
+    """The pairs among the runs of ``harness.measure.host_check``, without pairs in which a run failed."""
     alone = {one.repeat: one.makespan_ns for one in records if one.kind == DEDICATED}
     shared = {one.repeat: one.makespan_ns for one in records if one.kind == POLICY}
     known = [(sole, shared.get(n), shared.get(n + 1)) for n, sole in sorted(alone.items())]

@@ -21,7 +21,6 @@ from workloads.validation import InputError
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of this command."""
     add = parser.add_argument
     add("--like", type=Path, metavar="RESULTS", help="take the jobs of the last experiment in this store")
     add("--recording", type=Path, metavar="FILE", help="jobs of this program, recorded by lockstep observe")
@@ -38,14 +37,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
-    """Simulate the candidates with this host's last calibration; calibrate first if there is none.
-
-    Raises:
-        InputError: also for a command that leaves no recording.
-        NativeError: if the library that records it cannot be made.
-        RecordingError: for a recording that cannot be read or written.
-        LaunchError: if the calibration or the command fails.
-    """
+    """Simulate the candidates with this host's last calibration; calibrate first if there is none."""
     within("--jobs", options.jobs)
     command, jobs = _command(options), options.jobs
     asked: Program | Path | None = options.recording

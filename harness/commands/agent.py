@@ -14,17 +14,12 @@ from workloads.validation import InputError
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of this command."""
     help_text = "the set-up that a driver wrote for this node (default: the first line of standard input)"
     parser.add_argument("file", metavar="FILE", nargs="?", type=Path, help=help_text)
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
-    """Serve one run, to its end.
-
-    Raises:
-        InputError: if there is no set-up, or it is of another version.
-    """
+    """Serve one run, to its end."""
     try:
         found = agent_config.find(options.file)
     except LineError as error:

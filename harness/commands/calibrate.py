@@ -12,7 +12,7 @@ from harness.analyse.statistics import median_interval
 from harness.commands import SCHEMA, Answer
 from harness.commands.shared import anyway_argument, results_argument
 from harness.measure.calibrate import CACHE
-from harness.measure.session import Site, Watcher
+from harness.measure.session import MeasurementSession, Watcher
 from harness.report import listing
 from harness.spec.experiment import usable_processors
 from harness.store.database import Store
@@ -22,7 +22,6 @@ from workloads.validation import InputError
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of this command."""
     help_text = "also calibrate steps through a working set of this size"
     parser.add_argument("--working-set-bytes", type=int, default=0, metavar="N", help=help_text)
     results_argument(parser)
@@ -30,19 +29,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
-    """Calibrate, and store the samples.
-
-    Raises:
-        InputError: on a host with one processor or without MPI.
-        LaunchError: if the probe fails.
-    """
+    """Calibrate, and store the samples."""
     within("--working-set-bytes", options.working_set_bytes)
     processors = usable_processors()[:2]
     if len(processors) < 2:
         rule = "a calibration needs two processors"
         raise InputError("processors", len(processors), rule, "allow this process a second one (taskset)")
     with Store(options.results, warn=watcher.warn) as store:
-        site = Site.here(processors, application.real_tools(), store)
+        site = MeasurementSession.here(processors, application.real_tools(), store)
         usable = [name for name, mechanism in mechanisms.known().items() if not mechanism.unavailable()]
         with site.reserved(watcher, anyway=options.anyway):
             site.warn_of_disturbances(watcher)

@@ -10,7 +10,6 @@ from harness.measure.session import Watcher
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of this command."""
     help_text = "also end runs that are still in progress"
     parser.add_argument("--all", action="store_true", dest="everything", help=help_text)
 

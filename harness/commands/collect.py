@@ -16,7 +16,6 @@ from workloads.validation import InputError
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of this command."""
     help_text = "results directory of a part (lockstep run --part)"
     parser.add_argument("parts", metavar="PART", nargs="+", type=Path, help=help_text)
     results_argument(parser)
@@ -26,10 +25,6 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     """Merge, and answer as ``lockstep run`` does; the status is 1 if a part is missing.
 
     Runs that have been merged before are skipped, so a call can be repeated when more parts are there.
-
-    Raises:
-        InputError: if no part can be read, or the results directory cannot hold a store.
-        StoreError: if records cannot be written.
     """
     missing: list[str] = []
     merged = 0

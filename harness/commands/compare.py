@@ -20,7 +20,6 @@ from workloads.validation import InputError
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of this command."""
     results_arguments(parser)
     add = parser.add_argument
     help_text = "a second directory: tell for each row whether it is better or worse than in the first"
@@ -36,10 +35,6 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
 
     It simulates measured runs that have no simulated counterpart yet, and records the simulations,
     unless it compares measurements.
-
-    Raises:
-        InputError: if there is no such store or experiment, or it holds no measured runs.
-        StoreError: if simulated runs cannot be recorded.
     """
     within("--tolerance", options.tolerance)
     if options.between or options.after is not None:

@@ -17,7 +17,6 @@ FOLDERS = ("DIR", "RESULTS")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of this command."""
     help_text = (
         f"one of {', '.join(SHELLS)}; for example: lockstep completion bash > FILE, which .bashrc sources"
     )
@@ -25,11 +24,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
-    """Make the script of a shell from the arguments of all commands.
-
-    Raises:
-        InputError: without the package that makes it.
-    """
+    """Make the script of a shell from the arguments of all commands."""
     shtab = optional("shtab")
     whole, commands = options.whole()
     for command in commands:
@@ -43,11 +38,7 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
 
 
 def optional(package: str) -> ModuleType:
-    """A package that only the commands for shells need.
-
-    Raises:
-        InputError: if it is not installed.
-    """
+    """A package that only the commands for shells need."""
     try:
         return import_module(package)
     except ModuleNotFoundError:

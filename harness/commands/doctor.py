@@ -15,9 +15,9 @@ from harness.analyse.comparison import AaCheck, aa_check, aa_pairs
 from harness.analyse.statistics import FEWEST
 from harness.commands import SCHEMA, Answer, user_defaults
 from harness.commands.shared import anyway_argument
-from harness.measure import aa_runs, host_check
+from harness.measure import host_check
 from harness.measure.host_check import Finding
-from harness.measure.session import Site, Watcher
+from harness.measure.session import MeasurementSession, Watcher
 from harness.report import listing
 from harness.spec.experiment import usable_processors
 from harness.store.database import Store
@@ -26,7 +26,6 @@ from workloads.validation import InputError
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of this command."""
     add = parser.add_argument
     help_text = "of those that this process may use, the first N (default: all)"
     add("--processors", type=int, default=0, metavar="N", help=help_text)
@@ -42,18 +41,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
-    """Check the host; the status is 1 if something has a remedy.
-
-    Raises:
-        InputError: for a bad number of processors or pairs.
-        StoreError: if the runs of --aa cannot be recorded.
-    """
+    """Check the host; the status is 1 if something has a remedy."""
     within("processors", options.processors, "--processors")
     if options.aa and options.pairs < FEWEST:
         raise InputError("--pairs", options.pairs, f"is less than {FEWEST}", "write 10")
     processors = usable_processors()[: options.processors or None]
-    if options.aa and len(processors) < aa_runs.PROCESSORS:
-        rule = f"an A/A check takes {aa_runs.PROCESSORS}"
+    if options.aa and len(processors) < host_check.AA_PROCESSORS:
+        rule = f"an A/A check takes {host_check.AA_PROCESSORS}"
         raise InputError("--processors", len(processors), rule, "allow this process a second one (taskset)")
     watcher.note("watching the processors")
     findings = [*host_check.check(processors), _defaults()]
@@ -71,11 +65,13 @@ def _aa(
     options: argparse.Namespace, processors: Sequence[int], watcher: Watcher
 ) -> tuple[AaCheck | None, list[str]]:
     """The check, and the runs that failed."""
-    wanted, folder = aa_runs.aa_experiment(options.pairs), options.kept_in
+    wanted, folder = host_check.aa_experiment(options.pairs), options.kept_in
     with nullcontext(folder) if folder else TemporaryDirectory() as place, Store(Path(place)) as store:
-        site = Site.here(tuple(processors[: aa_runs.PROCESSORS]), application.real_tools(), store)
+        site = MeasurementSession.here(
+            tuple(processors[: host_check.AA_PROCESSORS]), application.real_tools(), store
+        )
         with site.reserved(watcher, anyway=options.anyway):
-            records = aa_runs.run(wanted, site, watcher)
+            records = host_check.aa_records(wanted, site, watcher)
     failures = [record.failure for record in records if record.failure]
     return aa_check(aa_pairs(records)), failures
 

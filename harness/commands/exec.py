@@ -40,7 +40,6 @@ START_S, AGAIN_S = 3.0, 0.5
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of this command."""
     rule_arguments(parser)
     parser.add_argument("--record", type=Path, metavar="DIR", help="write a record of each rank there")
     parser.add_argument("program", nargs=argparse.REMAINDER, metavar="-- COMMAND ...", help="what to run")
@@ -59,11 +58,7 @@ def rule_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _call(name: str) -> str:
-    """The name of a call that can be left to MPI, without "MPI_".
-
-    Raises:
-        InputError: if it is none of those that are replaced.
-    """
+    """The name of a call that can be left to MPI, without "MPI_"."""
     import difflib  # noqa: PLC0415 - seldom needed
 
     from workloads.native import calls  # noqa: PLC0415
@@ -82,11 +77,7 @@ def mpicc_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def command_of(options: argparse.Namespace, name: str) -> list[str]:
-    """The words of COMMAND.
-
-    Raises:
-        InputError: if there are none.
-    """
+    """The words of COMMAND."""
     command: list[str] = options.program[options.program[:1] == ["--"] :]
     if not command:
         raise InputError("COMMAND", "", "is missing", f"write: lockstep {name} -- mpiexec -n 4 ./app")
@@ -96,12 +87,7 @@ def command_of(options: argparse.Namespace, name: str) -> list[str]:
 def preload(
     options: argparse.Namespace, command: Sequence[str], watcher: Watcher
 ) -> tuple[native.Library, dict[str, str]]:
-    """The library that waits for the MPI of a command, and what to set to wait by the rule.
-
-    Raises:
-        InputError: if a number of the rule is out of bounds.
-        NativeError: if the library cannot be made.
-    """
+    """The library that waits for the MPI of a command, and what to set to wait by the rule."""
     rule = waiting(
         options.blocking,
         switch_us=options.switch_us,
@@ -115,11 +101,7 @@ def preload(
 def library(
     options: argparse.Namespace, command: Sequence[str], watcher: Watcher, leave: Set[str] = frozenset()
 ) -> native.Library:
-    """The library for the MPI of a command, or of --mpicc; ``leave`` as in ``native.library``.
-
-    Raises:
-        NativeError: if it cannot be made.
-    """
+    """The library for the MPI of a command, or of --mpicc; ``leave`` as in ``native.library``."""
     from workloads import native  # noqa: PLC0415
 
     mpicc = Path(options.mpicc) if options.mpicc else native.wrapper(command)
@@ -142,12 +124,7 @@ def unheard(
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
-    """Run the command; its status is ours.
-
-    Raises:
-        InputError: if there is no such command, or a number of the rule is out of bounds.
-        NativeError: if the library that waits cannot be made.
-    """
+    """Run the command; its status is ours."""
     command = command_of(options, "exec")
     with _guarded(lambda: _prepare(options, command, watcher)) as (directory, (made, variables)):
         from coordinator.host.causes import explained  # noqa: PLC0415 - the guardian starts first

@@ -12,18 +12,13 @@ from workloads.validation import InputError
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of this command."""
     default = Path("experiment.toml")
     help_text = "file to write (default: %(default)s)"
     parser.add_argument("file", metavar="FILE", type=Path, nargs="?", default=default, help=help_text)
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
-    """Write the file.
-
-    Raises:
-        InputError: if it is there already, or cannot be written.
-    """
+    """Write the file."""
     text = (resources.files("harness.spec") / "template.toml").read_text(encoding="utf-8")
     try:
         with options.file.open("x", encoding="utf-8") as file:

@@ -35,13 +35,7 @@ def answer(
     progress: Progress,
     compute: Pool,
 ) -> Answer:
-    """Simulate the jobs under every scheduler; with ``folder`` record them and write files.
-
-    Raises:
-        InputError: for bad input, or a ``folder`` that cannot hold a store.
-        StoreError: if rows cannot be recorded.
-        Interrupted: on SIGINT or SIGTERM.
-    """
+    """Simulate the jobs under every scheduler; with ``folder`` record them and write files."""
     wanted = job_level.load(written, trace=trace)
     if quick and wanted.model is not None:
         wanted = replace(wanted, half_width=2 * wanted.half_width, replications=5)
@@ -57,11 +51,7 @@ def answer(
 def _rows(
     study: Study, folder: Path | None, progress: Progress, compute: Pool
 ) -> tuple[list[Schedule], list[Path]]:
-    """The rows of all schedulers, and the files in ``folder``; each is recorded there once it is known.
-
-    Raises:
-        Interrupted: saying how many schedulers are done, and where their rows are.
-    """
+    """The rows of all schedulers, and the files in ``folder``; each is recorded there once it is known."""
     done: list[Schedule] = []
     files: list[Path] = []
     waiting = [(place, table) for place, (table, _) in enumerate(study.experiment.schedulers)]

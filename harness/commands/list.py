@@ -17,19 +17,13 @@ if TYPE_CHECKING:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of this command."""
     default = Path("lockstep-results")
     help_text = "directory with records (default: %(default)s)"
     parser.add_argument("results", metavar="RESULTS", type=Path, nargs="?", default=default, help=help_text)
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
-    """List the experiments in the order of their first runs, and the simulated schedules of jobs.
-
-    Raises:
-        InputError: if there is no such store.
-        StoreError: if it is damaged.
-    """
+    """List the experiments in the order of their first runs, and the simulated schedules of jobs."""
     frames = load(options.results)
     found = [
         _described(str(digest), runs)

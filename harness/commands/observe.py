@@ -34,7 +34,6 @@ VARIES = 0.25
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of this command."""
     add = parser.add_argument
     add(
         "-o",
@@ -50,14 +49,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
-    """Run the command alone, record it, and describe it.
-
-    Raises:
-        InputError: if the command cannot be run, or starts no program of the MPI.
-        NativeError: if the library that records cannot be made.
-        RecordingError: if the recording cannot be written.
-        LaunchError: if the command fails before anything of it is recorded.
-    """
+    """Run the command alone, record it, and describe it."""
     command = command_of(options, "observe")
     seen = observe(options, command, options.output, watcher)
     document = {"schema": SCHEMA, "command": command, "recording": str(seen.path), **seen.profile}
@@ -85,11 +77,7 @@ class ObservedProgram:
 def observe(
     options: argparse.Namespace, command: Sequence[str], output: Path | None, watcher: Watcher
 ) -> ObservedProgram:
-    """Run ``command`` alone and record it, in a new file below --results if there is no ``output``.
-
-    Raises:
-        InputError, NativeError, RecordingError, LaunchError: as for ``execute``.
-    """
+    """Run ``command`` alone and record it, in a new file below --results if there is no ``output``."""
     path = output or options.results / recording.FOLDER / _name(command)
     made = library(options, command, watcher)
     with turn.reserved(usable_processors(), watcher, options.anyway):
@@ -116,13 +104,7 @@ def _recorded(
     beside: Path,
     watcher: Watcher,
 ) -> tuple[list[Recording], str]:
-    """Run a command; returns what its ranks left, and why it failed.
-
-    Raises:
-        InputError: if no rank left anything.
-        RecordingError: if the files cannot be made, or read.
-        LaunchError: if the command fails and has left nothing.
-    """
+    """Run a command; returns what its ranks left, and why it failed."""
     failure, said = None, ""
     with rank_files("--output", beside) as files, Registrar(None, watcher.warn) as registrar:
         try:

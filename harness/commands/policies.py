@@ -19,16 +19,11 @@ from workloads.validation import one_of
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of this command."""
     parser.add_argument("policy", nargs="?", metavar="POLICY", help="show this policy in full")
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
-    """List policies with parameters and source, and what else an experiment can choose; or show one policy.
-
-    Raises:
-        InputError: if there is no such policy.
-    """
+    """List policies and what else an experiment can choose, or show one policy."""
     if options.policy is not None:
         one_of("POLICY", options.policy, policies.known())
         document = {"schema": SCHEMA, **_described(options.policy), "text": _text(options.policy)}

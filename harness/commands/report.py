@@ -23,7 +23,6 @@ FORMATS = ("html", "svg", "png", "md", "csv")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of this command."""
     shared.results_arguments(parser)
     add = parser.add_argument
     add("-o", "--output", type=Path, metavar="FILE", help="output file (default: report.FORMAT)")
@@ -33,11 +32,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
-    """Write the report of one experiment, by default the last one.
-
-    Raises:
-        InputError: if there is no such store, experiment, format or picture, or FILE cannot be written.
-    """
+    """Write the report of one experiment, by default the last one."""
     within("--tolerance", options.tolerance)
     kind = options.format or (options.output.suffix[1:] if options.output else "") or "html"
     one_of("--format", kind, FORMATS)
@@ -60,11 +55,7 @@ def write(
     tolerance: float = verdicts.TOLERANCE,
     picture: str = "",
 ) -> None:
-    """Write the report of an experiment in the results directory ``folder``; ``kind`` is one of FORMATS.
-
-    Raises:
-        InputError: if ``path`` cannot be written, or for an unknown picture.
-    """
+    """Write the report of an experiment in the results directory ``folder``; ``kind`` is one of FORMATS."""
     shared.write("--output", path, _made(kind, _content(found, folder, tolerance), picture))
 
 

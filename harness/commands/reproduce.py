@@ -12,7 +12,6 @@ from harness.report import documents
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of this command."""
     add = parser.add_argument
     add("paper", metavar="PAPER", help="one of " + ", ".join(papers.PAPERS))
     add("--figure", metavar="N", action="append", help="only this figure (repeatable)")
@@ -22,11 +21,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
-    """Reproduce; the status is 0 even if claims do not hold: that is a result.
-
-    Raises:
-        InputError: for an unknown paper or figure.
-    """
+    """Reproduce; the status is 0 even if claims do not hold: that is a result."""
     if options.paper == "dusseau96":  # the only one at process level
         announce_compiler(watcher)
     progress = Counted(watcher, options.paper)

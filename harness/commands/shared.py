@@ -76,11 +76,7 @@ def verdict_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def thresholds_of(options: argparse.Namespace, wanted: Experiment) -> list[Threshold]:
-    """The conditions of --fail-if on the schedulers of an experiment.
-
-    Raises:
-        InputError: for a text that is no condition.
-    """
+    """The conditions of --fail-if on the schedulers of an experiment."""
     return verdicts.parse(options.fail_if, [scheduler_name(one.table) for one in wanted.schedulers])
 
 
@@ -91,11 +87,7 @@ def judged(
     conditions: Sequence[Threshold],
     side: str,
 ) -> Answer:
-    """The answer, with the status and notes of the conditions that rows break; writes the file of --junit.
-
-    Raises:
-        InputError: if the file cannot be written.
-    """
+    """The answer, with the status and notes of the conditions that rows break; writes the file of --junit."""
     broken = verdicts.broken(conditions, found.rows, side)
     if options.junit is not None:
         text = tables.junit(found.experiment, found.rows, side, broken, found.failures)
@@ -105,11 +97,7 @@ def judged(
 
 
 def write(option: str, path: Path, made: str | bytes) -> None:
-    """Write the file that an option names.
-
-    Raises:
-        InputError: if it cannot be written.
-    """
+    """Write the file that an option names."""
     try:
         path.write_bytes(made if isinstance(made, bytes) else made.encode())
     except OSError as error:

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of this command."""
     experiment_arguments(parser)
     add = parser.add_argument
     tau_argument(parser)
@@ -42,11 +41,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
-    """Simulate the experiment; the status is 1 if any simulation failed.
-
-    Raises:
-        InputError: for bad input.
-    """
+    """Simulate the experiment; the status is 1 if any simulation failed."""
     within("--tau", options.tau)
     pool = _pool() if options.mpi else None
     compute = pool.compute if pool else threads.compute

@@ -43,10 +43,6 @@ def read(folder: Path, wanted: str | None, watcher: Watcher) -> JobContent | Non
         folder: the directory that ``simulate -o`` wrote, or the store in it.
         wanted: the name of the experiment; None for any.
         watcher: receives warnings of the store.
-
-    Raises:
-        InputError: if there is no store, or no experiment in it is called ``wanted``.
-        StoreError: if it is damaged.
     """
     with Store(folder, existing=True, warn=watcher.warn) as store:
         every = store.schedules()

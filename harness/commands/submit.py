@@ -50,7 +50,6 @@ FLAGS = {
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of this command."""
     experiment_arguments(parser)
     measuring_arguments(parser)
     results_argument(parser)
@@ -99,13 +98,7 @@ class NotSubmittedError(LockstepError):
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
-    """Submit; with --wait the status is 1 unless all jobs complete.
-
-    Raises:
-        InputError: for bad input, before anything is submitted.
-        NotSubmittedError: if Slurm does not accept the jobs, or does not answer.
-        Interrupted: while waiting; the jobs continue.
-    """
+    """Submit; with --wait the status is 1 unless all jobs complete."""
     try:
         return _answer(options, watcher)
     except SlurmError as error:
@@ -211,10 +204,6 @@ def _submit(plan: _Plan) -> tuple[dict[str, SlurmJob], str]:
     """Write the scripts, and submit them so that each waits for the one before.
 
     Returns the jobs by file, and why the rest was not submitted (empty if all were).
-
-    Raises:
-        SlurmError: if Slurm does not accept the first script.
-        Interrupted: if interrupted, after the end of the submission in progress.
     """
     name = _file_name(plan.wanted.name)
     try:
@@ -299,12 +288,7 @@ def _awaited(
 
 
 def _measured_by_slurm(plan: _Plan, watcher: Watcher, resume: bool) -> list[str]:
-    """Make the runs under Slurm's gang scheduling; return the failures.
-
-    Raises:
-        InputError: if the other jobs have left no dedicated runs to compare with.
-        Interrupted: after cancelling all jobs.
-    """
+    """Make the runs under Slurm's gang scheduling; return the failures."""
     try:
         made = slurm_gang.measure(plan.wanted, plan.how, plan.results, plan.folder, watcher, resume=resume)
     except KeyboardInterrupt:

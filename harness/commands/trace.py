@@ -26,7 +26,6 @@ PROTOBUF = ".pftrace"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of this command."""
     add = parser.add_argument
     add("results", metavar="RESULTS", type=Path, help="directory with records")
     add("--run", type=int, metavar="N", help="number of a measured run with a timeline (default: the first)")
@@ -41,10 +40,6 @@ def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
     """Write the trace of a measured run that has a timeline, with its simulated counterpart.
 
     If the store has no counterpart with a timeline yet, it simulates and records one.
-
-    Raises:
-        InputError: if there is no such store, run or timeline, or FILE cannot be written.
-        StoreError: if the simulated run cannot be recorded, or the store is damaged.
     """
     if options.run is not None:
         within("--run", options.run)

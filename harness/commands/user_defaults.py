@@ -26,11 +26,7 @@ def file() -> Path:
 
 
 def read() -> dict[str, Any]:
-    """The defaults by attribute of the parsed options; empty without a file.
-
-    Raises:
-        InputError: if the file cannot be read, or for a bad key or value; it names file, line and key.
-    """
+    """The defaults by attribute of the parsed options; empty without a file."""
     path = file()
     if not os.path.isfile(path):  # noqa: PTH113 - never raises
         return {}

@@ -34,7 +34,6 @@ DEFAULT_RULE = {"blocking": "global-adaptive", "spin_switches": 2, "switch_us": 
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of this command."""
     add = parser.add_argument
     add("--jobs", type=int, default=3, metavar="K", help="copies of the command at a time (1: it alone)")
     add("--rounds", type=int, default=5, metavar="N", help="how often everything is measured")
@@ -55,13 +54,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace, watcher: Watcher) -> Answer:
-    """Measure the command with each choice, and name the best.
-
-    Raises:
-        InputError: if an option is out of bounds, the command cannot be run, or uses another MPI.
-        LaunchError: if a copy of the command fails.
-        NativeError: if an option asks for two-phase waits and their library cannot be made.
-    """
+    """Measure the command with each choice, and name the best."""
     for name in ("--jobs", "--rounds", "--give-up"):
         within(name, getattr(options, name.strip("-").replace("-", "_")))
     command = command_of(options, "waits")
@@ -99,11 +92,7 @@ def _check_only(options: argparse.Namespace, choices: Sequence[str]) -> None:
 def _preload(
     options: argparse.Namespace, command: Sequence[str], watcher: Watcher
 ) -> tuple[Library | None, dict[str, str]]:
-    """As ``exec.preload``; nothing if two-phase waits are not asked for, or cannot be made here.
-
-    Raises:
-        NativeError: if they cannot be made, but an option asks for them.
-    """
+    """As ``exec.preload``; nothing if two-phase waits are not asked for, or cannot be made here."""
     if options.only and TWO_PHASE not in options.only:
         return None, {}
     try:
@@ -116,11 +105,7 @@ def _preload(
 
 
 def _libraries(command: Sequence[str]) -> Sequence[Path]:
-    """The libraries of the MPI that a command uses, with all parts of Open MPI; the command runs once.
-
-    Raises:
-        InputError: if it uses none.
-    """
+    """The libraries of the MPI that a command uses, with all parts of Open MPI; the command runs once."""
     found = [path for path in libraries_loaded(command) if path.name.startswith(("libmpi", "libopen-"))]
     if not any(path.name.startswith("libmpi") for path in found):  # its launcher is none
         rule = "loads no libmpi on this host, so nobody knows which settings its MPI has"

@@ -16,11 +16,13 @@ from coordinator.host.environment import PYTHON
 from coordinator.host.launch import LaunchError, run_session
 from coordinator.host.launchers import Launcher
 from coordinator.host.priority import own_slice_ns
-from harness.measure import calibrate_slots
-from harness.measure.own_cache import own_cache_kb
+from coordinator.policies import create
+from coordinator.workload import ParallelJob, Result, Workload
 from harness.store.records import Calibration, quantile
 from workloads import detours
 from workloads.constants import CONSTANTS, Constant, MachineConstants, Rows, Samples
+from workloads.options import Options
+from workloads.program import Program
 
 PROBE_RANKS = 3
 PROBE_TIMEOUT_S = 120.0
@@ -49,6 +51,17 @@ class Measurement(NamedTuple):
     quantity: str
     samples: list[float]
     working_set_bytes: int = 0
+
+
+RunWorkload = Callable[[Workload, Callable[[str], None]], Result]
+"""Runs a workload for real and reports its progress (``coordinator.drive.driver``)."""
+
+SLOT_MS = 10.0
+SLOT_COMPUTE_US = 300_000.0
+"""Two jobs take turns, so that slots change some sixty times."""
+
+CACHES = Path("/sys/devices/system/cpu")
+KIB = {"K": 1, "M": 1024, "G": 1 << 20}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,11 +129,48 @@ def messages(probe: Probe, processors: Sequence[int], working_sets: Iterable[int
 
 
 def slots(
-    run_workload: calibrate_slots.RunWorkload, processors: Sequence[int], mechanisms: Iterable[str]
+    run_workload: RunWorkload, processors: Sequence[int], mechanisms: Iterable[str]
 ) -> Iterator[Measurement]:
     for mechanism in mechanisms:
-        for quantity, samples in calibrate_slots.measure(run_workload, processors, mechanism).items():
+        for quantity, samples in of_slots(run_workload, processors, mechanism).items():
             yield Measurement(f"{quantity} {mechanism}", samples)
+
+
+def of_slots(
+    run_workload: RunWorkload, processors: Sequence[int], mechanism: str
+) -> Mapping[str, list[float]]:
+    """Costs of a slot switch, by jobs that only compute, so that none waits for another.
+
+    Samples in nanoseconds of ``slot_cost_ns``, ``lateness_ns`` and ``skew_ns``; empty if the run fails.
+
+    ``slot_cost_ns`` has one sample per processor: the time from the first start to the last
+    finish that no process used, divided by the number of slot switches. It includes the agent's
+    time. ``lateness_ns`` and ``skew_ns`` have one sample per slot switch.
+    """
+    program = Program(processes=len(processors), granularity_us=SLOT_COMPUTE_US, imbalance=0, phases=1)
+    workload = Workload(
+        jobs=(ParallelJob(0, program), ParallelJob(1, program)),
+        policy=create("gang", {"quantum_ms": SLOT_MS}),
+        processors=tuple(processors),
+        options=Options(mechanism=mechanism),
+    )
+    result = run_workload(workload, lambda _: None)
+    if result.failure or not result.switches:
+        return {}
+    ranks: dict[int, list[Mapping[str, Any]]] = defaultdict(list)
+    for rank in result.ranks:
+        ranks[rank["processor"]].append(rank)
+    unused_ns = [
+        max(rank["finish_ns"] for rank in alike)
+        - min(rank["start_ns"] for rank in alike)
+        - sum(rank["cpu_ns"] for rank in alike)
+        for alike in ranks.values()
+    ]
+    return {
+        "slot_cost_ns": [max(0.0, time_ns / len(result.switches)) for time_ns in unused_ns],
+        "lateness_ns": [float(switch.lateness_ns) for switch in result.switches],
+        "skew_ns": [float(switch.skew_ns) for switch in result.switches],
+    }
 
 
 def kernel(processor: int) -> Iterator[Measurement]:
@@ -131,6 +181,21 @@ def kernel(processor: int) -> Iterator[Measurement]:
     if RR_INTERVAL.exists():
         yield Measurement("rr_interval_ns", [float(RR_INTERVAL.read_text()) * 1e6])
     yield Measurement(CACHE, [float(own_cache_kb(processor))])
+
+
+def own_cache_kb(processor: int, processors: Path = CACHES) -> int:
+    """The largest cache of ``processor`` that no other shares, in KiB; 0 if the kernel names none."""
+    found = [0]
+    for index in processors.glob(f"cpu{processor}/cache/index*"):
+        try:
+            kind, shared, size = (
+                (index / name).read_text().strip() for name in ("type", "shared_cpu_list", "size")
+            )
+        except OSError:
+            continue
+        if kind != "Instruction" and shared == str(processor) and size[:-1].isdigit():
+            found.append(int(size[:-1]) * KIB.get(size[-1], 0))
+    return max(found)
 
 
 def constants(calibrations: Iterable[Calibration]) -> Constants:

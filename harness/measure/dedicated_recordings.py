@@ -14,7 +14,7 @@ from typing import Any
 from coordinator.host.directories import DirectoryGuardian
 from coordinator.workload import ParallelJob, Result
 from harness.measure.plan import Task
-from harness.measure.session import Site
+from harness.measure.session import MeasurementSession
 from harness.store import recording
 from harness.store.recording import FOLDER, Recording, RecordingError
 from harness.store.records import DEDICATED
@@ -79,12 +79,8 @@ def _until_ns(found: Recording, result: Result) -> int | None:
 
 
 @contextmanager
-def of(task: Task, site: Site) -> Iterator[Kept]:
-    """The recording of a task, if it is the dedicated run of a command that asks for one.
-
-    Raises:
-        InputError: if there is no room for it beside the store.
-    """
+def of(task: Task, site: MeasurementSession) -> Iterator[Kept]:
+    """The recording of a task, if it is the dedicated run of a command that asks for one."""
     job = task.jobs[0]
     if task.kind != DEDICATED or not isinstance(job.program, Command) or not job.program.record:
         yield Kept()
@@ -98,11 +94,7 @@ def of(task: Task, site: Site) -> Iterator[Kept]:
 
 @contextmanager
 def rank_files(option: str, folder: Path) -> Iterator[Path]:
-    """A directory below ``folder`` for the files of ranks; nothing of it is left, also if we are killed.
-
-    Raises:
-        InputError: if it cannot be made; ``option`` names the folder.
-    """
+    """A directory below ``folder`` for the files of ranks; nothing of it is left, also if we are killed."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         outer = Path(mkdtemp(prefix=".recording-", dir=folder))

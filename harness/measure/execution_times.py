@@ -30,9 +30,6 @@ def fit(points: Sequence[Point]) -> ExecutionTime:
     many processors count as much as long runs on few. Runs on two different numbers of
     processors determine W and alpha, runs on one number only W.
     Source: Anastasiadis and Sevcik 1997, section 1 (Wu 1993).
-
-    Raises:
-        InputError: without points, or for times and numbers that are not positive.
     """
     if not points or any(processes < 1 or seconds <= 0 for processes, seconds in points):
         rule = "must be at least one run on at least one process that took some time"

@@ -44,10 +44,6 @@ def run_copies(
     """Run copies of a command at once in our environment with these variables, and wait for them.
 
     They run in the current directory and read nothing. After ``limit_s`` they are stopped.
-
-    Raises:
-        LaunchError: if a copy fails; the message has its status and the end of its output.
-        InputError: if the command cannot be run.
     """
     started: list[subprocess.Popen[bytes]] = []
     try:
@@ -68,9 +64,6 @@ def libraries_loaded(command: Sequence[str]) -> list[Path]:
     """Run a command alone in our environment; returns the libraries that its processes on this host load.
 
     The dynamic loader of the C library names them, also those that a program loads later.
-
-    Raises:
-        LaunchError, InputError: as for ``run_copies``.
     """
     started: list[subprocess.Popen[bytes]] = []
     try:

@@ -14,8 +14,15 @@ from coordinator.host import mechanisms
 from coordinator.host.launchers import find_launcher
 from coordinator.host.mechanisms import cgroup_base
 from coordinator.host.reservation import rivals
+from harness.measure import runner
+from harness.measure.measured import Measured
+from harness.measure.plan import plan
+from harness.measure.session import MeasurementSession, Watcher, constants
+from harness.spec import experiment
+from harness.spec.experiment import Experiment
 from harness.store import conditions
 from harness.store.conditions import Moment
+from harness.store.records import DEDICATED, RunRecord
 from workloads.validation import InputError
 
 LOAD, OTHERS, STEAL = 0.5, 0.05, 0.01
@@ -24,6 +31,14 @@ LOAD, OTHERS, STEAL = 0.5, 0.05, 0.01
 WATCH_S = 2.0
 GLANCE_S = 0.7
 """Time to watch two processors before a measurement. The kernel counts hundredths of a second of each."""
+
+AA_PROCESSORS = 2
+AA_EXPERIMENT = {
+    "name": "aa",
+    "processors": AA_PROCESSORS,
+    "jobs": [{"count": 2, "program": {"processes": 2, "granularity_us": 100, "dedicated_s": 0.5}}],
+    "schedulers": [{"policy": "gang", "quantum_ms": 20}],
+}
 
 SHARED_MEMORY_BYTES = 256 << 20
 
@@ -142,3 +157,17 @@ def _programs() -> Iterator[Finding]:
     usable = os.access(where if where.exists() else where.parent, os.W_OK)
     remedy = "" if usable else "set XDG_CACHE_HOME: without a cache the simulator compiles each time"
     yield Finding("cache", f"{where} on {socket.gethostname()}", remedy)
+
+
+def aa_experiment(pairs: int) -> Experiment:
+    """The experiment to check with: two fine-grained jobs under gang scheduling; a pair is two repeats."""
+    return experiment.load({**AA_EXPERIMENT, "repeats": 2 * pairs}, here=True)
+
+
+def aa_records(wanted: Experiment, site: MeasurementSession, watcher: Watcher) -> list[RunRecord]:
+    """The records of all runs: of each pair one dedicated run, and two under the scheduler."""
+    nominal = constants([])
+    back_end = Measured(site, lambda task: nominal, watcher.note)
+    # Without the dedicated run of every second repeat.
+    tasks = [task for task in plan(wanted) if task.kind != DEDICATED or task.repeat % 2 == 0]
+    return list(runner.run(tasks, back_end, site.store, watcher))

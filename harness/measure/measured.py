@@ -15,7 +15,7 @@ from harness.measure import dedicated_recordings, execution_times
 from harness.measure.calibrate import Constants
 from harness.measure.execution_times import Estimates
 from harness.measure.plan import Key, Task, plan
-from harness.measure.session import Site
+from harness.measure.session import MeasurementSession
 from harness.spec import jobs
 from harness.spec.experiment import Experiment
 from harness.store import conditions, records
@@ -64,7 +64,7 @@ class Measured:
         estimates: from the runs of the experiment so far, each read once.
     """
 
-    site: Site
+    site: MeasurementSession
     constants: Callable[[Task], Constants]
     note: Callable[[str], None]
     timeline: bool = False
@@ -140,12 +140,10 @@ def left_to_slurm(task: Task) -> InputError | None:
     return InputError(key, task.scheduler.name, rule, "use lockstep submit --wait, or remove it")
 
 
-def record_taken_over(experiment: Experiment, site: Site, workload: Workload, result: Result) -> RunRecord:
-    """The record of a run that another invocation has begun, once it is stored.
-
-    Raises:
-        StoreError: if it cannot be written.
-    """
+def record_taken_over(
+    experiment: Experiment, site: MeasurementSession, workload: Workload, result: Result
+) -> RunRecord:
+    """The record of a run that another invocation has begun, once it is stored."""
     purpose = purpose_of(workload)
     assert purpose is not None
     (task,) = (task for task in plan(experiment) if task.key == purpose.key)
@@ -163,7 +161,12 @@ def purpose_of(workload: Workload) -> Purpose | None:
 
 
 def _record(
-    task: Task, site: Site, workload: Workload, purpose: Purpose, result: Result, more: dict[str, Any]
+    task: Task,
+    site: MeasurementSession,
+    workload: Workload,
+    purpose: Purpose,
+    result: Result,
+    more: dict[str, Any],
 ) -> RunRecord:
     """The record of a run that has just ended, with ``more`` conditions."""
     wall_s = time.monotonic() - purpose.begin_s

@@ -11,7 +11,7 @@ from coordinator.host.launch import LaunchError
 from harness.measure import session
 from harness.measure.calibrate import Constants
 from harness.measure.plan import Task
-from harness.measure.session import Site, Watcher
+from harness.measure.session import MeasurementSession, Watcher
 from harness.store.database import StoreError
 from harness.store.records import Calibration
 
@@ -27,7 +27,7 @@ class Recalibrated:
 
     Attributes:
         site: where to calibrate.
-        working_sets, mechanisms: what to calibrate beside messages, as in ``Site.calibrate``.
+        working_sets, mechanisms: what to calibrate beside messages, as in ``MeasurementSession.calibrate``.
         load: returns the share of the processors' time that others took during a calibration, if it is too
             much; else 0.
         watcher: receives notes, a warning of such a load, and one if a later calibration fails: then the last
@@ -35,7 +35,7 @@ class Recalibrated:
         clock: the present time in seconds.
     """
 
-    site: Site
+    site: MeasurementSession
     working_sets: Collection[int]
     mechanisms: Collection[str]
     load: Callable[[Sequence[Calibration]], float]
@@ -46,12 +46,7 @@ class Recalibrated:
     _group: tuple[int, int] | None = field(default=None, init=False)
 
     def __call__(self, task: Task) -> Constants:
-        """The constants for ``task``; it calibrates first if the last calibration is too old.
-
-        Raises:
-            LaunchError: if the first calibration fails.
-            StoreError: if its samples cannot be written.
-        """
+        """The constants for ``task``; it calibrates first if the last calibration is too old."""
         group = task.cell.index, task.repeat
         if self._known is None:
             found = self.site.calibrate(self.working_sets, self.mechanisms, self.watcher)

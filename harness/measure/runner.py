@@ -33,9 +33,6 @@ def run(
 
     A run that fails becomes a record as well. If the first HOPELESS runs all fail, the
     function skips the rest.
-
-    Raises:
-        StoreError: if a record cannot be written.
     """
     pace = _Pace(tasks, back_end, expected or needed)
     failures = successes = 0

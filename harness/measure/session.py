@@ -14,8 +14,7 @@ from typing import Any, Protocol
 from coordinator.host.launch import LaunchError
 from coordinator.workload import Node, Workload
 from harness.measure import calibrate
-from harness.measure.calibrate import Constants, Measurement, Probe, ProbeBetween
-from harness.measure.calibrate_slots import RunWorkload
+from harness.measure.calibrate import Constants, Measurement, Probe, ProbeBetween, RunWorkload
 from harness.simulator import cache
 from harness.spec.experiment import usable_processors
 from harness.store import conditions, records
@@ -121,7 +120,7 @@ def announce_compiler(watcher: Watcher) -> None:
 
 
 @dataclass(frozen=True)
-class Site:
+class MeasurementSession:
     """One invocation of Lockstep; ``session`` names it in every record.
 
     Without ``nodes`` the processors are core ids of this host. With them they are numbered
@@ -138,7 +137,7 @@ class Site:
     @classmethod
     def here(
         cls, processors: tuple[int, ...], tools: Tools, store: Store, nodes: tuple[Node, ...] = ()
-    ) -> Site:
+    ) -> MeasurementSession:
         """A new session on these processors of this host, or on these nodes."""
         found = conditions.of_session(processors, tools.launcher)
         if nodes:
@@ -175,10 +174,6 @@ class Site:
 
         It also measures the slot switches of ``mechanisms``. ``again``: after runs of this session. Then the
         conditions say so, since the load is theirs.
-
-        Raises:
-            LaunchError: if the probe fails, or ``again`` a mechanism.
-            StoreError: if the samples cannot be written.
         """
         processors = self._calibrated
         if len(processors) < 2:

@@ -27,7 +27,7 @@ from harness.measure.calibrate import mpi_probe
 from harness.measure.measured import Measured
 from harness.measure.plan import plan, recorded
 from harness.measure.runner import run
-from harness.measure.session import Progress, Site, Standing, Tools, Watcher
+from harness.measure.session import MeasurementSession, Progress, Standing, Tools, Watcher
 from harness.spec import hosts
 from harness.spec.experiment import Experiment
 from harness.spec.submission import Submission
@@ -48,11 +48,7 @@ def needed(wanted: Experiment) -> bool:
 
 
 def check(wanted: Experiment, how: Submission) -> None:
-    """Check that Slurm can run the jobs of an experiment as it asks.
-
-    Raises:
-        InputError: if the partition lacks gang scheduling or has other slots, or the jobs do not fit.
-    """
+    """Check that Slurm can run the jobs of an experiment as it asks."""
     places = [(job, cell.processors) for cell in wanted.measured_cells for job in cell.jobs()]
     for job, processors in places:
         fits = job.program.moldable and not job.program.adapts
@@ -102,11 +98,6 @@ def measure(
         folder: for scripts and logs.
         watcher: receives the progress.
         resume: whether runs that are recorded already are left out.
-
-    Raises:
-        InputError: if the store has no dedicated run of this experiment, or there is no MPI here.
-        SlurmError: if Slurm gives no answer.
-        StoreError: if a record cannot be written.
     """
     with Store(results, existing=True, warn=watcher.warn) as store:
         records = store.runs(wanted.digest)
@@ -119,7 +110,7 @@ def measure(
         names = [node.host for node in nodes] or [str(made_on.conditions["host"])]
         launcher = find_launcher()
         cluster = Cluster(_submission(how, names), folder, launcher.srun_plugin)
-        here = Site(
+        here = MeasurementSession(
             session=session.session_name(),
             processors=tuple(made_on.processors),
             tools=Tools(str(launcher), mpi_probe(launcher), cluster.run_workload),
@@ -256,12 +247,7 @@ def _outcome(
 
 
 def _record(path: Path) -> dict[str, Any]:
-    """The record that a rank has left.
-
-    Raises:
-        OSError: if there is none.
-        ValueError: if it is no record.
-    """
+    """The record that a rank has left."""
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError):

@@ -42,9 +42,6 @@ def wait(
         ask: asks Slurm for the states.
         pause: sleeps for so many seconds.
         clock: the time in seconds.
-
-    Raises:
-        SlurmError: if Slurm gives no answer for SILENCE_S.
     """
     begin_s = heard_s = clock()
     unknown_s: dict[SlurmJob, float] = {}

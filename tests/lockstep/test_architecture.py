@@ -34,8 +34,8 @@ policy = "newest"
 
 UNCALIBRATED = """
 import runpy
-from harness.measure.session import Site
-Site.calibrate = lambda *_: []
+from harness.measure.session import MeasurementSession
+MeasurementSession.calibrate = lambda *_: []
 runpy.run_path("newest.py", run_name="__main__")
 """
 """Program text: the page's command with nominal constants, which saves the seconds of a calibration."""

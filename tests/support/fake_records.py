@@ -16,7 +16,7 @@ from harness.analyse.timelines import PLANNED, Lanes, planned_slots
 from harness.commands import job_level
 from harness.measure.measured import Measured
 from harness.measure.plan import plan
-from harness.measure.session import Site, constants
+from harness.measure.session import MeasurementSession, constants
 from harness.predict.job_level import Schedule, Study
 from harness.report import job_page, page
 from harness.report.job_content import JobContent
@@ -34,7 +34,7 @@ def records(experiment: Experiment) -> list[RunRecord]:
     processors = tuple(range(experiment.processors))
     store: Any = SimpleNamespace(path=Path("nowhere"), runs=lambda *_, **__: [])
     known = conditions.of_session(processors, fake_runs.TOOLS.launcher)
-    site = Site("20260101T000000-fa4ed0", processors, fake_runs.TOOLS, store, known)
+    site = MeasurementSession("20260101T000000-fa4ed0", processors, fake_runs.TOOLS, store, known)
     nominal = constants([])
     back_end = Measured(site, lambda task: nominal, lambda text: None)
     tasks = plan(experiment)

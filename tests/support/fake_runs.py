@@ -19,7 +19,7 @@ from harness.measure import runner
 from harness.measure.calibrate import Constants
 from harness.measure.measured import Measured
 from harness.measure.plan import Key, Task, plan
-from harness.measure.session import Progress, Site, Standing, Tools, Watcher
+from harness.measure.session import MeasurementSession, Progress, Standing, Tools, Watcher
 from harness.predict import missing
 from harness.predict.recorded_programs import NONE, RecordedPrograms
 from harness.spec.experiment import Experiment
@@ -190,7 +190,7 @@ TOOLS = Tools("mpich 0 (nowhere)", probe, imitate)
 
 def measure(
     experiment: Experiment,
-    site: Site,
+    site: MeasurementSession,
     constants: Constants,
     watcher: Watcher | None = None,
     *,

@@ -38,8 +38,8 @@ if __name__ != "__main__":  # the import takes a driver as long as its own modul
     needs_two = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="it takes two processors")
 
 UNCALIBRATED = """
-from harness.measure.session import Site
-Site.calibrate = lambda *_: []
+from harness.measure.session import MeasurementSession
+MeasurementSession.calibrate = lambda *_: []
 from harness.__main__ import main
 raise SystemExit(main())
 """

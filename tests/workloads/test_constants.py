@@ -13,7 +13,7 @@ from fake_runs import TOOLS, Quiet, measure, probe
 from places import ROOT
 
 from harness.measure.calibrate import Constants, constants
-from harness.measure.session import Site
+from harness.measure.session import MeasurementSession
 from harness.predict.process_level import machine_like
 from harness.report.listing import MEANING
 from harness.simulator.processes.machine import SimulatedMachine
@@ -140,7 +140,7 @@ TODAY = {
 def test_a_run_with_former_names_is_read_with_todays(tmp_path):
     experiment = load("three-jobs", settings=["repeats=1"])
     with Store(tmp_path) as store:
-        record = measure(experiment, Site.here((0, 1), TOOLS, store), Constants())[0]
+        record = measure(experiment, MeasurementSession.here((0, 1), TOOLS, store), Constants())[0]
         number = store.add_run(dataclasses.replace(record, constants=FORMERLY))
         (raw,) = (
             sqlite3.connect(store.path)
@@ -167,7 +167,7 @@ def test_a_calibration_with_former_names_gives_todays_constants(tmp_path):
     found = []
     for one in (today, earlier):
         with Store(tmp_path / one.__name__) as store:
-            site = Site.here((0, 1), dataclasses.replace(TOOLS, probe=one), store)
+            site = MeasurementSession.here((0, 1), dataclasses.replace(TOOLS, probe=one), store)
             for _ in range(2):
                 site.calibrate([4096], ["signals"], Quiet())
             found.append(constants(store.last_calibration()))

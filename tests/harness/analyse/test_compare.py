@@ -14,7 +14,7 @@ from harness.analyse.rows import JobRow, Row, Summary
 from harness.analyse.statistics import estimate
 from harness.analyse.timelines import planned_slots
 from harness.measure.calibrate import Constants
-from harness.measure.session import Site
+from harness.measure.session import MeasurementSession
 from harness.predict import missing
 from harness.spec.experiment import load
 from harness.spec.naming import scheduler_name
@@ -34,7 +34,7 @@ def measured(tmp_path):
     """A store with two repeats of the built-in experiment, measured only."""
     experiment = load("three-jobs", settings=["repeats=2"])
     with Store(tmp_path) as opened:
-        site = Site.here((0, 1), TOOLS, opened)
+        site = MeasurementSession.here((0, 1), TOOLS, opened)
         records = measure(
             experiment, site, Constants(remote_wakeup_us=4.0, local_switch_us=3.0, latency_us=2.0)
         )
@@ -80,7 +80,7 @@ def test_rows_that_scatter_are_simulated_more_often(tmp_path, monkeypatch):
     with Store(tmp_path) as opened:
         measured = measure(
             experiment,
-            Site.here((0, 1), TOOLS, opened),
+            MeasurementSession.here((0, 1), TOOLS, opened),
             Constants(remote_wakeup_us=4.0, local_switch_us=3.0, latency_us=2.0),
         )
         heard = []
@@ -111,7 +111,7 @@ def test_further_simulations_imitate_dedicated_runs_of_the_same_calibration(tmp_
             dataclasses.replace(one, constants={"remote_wakeup_us": float(one.repeat)})
             for one in measure(
                 experiment,
-                Site.here((0, 1), TOOLS, opened),
+                MeasurementSession.here((0, 1), TOOLS, opened),
                 Constants(remote_wakeup_us=4.0, local_switch_us=3.0, latency_us=2.0),
             )
             if one.repeat < 3 or one.kind == DEDICATED
@@ -140,7 +140,7 @@ def test_further_simulations_end_when_they_take_too_long(tmp_path, monkeypatch):
     with Store(tmp_path) as opened:
         measured = measure(
             experiment,
-            Site.here((0, 1), TOOLS, opened),
+            MeasurementSession.here((0, 1), TOOLS, opened),
             Constants(remote_wakeup_us=4.0, local_switch_us=3.0, latency_us=2.0),
         )
         made = missing.complete(experiment, measured, "s", opened, Quiet())

@@ -13,7 +13,7 @@ from harness.analyse.stored import Found
 from harness.analyse.verdicts import judged
 from harness.commands import compare
 from harness.measure.calibrate import Constants
-from harness.measure.session import Site
+from harness.measure.session import MeasurementSession
 from harness.predict import missing
 from harness.spec.experiment import load
 from harness.store.database import Store
@@ -70,7 +70,7 @@ def found(tmp_path_factory):
     experiment = load(str(folder / "x.toml"))
     with pytest.MonkeyPatch.context() as patch, Store(folder / "results") as store:
         patch.setattr(missing, "back_end", ImitatedSimulator)
-        here = Site.here((0, 1), TOOLS, store)
+        here = MeasurementSession.here((0, 1), TOOLS, store)
         measured = [
             settled(record)
             for record in measure(

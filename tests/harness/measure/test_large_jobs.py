@@ -10,7 +10,7 @@ from rich.console import Console
 from harness.analyse import results_document
 from harness.measure.calibrate import Constants
 from harness.measure.plan import plan
-from harness.measure.session import Site
+from harness.measure.session import MeasurementSession
 from harness.report import text
 from harness.spec.experiment import load
 from harness.store.database import Store
@@ -57,7 +57,7 @@ def asked(tmp_path):
 def measured(asked, tmp_path):
     """The experiment with the key, and its runs."""
     with Store(tmp_path / "results") as store:
-        here = Site.here((0, 1), TOOLS, store)
+        here = MeasurementSession.here((0, 1), TOOLS, store)
         return asked(), measure(
             asked(), here, Constants(remote_wakeup_us=5.0, local_switch_us=3.0, latency_us=2.0)
         )
@@ -121,7 +121,7 @@ def test_without_the_key_there_is_nothing_of_it_in_the_results(asked, tmp_path):
     with Store(tmp_path / "results") as store:
         records = measure(
             asked(""),
-            Site.here((0, 1), TOOLS, store),
+            MeasurementSession.here((0, 1), TOOLS, store),
             Constants(remote_wakeup_us=5.0, local_switch_us=3.0, latency_us=2.0),
         )
     found = results_document.results(asked(""), records, 1.0)

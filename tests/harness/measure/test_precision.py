@@ -13,7 +13,7 @@ from harness.measure import runner
 from harness.measure.calibrate import Constants
 from harness.measure.measured import Measured
 from harness.measure.plan import plan
-from harness.measure.session import Progress, Site, Standing, Tools
+from harness.measure.session import MeasurementSession, Progress, Standing, Tools
 from harness.report.progress import BarWatcher, PlainWatcher
 from harness.spec.experiment import load
 from harness.store.database import Store
@@ -51,7 +51,7 @@ def series(tmp_path):
         precision = RowPrecision(experiment, before)
         done = {record.recorded_at for record in before}
         with Store(tmp_path) as store:
-            site = Site.here((0, 1), Tools(TOOLS.launcher, probe, run_workload), store)
+            site = MeasurementSession.here((0, 1), Tools(TOOLS.launcher, probe, run_workload), store)
             back_end = Measured(site, lambda task: CONSTANTS, watcher.note)
             known = {(r.repeat, r.kind, r.scheduler["policy"]) for r in before}
             tasks = [t for t in plan(experiment) if (t.repeat, t.kind, t.scheduler.name) not in known]

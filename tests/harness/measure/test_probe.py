@@ -10,7 +10,7 @@ import pytest
 
 from coordinator.drive.driver import run_workload
 from coordinator.host.launchers import find_launcher
-from harness.measure import calibrate_slots
+from harness.measure import calibrate
 
 
 def probe(processors, *options, ranks=3):
@@ -74,7 +74,7 @@ def test_other_load_shows_as_detours():
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two processors")
 def test_changes_of_slot_cost_time():
     processors = sorted(os.sched_getaffinity(0))[:2]
-    found = calibrate_slots.measure(run_workload, processors, "signals")
+    found = calibrate.of_slots(run_workload, processors, "signals")
     assert len(found["slot_cost_ns"]) == 2
     assert len(found["lateness_ns"]) > 30
     # Two system calls for each of two processes at the least; other load may add to it without bound.

@@ -11,7 +11,7 @@ from harness.measure import runner, session
 from harness.measure.measured import Measured
 from harness.measure.plan import plan
 from harness.measure.recalibration import FRESH_S, Recalibrated
-from harness.measure.session import Site
+from harness.measure.session import MeasurementSession
 from harness.spec.experiment import load
 from harness.store.database import Store, StoreError
 
@@ -54,7 +54,7 @@ def watcher():
 def constants(host, watcher, tmp_path):
     with Store(tmp_path) as store:
         tools = dataclasses.replace(TOOLS, probe=host.probe, run_workload=host.run_workload)
-        site = Site.here((0, 1), tools, store)
+        site = MeasurementSession.here((0, 1), tools, store)
         yield Recalibrated(site, {4096}, ["signals"], lambda found: host.load, watcher, host.clock)
 
 

@@ -12,7 +12,7 @@ from harness.analyse.statistics import estimate
 from harness.measure import calibrate, runner, session
 from harness.measure.calibrate import Constants
 from harness.measure.plan import plan, recorded
-from harness.measure.session import Site, Tools
+from harness.measure.session import MeasurementSession, Tools
 from harness.spec.experiment import load
 from harness.store import database
 from harness.store.database import Store
@@ -23,7 +23,7 @@ CONSTANTS = Constants(remote_wakeup_us=5.0, local_switch_us=3.0, latency_us=2.0)
 @pytest.fixture
 def place(tmp_path):
     with Store(tmp_path) as opened:
-        yield Site.here((0, 1), TOOLS, opened)
+        yield MeasurementSession.here((0, 1), TOOLS, opened)
 
 
 def everything(experiment, here, watcher=None):

@@ -21,7 +21,7 @@ from coordinator.host import reservation
 from coordinator.host.processor_claims import ProcessorClaim
 from coordinator.host.reservation import Reservation, rivals
 from harness import application, cli
-from harness.measure import aa_runs, turn
+from harness.measure import host_check, turn
 from harness.spec.experiment import usable_processors
 
 FIRST = 1000 + 100 * secrets.randbelow(500)
@@ -196,7 +196,7 @@ SMALL = ("run", "three-jobs", "--no-simulate", "--set", "repeats=1")
 
 @pytest.mark.parametrize("command", [SMALL, ("calibrate",), ("doctor", "--aa", "--pairs", "3")])
 def test_a_command_that_measures_waits_for_its_turn(lockstep, monkeypatch, theirs, command):
-    monkeypatch.setattr(aa_runs, "run", lambda *given: [])
+    monkeypatch.setattr(host_check, "aa_records", lambda *given: [])
     monkeypatch.setattr("harness.measure.host_check.check", lambda processors: [])
     monkeypatch.setattr(turn, "time", SimpleNamespace(sleep=lambda s: theirs.close()))
     status, _, err = lockstep(*command)

@@ -13,7 +13,7 @@ from harness.analyse.timelines import occupancy, spans
 from harness.cli import main
 from harness.measure import session
 from harness.measure.calibrate import Constants
-from harness.measure.session import Site
+from harness.measure.session import MeasurementSession
 from harness.predict import missing
 from harness.report import text
 from harness.spec.experiment import load
@@ -31,7 +31,7 @@ def both(tmp_path_factory):
     """A made-up measured experiment, and its simulated counterparts with timelines."""
     experiment = load("three-jobs", settings=SETTINGS)
     with Store(tmp_path_factory.mktemp("results")) as opened:
-        site = Site.here((0, 1), TOOLS, opened)
+        site = MeasurementSession.here((0, 1), TOOLS, opened)
         measured = measure(
             experiment, site, Constants(remote_wakeup_us=20.0, local_switch_us=3.0, latency_us=2.0)
         )
@@ -115,7 +115,7 @@ def test_sequential_and_interactive_jobs_have_counterparts_with_response_times(t
     (tmp_path / "others.toml").write_text(OTHERS)
     experiment = load(str(tmp_path / "others.toml"))
     with Store(tmp_path / "results") as opened:
-        site = Site.here((0, 1), TOOLS, opened)
+        site = MeasurementSession.here((0, 1), TOOLS, opened)
         measured = measure(
             experiment, site, Constants(remote_wakeup_us=20.0, local_switch_us=3.0, latency_us=2.0)
         )
@@ -186,7 +186,7 @@ def test_simulate_gives_what_run_simulates_number_by_number(tmp_path, capsys):
     (tmp_path / "different.toml").write_text(DIFFERENT)
     experiment = load(str(tmp_path / "different.toml"))
     with Store(tmp_path / "results") as store:
-        measure(experiment, Site.here((0, 1), TOOLS, store), calibrated(store))
+        measure(experiment, MeasurementSession.here((0, 1), TOOLS, store), calibrated(store))
     where = str(tmp_path / "results")
     assert main(["compare", where, "--json"]) in (0, 1)
     (beside,) = json.loads(capsys.readouterr().out)["experiments"]
@@ -207,7 +207,7 @@ def test_simulate_gives_what_run_simulates_number_by_number(tmp_path, capsys):
 @pytest.mark.slow
 def test_the_command_simulates_the_calibrated_host_unless_the_file_asks_for_another(tmp_path, capsys):
     with Store(tmp_path) as store:
-        Site.here((0, 1), TOOLS, store).calibrate([0], ["signals"], Quiet())
+        MeasurementSession.here((0, 1), TOOLS, store).calibrate([0], ["signals"], Quiet())
     words = ["simulate", "three-jobs", "--quick", "--json", "--set", "repeats=1", "--results", str(tmp_path)]
     machines = []
     for more in ([], ["--set", "machine.local=svr4"], ["--set", "machine.latency_us=7"]):

@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from coordinator import policies
-from harness.measure.calibrate import constants
-from harness.measure.own_cache import own_cache_kb
+from harness.measure.calibrate import constants, own_cache_kb
 from harness.predict.process_level import Host
 from harness.simulator.processes import ready_queues
 from harness.simulator.processes.local import eevdf

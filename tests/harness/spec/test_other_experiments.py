@@ -14,7 +14,7 @@ from harness.analyse.rows import Responses
 from harness.analyse.verdicts import NOT_COMPARABLE, verdict
 from harness.measure.calibrate import Constants
 from harness.measure.plan import plan
-from harness.measure.session import Site, Tools
+from harness.measure.session import MeasurementSession, Tools
 from harness.predict import missing
 from harness.spec.experiment import load
 from harness.spec.jobs import described, rebuilt
@@ -154,7 +154,7 @@ def as_commands_report(workload, progress=None):
 def everything(tmp_path):
     experiment = load(written(tmp_path, MIX))
     with Store(tmp_path / "results") as opened:
-        here = Site.here((0, 1), Tools(TOOLS.launcher, probe, as_commands_report), opened)
+        here = MeasurementSession.here((0, 1), Tools(TOOLS.launcher, probe, as_commands_report), opened)
         made = measure(experiment, here, Constants(remote_wakeup_us=5.0, local_switch_us=3.0, latency_us=2.0))
         found = opened.runs(experiment.digest)
     assert [record.ranks for record in found] == [record.ranks for record in made]

@@ -16,7 +16,7 @@ from coordinator import policies
 from coordinator.drive.driver import run_workload
 from coordinator.workload import ParallelJob, Result, Workload
 from harness.measure.calibrate import Constants
-from harness.measure.session import Site, Tools
+from harness.measure.session import MeasurementSession, Tools
 from harness.spec.experiment import load
 from harness.store import recording
 from harness.store.database import Store
@@ -65,7 +65,7 @@ def measured(tmp_path, leaves, origin_ns=None):
         return replace(imitate(given), origin_ns=origin_ns)
 
     with Store(tmp_path / "results") as store:
-        site = Site.here((0, 1), Tools(TOOLS.launcher, TOOLS.probe, run), store)
+        site = MeasurementSession.here((0, 1), Tools(TOOLS.launcher, TOOLS.probe, run), store)
         return measure(
             load(str(file)), site, Constants(remote_wakeup_us=5.0, local_switch_us=3.0, latency_us=2.0)
         ), asked

@@ -18,7 +18,7 @@ from fake_runs import TOOLS, measure
 from places import ROOT, SUPPORT
 
 from harness.measure.calibrate import Constants
-from harness.measure.session import Site
+from harness.measure.session import MeasurementSession
 from harness.spec.experiment import load
 from harness.store import database, schema
 from harness.store.database import Store, StoreError
@@ -32,7 +32,7 @@ def records(tmp_path):
     """One repeat of the built-in experiment, in a store at tmp_path / "results"."""
     experiment = load("three-jobs", settings=["repeats=1"])
     with Store(tmp_path / "results") as opened:
-        site = Site.here((0, 1), TOOLS, opened)
+        site = MeasurementSession.here((0, 1), TOOLS, opened)
         constants = Constants(remote_wakeup_us=4.0, local_switch_us=30.0, latency_us=2.0)
         return measure(experiment, site, constants, timeline=True)
 
