@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
-from workloads.bounds import within
-from workloads.validation import one_of
+from workloads.parameters import Bounds, Checked, OneOf
 
 PAGE_MB = 4 / 1024
 """What one fault brings."""
@@ -35,7 +34,7 @@ class MoveCost(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Migration:
+class Migration(Checked):
     """How processes move, and the memory of each.
 
     Attributes:
@@ -52,23 +51,16 @@ class Migration:
             vacates its processors continues from its last checkpoint.
     """
 
-    technique: str = "eager"
-    size_mb: float = 8.0
-    bandwidth_mb_s: float = 1.0
-    dirty_mb_s: float = 0.1
-    rounds: int = 2
-    modified: float = 0.5
-    touched: float = 0.4
-    fixed_ms: float = 0.0
-    fault_ms: float = 0.0
-    checkpoint_s: float = 0.0
-
-    def __post_init__(self) -> None:
-        one_of("technique", self.technique, TECHNIQUES)
-        for key in ("size_mb", "bandwidth_mb_s", "dirty_mb_s", "fixed_ms", "fault_ms", "checkpoint_s"):
-            within(f"migration.{key}", getattr(self, key))
-        for key in ("rounds", "modified", "touched"):
-            within(f"migration.{key}", getattr(self, key))
+    technique: Annotated[str, OneOf(TECHNIQUES)] = "eager"
+    size_mb: Annotated[float, Bounds(1e-6, 1e9)] = 8.0
+    bandwidth_mb_s: Annotated[float, Bounds(1e-6, 1e9)] = 1.0
+    dirty_mb_s: Annotated[float, Bounds(0, 1e9)] = 0.1
+    rounds: Annotated[int, Bounds(1, 1000)] = 2
+    modified: Annotated[float, Bounds(0, 1)] = 0.5
+    touched: Annotated[float, Bounds(0, 1)] = 0.4
+    fixed_ms: Annotated[float, Bounds(0, 1e7)] = 0.0
+    fault_ms: Annotated[float, Bounds(0, 1e7)] = 0.0
+    checkpoint_s: Annotated[float, Bounds(0, 1e9)] = 0.0
 
     def cost(self) -> MoveCost:
         """The cost of moving one process. All processes of a job move at once and do not share bandwidth."""

@@ -1,4 +1,4 @@
-"""The bounds of every number in an experiment file or an option, one line each.
+"""The bounds of numbers in an experiment file or an option that are no field of a class (``parameters``).
 
 Within the bounds the arithmetic holds: times fit into 64-bit nanoseconds, with room for their sum over
 a run, and counts fit into memory. No experiment of practical length is outside.
@@ -19,9 +19,9 @@ def _count(least: int, most: int) -> Bounds:
 
 
 PROCESSORS = 4096
+PROCESSES = Bounds(1, PROCESSORS, whole=True)
 SIMULATED_PROCESSORS = 1_000_000
 TRACE_S = 5e8
-TIME_US = Bounds(0, 1e8)
 COST_US = Bounds(0, 1e7)
 WORK_S = Bounds(1e-6, 1e6)
 LOAD = Bounds(0, 1000)
@@ -36,38 +36,11 @@ BOUNDS: Mapping[str, Bounds] = {
     "precision": Bounds(1e-4, 10),
     "seed": RANDOM,
     "lease_s": Bounds(2, 86_400),
-    "jobs.count": _count(1, 1000),
-    "jobs.arrival_s": Bounds(0, 1e6),
-    "jobs.work_s": WORK_S,
-    "jobs.burst_ms": Bounds(0.001, 1e9),
-    "jobs.think_ms": Bounds(0, 1e7),
-    "jobs.bursts": _count(1, 100_000),
-    "jobs.processes": _count(1, PROCESSORS),
-    "jobs.dedicated_s": WORK_S,
-    "program.processes": _count(1, PROCESSORS),
-    "program.granularity_us": Bounds(0.001, 1e12),
-    "program.imbalance": Bounds(0, 2),
-    "program.read_gap_us": TIME_US,
-    "program.read_imbalance": Bounds(0, 2),
-    "program.dedicated_s": WORK_S,
-    "program.phases": _count(1, 1_000_000_000),
-    "program.checkpoint_phases": _count(0, 1_000_000_000),
-    "program.working_set_bytes": _count(0, 1 << 40),
-    "program.section_us": Bounds(0.001, 1e8),
-    "program.locks": _count(1, 1000),
     **{f"machine.{cost}": COST_US for cost in MACHINE_COSTS},
     "machine.quantum_ms": Bounds(10, 1e8),
     "machine.sides": _count(1, PROCESSORS),
     "machine.lost": _count(0, PROCESSORS - 1),
-    "slurm.nodes": _count(1, PROCESSORS),
     "slurm.ntasks-per-node": _count(1, PROCESSORS),
-    "slurm.signal_s": _count(1, 65_535),
-    "model.count": _count(2, 10_000_000),
-    "model.load": Bounds(1e-6, 1000),
-    "model.cv": Bounds(1.000001, 1000),
-    "model.shares": Bounds(1e-9, 1),
-    "model.means_s": Bounds(1e-9, 1e9),
-    "model.maxima": _count(1, SIMULATED_PROCESSORS),
     "simulated.processors": _count(0, SIMULATED_PROCESSORS),
     "trace.number": _count(0, 2**53),
     "trace.submit_s": Bounds(0, 1e10),
@@ -79,15 +52,6 @@ BOUNDS: Mapping[str, Bounds] = {
     "owners.away_s": Bounds(1e-3, 1e7),
     "owners.load": LOAD,
     "owners.at_s": Bounds(0, 1e9),
-    "migration.size_mb": Bounds(1e-6, 1e9),
-    "migration.bandwidth_mb_s": Bounds(1e-6, 1e9),
-    "migration.dirty_mb_s": Bounds(0, 1e9),
-    "migration.touched": Bounds(0, 1),
-    "migration.modified": Bounds(0, 1),
-    "migration.rounds": _count(1, 1000),
-    "migration.fixed_ms": Bounds(0, 1e7),
-    "migration.fault_ms": Bounds(0, 1e7),
-    "migration.checkpoint_s": Bounds(0, 1e9),
     "load": Bounds(1e-6, 1000),
     "warm_up": _count(0, 10_000_000),
     "tau_s": Bounds(1e-9, 1e9),

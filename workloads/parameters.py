@@ -38,6 +38,15 @@ class Bounds(NamedTuple):
             number(key, value, least=self.least, most=self.most)
 
 
+class OrInfinite:
+    """A number of at least 0, or infinity."""
+
+    def check(self, key: str, value: Any) -> None:
+        """Raise InputError for any other value."""
+        if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+            raise InputError(key, value, "must be a number of at least 0, or inf", "write [0.4, inf]")
+
+
 class OneOf:
     """The names that a value may have."""
 
@@ -65,7 +74,7 @@ class ListOf(NamedTuple):
     def check(self, key: str, value: Any) -> None:
         """Raise InputError for any other value."""
         if not isinstance(value, list | tuple) or not value:
-            raise InputError(key, value, "must be a list with an entry for each level", "write [1, 8, 7]")
+            raise InputError(key, value, "must be a list of at least one value", "write [1, 2]")
         for one in value:
             self.entry.check(key, one)
 

@@ -12,7 +12,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.bounds import within
+from workloads.bounds import PROCESSES
 from workloads.validation import one_of
 
 TASKS = "TASKS"
@@ -51,7 +51,7 @@ def reads(pattern: str, processes: int) -> NDArray[np.int64]:
     itself, where the grid is thin. TRANSPOSE reads (p + i) mod P for i = 0 to P - 1: itself first.
     """
     one_of("pattern", pattern, PATTERNS)
-    within("program.processes", processes)
+    PROCESSES.check("processes", processes)
     p = np.arange(processes)
     if pattern in ("BARRIER", TASKS, LOCK):
         return np.empty((processes, 0), dtype=np.int64)

@@ -12,19 +12,21 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from workloads import patterns
-from workloads.bounds import ALONE_S, within
+from workloads.bounds import ALONE_S, PROCESSES, WORK_S
+from workloads.parameters import Bounds, OneOf
 from workloads.patterns import TASKS
-from workloads.validation import InputError, flag, one_of, whole
+from workloads.validation import InputError, whole
 from workloads.work import Work, duration_name, processes_name
 
 IMBALANCE_KINDS = ("uniform", "exponential")
 READ_KINDS = ("message", "rma")
+PHASES = Bounds(1, 1_000_000_000, whole=True)
 
 NOMINAL_LATENCY_US = 10.0
 """One-way latency assumed when the number of phases is estimated from ``dedicated_s``.
@@ -66,41 +68,25 @@ class Program(Work):
     kind: ClassVar[str] = "pattern"
     sign: ClassVar[str] = "pattern"
     moldable: ClassVar[bool] = True
-    known_patterns: ClassVar[Sequence[str]] = (*patterns.BULK_SYNCHRONOUS, TASKS)
 
-    pattern: str = "BARRIER"
-    processes: int = 2
-    granularity_us: float = 1000.0
-    imbalance: float = 0.0
-    imbalance_kind: str = "uniform"
-    read_gap_us: float = 8.0
-    read_imbalance: float = 0.0
+    pattern: Annotated[str, OneOf((*patterns.BULK_SYNCHRONOUS, TASKS))] = "BARRIER"
+    processes: Annotated[int, PROCESSES] = 2
+    granularity_us: Annotated[float, Bounds(0.001, 1e12)] = 1000.0
+    imbalance: Annotated[float, Bounds(0, 2)] = 0.0
+    imbalance_kind: Annotated[str, OneOf(IMBALANCE_KINDS)] = "uniform"
+    read_gap_us: Annotated[float, Bounds(0, 1e8)] = 8.0
+    read_imbalance: Annotated[float, Bounds(0, 2)] = 0.0
     opening_barrier: bool = True
-    read: str = "message"
-    dedicated_s: float | None = None
-    phases: int | None = None
-    working_set_bytes: int = 0
+    read: Annotated[str, OneOf(READ_KINDS)] = "message"
+    dedicated_s: Annotated[float, WORK_S] | None = None
+    phases: Annotated[int, PHASES] | None = None
+    working_set_bytes: Annotated[int, Bounds(0, 1 << 40)] = 0
     malleable: bool = False
-    checkpoint_phases: int = 0
+    checkpoint_phases: Annotated[int, Bounds(0, PHASES.most)] = 0
     parallelism: tuple[tuple[int, int], ...] = ()
 
     def __post_init__(self) -> None:
-        one_of("pattern", self.pattern, self.known_patterns)
-        within("program.processes", self.processes)
-        within("program.granularity_us", self.granularity_us)
-        within("program.imbalance", self.imbalance)
-        one_of("imbalance_kind", self.imbalance_kind, IMBALANCE_KINDS)
-        within("program.read_gap_us", self.read_gap_us)
-        within("program.read_imbalance", self.read_imbalance)
-        flag("opening_barrier", self.opening_barrier)
-        one_of("read", self.read, READ_KINDS)
-        within("program.working_set_bytes", self.working_set_bytes)
-        flag("malleable", self.malleable)
-        within("program.checkpoint_phases", self.checkpoint_phases)
-        if self.dedicated_s is not None:
-            within("program.dedicated_s", self.dedicated_s)
-        if self.phases is not None:
-            within("program.phases", self.phases)
+        super().__post_init__()
         self._check_parallelism()
         self._check_combinations()
 
@@ -117,7 +103,7 @@ class Program(Work):
             remedy = "write [[10, 1], [40, 4]]: 10 tasks one after another, then 40 by at most 4 processes"
             raise InputError("parallelism", given, "must be a list of pairs of numbers", remedy)
         for index, (tasks, processes) in enumerate(given):
-            within("program.phases", tasks, f"parallelism[{index}][0]")
+            PHASES.check(f"parallelism[{index}][0]", tasks)
             whole(f"parallelism[{index}][1]", processes, least=1, most=self.processes)
         object.__setattr__(self, "parallelism", tuple((tasks, processes) for tasks, processes in given))
 

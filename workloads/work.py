@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from workloads.bounds import ALONE_S, within
-from workloads.validation import InputError, one_of
+from workloads.bounds import ALONE_S, PROCESSES, WORK_S
+from workloads.parameters import Bounds, Checked, OneOf
+from workloads.validation import InputError
 
 
 @dataclass(frozen=True)
-class Work:
+class Work(Checked):
     """What the kinds of work have in common; the values here are those of a kind that says nothing else.
 
     Attributes:
@@ -90,10 +91,7 @@ class SequentialWork(Work):
     kind: ClassVar[str] = "sequential"
     sign: ClassVar[str] = "work_s"
 
-    work_s: float
-
-    def __post_init__(self) -> None:
-        within("jobs.work_s", self.work_s)
+    work_s: Annotated[float, WORK_S]
 
     @property
     def alone_s(self) -> float:
@@ -120,14 +118,12 @@ class InteractiveWork(Work):
     kind: ClassVar[str] = "interactive"
     sign: ClassVar[str] = "burst_ms"
 
-    burst_ms: float
-    think_ms: float
-    bursts: int
+    burst_ms: Annotated[float, Bounds(0.001, 1e9)]
+    think_ms: Annotated[float, Bounds(0, 1e7)]
+    bursts: Annotated[int, Bounds(1, 100_000)]
 
     def __post_init__(self) -> None:
-        within("jobs.burst_ms", self.burst_ms)
-        within("jobs.think_ms", self.think_ms)
-        within("jobs.bursts", self.bursts)
+        super().__post_init__()
         if self.bursts * (self.burst_ms + self.think_ms) / 1e3 > ALONE_S:
             rule = f"that many bursts take longer than {ALONE_S:g} s alone"
             raise InputError("bursts", self.bursts, rule, "give fewer, or shorter ones")
@@ -163,21 +159,17 @@ class Command(Work):
     sign: ClassVar[str] = "argv"
 
     argv: tuple[str, ...]
-    processes: int = 1
+    processes: Annotated[int, PROCESSES] = 1
     launcher: str = ""
-    dedicated_s: float = 60.0
-    waits: str = "mpi"
+    dedicated_s: Annotated[float, WORK_S] = 60.0
+    waits: Annotated[str, OneOf(("mpi", "two-phase"))] = "mpi"
     record: bool = False
     recording: str = ""
 
     def __post_init__(self) -> None:
         if not self.argv or not all(isinstance(word, str) and word for word in self.argv):
             raise InputError("argv", self.argv, "must be a program and its arguments", 'write ["./my_app"]')
-        within("jobs.processes", self.processes)
-        within("jobs.dedicated_s", self.dedicated_s)
-        one_of("waits", self.waits, ("mpi", "two-phase"))
-        if not isinstance(self.record, bool):
-            raise InputError("record", self.record, "must be true or false", "write record = true")
+        super().__post_init__()
         if not isinstance(self.recording, str) or "\0" in self.recording:
             rule = "must be the name of a file"
             raise InputError("recording", self.recording, rule, "write what lockstep observe -o has written")

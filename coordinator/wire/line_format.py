@@ -105,7 +105,7 @@ class LineFormat:
             return self._array(value, hint, where)
         if isinstance(value, dict):
             return self._object(value, hint, where)
-        if typing.get_origin(hint) is types.UnionType:
+        if typing.get_origin(hint) in (types.UnionType, typing.Union):
             meant = type(value) if type(value) in arguments else arguments[0]
             return self._typed(value, meant, where)
         if type(value) is {float: int, Path: str}.get(hint):

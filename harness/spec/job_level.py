@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from coordinator.migration import Migration
 from coordinator.owners import Owner
@@ -15,16 +15,16 @@ from harness.spec.experiment import experiment_name
 from harness.spec.experiment_source import Document
 from harness.spec.scheduler import policy_of
 from harness.spec.table_checks import as_table, each
-from workloads.bounds import within
+from workloads.bounds import SIMULATED_PROCESSORS, within
 from workloads.machine import ARRIVALS, TAU_S, TOPOLOGY_KEYS
-from workloads.parameters import build
-from workloads.validation import InputError, flag, known_keys, one_of
+from workloads.parameters import Bounds, Checked, OneOf, OrInfinite, build
+from workloads.validation import InputError, known_keys, one_of
 
 LEVEL = "jobs"
 
 
 @dataclass(frozen=True)
-class Model:
+class Model(Checked):
     """Random jobs with Sevcik's execution time function.
 
     Attributes:
@@ -39,30 +39,18 @@ class Model:
         rigid: whether jobs need exactly their maximum.
     """
 
-    count: int = 20_000
-    arrivals: str = "exponential"
-    load: float = 0.7
-    cv: float = 2.0
-    shares: Sequence[float] = (0.125, 0.875)
-    means_s: Sequence[float] = (101.0, 1.3)
-    maxima: Sequence[int] = (4, 16, 64)
-    mu: Sequence[float] = (float("inf"),)
+    count: Annotated[int, Bounds(2, 10_000_000)] = 20_000
+    arrivals: Annotated[str, OneOf(ARRIVALS)] = "exponential"
+    load: Annotated[float, Bounds(1e-6, 1000)] = 0.7
+    cv: Annotated[float, Bounds(1.000001, 1000)] = 2.0
+    shares: tuple[Annotated[float, Bounds(1e-9, 1)], ...] = (0.125, 0.875)
+    means_s: tuple[Annotated[float, Bounds(1e-9, 1e9)], ...] = (101.0, 1.3)
+    maxima: tuple[Annotated[int, Bounds(1, SIMULATED_PROCESSORS)], ...] = (4, 16, 64)
+    mu: tuple[Annotated[float, OrInfinite()], ...] = (float("inf"),)
     rigid: bool = False
 
     def __post_init__(self) -> None:
-        one_of("arrivals", self.arrivals, ARRIVALS)
-        flag("rigid", self.rigid)
-        for key in ("count", "load", "cv"):
-            within(f"model.{key}", getattr(self, key))
-        for key in ("shares", "means_s", "maxima", "mu"):
-            values = getattr(self, key)
-            if not isinstance(values, list | tuple) or not values:
-                raise InputError(key, values, "must be a list of at least one number", "write [1, 2]")
-            for value in values if key != "mu" else ():
-                within(f"model.{key}", value)
-        for value in self.mu:
-            if not isinstance(value, int | float) or isinstance(value, bool) or not value >= 0:
-                raise InputError("mu", value, "must be a number of at least 0, or inf", "write [0.4, inf]")
+        super().__post_init__()
         if len(self.shares) != len(self.means_s) or abs(sum(self.shares) - 1) > 1e-6:
             rule = "must have an entry for each of means_s and add up to 1"
             raise InputError("shares", list(self.shares), rule, "write [0.125, 0.875]")

@@ -7,13 +7,13 @@ import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import PurePath
-from typing import Any
+from typing import Annotated, Any
 
 from coordinator.workload import KINDS, ParallelJob
 from harness.spec.table_checks import as_table, field_names
-from workloads.bounds import within
+from workloads.bounds import PROCESSES as MOST_PROCESSES
 from workloads.locks.lock_program import LockProgram
-from workloads.parameters import build
+from workloads.parameters import Bounds, Checked, build
 from workloads.patterns import LOCK, PATTERNS
 from workloads.program import Program
 from workloads.validation import InputError, known_keys, one_of
@@ -25,16 +25,12 @@ PROCESSES = "{processes}"
 
 
 @dataclass(frozen=True)
-class JobGroup:
+class JobGroup(Checked):
     """``count`` identical jobs: their program and their time of arrival."""
 
     program: Work
-    count: int = 1
-    arrival_s: float = 0.0
-
-    def __post_init__(self) -> None:
-        within("jobs.count", self.count)
-        within("jobs.arrival_s", self.arrival_s)
+    count: Annotated[int, Bounds(1, 1000)] = 1
+    arrival_s: Annotated[float, Bounds(0, 1e6)] = 0.0
 
 
 NUMBER = re.compile("[0-9]{1,9}")
@@ -103,7 +99,7 @@ def _command(table: Mapping[str, Any], key: str) -> Work:
     if not words or not (words[0] == LAUNCHER or PurePath(words[0]).name.startswith(("mpiexec", "mpirun"))):
         raise InputError(where, words, "must begin with an mpiexec", remedy)
     if "processes" in table:
-        within("jobs.processes", table["processes"], f"{key}.processes")
+        MOST_PROCESSES.check(f"{key}.processes", table["processes"])
     count = str(table.get("processes", PROCESSES))
     words = [word.replace(PROCESSES, count) for word in words]
     counted = words[1:2] in (["-n"], ["-np"]) and len(words) >= 4 and NUMBER.fullmatch(words[2])

@@ -8,13 +8,14 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from harness.spec.table_checks import as_table, field_names
 from slurm import partition
 from slurm.script import Script, Word, word
-from workloads.bounds import within
-from workloads.validation import InputError, flag, known_keys, whole
+from workloads.bounds import PROCESSES, within
+from workloads.parameters import Bounds, Checked
+from workloads.validation import InputError, known_keys, whole
 
 TEXTS = ("partition", "account", "qos", "time", "constraint", "mem", "nodelist")
 """Options of sbatch that are passed on as they are."""
@@ -24,7 +25,7 @@ LINES = ("extra", "modules", "setup")
 
 
 @dataclass(frozen=True)
-class Submission:
+class Submission(Checked):
     """The [slurm] table. Options have sbatch's names, with ``_`` for ``-``.
 
     Attributes:
@@ -40,7 +41,7 @@ class Submission:
         gang_partition: the partition of the jobs under the policy slurm-gang.
     """
 
-    nodes: int = 1
+    nodes: Annotated[int, PROCESSES] = 1
     ntasks_per_node: int | None = None
     partition: str | None = None
     account: str | None = None
@@ -55,11 +56,11 @@ class Submission:
     setup: tuple[str, ...] = ()
     container: str = ""
     requeue: bool = False
-    signal_s: int = 60
+    signal_s: Annotated[int, Bounds(1, 65_535)] = 60
     gang_partition: str | None = None
 
     def __post_init__(self) -> None:
-        within("slurm.nodes", self.nodes)
+        super().__post_init__()
         if self.ntasks_per_node is not None:
             within("slurm.ntasks-per-node", self.ntasks_per_node)
         for name in (*TEXTS, "gang_partition"):
@@ -71,9 +72,6 @@ class Submission:
         if self.container != "":
             _line("container", self.container)
             self.started([], [])
-        flag("exclusive", self.exclusive)
-        flag("requeue", self.requeue)
-        within("slurm.signal_s", self.signal_s)
         for line in self.extra:
             sbatch_option("extra", line)
         self._check_time()

@@ -8,14 +8,13 @@ Scheduling Discipline on Spin Overhead in Shared Memory Parallel Systems", 1991 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from workloads import patterns
-from workloads.bounds import within
+from workloads.parameters import Bounds, OneOf
 from workloads.program import Program
-from workloads.validation import InputError, one_of
+from workloads.validation import InputError
 from workloads.work import duration_name
 
 TICKET, TEST_AND_SET, MCS = range(3)
@@ -39,18 +38,14 @@ class LockProgram(Program):
 
     kind: ClassVar[str] = "critical sections"
     sign: ClassVar[str] = "section_us"
-    known_patterns: ClassVar[Sequence[str]] = (patterns.LOCK,)
 
-    pattern: str = patterns.LOCK
+    pattern: Annotated[str, OneOf((patterns.LOCK,))] = patterns.LOCK
     opening_barrier: bool = False
-    section_us: float = 20.0
-    locks: int = 1
-    lock: str = "ticket"
+    section_us: Annotated[float, Bounds(0.001, 1e8)] = 20.0
+    locks: Annotated[int, Bounds(1, 1000)] = 1
+    lock: Annotated[str, OneOf(LOCKS)] = "ticket"
 
     def __post_init__(self) -> None:
-        within("program.section_us", self.section_us)
-        within("program.locks", self.locks)
-        one_of("lock", self.lock, LOCKS)
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if field.name in OF_MESSAGES and value != field.default:

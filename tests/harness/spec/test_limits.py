@@ -16,13 +16,19 @@ from places import ROOT
 from runs import eventually
 
 from coordinator import policies
+from coordinator.migration import Migration
 from harness import cli
 from harness.spec import experiment, experiment_source, job_level, overrides
+from harness.spec.job_level import Model
+from harness.spec.jobs import JobGroup
+from harness.spec.submission import Submission
 from workloads.bounds import BOUNDS
+from workloads.locks.lock_program import LockProgram
 from workloads.locks.remedies import Remedy
 from workloads.options import Options
 from workloads.parameters import Bounds, bounds_of
 from workloads.validation import InputError
+from workloads.work import SINGLE, Command
 
 PROCESSES = """
 processors = 2
@@ -114,6 +120,11 @@ def declared() -> dict[str, Bounds]:
     """The bounds of all numbers of a file and of options, by their names there."""
     return {
         **BOUNDS,
+        **bounds_of("jobs", JobGroup, *SINGLE.values(), Command),
+        **bounds_of("program", LockProgram),
+        **bounds_of("slurm", Submission),
+        **bounds_of("model", Model),
+        **bounds_of("migration", Migration),
         **bounds_of("schedulers", *policies.known().values(), Options),
         **bounds_of("schedulers.remedy", Remedy),
     }
