@@ -13,15 +13,32 @@ from collections.abc import Sequence
 from typing import Any
 
 from workloads import patterns
-from workloads.blocking import DEFAULT_ESTIMATE, ESTIMATES, RULES, Waiting, rule_name, waiting
-from workloads.locks.lock_program import LOCKS, LockProgram
+from workloads.blocking import RULES, Waiting, rule_name
+from workloads.locks.lock_program import LockProgram
 from workloads.messaging import world
-from workloads.program import IMBALANCE_KINDS, READ_KINDS, Program
+from workloads.options import Options
+from workloads.parameters import add_options, parameters_of
+from workloads.program import Program
 from workloads.rank import prepare
 from workloads.validation import InputError
 
 DEFAULT_SWITCH_US = 10.0
 DEFAULT_LATENCY_US = 2.0
+
+PROGRAM = {
+    "granularity_us": "g, mean computation per phase",
+    "imbalance": "v/g, from 0 to 2",
+    "imbalance_kind": None,
+    "read_gap_us": "c, computation before each read",
+    "read_imbalance": "w/c, from 0 to 2",
+    "read": None,
+    "working_set_bytes": None,
+    "section_us": "length of critical sections (lock)",
+    "locks": "number of locks (lock)",
+    "lock": "kind of lock (lock)",
+}
+WAITS = {"spin_switches": "spin of the fixed rule", "imbalance_estimate": "of global-adaptive"}
+"""Options that are fields of programs and of scheduler options, and what they mean."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -32,26 +49,14 @@ def parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("pattern", choices=[name.lower() for name in patterns.PATTERNS])
     program = parser.add_argument_group("program")
-    program.add_argument("--granularity-us", type=float, default=1000.0, help="g, mean computation per phase")
-    program.add_argument("--imbalance", type=float, default=0.0, help="v/g, from 0 to 2")
-    program.add_argument("--imbalance-kind", choices=IMBALANCE_KINDS, default="uniform")
-    program.add_argument("--read-gap-us", type=float, default=8.0, help="c, computation before each read")
-    program.add_argument("--read-imbalance", type=float, default=0.0, help="w/c, from 0 to 2")
+    add_options(program, LockProgram, PROGRAM)
     program.add_argument("--no-opening-barrier", dest="opening_barrier", action="store_false")
-    program.add_argument("--read", choices=READ_KINDS, default="message")
-    program.add_argument("--working-set-bytes", type=int, default=0)
-    program.add_argument("--section-us", type=float, default=20.0, help="length of critical sections (lock)")
-    program.add_argument("--locks", type=int, default=1, help="number of locks (lock)")
-    program.add_argument("--lock", choices=list(LOCKS), default="ticket", help="kind of lock (lock)")
     length = program.add_mutually_exclusive_group()
     length.add_argument("--dedicated-s", type=float, help="wanted run time alone (default 1)")
     length.add_argument("--phases", type=int, help="exact number of phases")
     waits = parser.add_argument_group("waiting")
     waits.add_argument("--blocking", type=rule_name, choices=list(RULES), default="spin")
-    waits.add_argument("--spin-switches", type=float, default=2, help="spin of the fixed rule")
-    waits.add_argument(
-        "--imbalance-estimate", choices=list(ESTIMATES), default=DEFAULT_ESTIMATE, help="of global-adaptive"
-    )
+    add_options(waits, Options, WAITS)
     waits.add_argument("--switch-us", type=float, default=DEFAULT_SWITCH_US, help="cost of a context switch")
     waits.add_argument("--latency-us", type=float, default=DEFAULT_LATENCY_US, help="one-way message latency")
     parser.add_argument("--seed", type=int, default=1)
@@ -69,15 +74,11 @@ def run(options: argparse.Namespace) -> list[dict[str, Any]]:
         cores = [int(core) for core in options.processors.split(",")]
         os.sched_setaffinity(0, {cores[comm.rank % len(cores)]})
     program = described(options, comm.size)
+    waits = Options(options.blocking, options.spin_switches, options.imbalance_estimate)
 
     def rule(program: Program) -> Waiting:
-        return waiting(
-            options.blocking,
-            switch_us=options.switch_us,
-            latency_us=options.latency_us,
-            spin_switches=options.spin_switches,
-            imbalance_estimate=options.imbalance_estimate,
-            imbalance_us=program.imbalance_us,
+        return waits.waiting(
+            switch_us=options.switch_us, latency_us=options.latency_us, imbalance_us=program.imbalance_us
         )
 
     execution = prepare(comm, program, rule, (options.seed, 0, 0), 0.0)
@@ -88,27 +89,15 @@ def run(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def described(options: argparse.Namespace, processes: int) -> Program:
-    length = {"phases": options.phases, "dedicated_s": options.dedicated_s}
+    own = {one.name for one in parameters_of(Program)}
+    given: dict[str, Any] = {name: value for name, value in vars(options).items() if name in own}
+    given |= {"pattern": options.pattern.upper(), "processes": processes}
     if options.phases is None and options.dedicated_s is None:
-        length["dedicated_s"] = 1.0
-    shared: dict[str, Any] = {
-        "processes": processes,
-        "granularity_us": options.granularity_us,
-        "imbalance": options.imbalance,
-        "imbalance_kind": options.imbalance_kind,
-        "working_set_bytes": options.working_set_bytes,
-        **length,
-    }
+        given["dedicated_s"] = 1.0
     if options.pattern == "lock":
-        return LockProgram(section_us=options.section_us, locks=options.locks, lock=options.lock, **shared)
-    return Program(
-        pattern=options.pattern.upper(),
-        read_gap_us=options.read_gap_us,
-        read_imbalance=options.read_imbalance,
-        opening_barrier=options.opening_barrier,
-        read=options.read,
-        **shared,
-    )
+        del given["opening_barrier"]
+        return LockProgram(section_us=options.section_us, locks=options.locks, lock=options.lock, **given)
+    return Program(**given)
 
 
 COLUMNS = (

@@ -146,6 +146,15 @@ def bounds_of(prefix: str, *kinds: Any) -> Mapping[str, Bounds]:
     return found
 
 
+def add_options(parser: Any, kind: Any, helps: Mapping[str, str | None]) -> None:
+    """Add an option of a command line for each of these numbers and names of ``kind``, with its help."""
+    rules = {name: rule for name, rule, _ in parameters_of(kind)}
+    for name, text in helps.items():
+        rule, default = rules[name], getattr(kind, name)
+        how = {"type": int if rule.whole else float} if isinstance(rule, Bounds) else {"choices": rule.names}
+        parser.add_argument(f"--{name.replace('_', '-')}", default=default, help=text, **how)
+
+
 def _bounds(kind: Any) -> Iterator[tuple[str, Bounds]]:
     for name, rule, _ in parameters_of(kind):
         entry = rule.entry if isinstance(rule, ListOf) else rule
