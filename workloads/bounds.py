@@ -78,9 +78,6 @@ def fits(
     """Accept a job that is not larger than the machine without the ``lost`` processors.
 
     The message names the policy ``under`` and includes the text ``more``.
-
-    Raises:
-        InputError: for a larger job.
     """
     if processes > processors - lost:
         where = f" under {under}" if under else ""
@@ -91,9 +88,5 @@ def fits(
 
 
 def within(field: str, value: Any, key: str = "") -> None:
-    """Accept a number that ``BOUNDS[field]`` allows; ``key`` replaces its name in messages.
-
-    Raises:
-        InputError: for anything else.
-    """
+    """Accept a number that ``BOUNDS[field]`` allows; ``key`` replaces its name in messages."""
     BOUNDS[field].check(key or field.rpartition(".")[2], value)

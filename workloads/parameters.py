@@ -115,11 +115,7 @@ class Checked:
 
 
 def build(kind: type[T], table: Mapping[str, Any], key: str) -> T:
-    """The dataclass ``kind`` with the fields that ``table`` gives.
-
-    Raises:
-        InputError: below ``key``, for unknown keys and values that do not fit.
-    """
+    """The dataclass ``kind`` with the fields that ``table`` gives."""
     known_keys(table, [field.name for field in dataclasses.fields(kind)], key)  # type: ignore[arg-type]
     try:
         return kind(**table)

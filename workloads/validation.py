@@ -106,11 +106,7 @@ def one_of(key: str, value: Any, known: Iterable[str]) -> None:
 
 
 def known_keys(table: Mapping[str, Any], known: Sequence[str], prefix: str) -> None:
-    """Accept a table with no other keys than ``known``.
-
-    Raises:
-        InputError: for any other, naming the nearest that is known.
-    """
+    """Accept a table with no other keys than ``known``."""
     for key, value in table.items():
         if key not in known:
             close = difflib.get_close_matches(key[:LONGEST], known, n=1)

@@ -1,1 +1,1 @@
-"""The experiment file: its source with line numbers, overrides, checks, and validated values."""
+"""Experiment files: source, overrides and checks. What they refuse is an InputError, with its remedy."""

@@ -157,9 +157,6 @@ def load(
         here: whether this host must be able to run it, with its processors, mechanisms and
             scheduling classes.
         real: whether some host must be able to run it, which ``here`` implies.
-
-    Raises:
-        InputError: for any fault in it.
     """
     written = experiment_source.read(source)
     changes = list(_quick(written)) if quick else []
@@ -270,11 +267,7 @@ def _repeats(given: Any) -> tuple[int, int]:
 
 
 def experiment_name(data: Mapping[str, Any], default: str) -> str:
-    """The name in a file, else ``default``.
-
-    Raises:
-        InputError: for a name that cannot be shown.
-    """
+    """The name in a file, else ``default``."""
     name = data.get("name", default)
     if not isinstance(name, str) or not name.strip() or not name.isprintable():
         rule = "must be text of at least one character"

@@ -64,11 +64,7 @@ class Document:
         return ExperimentError(error.key, error.value, error.rule, error.remedy, self._place(error.key))
 
     def overridden(self, overrides: Iterable[Override]) -> Document:
-        """A copy with the overrides applied in order.
-
-        Raises:
-            ExperimentError: for an override that fits nothing in the file.
-        """
+        """A copy with the overrides applied in order."""
         data = copy.deepcopy(self.data)
         done = self.overrides
         for override in overrides:
@@ -97,11 +93,7 @@ def built_in() -> dict[str, Any]:
 
 
 def read(source: str | Mapping[str, Any]) -> Document:
-    """The experiment file at the path ``source``, the built-in one of that name, or the tables of one.
-
-    Raises:
-        InputError: if there is no such file or name, or the file cannot be read as TOML.
-    """
+    """The experiment file at the path ``source``, the built-in one of that name, or the tables of one."""
     if isinstance(source, Mapping):
         tables = copy.deepcopy(dict(source))
         check_depth(tables, "EXPERIMENT")
@@ -120,11 +112,7 @@ def read(source: str | Mapping[str, Any]) -> Document:
 
 
 def text_of(path: str, key: str) -> str:
-    """The text of a file; messages name it as the value of ``key``.
-
-    Raises:
-        InputError: if it cannot be read, is no text, or is far too large.
-    """
+    """The text of a file; messages name it as the value of ``key``."""
     try:
         with Path(path).open("rb") as file:
             data = file.read(LARGEST + 1)
@@ -141,11 +129,7 @@ def text_of(path: str, key: str) -> str:
 
 
 def parse(text: str, file: str) -> Document:
-    """The document in ``text``; ``file`` is how messages name it.
-
-    Raises:
-        ExperimentError: if ``text`` is not TOML.
-    """
+    """The document in ``text``; ``file`` is how messages name it."""
     try:
         data = tomllib.loads(text)
         check_depth(data, "TOML")

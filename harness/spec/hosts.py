@@ -22,9 +22,6 @@ def parse(entries: Any) -> tuple[Node, ...]:
     """The nodes that ``["host:processors", ...]`` names; a host without a number counts one.
 
     A host may be a list in Slurm's notation: all its hosts have the number.
-
-    Raises:
-        InputError: for anything else, and for a host named twice.
     """
     if not isinstance(entries, list) or not all(isinstance(entry, str) for entry in entries):
         raise InputError("hosts", entries, RULE, REMEDY)
@@ -59,11 +56,7 @@ def _nodes(entry: str, key: str) -> list[Node]:
 
 
 def read(path: Path) -> list[str]:
-    """The entries of a host file as MPI launchers take it: a host, or host:processors, on a line.
-
-    Raises:
-        InputError: if it cannot be read or names none.
-    """
+    """The entries of a host file as MPI launchers take it: a host, or host:processors, on a line."""
     try:
         lines = [line.partition("#")[0].strip() for line in path.read_text(encoding="utf-8").splitlines()]
     except (OSError, UnicodeDecodeError) as error:
@@ -78,9 +71,6 @@ def of_allocation() -> list[str]:
     """The hosts and processors of the Slurm allocation around this process, as overrides for ``--set``.
 
     On one node the run needs no hosts.
-
-    Raises:
-        InputError: if there is none, or its variables cannot be read.
     """
     try:
         nodes = allocation.nodes(os.environ)

@@ -110,11 +110,7 @@ _KEYS = (
 
 
 def load(document: Document, *, trace: str | None = None) -> JobExperiment:
-    """The experiment in ``document``; ``trace`` replaces the file's.
-
-    Raises:
-        InputError: for any fault in it.
-    """
+    """The experiment in ``document``; ``trace`` replaces the file's."""
     try:
         return _experiment(document.data, Path(document.file), trace)
     except InputError as error:

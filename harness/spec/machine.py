@@ -20,9 +20,6 @@ def machine_values(table: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
     A dispatch table's file lies in ``folder``. The calibration, else the paper's machine, gives the
     values that the table leaves open.
-
-    Raises:
-        InputError: below ``machine``, for unknown keys and values that do not fit.
     """
     known_keys(table, KEYS, "machine")
     values = dict(table)
@@ -39,11 +36,7 @@ def machine_values(table: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def topology_of(values: Mapping[str, Any], processors: int) -> Topology:
-    """The topology that the values of a [machine] table give a machine of ``processors`` processors.
-
-    Raises:
-        InputError: below ``machine``, if they do not fit together.
-    """
+    """The topology that the values of a [machine] table give a machine of ``processors`` processors."""
     try:
         return Topology.of(values, processors)
     except InputError as error:
@@ -51,11 +44,7 @@ def topology_of(values: Mapping[str, Any], processors: int) -> Topology:
 
 
 def lost_of(values: Mapping[str, Any], processors: int) -> frozenset[int]:
-    """The lost processors that the values of a [machine] table give a machine of ``processors`` processors.
-
-    Raises:
-        InputError: below ``machine``, if they do not fit together.
-    """
+    """The processors that a machine of ``processors`` processors has lost, by its [machine] table."""
     try:
         return lost_processors(values, processors)
     except InputError as error:
@@ -63,11 +52,7 @@ def lost_of(values: Mapping[str, Any], processors: int) -> frozenset[int]:
 
 
 def check_real(values: Mapping[str, Any]) -> None:
-    """Accept the values of a [machine] table for real runs.
-
-    Raises:
-        InputError: for lost processors: real runs would use them, and so be of another machine.
-    """
+    """Accept the values of a [machine] table for real runs."""
     if values.get("lost"):
         rule = "real runs use all processors; only simulated machines can lose some"
         remedy = "use lockstep simulate, or leave lost out"
@@ -79,9 +64,6 @@ def read_table(path: Path) -> list[list[int]]:
 
     A row for each priority, the lowest first: quantum, tqexp, slpret, maxwait, lwait. ``#`` begins
     a comment. ``RES=N`` before them says that quanta are in 1/N s; without it they are in ticks.
-
-    Raises:
-        InputError: if it cannot be read, or a line is something else.
     """
     try:
         if not path.is_file():

@@ -70,11 +70,7 @@ class Override:
 
 
 def parse(text: str) -> Override:
-    """The override that ``--set TEXT`` asks for.
-
-    Raises:
-        InputError: if TEXT is not ``key=value`` with a TOML value.
-    """
+    """The override that ``--set TEXT`` asks for."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip() or not value.strip():
         raise InputError("--set", text, "must be key=value", "for example --set repeats=3")
@@ -82,11 +78,7 @@ def parse(text: str) -> Override:
 
 
 def make(key: str, value: Any, origin: str) -> Override:
-    """The override of the dotted ``key``; ``origin`` is how messages name it.
-
-    Raises:
-        InputError: if ``key`` is not a dotted key.
-    """
+    """The override of the dotted ``key``; ``origin`` is how messages name it."""
     if key.startswith("sweep."):
         return Override(("sweep", key.removeprefix("sweep.").strip('"')), value, origin)
     steps: list[Step] = []
@@ -103,11 +95,7 @@ def make(key: str, value: Any, origin: str) -> Override:
 
 
 def room(key: str) -> str:
-    """The top-level key of the file that the dotted ``key`` belongs to.
-
-    Raises:
-        InputError: if ``key`` is not a dotted key.
-    """
+    """The top-level key of the file that the dotted ``key`` belongs to."""
     return make(key, None, key).room
 
 
@@ -120,11 +108,7 @@ def reaches(key: str, number: int, table: Any) -> bool:
 
 
 def apply(data: dict[str, Any], override: Override) -> None:
-    """Put the override into ``data``, modified in place.
-
-    Raises:
-        InputError: if its key leads through something that is not there, or is swept.
-    """
+    """Put the override into ``data``, modified in place."""
     steps, key, swept = override.steps, _written(override.steps), data.get("sweep")
     for axis, values in swept.items() if isinstance(swept, dict) and steps[0] != "sweep" else ():
         if make(axis, None, axis).touches(key):

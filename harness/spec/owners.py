@@ -24,9 +24,6 @@ def parse(given: Any, folder: Path) -> tuple[Owner, ...]:
     """The owners that [[owners]] tables describe; without ``processors`` one for each, with its own times.
 
     The file of a ``trace`` lies in ``folder``.
-
-    Raises:
-        InputError: below ``owners``, for any fault.
     """
     if given == []:
         return ()
@@ -104,11 +101,7 @@ def _trace(given: Any, folder: Path) -> tuple[tuple[float, float], ...]:
 
 
 def on(owners: Iterable[Owner], processors: int) -> tuple[Owner, ...]:
-    """The owners on a machine: a table without processors means one for each.
-
-    Raises:
-        InputError: below ``owners``, for a processor that the machine does not have.
-    """
+    """The owners on a machine: a table without processors means one for each."""
     found: list[Owner] = []
     for index, owner in enumerate(owners):
         for processor in owner.processors:
@@ -121,11 +114,7 @@ def on(owners: Iterable[Owner], processors: int) -> tuple[Owner, ...]:
 
 
 def check_heeded(owners: Sequence[Owner], names: Iterable[str], kinds: Iterable[Policy]) -> None:
-    """Accept owners if every policy of the experiment heeds them.
-
-    Raises:
-        InputError: naming the first that does not.
-    """
+    """Accept owners if every policy of the experiment heeds them."""
     for index, (name, policy) in enumerate(zip(names, kinds, strict=True)):
         if owners and not policy.heeds_owners:
             heeding = ", ".join(known for known, kind in policies.known().items() if kind.heeds_owners)

@@ -57,9 +57,6 @@ def read(path: Path, lines: Sequence[str]) -> Records:
 
     Each task of a job array is a job. The components of a heterogeneous job start together, so they are
     one job of all their processors.
-
-    Raises:
-        InputError: naming file, line, field and value, for what is no such trace.
     """
     names = lines[0].split("|")
     if missing := [name for name in NEEDED if name not in names]:
@@ -104,11 +101,7 @@ def _enter(
 
 
 def _row(path: Path, place: int, values: Mapping[str, str]) -> list[float] | None:
-    """A job, None for a step. Its number is JobIDRaw, or without that column the number of its array.
-
-    Raises:
-        InputError: naming line, column and value, for one that cannot be read.
-    """
+    """A job, None for a step. Its number is JobIDRaw, or without that column the number of its array."""
     name = values["JobID"]
     if _STEP.fullmatch(name):
         return None

@@ -145,11 +145,7 @@ class Scheduler:
 
 
 def present(table: Mapping[str, Any]) -> dict[str, Any]:
-    """A [[schedulers]] table of any version with the keys of today.
-
-    Raises:
-        InputError: for two remedies.
-    """
+    """A [[schedulers]] table of any version with the keys of today."""
     made = dict(table)
     flat = {FORMER[key]: made.pop(key) for key in FORMER if key in made}
     remedy = made.get("remedy", {})
@@ -181,9 +177,6 @@ def schedulers_of(
     """The schedulers that the [[schedulers]] tables describe; of several alike ``merge`` takes the first.
 
     ``adapting``: some job may get other processors while it runs.
-
-    Raises:
-        InputError: below ``schedulers``, for any fault; with ``here`` also for what this host lacks.
     """
 
     def read(table: Mapping[str, Any]) -> Scheduler:
@@ -233,11 +226,7 @@ def _check_slots(policy: Policy) -> None:
 
 
 def scheduler_of(table: Mapping[str, Any]) -> Scheduler:
-    """The scheduler that a [[schedulers]] table describes.
-
-    Raises:
-        InputError: for unknown keys and values that do not fit.
-    """
+    """The scheduler that a [[schedulers]] table describes."""
     table = present(table)
     policy = policy_of(table, SHARED)
     values = {key: table[key] for key in SHARED if key in table}
@@ -269,11 +258,7 @@ def who_has(key: str) -> str:
 
 
 def policy_of(table: Mapping[str, Any], others: Sequence[str] = ()) -> Policy:
-    """The policy of a [[schedulers]] table, whose keys are its parameters and ``others``.
-
-    Raises:
-        InputError: for unknown keys and values that do not fit.
-    """
+    """The policy of a [[schedulers]] table, whose keys are its parameters and ``others``."""
     if "policy" not in table:
         remedy = "give one of " + ", ".join(policies.known())
         raise InputError("policy", None, "every [[schedulers]] table needs a policy", remedy)

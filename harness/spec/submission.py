@@ -115,9 +115,6 @@ class Submission(Checked):
 
         Args:
             processors: of the experiment; 0 for all.
-
-        Raises:
-            InputError: if the nodes cannot have equal numbers.
         """
         if self.ntasks_per_node is not None:
             return self
@@ -140,11 +137,7 @@ class Submission(Checked):
         return dataclasses.replace(self, nodes=1, ntasks_per_node=1, exclusive=False, requeue=False)
 
     def started(self, inside: Sequence[str], outside: Sequence[str]) -> list[str]:
-        """The words that start ``inside`` in the container; ``outside`` if there is none.
-
-        Raises:
-            InputError: if the container's command is not one.
-        """
+        """The words that start ``inside`` in the container; ``outside`` if there is none."""
         try:
             return [*shlex.split(self.container), *inside] if self.container else list(outside)
         except ValueError as error:
@@ -160,11 +153,7 @@ class Submission(Checked):
         resume: bool | None = None,
         tasks: int | None = None,
     ) -> Script:
-        """The batch script of a command; ``resume`` and ``tasks`` as in ``slurm.script.Script``.
-
-        Raises:
-            InputError: for a ``folder`` whose name Slurm cannot read.
-        """
+        """The batch script of a command; ``resume`` and ``tasks`` as in ``slurm.script.Script``."""
         loads = (" ".join(map(word, ["module", "load", *module.split()])) for module in self.modules)
         try:
             return Script(
@@ -190,11 +179,7 @@ class Submission(Checked):
 
 
 def parse(value: Any, options: Sequence[str] = ()) -> Submission:
-    """The values of a [slurm] table, with further ``options`` of sbatch from the command line.
-
-    Raises:
-        InputError: for unknown keys and values that do not fit.
-    """
+    """The values of a [slurm] table, with further ``options`` of sbatch from the command line."""
     table = as_table(value, "slurm")
     known_keys(table, [_written(name) for name in field_names(Submission)], "slurm")
     try:

@@ -26,11 +26,7 @@ SWEPT = ("program", "machine", "jobs", "schedulers", "processors")
 
 
 def checked(data: Mapping[str, Any]) -> Mapping[str, list[Any]]:
-    """The [sweep] table of an experiment: a list of different values for each key.
-
-    Raises:
-        InputError: for a key that cannot be swept, a value that is no such list, or too many points.
-    """
+    """The [sweep] table of an experiment: a list of different values for each key."""
     sweep = as_table(data.get("sweep", {}), "sweep")
     size = 1
     for key, values in sweep.items():
@@ -43,11 +39,7 @@ def checked(data: Mapping[str, Any]) -> Mapping[str, list[Any]]:
 
 
 def points(data: Mapping[str, Any], sweep: Mapping[str, list[Any]]) -> Iterator[tuple[dict[str, Any], Any]]:
-    """The settings of each point, and the tables of the file with these values in them.
-
-    Raises:
-        InputError: for a key that leads to nothing in the file.
-    """
+    """The settings of each point, and the tables of the file with these values in them."""
     axes = {key: values for key, values in sweep.items() if not _of_schedulers(key)}
     rest = {key: value for key, value in data.items() if key != "sweep"}
     for point in itertools.product(*axes.values()):
@@ -58,11 +50,7 @@ def points(data: Mapping[str, Any], sweep: Mapping[str, list[Any]]) -> Iterator[
 def schedulers(
     data: Mapping[str, Any], sweep: Mapping[str, list[Any]], here: bool, *, adapting: bool = False
 ) -> tuple[Scheduler, ...]:
-    """The schedulers of the file and those that the sweep makes of them, in file order.
-
-    Raises:
-        InputError: as ``schedulers_of``; below ``sweep`` for a value that comes from there.
-    """
+    """The schedulers of the file and those that the sweep makes of them, in file order."""
     axes = {key: values for key, values in sweep.items() if _of_schedulers(key)}
     tables = data.get("schedulers", [])
     made: list[tuple[int, dict[str, Any], Any]] = []

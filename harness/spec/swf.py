@@ -58,11 +58,7 @@ class Records:
 
 
 def read(path: Path, lines: Sequence[str]) -> Records:
-    """The jobs in the ``lines`` of the file ``path``.
-
-    Raises:
-        InputError: naming file, line, field and value, for what is no such trace.
-    """
+    """The jobs in the ``lines`` of the file ``path``."""
     header: dict[str, str] = {}
     processors: dict[str, float] = {}
     for place, line in enumerate(lines, 1):

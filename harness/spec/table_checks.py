@@ -19,22 +19,14 @@ def field_names(kind: type[Any]) -> tuple[str, ...]:
 
 
 def as_table(value: Any, key: str) -> Mapping[str, Any]:
-    """``value`` if it is a table.
-
-    Raises:
-        InputError: if it is none.
-    """
+    """``value`` if it is a table."""
     if not isinstance(value, dict):
         raise InputError(key, value, "must be a table", "write [NAME] above its keys, or { key = value }")
     return value
 
 
 def tables(value: Any, key: str, example: str) -> list[Any]:
-    """``value`` if it is a list of at least one [[key]] table.
-
-    Raises:
-        InputError: if it is none; the remedy shows ``example``.
-    """
+    """``value`` if it is a list of at least one [[key]] table."""
     if not isinstance(value, list) or not value:
         remedy = f"write [[{key}]] and below it {example}"
         raise InputError(key, value, f"an experiment needs at least one [[{key}]] table", remedy)
@@ -42,11 +34,7 @@ def tables(value: Any, key: str, example: str) -> list[Any]:
 
 
 def each(value: Any, key: str, example: str, make: Callable[[Mapping[str, Any]], T]) -> tuple[T, ...]:
-    """The results of ``make`` for all [[key]] tables.
-
-    Raises:
-        InputError: below ``key`` and the number of the table, for whatever ``make`` refuses.
-    """
+    """The results of ``make`` for all [[key]] tables."""
     made = []
     for index, table in enumerate(tables(value, key, example)):
         where = f"{key}[{index}]"
@@ -59,11 +47,7 @@ def each(value: Any, key: str, example: str, make: Callable[[Mapping[str, Any]],
 
 
 def check_depth(value: Any, key: str) -> None:
-    """Accept a value in which at most DEEPEST tables or lists nest.
-
-    Raises:
-        InputError: for any other: recursive functions could fail on it.
-    """
+    """Accept a value in which at most DEEPEST tables or lists nest."""
     level = [value]
     for _ in range(DEEPEST):
         level = [
@@ -79,11 +63,7 @@ def check_depth(value: Any, key: str) -> None:
 
 
 def check_names(value: Any, key: str) -> None:
-    """Accept tables and lists, which :func:`check_depth` accepts, whose keys are text.
-
-    Raises:
-        InputError: for another key.
-    """
+    """Accept tables and lists, which :func:`check_depth` accepts, whose keys are text."""
     if isinstance(value, dict):
         for name in value:
             if not isinstance(name, str):

@@ -33,9 +33,6 @@ def lines(path: Path) -> list[str]:
 
     Lines end at a line feed, or at a carriage return and a line feed. The text is UTF-8, with or without
     a byte order mark; bytes that are none become U+FFFD, which is in no number.
-
-    Raises:
-        InputError: naming the file, if it cannot be read, is damaged or holds no text.
     """
     try:
         if stat.S_ISCHR(path.stat().st_mode) or stat.S_ISBLK(path.stat().st_mode):
@@ -60,22 +57,14 @@ def lines(path: Path) -> list[str]:
 
 
 def decimal(text: str) -> float:
-    """The number in a text of ASCII digits, perhaps with sign, point and exponent.
-
-    Raises:
-        ValueError: for any other text.
-    """
+    """The number in a text of ASCII digits, perhaps with sign, point and exponent."""
     if not re.fullmatch(PLAIN, text):
         raise ValueError(text)
     return float(text)
 
 
 def number(path: Path, line: int, name: str, text: str, bounds: str) -> float:
-    """The number ``name`` in a line, within ``BOUNDS[bounds]``, or UNKNOWN.
-
-    Raises:
-        InputError: naming file, line, field and value, for any other text.
-    """
+    """The number ``name`` in a line, within ``BOUNDS[bounds]``, or UNKNOWN."""
     value: float | str
     try:
         value = decimal(text)
