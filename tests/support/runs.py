@@ -132,7 +132,7 @@ class Run:
         for pid in self.processes():
             words = command(pid)
             if (name == "mpiexec" and words and Path(words[0]).name in ("mpiexec", "prterun", "mpirun")) or (
-                name in signs and "-m" in words[1:3] and signs[name] in words[:6]
+                name in signs and "-m" in words[1:4] and signs[name] in words[:6]
             ):
                 return pid
         return None
