@@ -1,6 +1,7 @@
 """The project's own rules, as tests."""
 
 import ast
+import re
 import subprocess
 import sys
 from functools import cache
@@ -214,3 +215,22 @@ def test_our_processes_are_started_in_one_way():
             isinstance(node, ast.Attribute) and ast.unparse(node) == "sys.executable" for node in nodes(tree)
         )
     ]
+
+
+def test_no_c_sources_call_each_other_in_a_circle():
+    """Of the library that is made for one MPI: its sources share a header, so includes do not show it."""
+    comments_and_texts = re.compile(r'"(?:\\.|[^"\\])*"|/\*.*?\*/', re.DOTALL)
+    functions = re.compile(r"^(?!static|typedef)[a-z_][\w *]*?\b(\w+)\([^;{}]*\)\s*\{", re.MULTILINE)
+    texts = {
+        path.name: comments_and_texts.sub("", path.read_text())
+        for path in (ROOT / "workloads" / "native").glob("*.c")
+        if path.name != "front.c"  # another library
+    }
+    home = {name: source for source, text in texts.items() for name in functions.findall(text)}
+    calls = {
+        source: {home[name] for name in re.findall(r"\w+", text) if name in home} - {source}
+        for source, text in texts.items()
+    }
+    while ends := {source for source, others in calls.items() if not others}:
+        calls = {source: others - ends for source, others in calls.items() if source not in ends}
+    assert not calls

@@ -16,6 +16,7 @@ from workloads import patterns
 from workloads.blocking import RULES, Waiting, rule_name
 from workloads.locks.lock_program import LockProgram
 from workloads.messaging import world
+from workloads.moldable import LaunchedProgram
 from workloads.options import Options
 from workloads.parameters import add_options, parameters_of
 from workloads.program import Program
@@ -81,7 +82,7 @@ def run(options: argparse.Namespace) -> list[dict[str, Any]]:
             switch_us=options.switch_us, latency_us=options.latency_us, imbalance_us=program.imbalance_us
         )
 
-    execution = prepare(comm, program, rule, (options.seed, 0, 0), 0.0)
+    execution = prepare(LaunchedProgram(comm, program, rule, (options.seed, 0, 0), walk_step_ns=0.0))
     record = execution.run()
     execution.close()
     records: list[dict[str, Any]] | None = comm.gather(record, 0)

@@ -80,13 +80,19 @@ class MalleableExecution:
         """Run phases with the other active ranks until the end or a change; returns how many ran."""
         if (core := cores[self._comm.rank]) != ANYWHERE:
             os.sched_setaffinity(0, {core})
-        _, asked, rule, key, step_ns, *_ = self._launched
-        program = dataclasses.replace(asked.on(len(cores)), phases=left, dedicated_s=None)
-        self._messenger.enter(range(len(cores)), rule(program))
+        launched, key = self._launched, self._launched.key
+        program = dataclasses.replace(launched.program.on(len(cores)), phases=left, dedicated_s=None)
+        self._messenger.enter(range(len(cores)), launched.rule(program))
         # Until the first change, compute times are the same as in a program that never changes.
         changed = (*key, len(self._sizes)) if self._sizes else key
-        observer = self._launched.observer
-        execution = Execution(program, self._messenger, self._recorder, changed, step_ns, observer=observer)
+        execution = Execution(
+            program,
+            self._messenger,
+            self._recorder,
+            changed,
+            launched.walk_step_ns,
+            observer=launched.observer,
+        )
         return execution.advance(self._over())
 
     def _over(self) -> Callable[[], bool]:

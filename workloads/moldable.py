@@ -70,8 +70,7 @@ class MoldableExecution:
         self._launched = launched
         comm, program = launched.comm, launched.program
         self._recorder = recorder = Recorder()
-        compute = partial(TracedCompute, timeline) if timeline else Compute
-        self._options = launched.key, launched.walk_step_ns, compute, launched.checkpoint, launched.observer
+        self._compute = partial(TracedCompute, timeline) if timeline else Compute
         everybody = program.on(comm.size)
         make = partial(TracedMessenger, timeline=timeline) if timeline else Messenger
         self._make_locks = partial(TracedLocks, timeline) if timeline else SectionLocks
@@ -100,16 +99,26 @@ class MoldableExecution:
 
     def _made(self, program: Program) -> Execution:
         """The execution of ``program`` on this rank."""
-        given = self._messenger, self._recorder, *self._options
-        if self._file is None:
-            return Execution(program, *given)
-        assert isinstance(program, LockProgram)
-        limit_ns = blocking.read_limit(self._launched.rule(program))
-        kind = LOCKS[program.lock]
-        comm = self._launched.comm  # others know ranks as they were launched
-        given_locks = self._file, comm.rank, comm.size, program.locks, kind, limit_ns
-        locks = self._make_locks(*given_locks, self._launched.remedy)
-        return LockExecution(locks, program, *given)
+        launched = self._launched
+        make: Callable[..., Execution] = Execution
+        if self._file is not None:
+            assert isinstance(program, LockProgram)
+            comm = launched.comm  # others know ranks as they were launched
+            limit_ns, kind = blocking.read_limit(launched.rule(program)), LOCKS[program.lock]
+            locks = self._make_locks(
+                self._file, comm.rank, comm.size, program.locks, kind, limit_ns, launched.remedy
+            )
+            make = partial(LockExecution, locks)
+        return make(
+            program,
+            self._messenger,
+            self._recorder,
+            launched.key,
+            launched.walk_step_ns,
+            compute=self._compute,
+            checkpoint=launched.checkpoint,
+            observer=launched.observer,
+        )
 
     def close(self) -> None:
         """Free its MPI resources. Collective over all launched ranks."""

@@ -13,7 +13,6 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from time import time_ns
 from typing import Any
 
 from mpi4py import MPI
@@ -25,10 +24,9 @@ from workloads.coscheduling import Coscheduling
 from workloads.execute import Checkpoint, checkpoint_file
 from workloads.locks import page_file
 from workloads.locks.lock_program import LockProgram
-from workloads.locks.remedies import NOTHING_DONE, Remedy
 from workloads.malleable import MalleableExecution, Wish
 from workloads.messaging import ROOT, world
-from workloads.moldable import LaunchedProgram, MoldableExecution, Rule
+from workloads.moldable import LaunchedProgram, MoldableExecution
 from workloads.observer import Observer
 from workloads.options import Options
 from workloads.patterns import LOCK, TASKS
@@ -39,34 +37,21 @@ from workloads.timeline import Timeline
 
 
 def prepare(
-    comm: MPI.Intracomm,
-    program: Program,
-    rule: Rule,
-    key: tuple[int, int, int],
-    walk_step_ns: float,
+    launched: LaunchedProgram,
     timeline: Timeline | None = None,
     wish: Wish = lambda: None,
-    clock: Callable[[], int] = time_ns,
-    checkpoint: Checkpoint | None = None,
-    page: Path | None = None,
-    coscheduling: Coscheduling | None = None,
     evolve: Callable[[int], None] = lambda processes: None,
-    against: Remedy = NOTHING_DONE,
-    observer: Observer | None = None,
 ) -> MoldableExecution | MalleableExecution | TaskExecution:
     """Do everything that a rank can do before its program starts; returns the program, ready to run.
 
     Collective. A program that adapts asks ``wish`` for its cores; any other writes ``timeline``, if given.
     An evolving program tells ``evolve`` how many processes it can use from now on.
-    ``clock`` returns nanoseconds of a clock that all ranks share; ``checkpoint`` is of the program,
-    if it makes any, and ``page`` a file for its locks; ``against`` is the remedy for preempted sections.
-    ``observer`` hears of the end of each phase, if given.
     """
-    if program.working_set_bytes and not walk_step_ns:
+    program = launched.program
+    if program.working_set_bytes and not launched.walk_step_ns:
         # Ranks that share a processor at this moment measure too much, never too little.
-        walk_step_ns = comm.allreduce(measured_step_ns(program.working_set_bytes), MPI.MIN)
-    ours = clock, checkpoint, page, coscheduling, against, observer
-    launched = LaunchedProgram(comm, program, rule, key, walk_step_ns, *ours)
+        step_ns = launched.comm.allreduce(measured_step_ns(program.working_set_bytes), MPI.MIN)
+        launched = launched._replace(walk_step_ns=step_ns)
     if program.pattern == TASKS:
         return TaskExecution(launched, wish, evolve)
     return MalleableExecution(launched, wish) if program.malleable else MoldableExecution(launched, timeline)
@@ -107,10 +92,20 @@ def main(spec: dict[str, Any]) -> None:
     if given := spec.get("coscheduling"):
         coscheduling = Coscheduling(_near(comm), Path(spec["socket"]).parent, spec["job"], **given)
     observer = Observer(agent.observe, **spec["observation"]) if spec.get("observation") else None
-    known = spec["walk_step_ns"], timeline, agent.wish, agent.clock(), checkpoint, page, coscheduling
-    execution = prepare(
-        comm, program, rule, (seed, repeat, job), *known, agent.evolve, options.remedy, observer
+    launched = LaunchedProgram(
+        comm,
+        program,
+        rule,
+        (seed, repeat, job),
+        spec["walk_step_ns"],
+        clock=agent.clock(),
+        checkpoint=checkpoint,
+        page=page,
+        coscheduling=coscheduling,
+        remedy=options.remedy,
+        observer=observer,
     )
+    execution = prepare(launched, timeline, agent.wish, agent.evolve)
     start = agent.begin()
     if start is not None:
         record = execution.run(start.ranks)

@@ -102,7 +102,7 @@ class Agent:
     def _settle(self) -> None:
         """Set the run up on this node."""
         path, name = Path(self._setup.directory), self._setup.mechanism
-        self._directory = RunDirectory(path)
+        self._directory = RunDirectory(path)  # to be released even if it cannot be adopted
         self._directory = RunDirectory.adopt(path)
         self._guardian_process, self._guardian = guardian.start(self._directory, 2 * self._setup.lease_s)
         if name and (reason := mechanisms.known()[name].unavailable()):
@@ -123,9 +123,14 @@ class Agent:
         def announce(job: int, rank: int, at_ns: int | None) -> None:
             pages.announce(job, rank, 0 if at_ns is None else self._clock.local_ns(at_ns))
 
-        heed = (None, announce) if remedy.kind == "warning" else (self._helper, None)
-        more = [activations.after_change] if activations else []
-        self._switcher = Switcher(mechanism, self._clock.now_ns, *heed, *more)
+        warns = remedy.kind == "warning"
+        self._switcher = Switcher(
+            mechanism,
+            self._clock.now_ns,
+            helper=None if warns else self._helper,
+            announce=announce if warns else None,
+            after_change=activations.after_change if activations else lambda: None,
+        )
         self._loop.watch(self._guardian, self._on_guardian)
 
     def _turn(self) -> None:

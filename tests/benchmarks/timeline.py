@@ -12,6 +12,7 @@ import sys
 
 from workloads.blocking import waiting
 from workloads.messaging import world
+from workloads.moldable import LaunchedProgram
 from workloads.program import Program
 from workloads.rank import prepare
 from workloads.timeline import Timeline
@@ -23,7 +24,7 @@ PATTERNS = ("BARRIER", "NEWS", "TRANSPOSE")
 def run_ns(comm, program, number, timeline):
     """Processor time that the program takes on this rank."""
     rule = waiting("immediate", switch_us=10.0, latency_us=2.0, spin_switches=2, imbalance_us=0.0)
-    execution = prepare(comm, program, lambda program: rule, (1, number, 0), 0.0, timeline)
+    execution = prepare(LaunchedProgram(comm, program, lambda program: rule, (1, number, 0), 0.0), timeline)
     record = execution.run()
     execution.close()
     return record["cpu_ns"]

@@ -31,9 +31,6 @@ void agree_announce(void);
 /* Whether all ranks of the job have it: all get the same answer. */
 int agree_reached(int rank, int ranks);
 
-/* Find out who shares this node. Collective over MPI_COMM_WORLD: nobody returns before all
-   have called it. */
-void peers_begin(void);
 
 /* Remove the name of the memory that MPI's ranks of this node share. All ranks have left MPI_Init. */
 void segment_remove_name(void);
@@ -67,6 +64,10 @@ enum reach { SILENT, BY_PAGE, BY_BELL };
 /* Try how this rank and each other can ring each other, make what they need, and say once a job where they cannot.
    `place`: of each rank on the page, or -1. Collective over MPI_COMM_WORLD. */
 void meet(int own, int ranks, enum reach *reach, int *place);
+
+/* From now on ranks are known: how this one, `own`, and each other can ring each other, and their places on the page.
+   Both arrays stay in use. */
+void peers_begin(int own, const enum reach *reach, const int *place);
 
 /* How a rank can ring this one. */
 enum reach reach_of(const struct peers *peers, int rank);
@@ -123,6 +124,9 @@ int poll_end(int announced, int error, const int *found);
 
 /* The program has done something else than poll in vain. */
 void poll_over(void);
+
+/* Wake a rank that waits for a message from this one, which is something else than a poll. */
+void ring_receiver(MPI_Comm comm, int rank);
 
 /* Note a wait in MPI's own call, which spins. */
 void wait_timed(enum kind kind, int64_t begin_ns);

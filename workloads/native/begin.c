@@ -21,7 +21,8 @@ __attribute__((visibility("default"))) int lockstep_prepare(void *(*find)(const 
    from now on, or NULL if some rank has no library: then all wait as MPI does. */
 __attribute__((visibility("default"))) const char *lockstep_begin(int64_t took_ns, int64_t took_cpu_ns)
 {
-    int rank, ranks, level;
+    enum reach *reach;
+    int rank, ranks, level, *place;
 
     PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
     PMPI_Comm_size(MPI_COMM_WORLD, &ranks);
@@ -31,8 +32,12 @@ __attribute__((visibility("default"))) const char *lockstep_begin(int64_t took_n
     wait_begin(level == MPI_THREAD_MULTIPLE, yielding);
     if (wait_as_mpi())
         mpi.Barrier(MPI_COMM_WORLD);
-    else
-        peers_begin();
+    else {
+        reach = calloc((size_t)ranks, sizeof *reach);
+        place = calloc((size_t)ranks, sizeof *place);
+        meet(rank, ranks, reach, place);
+        peers_begin(rank, reach, place);
+    }
     segment_remove_name();
     record_begin(rank, ranks);
     if (operations_open(rank, ranks)) {

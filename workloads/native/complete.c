@@ -60,7 +60,7 @@ static int wait_exchanged(MPI_Request requests[2], MPI_Status *status, MPI_Comm 
     int only = dest == MPI_PROC_NULL ? source : source == MPI_PROC_NULL || source == dest ? dest : MPI_ANY_SOURCE;
     struct wait wait = {MESSAGE, test_exchange, &exchange, comm, only};
 
-    ring_rank(comm, dest);
+    ring_receiver(comm, dest);
     wait_two_phase(&wait);
     return exchange.error;
 }

@@ -103,9 +103,6 @@ struct members {
 
 const struct members *members_of(MPI_Comm comm);
 
-/* Note the ranks of a communicator in the recording; returns 0 if there is no room. */
-int operations_note_members(const struct members *members);
-
 /* The peer for a rank of a communicator. */
 int op_peer(const struct members *members, int rank);
 

@@ -68,6 +68,12 @@ static struct stat made_file;
 static int64_t slot_end_ns, members_reserved;
 static atomic_flag taken = ATOMIC_FLAG_INIT;
 
+static int keyval = MPI_KEYVAL_INVALID, communicators;
+static MPI_Comm last_comm;
+static const struct members *last_members;
+static const struct members others = {.number = OTHERS};
+static struct members *freed;
+
 /* Of a thread: times of its last call, and what it has not yet noted. */
 static _Thread_local struct {
     int within, known, added, vain;
@@ -201,6 +207,97 @@ static int make(const char *folder, int rank, int ranks)
     return 1;
 }
 
+/* Note the ranks of a communicator in the recording. Returns whether there is room. */
+static int note_members(const struct members *members)
+{
+    int64_t bytes = head->members_bytes + (3 + members->ranks) * (int64_t)sizeof *member_words;
+    int32_t *words = member_words + head->members_bytes / (int64_t)sizeof *member_words;
+
+    if (bytes > MEMBERS_BYTES || !reserve((char *)member_words - (char *)head, &members_reserved, bytes))
+        return 0;
+    words[0] = members->number;
+    words[1] = members->inter;
+    words[2] = members->ranks;
+    for (int rank = 0; rank < members->ranks; rank++)
+        words[3 + rank] = members->world[rank];
+    head->members_bytes = bytes;
+    return 1;
+}
+
+/* Requests may still refer to its ranks, and another communicator of the same ranks gets its number: so
+   programs that make and free communicators for ever need few numbers. */
+static int forget(MPI_Comm comm, int key, void *value, void *extra)
+{
+    struct members *members = value;
+
+    (void)comm, (void)key, (void)extra;
+    if (members == last_members)
+        last_members = NULL;
+    if (members != &others) {
+        members->next = freed;
+        freed = members;
+    }
+    return MPI_SUCCESS;
+}
+
+static struct members *freed_like(const struct members *members)
+{
+    for (struct members **at = &freed; *at != NULL; at = &(*at)->next) {
+        struct members *found = *at;
+
+        if (found->inter == members->inter && found->ranks == members->ranks &&
+            memcmp(found->world, members->world, (size_t)members->ranks * sizeof *members->world) == 0) {
+            *at = found->next;
+            return found;
+        }
+    }
+    return NULL;
+}
+
+/* The first communicators get numbers: 0 is MPI_COMM_WORLD, 1 MPI_COMM_SELF. */
+static const struct members *number_of(MPI_Comm comm)
+{
+    struct members members = {.number = communicators}, *known;
+    MPI_Group group;
+
+    PMPI_Comm_test_inter(comm, &members.inter);
+    members.inter ? PMPI_Comm_remote_group(comm, &group) : PMPI_Comm_group(comm, &group);
+    PMPI_Group_size(group, &members.ranks);
+    members.world = in_world(group, members.ranks);
+    PMPI_Group_free(&group);
+    known = freed_like(&members);
+    if (known == NULL && communicators < OTHERS && note_members(&members)) {
+        known = malloc(sizeof *known);
+        *known = members;
+        communicators++;
+        return known;
+    }
+    free(members.world);
+    return known != NULL ? known : &others;
+}
+
+const struct members *members_of(MPI_Comm comm)
+{
+    void *value = NULL;
+    int found = 0;
+
+    if (last_members != NULL && comm == last_comm)
+        return last_members;
+    if (comm == MPI_COMM_NULL)
+        return &others;
+    if (keyval == MPI_KEYVAL_INVALID)
+        PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget, &keyval, NULL);
+    if (PMPI_Comm_get_attr(comm, keyval, &value, &found) != MPI_SUCCESS)
+        return &others;
+    if (!found) {
+        value = (void *)number_of(comm);
+        PMPI_Comm_set_attr(comm, keyval, value);
+    }
+    last_comm = comm;
+    last_members = value;
+    return value;
+}
+
 int operations_open(int rank, int ranks)
 {
     const char *folder = getenv("LOCKSTEP_OPERATIONS");
@@ -270,22 +367,6 @@ void operations_note_finalize(int64_t took_ns, int64_t took_cpu_ns)
 __attribute__((destructor)) static void end(void)
 {
     operations_close(0);
-}
-
-int operations_note_members(const struct members *members)
-{
-    int64_t bytes = head->members_bytes + (3 + members->ranks) * (int64_t)sizeof *member_words;
-    int32_t *words = member_words + head->members_bytes / (int64_t)sizeof *member_words;
-
-    if (bytes > MEMBERS_BYTES || !reserve((char *)member_words - (char *)head, &members_reserved, bytes))
-        return 0;
-    words[0] = members->number;
-    words[1] = members->inter;
-    words[2] = members->ranks;
-    for (int rank = 0; rank < members->ranks; rank++)
-        words[3 + rank] = members->world[rank];
-    head->members_bytes = bytes;
-    return 1;
 }
 
 void op_lock(void)

@@ -7,8 +7,8 @@
 
 #define MOST_AWAY 16 /* ranks of a communicator on other nodes that a sleeper asks to ring */
 
-static int *place;        /* of each rank of MPI_COMM_WORLD on the page, or -1 */
-static enum reach *reach; /* of each rank of MPI_COMM_WORLD */
+static const int *place;        /* of each rank of MPI_COMM_WORLD on the page, or -1 */
+static const enum reach *reach; /* of each rank of MPI_COMM_WORLD */
 static int own_rank, foreigners;
 static int keyval = MPI_KEYVAL_INVALID;
 static MPI_Comm last_comm;
@@ -29,15 +29,11 @@ static int forget(MPI_Comm comm, int key, void *value, void *extra)
     return MPI_SUCCESS;
 }
 
-void peers_begin(void)
+void peers_begin(int own, const enum reach *reach_of_each, const int *place_of_each)
 {
-    int ranks;
-
-    PMPI_Comm_rank(MPI_COMM_WORLD, &own_rank);
-    PMPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    place = calloc((size_t)ranks, sizeof *place);
-    reach = calloc((size_t)ranks, sizeof *reach);
-    meet(own_rank, ranks, reach, place);
+    own_rank = own;
+    reach = reach_of_each;
+    place = place_of_each;
     PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget, &keyval, NULL);
 }
 
@@ -210,7 +206,6 @@ void ring_rank(MPI_Comm comm, int rank)
 {
     const struct peers *peers;
 
-    poll_over();
     if (rank < 0 || !asleep())
         return;
     peers = peers_of(comm);

@@ -1,88 +1,8 @@
-/* What recordings know of communicators, and of requests and messages that are under way. */
+/* What recordings know of requests and messages that are under way. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "operation.h"
-
-static int keyval = MPI_KEYVAL_INVALID, communicators;
-static MPI_Comm last_comm;
-static const struct members *last_members;
-static const struct members others = {.number = OTHERS};
-static struct members *freed;
-
-/* Requests may still refer to its ranks, and another communicator of the same ranks gets its number: so
-   programs that make and free communicators for ever need few numbers. */
-static int forget(MPI_Comm comm, int key, void *value, void *extra)
-{
-    struct members *members = value;
-
-    (void)comm, (void)key, (void)extra;
-    if (members == last_members)
-        last_members = NULL;
-    if (members != &others) {
-        members->next = freed;
-        freed = members;
-    }
-    return MPI_SUCCESS;
-}
-
-static struct members *freed_like(const struct members *members)
-{
-    for (struct members **at = &freed; *at != NULL; at = &(*at)->next) {
-        struct members *found = *at;
-
-        if (found->inter == members->inter && found->ranks == members->ranks &&
-            memcmp(found->world, members->world, (size_t)members->ranks * sizeof *members->world) == 0) {
-            *at = found->next;
-            return found;
-        }
-    }
-    return NULL;
-}
-
-/* The first communicators get numbers: 0 is MPI_COMM_WORLD, 1 MPI_COMM_SELF. */
-static const struct members *number_of(MPI_Comm comm)
-{
-    struct members members = {.number = communicators}, *known;
-    MPI_Group group;
-
-    PMPI_Comm_test_inter(comm, &members.inter);
-    members.inter ? PMPI_Comm_remote_group(comm, &group) : PMPI_Comm_group(comm, &group);
-    PMPI_Group_size(group, &members.ranks);
-    members.world = in_world(group, members.ranks);
-    PMPI_Group_free(&group);
-    known = freed_like(&members);
-    if (known == NULL && communicators < OTHERS && operations_note_members(&members)) {
-        known = malloc(sizeof *known);
-        *known = members;
-        communicators++;
-        return known;
-    }
-    free(members.world);
-    return known != NULL ? known : &others;
-}
-
-const struct members *members_of(MPI_Comm comm)
-{
-    void *value = NULL;
-    int found = 0;
-
-    if (last_members != NULL && comm == last_comm)
-        return last_members;
-    if (comm == MPI_COMM_NULL)
-        return &others;
-    if (keyval == MPI_KEYVAL_INVALID)
-        PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget, &keyval, NULL);
-    if (PMPI_Comm_get_attr(comm, keyval, &value, &found) != MPI_SUCCESS)
-        return &others;
-    if (!found) {
-        value = (void *)number_of(comm);
-        PMPI_Comm_set_attr(comm, keyval, value);
-    }
-    last_comm = comm;
-    last_members = value;
-    return value;
-}
 
 int op_peer(const struct members *members, int rank)
 {
@@ -290,7 +210,7 @@ void op_probed(MPI_Comm comm, const MPI_Status *status, MPI_Message *message, in
 void op_received(MPI_Message message, int64_t bytes, MPI_Request *request)
 {
     const struct pending *found = find(key_of_message(message));
-    struct pending one = found ? *found : (struct pending){.members = &others, .peer = NOBODY};
+    struct pending one = found ? *found : (struct pending){.members = members_of(MPI_COMM_NULL), .peer = NOBODY};
 
     if (found != NULL)
         drop(found);

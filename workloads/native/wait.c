@@ -174,7 +174,7 @@ static void ring_for(const struct wait *wait)
     else if (wait->kind == COLLECTIVE || wait->rank == MPI_ANY_SOURCE)
         ring_members(wait->comm);
     else
-        ring_rank(wait->comm, wait->rank);
+        ring_receiver(wait->comm, wait->rank);
 }
 
 /* A test that leaves `done` unset has failed, and MPICH has called the program's own error handler: it then
@@ -382,6 +382,12 @@ void poll_over(void)
     poll_nap_ns = 0;
 }
 
+void ring_receiver(MPI_Comm comm, int rank)
+{
+    poll_over();
+    ring_rank(comm, rank);
+}
+
 int poll_begin(void)
 {
     if (poll_nap_ns == 0)
@@ -461,7 +467,7 @@ int wait_sent(MPI_Request *request, MPI_Comm comm, int dest)
 {
     struct wait wait = {MESSAGE, test_request, request, comm, dest};
 
-    ring_rank(comm, dest);
+    ring_receiver(comm, dest);
     return wait_two_phase(&wait);
 }
 

@@ -55,7 +55,9 @@ def test_ranks_are_inside_one_at_a_time(kind, blocking, tmp_path):
 @WAITS
 @KINDS
 def test_a_program_with_sections_records_its_waits_as_synchronization(kind, blocking):
-    execution = prepare(COMM, program(lock=kind, locks=2), lambda _: rule(blocking), (1, 0, 0), 0.0)
+    execution = prepare(
+        LaunchedProgram(COMM, program(lock=kind, locks=2), lambda _: rule(blocking), (1, 0, 0), 0.0)
+    )
     record = execution.run()
     execution.close()
     waits = record["waits"]["barrier"]

@@ -5,6 +5,7 @@ from mpi4py import MPI
 
 from workloads.blocking import waiting
 from workloads.malleable import ANYWHERE
+from workloads.moldable import LaunchedProgram
 from workloads.program import Program
 from workloads.rank import prepare
 
@@ -34,7 +35,9 @@ def wishes(sizes, every):
 
 def run(program, sizes, every=10, blocking="immediate"):
     """The records of all ranks."""
-    execution = prepare(COMM, program, rule(blocking), (1, 0, 0), 0.0, wish=wishes(sizes, every))
+    execution = prepare(
+        LaunchedProgram(COMM, program, rule(blocking), (1, 0, 0), 0.0), wish=wishes(sizes, every)
+    )
     record = execution.run(range(sizes[0]) if sizes else ())
     execution.close()
     return COMM.allgather(record)

@@ -5,6 +5,7 @@ from mpi4py import MPI
 
 from workloads.blocking import waiting
 from workloads.messaging import Messenger
+from workloads.moldable import LaunchedProgram
 from workloads.program import Draws, Program
 from workloads.rank import prepare
 from workloads.recorder import Recorder
@@ -25,7 +26,7 @@ def rule(name):
 
 def run(program, ranks, blocking="immediate", timeline=None):
     """The records of the ranks that take part, in their order, once all have closed."""
-    execution = prepare(COMM, program, rule(blocking), KEY, 1000.0, timeline)
+    execution = prepare(LaunchedProgram(COMM, program, rule(blocking), KEY, 1000.0), timeline)
     record = execution.run(ranks) if COMM.rank in ranks else None
     execution.close()
     records = COMM.allgather(record)
