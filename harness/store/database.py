@@ -23,11 +23,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from harness.store import spool
 from harness.store.records import Calibration, RunRecord, ScheduleRecord, switch_summary
-from harness.store.schema import JSON_COLUMNS, TABLES, connect, uri
+from harness.store.schema import connect, uri
 from harness.store.spool import Spool
 from harness.store.stored import (
     BROKEN,
-    PARTS,
     StoreError,
     check_calibration,
     checksum,
@@ -37,6 +36,7 @@ from harness.store.stored import (
     rows_of,
     run_record,
 )
+from harness.store.tables import PARTS, TABLES
 from workloads import timeline
 from workloads.validation import InputError
 
@@ -328,7 +328,8 @@ class Store:
             return {(row["job"], row["rank"]): row["rows"] for row in found}
 
     def _insert(self, table: str, row: Mapping[str, Any]) -> int:
-        values = [json.dumps(value) if name in JSON_COLUMNS else value for name, value in row.items()]
+        known = TABLES[table]
+        values = [json.dumps(value) if known[name].parsed else value for name, value in row.items()]
         places = ", ".join("?" for _ in row)
         done = self._database.execute(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({places})", values)
         return int(done.lastrowid or 0)

@@ -1,162 +1,19 @@
-"""The tables of the store, and how a file with them is opened, migrated or refused."""
+"""How the file of a store is opened, made, migrated or refused."""
 
 from __future__ import annotations
 
 import os
 import re
 import sqlite3
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from harness.store.migrations import SCHEMA, STATEMENTS
+from harness.store.tables import TABLES, made
 from workloads.validation import InputError
 
-SCHEMA = 6
 APPLICATION_ID = 0x4C6B5374
 BUSY_S = 30.0
-
-JSON_COLUMNS = {"settings", "scheduler", "processors", "constants", "conditions", "samples"}
-JSON_COLUMNS |= {"program", "placement", "waits", "more", "metrics", "half_width", "source", "estimate"}
-"""Columns that hold JSON, in any table."""
-
-TABLES = {
-    "runs": """
-        id INTEGER PRIMARY KEY,
-        session TEXT NOT NULL,
-        recorded_at TEXT NOT NULL,
-        experiment TEXT NOT NULL,
-        digest TEXT NOT NULL,
-        cell INTEGER NOT NULL,
-        settings TEXT NOT NULL,
-        kind TEXT NOT NULL,
-        scheduler TEXT NOT NULL,
-        repeat INTEGER NOT NULL,
-        seed INTEGER NOT NULL,
-        processors TEXT NOT NULL,
-        constants TEXT NOT NULL,
-        mechanism TEXT NOT NULL,
-        mechanism_reason TEXT NOT NULL,
-        launcher TEXT NOT NULL,
-        wall_s REAL NOT NULL,
-        makespan_ns INTEGER,
-        failure TEXT NOT NULL,
-        conditions TEXT NOT NULL
-    """,
-    "jobs": """
-        run INTEGER NOT NULL REFERENCES runs (id),
-        job INTEGER NOT NULL,
-        program TEXT NOT NULL,
-        processes INTEGER NOT NULL,
-        placement TEXT NOT NULL,
-        arrival_ns INTEGER NOT NULL,
-        start_ns INTEGER,
-        finish_ns INTEGER,
-        failure TEXT NOT NULL,
-        admitted_ns INTEGER,
-        estimate TEXT,
-        PRIMARY KEY (run, job)
-    """,
-    "ranks": """
-        run INTEGER NOT NULL REFERENCES runs (id),
-        job INTEGER NOT NULL,
-        rank INTEGER NOT NULL,
-        processes INTEGER NOT NULL,
-        processor INTEGER NOT NULL,
-        host TEXT NOT NULL,
-        pid INTEGER NOT NULL,
-        phases INTEGER,
-        start_ns INTEGER NOT NULL,
-        finish_ns INTEGER NOT NULL,
-        cpu_ns INTEGER,
-        computing_ns INTEGER,
-        communicating_ns INTEGER,
-        synchronizing_ns INTEGER,
-        voluntary_switches INTEGER,
-        involuntary_switches INTEGER,
-        run_queue_ns INTEGER,
-        served INTEGER,
-        rechecks INTEGER,
-        waits TEXT,
-        more TEXT NOT NULL,
-        PRIMARY KEY (run, job, rank)
-    """,
-    "switches": """
-        run INTEGER PRIMARY KEY REFERENCES runs (id),
-        count INTEGER NOT NULL,
-        lateness_p50_ns REAL NOT NULL,
-        lateness_p99_ns REAL NOT NULL,
-        skew_p50_ns REAL NOT NULL,
-        skew_p99_ns REAL NOT NULL,
-        every BLOB NOT NULL
-    """,
-    "timelines": """
-        run INTEGER NOT NULL REFERENCES runs (id),
-        job INTEGER NOT NULL,
-        rank INTEGER NOT NULL,
-        rows BLOB NOT NULL,
-        PRIMARY KEY (run, job, rank)
-    """,
-    "calibrations": """
-        id INTEGER PRIMARY KEY,
-        session TEXT NOT NULL,
-        recorded_at TEXT NOT NULL,
-        quantity TEXT NOT NULL,
-        median REAL NOT NULL,
-        samples TEXT NOT NULL,
-        processors TEXT NOT NULL,
-        working_set_bytes INTEGER NOT NULL,
-        launcher TEXT NOT NULL,
-        conditions TEXT NOT NULL
-    """,
-    "schedules": """
-        id INTEGER PRIMARY KEY,
-        session TEXT NOT NULL,
-        recorded_at TEXT NOT NULL,
-        experiment TEXT NOT NULL,
-        source TEXT NOT NULL,
-        processors TEXT NOT NULL,
-        seed INTEGER NOT NULL,
-        scheduler TEXT NOT NULL,
-        metrics TEXT NOT NULL,
-        half_width TEXT NOT NULL,
-        replications INTEGER NOT NULL,
-        saturated TEXT NOT NULL,
-        conditions TEXT NOT NULL
-    """,
-    "checksums": """
-        run INTEGER PRIMARY KEY REFERENCES runs (id),
-        sha256 TEXT NOT NULL
-    """,
-}
-
-
-def _made(table: str) -> str:
-    statements = [f"CREATE TABLE IF NOT EXISTS {table} ({TABLES[table]});"]
-    statements += [
-        f"CREATE TRIGGER IF NOT EXISTS {table}_no_{deed} BEFORE {deed} ON {table} "
-        "BEGIN SELECT RAISE(ABORT, 'records are immutable'); END;"
-        for deed in ("UPDATE", "DELETE")
-    ]
-    return "\n".join(statements)
-
-
-def _remade(table: str) -> str:
-    old = f"old_{table}"
-    drops = "".join(f"DROP TRIGGER {table}_no_{deed}; " for deed in ("UPDATE", "DELETE"))
-    return (
-        f"{drops} ALTER TABLE {table} RENAME TO {old};\n{_made(table)}\n"
-        f"INSERT INTO {table} SELECT * FROM {old}; DROP TABLE {old};"
-    )
-
-
-MIGRATIONS: Mapping[int, str] = {
-    1: _made("timelines"),
-    2: _remade("ranks"),
-    3: _made("schedules"),
-    4: _made("checksums"),
-    5: "ALTER TABLE jobs ADD COLUMN admitted_ns INTEGER; ALTER TABLE jobs ADD COLUMN estimate TEXT;",
-}
-"""For each older schema number the statements that lead to the next one."""
 
 
 def uri(file: Path, options: str) -> str:
@@ -213,16 +70,16 @@ def _bring_up_to_date(database: sqlite3.Connection, file: Path) -> None:
     if _number(database, "application_id") != APPLICATION_ID:
         rule = "must be a store of Lockstep, but is another program's database"
         raise InputError("--results", str(file), rule, "choose another directory")
-    if found > SCHEMA or any(number not in MIGRATIONS for number in range(found, SCHEMA)):
+    if found > SCHEMA or any(number not in STATEMENTS for number in range(found, SCHEMA)):
         rule = f"is a store of another schema: found {found}, required {SCHEMA}"
         raise InputError("--results", str(file), rule, "use the Lockstep that wrote it, or another directory")
     for number in range(found, SCHEMA):
-        statements = f"{MIGRATIONS[number]} PRAGMA user_version = {number + 1};"
+        statements = f"{STATEMENTS[number]} PRAGMA user_version = {number + 1};"
         database.executescript(f"BEGIN IMMEDIATE; {statements} COMMIT;")
 
 
 def _creation() -> str:
-    script = ["BEGIN IMMEDIATE;", *map(_made, TABLES)]
+    script = ["BEGIN IMMEDIATE;", *map(made, TABLES)]
     script.append("CREATE INDEX IF NOT EXISTS runs_by_digest ON runs (digest, cell, repeat);")
     script.append(f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {SCHEMA}; COMMIT;")
     return "\n".join(script)

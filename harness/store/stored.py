@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import re
 import sqlite3
 import zlib
 from collections.abc import Iterator, Mapping
@@ -15,43 +14,16 @@ from pathlib import Path
 from typing import Any
 
 from coordinator.workload import Switch
-from harness.spec.scheduler import added, present
+from harness.store.migrations import migrate
 from harness.store.records import Calibration, JobRecord, RunRecord
-from harness.store.schema import JSON_COLUMNS, TABLES
+from harness.store.tables import PARTS, TABLES, Column
 from workloads.validation import InputError, LockstepError
 
-TYPES: Mapping[str, tuple[type, ...]] = {
-    "INTEGER": (int,),
-    "REAL": (float, int),
-    "TEXT": (str,),
-    "BLOB": (bytes,),
-}
-
-PARTS = ("jobs", "ranks", "switches")
-"""Tables that hold a run together with ``runs``; its checksum covers them."""
-
-LISTS = ("processors", "placement", "samples")
-"""JSON columns that hold lists; ``processors`` of a schedule is a number. All others hold tables."""
-
-COLUMNS: Mapping[str, Mapping[str, tuple[tuple[type, ...], bool]]] = {
-    table: {
-        found[1]: (TYPES[found[2]], "NOT NULL" in found[3])
-        for line in text.splitlines()
-        if (found := re.match(r"\s*(\w+) (INTEGER|REAL|TEXT|BLOB)\b(.*)", line))
-    }
-    for table, text in TABLES.items()
-}
-"""The columns of each table: the types of their values, and whether a value is required."""
+TYPES: Mapping[type, tuple[type, ...]] = {int: (int,), float: (float, int), str: (str,), bytes: (bytes,)}
+"""The types of a column's values."""
 
 BROKEN = (ValueError, TypeError, KeyError, IndexError, OverflowError, RecursionError, zlib.error)
 """Python's errors on content that Lockstep did not write."""
-
-FORMER = {
-    **{"switch": "remote_wakeup", "handoff": "local_switch", "wakeup": "idle_wakeup", "unit": "walk_step"},
-    **{"handoff_pair": "local_switch_pair", "handoff_scatter": "switch_scatter", "rest": "idle_times"},
-    **{"rested_switch": "switch_after_idle", "rested_send": "send_after_idle"},
-}
-"""Names of constants in older records, without their units, and the present ones."""
 
 PASSING = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN}
 PASSING |= {sqlite3.SQLITE_FULL, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM}
@@ -92,33 +64,20 @@ def primary_code(error: sqlite3.Error) -> int:
 
 def decoded(table: str, row: sqlite3.Row) -> dict[str, Any]:
     """The values of a row, with JSON columns parsed."""
-    known = COLUMNS[table]
+    known = TABLES[table]
     values = dict(zip(row.keys(), row, strict=True))
     if known.keys() - values.keys():
         raise ValueError(f"{table} lacks {', '.join(sorted(known.keys() - values.keys()))}")
     for name, value in values.items():
-        types, required = known[name]
-        if value is None and not required:
+        column = known[name]
+        if value is None and not column.required:
             continue
-        if not isinstance(value, types):
+        if not isinstance(value, TYPES[column.stored]):
             raise ValueError(f"{table}.{name} holds {_short(value)}")
-        if name in JSON_COLUMNS:
-            values[name] = _parsed(table, name, value)
-    if table == "calibrations":
-        values["quantity"] = present_name(values["quantity"])
-    if table == "runs":
-        values["constants"] = {present_name(name): value for name, value in values["constants"].items()}
-        scheduler = present(values["scheduler"])
-        defaults = added(str(scheduler.get("policy")))
-        values["scheduler"] = (
-            defaults | scheduler | {"remedy": defaults["remedy"] | scheduler.get("remedy", {})}
-        )
+        if column.parsed:
+            values[name] = _parsed(f"{table}.{name}", column, value)
+    migrate(table, values)
     return values
-
-
-def present_name(recorded: str) -> str:
-    name, _, unit = recorded.rpartition("_")
-    return f"{FORMER[name]}_{unit}" if name in FORMER else recorded
 
 
 def check_calibration(one: Calibration) -> None:
@@ -133,18 +92,13 @@ def check_calibration(one: Calibration) -> None:
         raise ValueError(f"calibrations.recorded_at holds {_short(one.recorded_at)}")
 
 
-def _parsed(table: str, name: str, text: Any) -> Any:
-    value: Any = json.loads(text, parse_constant=float if name == "source" else _refuse)
-    if value is None and not COLUMNS[table][name][1]:
+def _parsed(where: str, column: Column, text: Any) -> Any:
+    value: Any = json.loads(text, parse_constant=float if where == "schedules.source" else _refuse)
+    if value is None and not column.required:
         return None
-    if (table, name) == ("schedules", "processors"):
-        fits = isinstance(value, int)
-    elif name in LISTS:
-        fits = isinstance(value, list) and all(isinstance(part, int | float) for part in value)
-    else:
-        fits = isinstance(value, dict)
-    if not fits:
-        raise ValueError(f"{table}.{name} holds {_short(value)}")
+    numbers = isinstance(value, list) and all(isinstance(part, int | float) for part in value)
+    if not isinstance(value, column.kind) or (isinstance(value, list) and not numbers):
+        raise ValueError(f"{where} holds {_short(value)}")
     return value
 
 

@@ -20,7 +20,7 @@ from places import ROOT, SUPPORT
 from harness.measure.calibrate import Constants
 from harness.measure.session import MeasurementSession
 from harness.spec.experiment import load
-from harness.store import database, schema
+from harness.store import database, schema, tables
 from harness.store.database import Store, StoreError
 from harness.store.records import POLICY, Calibration, ScheduleRecord
 from harness.store.stored import decoded
@@ -87,7 +87,7 @@ def test_frames_have_the_documented_columns(records, tmp_path):
     assert database.load(tmp_path / "results" / database.FILE_NAME).runs.equals(frames.runs)
 
 
-@pytest.mark.parametrize("table", list(schema.TABLES))
+@pytest.mark.parametrize("table", list(tables.TABLES))
 def test_records_are_immutable(records, tmp_path, table):
     with sqlite3.connect(tmp_path / "results" / database.FILE_NAME) as connection:
         if table == "calibrations":

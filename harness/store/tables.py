@@ -1,0 +1,114 @@
+"""The tables of the store: most columns are the fields of the records."""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from harness.store.records import Calibration, JobRecord, RunRecord, ScheduleRecord
+
+
+class Column(NamedTuple):
+    """A column: its values in Python; a ``parsed`` one holds JSON. ``key`` is a rule of SQL."""
+
+    kind: type
+    required: bool = True
+    parsed: bool = False
+    key: str = ""
+
+    @property
+    def stored(self) -> type:
+        return str if self.parsed else self.kind
+
+
+INTEGER, REAL, TEXT, BLOB = Column(int), Column(float), Column(str), Column(bytes)
+TABLE = Column(dict, parsed=True)
+KINDS = {int: INTEGER, float: REAL, str: TEXT, Mapping: TABLE, Sequence: Column(list, parsed=True)}
+SQL = {int: "INTEGER", float: "REAL", str: "TEXT", bytes: "BLOB"}
+OF_RUN = INTEGER._replace(key="REFERENCES runs (id)")
+KEY = Column(int, required=False, key="PRIMARY KEY")
+
+
+def _fields(record: type, *left_out: str) -> dict[str, Column]:
+    """A column for each field of a record."""
+    hints = typing.get_type_hints(record)
+    return {name: _column(hint) for name, hint in hints.items() if name not in left_out}
+
+
+def _column(hint: Any) -> Column:
+    options = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+    column = KINDS[typing.get_origin(options[0]) or options[0]]
+    return column._replace(required=types.NoneType not in options)
+
+
+def _all(names: str, column: Column) -> dict[str, Column]:
+    return dict.fromkeys(names.split(), column)
+
+
+TABLES: Mapping[str, Mapping[str, Column]] = {
+    "runs": {
+        "id": KEY,
+        **_fields(RunRecord, "jobs", "ranks", "switches", "id"),
+        "makespan_ns": INTEGER._replace(required=False),
+    },
+    "jobs": {"run": OF_RUN} | _fields(JobRecord),
+    "ranks": {
+        "run": OF_RUN,
+        **_all("job rank processes processor", INTEGER),
+        "host": TEXT,
+        "pid": INTEGER,
+        "phases": INTEGER._replace(required=False),
+        **_all("start_ns finish_ns", INTEGER),
+        **_all(
+            "cpu_ns computing_ns communicating_ns synchronizing_ns voluntary_switches involuntary_switches "
+            "run_queue_ns served rechecks",
+            INTEGER._replace(required=False),
+        ),
+        "waits": TABLE._replace(required=False),
+        "more": TABLE,
+    },
+    "switches": {
+        "run": KEY._replace(key="PRIMARY KEY REFERENCES runs (id)"),
+        "count": INTEGER,
+        **_all("lateness_p50_ns lateness_p99_ns skew_p50_ns skew_p99_ns", REAL),
+        "every": BLOB,
+    },
+    "timelines": {"run": OF_RUN, **_all("job rank", INTEGER), "rows": BLOB},
+    "calibrations": {"id": KEY} | _fields(Calibration) | {"median": REAL},
+    "schedules": {"id": KEY} | _fields(ScheduleRecord) | {"processors": Column(int, parsed=True)},
+    "checksums": {"run": KEY._replace(key="PRIMARY KEY REFERENCES runs (id)"), "sha256": TEXT},
+}
+
+PRIMARY = {"jobs": "run, job", "ranks": "run, job, rank", "timelines": "run, job, rank"}
+"""Primary keys of several columns."""
+
+PARTS = ("jobs", "ranks", "switches")
+"""Tables that hold a run together with ``runs``; its checksum covers them."""
+
+
+def made(table: str) -> str:
+    """Statements that make a table; a second process that does the same does no harm."""
+    columns = [
+        f"{name} {SQL[one.stored]}{' NOT NULL' if one.required else ''} {one.key}"
+        for name, one in TABLES[table].items()
+    ]
+    columns += [f"PRIMARY KEY ({PRIMARY[table]})"] if table in PRIMARY else []
+    statements = [f"CREATE TABLE IF NOT EXISTS {table} ({', '.join(columns)});"]
+    statements += [
+        f"CREATE TRIGGER IF NOT EXISTS {table}_no_{deed} BEFORE {deed} ON {table} "
+        "BEGIN SELECT RAISE(ABORT, 'records are immutable'); END;"
+        for deed in ("UPDATE", "DELETE")
+    ]
+    return "\n".join(statements)
+
+
+def remade(table: str) -> str:
+    """Statements that rebuild a table and keep its rows."""
+    old = f"old_{table}"
+    drops = "".join(f"DROP TRIGGER {table}_no_{deed}; " for deed in ("UPDATE", "DELETE"))
+    return (
+        f"{drops} ALTER TABLE {table} RENAME TO {old};\n{made(table)}\n"
+        f"INSERT INTO {table} SELECT * FROM {old}; DROP TABLE {old};"
+    )
