@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import statistics
-import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 
 from harness.measure.plan import BackEnd, Task
 from harness.measure.session import Progress, Watcher
+from harness.measure.time_left import Guess, Pace
 from harness.store.database import Store
 from harness.store.records import RunRecord
 
@@ -34,16 +32,21 @@ def run(
     A run that fails becomes a record as well. If the first HOPELESS runs all fail, the
     function skips the rest.
     """
-    pace = _Pace(tasks, back_end, expected or needed)
+    pace, guesses, expects = Pace(), [_guess(task, back_end) for task in tasks], expected or needed
+
+    def progress(label: str, begun: int) -> None:
+        left = [guesses[n] for n, task in enumerate(tasks) if n == begun or (n > begun and expects(task))]
+        watcher.progress(Progress(label, *pace.state(left)))
+
     failures = successes = 0
     warned: set[str] = set()
     for number, task in enumerate(tasks):
         if not needed(task):
             continue
-        watcher.progress(pace.progress(number, f"{task.label}{_of_most(task)}", begins=True))
+        progress(f"{task.label}{_of_most(task)}", number)
         record = back_end.run(task)
         store.add_run(record)
-        pace.took(task, record.wall_s)
+        pace.took(guesses[number], record.wall_s)
         yield record
         for warning in record.conditions.get("warnings", ()):
             if warning not in warned:
@@ -59,7 +62,7 @@ def run(
                 f"stopped after {failures} failures in a row; skipped {len(tasks) - number - 1} runs"
             )
             return
-    watcher.progress(pace.progress(len(tasks), f"{what} done"))
+    progress(f"{what} done", len(tasks))
 
 
 def _of_most(task: Task) -> str:
@@ -70,37 +73,7 @@ def _of_most(task: Task) -> str:
     return f" of {most}" if least == most else f" of at most {most}"
 
 
-class _Pace:
-    """Estimates the time left: first from guesses, then from the times of similar runs."""
-
-    def __init__(self, tasks: Sequence[Task], back_end: BackEnd, expected: Callable[[Task], bool]) -> None:
-        self._tasks, self._guess_s, self._expected = tasks, back_end.guess_s, expected
-        self._begin = time.monotonic()
-        self._seen: dict[tuple[int, str, str], list[float]] = defaultdict(list)
-        self._guessed_s = self._took_s = 0.0
-        self._done = 0
-
-    def took(self, task: Task, wall_s: float) -> None:
-        """``task`` is done and took ``wall_s``."""
-        self._seen[_alike(task)].append(wall_s)
-        self._guessed_s += self._guess_s(task)
-        self._took_s += wall_s
-        self._done += 1
-
-    def progress(self, number: int, label: str, *, begins: bool = False) -> Progress:
-        """The progress before task ``number``, which ``begins`` now whether it was expected or not."""
-        left = [task for task in self._tasks[number + begins :] if self._expected(task)]
-        left += self._tasks[number : number + begins]
-        left_s = sum(map(self._expected_s, left))
-        return Progress(label, self._done, self._done + len(left), time.monotonic() - self._begin, left_s)
-
-    def _expected_s(self, task: Task) -> float:
-        if seen := self._seen.get(_alike(task)):
-            return statistics.fmean(seen)
-        correction = self._took_s / self._guessed_s if self._guessed_s else 1.0
-        return self._guess_s(task) * correction
-
-
-def _alike(task: Task) -> tuple[int, str, str]:
+def _guess(task: Task, back_end: BackEnd) -> Guess:
+    """Runs of all repeats are of one kind."""
     cell, _, kind, table, _ = task.key
-    return cell, kind, table
+    return Guess(back_end.guess_s(task), f"{cell} {kind} {table}")

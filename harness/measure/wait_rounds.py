@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from harness.measure.guarded_copies import Spent
 from harness.measure.session import Progress, Watcher
+from harness.measure.time_left import Guess, Pace
 
 AS_IT_IS = "as it is"
 TWO_PHASE = "two-phase"
@@ -50,49 +51,27 @@ def measure(
     by_name = {choice.name: choice for choice in choices}
     cells = [WaitCell(name, copies) for copies in dict.fromkeys((1, jobs)) for name in by_name]
     done: list[dict[WaitCell, Spent]] = []
-    telling = _Remaining(watcher, cells, rounds)
+    left, pace = dict.fromkeys(cells, rounds), Pace()
+
+    def progress(label: str) -> None:
+        guesses = [_guess(cell) for cell, count in left.items() for _ in range(count)]
+        watcher.progress(Progress(label, *pace.state(guesses)))
+
     for number in range(rounds):
         done.append({})
         for cell in cells if number % 2 == 0 else reversed(cells):
-            if not telling.left[cell]:
+            if not left[cell]:
                 continue
-            telling.begin(cell)
+            progress(f"{cell.choice}, {'alone' if cell.copies == 1 else f'{cell.copies} at a time'}")
             alone = [known.wall_s for one in done if (known := one.get(ALONE)) and known.wall_s]
             limit_s = give_up * cell.copies * statistics.median(alone) if alone and cell != ALONE else None
-            spent = run(by_name[cell.choice], cell.copies, limit_s)
-            done[-1][cell] = spent
-            telling.end(cell, again=spent.wall_s is not None)
+            begin_s = time.monotonic()
+            spent = done[-1][cell] = run(by_name[cell.choice], cell.copies, limit_s)
+            pace.took(_guess(cell), time.monotonic() - begin_s)
+            left[cell] = left[cell] - 1 if spent.wall_s is not None else 0
+    progress("all runs")
     return list(done)
 
 
-class _Remaining:
-    """The runs left; reports to a watcher, with the time left by earlier runs of the same cells."""
-
-    def __init__(self, watcher: Watcher, cells: Sequence[WaitCell], rounds: int) -> None:
-        self.left = dict.fromkeys(cells, rounds)
-        self._watcher = watcher
-        self._took_s: dict[WaitCell, list[float]] = {cell: [] for cell in cells}
-        self._begin_s = self._run_s = time.monotonic()
-
-    def begin(self, cell: WaitCell) -> None:
-        """A run begins."""
-        self._run_s = time.monotonic()
-        what = "alone" if cell.copies == 1 else f"{cell.copies} at a time"
-        self._tell(f"{cell.choice}, {what}")
-
-    def end(self, cell: WaitCell, *, again: bool) -> None:
-        """It has ended; unless ``again``, the cell has no more runs."""
-        self._took_s[cell].append(time.monotonic() - self._run_s)
-        self.left[cell] = self.left[cell] - 1 if again else 0
-        if not any(self.left.values()):
-            self._tell("all runs")
-
-    def _tell(self, label: str) -> None:
-        done, left = sum(map(len, self._took_s.values())), sum(self.left.values())
-        alone_s = statistics.fmean(self._took_s[ALONE] or [1.0])
-        left_s = sum(
-            self.left[cell] * (statistics.fmean(took_s) if took_s else cell.copies * alone_s)
-            for cell, took_s in self._took_s.items()
-        )
-        elapsed_s = time.monotonic() - self._begin_s
-        self._watcher.progress(Progress(label, done, done + left, elapsed_s, left_s))
+def _guess(cell: WaitCell) -> Guess:
+    return Guess(cell.copies, f"{cell.choice} {cell.copies}")

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from harness.measure.time_left import Guess, alike
 from harness.predict.pool import Progress, compute, compute_apart
 from harness.predict.replicate import Mean
-from harness.predict.time_left import Guess, alike
 from workloads.bounds import within
 from workloads.validation import InputError, one_of
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from coordinator import policies
+from harness.measure.time_left import Guess
 from harness.papers import (
     FAILS,
     HOLDS,
@@ -28,7 +29,6 @@ from harness.papers import (
 )
 from harness.predict.replicate import Mean, Precision, Replications, replicate
 from harness.predict.replicate import ratio as ratio_of
-from harness.predict.time_left import Guess
 from harness.simulator.jobs.arrivals import gaps_s, hyperexponential, moldable
 from harness.simulator.jobs.metrics import Metrics, measure
 from harness.simulator.jobs.model import Jobs

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from coordinator import policies
+from harness.measure.time_left import Guess
 from harness.papers import (
     CONTRADICTED,
     FAILS,
@@ -27,7 +28,6 @@ from harness.papers import (
 )
 from harness.predict.process_level import guess_s
 from harness.predict.replicate import Mean, mean_of
-from harness.predict.time_left import Guess
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.processes.model import CATEGORIES, IDLE, SWITCHING
 from harness.simulator.processes.outcome import Outcome

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from harness.measure.time_left import Guess
 from harness.papers import Cell, Finding, Paper, PaperFigure, Results, panels, sweep, verdict
-from harness.predict.time_left import Guess
 from harness.simulator.jobs import buddy, tree
 from harness.simulator.jobs.arrivals import gaps_s
 from harness.simulator.jobs.metrics import fairness

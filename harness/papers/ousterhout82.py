@@ -17,6 +17,7 @@ import numpy as np
 from coordinator import policies
 from coordinator.decide.session import Plan
 from coordinator.policies import packing
+from harness.measure.time_left import Guess
 from harness.papers import (
     Cell,
     Finding,
@@ -29,7 +30,6 @@ from harness.papers import (
     verdict,
 )
 from harness.predict.replicate import mean_of
-from harness.predict.time_left import Guess
 from harness.simulator.jobs import event_by_event
 from harness.simulator.jobs.arrivals import in_ns
 from harness.simulator.jobs.model import rigid

@@ -16,9 +16,9 @@ import numpy as np
 
 from coordinator import policies
 from coordinator.decide.session import Plan
+from harness.measure.time_left import Guess
 from harness.papers import Cell, Finding, Paper, PaperFigure, Results, panels, sweep, verdict
 from harness.predict.replicate import mean_of
-from harness.predict.time_left import Guess
 from harness.simulator.jobs import event_by_event
 from harness.simulator.jobs.arrivals import gaps_s, in_ns
 from harness.simulator.jobs.model import WHOLE_NS, Integers, JobLevelOutcome, Jobs, rigid

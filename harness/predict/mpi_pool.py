@@ -9,8 +9,8 @@ from concurrent.futures import as_completed
 from mpi4py import MPI
 from mpi4py.futures import MPIPoolExecutor
 
+from harness.measure.time_left import Guess, TimeLeft, alike
 from harness.predict.pool import Part, Progress, Value, forget, needs_workers
-from harness.predict.time_left import Guess, TimeLeft, alike
 
 SHARES = 16
 """Shares of the work per worker. With more, messages could take longer than short simulations; with

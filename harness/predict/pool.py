@@ -19,7 +19,7 @@ from typing import Protocol, TypeVar
 from coordinator.host import guarded_program
 from coordinator.host.environment import PYTHON
 from coordinator.node.exec_rank import RANKS
-from harness.predict.time_left import Guess, TimeLeft, alike
+from harness.measure.time_left import Guess, TimeLeft, alike
 from harness.simulator import interruption
 from workloads.validation import InputError
 

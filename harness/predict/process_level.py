@@ -22,9 +22,9 @@ from coordinator.view import ExecutionTime
 from coordinator.workload import ParallelJob
 from harness.measure.calibrate import Constants
 from harness.measure.plan import Task, label, plan
+from harness.measure.time_left import Guess
 from harness.predict.pool import Pool, Progress, compute
 from harness.predict.recorded_programs import NONE, RecordedPrograms
-from harness.predict.time_left import Guess
 from harness.simulator.processes.local import svr4
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine, replaying
 from harness.simulator.processes.model import SWITCHING

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from places import SUPPORT
 
 from harness import papers
+from harness.measure.time_left import OVERDUE, Guess, TimeLeft, alike, order, spread
 from harness.predict import job_level as job_simulation
 from harness.predict import process_level
-from harness.predict.time_left import OVERDUE, Guess, TimeLeft, alike, order, spread
 from harness.spec import experiment, experiment_source, job_level
 
 COSTS = json.loads((SUPPORT / "recorded_costs.json").read_text())

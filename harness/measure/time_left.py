@@ -73,6 +73,53 @@ class _Mark(NamedTuple):
     whole: float
 
 
+class Factors:
+    """By how much guesses were wrong, from the parts that have ended.
+
+    ``least``: how many of a kind must have ended before they count for the others of it.
+    """
+
+    def __init__(self, least: int) -> None:
+        self._least = least
+        self._of: dict[str, list[tuple[float, float]]] = defaultdict(list)
+
+    def took(self, guess: Guess, seconds: float) -> None:
+        bisect.insort(self._of[guess.kind], (guess.seconds, seconds / guess.seconds))
+
+    def known(self) -> list[tuple[float, float]]:
+        """All factors, each with its guess."""
+        return [(factor, seconds) for ended in self._of.values() for seconds, factor in ended]
+
+    def of(self, guess: Guess, usual: float) -> float:
+        """The median factor of a kind's parts with this guess or the nearest ones; ``usual`` without enough.
+
+        A median disregards a part that compiled something, and so does the lesser of two.
+        """
+        ended, seconds = self._of[guess.kind], guess.seconds
+        if len(ended) < self._least:
+            return usual
+        low, high = bisect.bisect(ended, (seconds, -math.inf)), bisect.bisect(ended, (seconds, math.inf))
+        factors = [factor for _, factor in ended[max(0, low - NEAR) : high + NEAR]]
+        return statistics.median(factors) if len(factors) > 2 else min(factors)
+
+
+class Pace:
+    """The progress of parts that run one after the other: the first of a kind tells of the others."""
+
+    def __init__(self) -> None:
+        self._begin_s, self._done, self._factors = time.monotonic(), 0, Factors(1)
+
+    def took(self, guess: Guess, seconds: float) -> None:
+        self._factors.took(guess, seconds)
+        self._done += 1
+
+    def state(self, left: Sequence[Guess]) -> tuple[int, int, float, float]:
+        """How many parts are done, of how many, and the time that they took and that those ``left`` take."""
+        usual = weighted_median(sorted(self._factors.known())) if self._done else 1.0
+        left_s = math.fsum(guess.seconds * self._factors.of(guess, usual) for guess in left)
+        return self._done, self._done + len(left), time.monotonic() - self._begin_s, left_s
+
+
 class TimeLeft:
     """Learns from the ends of parts how long the others take; all times are in seconds.
 
@@ -91,7 +138,7 @@ class TimeLeft:
         self._waiting = iter(self.order)
         self._left = set(self.order)
         self._begun_s: dict[int, float] = {}
-        self._factors: dict[str, list[tuple[float, float]]] = defaultdict(list)
+        self._factors = Factors(2)
         self._marks: dict[int, tuple[_Mark, _Mark]] = {}
         self._until_s: float | None = None
         self._due_s = -math.inf
@@ -100,11 +147,9 @@ class TimeLeft:
 
     def ended(self, number: int) -> None:
         now_s = self._clock()
-        guess, kind = self._guesses[number]
         self._left.discard(number)
         if number in self._begun_s:  # else it was noticed before the end that it began after
-            took_s = now_s - self._begun_s.pop(number)
-            bisect.insort(self._factors[kind], (guess, took_s / guess))
+            self._factors.took(self._guesses[number], now_s - self._begun_s.pop(number))
             self._begin(now_s)
 
     def advanced(self, number: int, done: float, whole: float) -> None:
@@ -131,14 +176,14 @@ class TimeLeft:
 
         The first part may have compiled something.
         """
-        known = [(factor, guess) for ended in self._factors.values() for guess, factor in ended]
+        known = self._factors.known()
         paces_s = {number: pace_s for number in self._begun_s if (pace_s := self._pace_s(number))}
         if len(known) < 2 and not paces_s:
             return None
         for number, pace_s in paces_s.items():
             seconds = self._guesses[number].seconds
             known.append((pace_s * self._marks[number][1].whole / seconds, seconds))
-        usual = _weighted_median(sorted(known))
+        usual = weighted_median(sorted(known))
         factors: dict[Guess, float] = {}
         left_s = []
         for number in self._left:
@@ -149,7 +194,7 @@ class TimeLeft:
                 still_s = paces_s[number] * (last.whole - last.done) - (now_s - last.at_s)
             else:
                 if guess not in factors:
-                    factors[guess] = self._factor(*guess, usual)
+                    factors[guess] = self._factors.of(guess, usual)
                 still_s = guess.seconds * factors[guess] - gone_s
             left_s.append(max(still_s, OVERDUE * gone_s))
         return now_s + max(math.fsum(left_s) / self._workers, max(left_s, default=0.0))
@@ -161,21 +206,8 @@ class TimeLeft:
             return None
         return (last.at_s - first.at_s) / (last.done - first.done)
 
-    def _factor(self, guess: float, kind: str, usual: float) -> float:
-        """The median factor of a kind's parts with this guess or the nearest ones; ``usual`` without two.
 
-        A median disregards a part that compiled something, and so does the lesser of two.
-        """
-        ended = self._factors[kind]
-        if len(ended) < 2:
-            return usual
-        low, high = bisect.bisect(ended, (guess, -math.inf)), bisect.bisect(ended, (guess, math.inf))
-        near = ended[max(0, low - NEAR) : high + NEAR]
-        factors = [factor for _, factor in near]
-        return statistics.median(factors) if len(factors) > 2 else min(factors)
-
-
-def _weighted_median(ascending: Sequence[tuple[float, float]]) -> float:
+def weighted_median(ascending: Sequence[tuple[float, float]]) -> float:
     half = math.fsum(weight for _, weight in ascending) / 2
     for value, weight in ascending:
         half -= weight
