@@ -22,7 +22,7 @@ from harness.spec.experiment import load
 from harness.spec.scheduler import scheduler_of
 from harness.store import database
 from harness.store.database import Store
-from harness.store.stored import FORMER, present_name
+from harness.store.migrations import FORMER, present_name
 from workloads.bounds import BOUNDS
 from workloads.constants import CONSTANTS, MachineConstants, Rows
 from workloads.machine import KEYS
