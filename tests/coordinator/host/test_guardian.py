@@ -17,6 +17,7 @@ import pytest
 from runs import HIDE, eventually, everything_in, state
 
 from coordinator.host import cleanup, guarded_program, guardian
+from coordinator.host.environment import passed_on
 from coordinator.host.launchers import find_launcher
 from coordinator.host.mechanisms import Freezer, cgroups_of_runs
 from coordinator.host.processes import find
@@ -41,6 +42,7 @@ def test_a_guardian_whose_agent_has_gone_before_it_is_up_releases_the_run(direct
     with its:
         subprocess.run(
             [*guardian.COMMAND, str(directory.path), str(its.fileno()), json.dumps([None, 0.0])],
+            env=passed_on({}),
             pass_fds=[its.fileno()],
             check=True,
             timeout=20,
