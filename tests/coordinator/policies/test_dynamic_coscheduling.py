@@ -77,7 +77,7 @@ def test_nothing_stays_raised_even_if_a_rank_dies_halfway():
 
 
 def test_the_policy_needs_turns_whose_order_it_can_change():
-    assert scheduler_of({"policy": "dynamic-coscheduling"}).local == "rr"
+    assert scheduler_of({"policy": "dynamic-coscheduling"}).options.local == "rr"
     with pytest.raises(InputError, match="SCHED_RR"):
         scheduler_of({"policy": "dynamic-coscheduling", "local": "other"})
     with pytest.raises(InputError, match="bind"):
