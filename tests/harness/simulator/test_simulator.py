@@ -246,6 +246,7 @@ SCRIPT = """
 from coordinator import policies
 from harness.simulator.processes.machine import SimulatedJob, SimulatedMachine
 from harness.simulator.processes.simulate import simulate
+from workloads.options import Options
 from workloads.program import Program
 jobs = [SimulatedJob(n, Program(processes=2, granularity_us=100, imbalance=2, phases=20)) for n in range(2)]
 policy = policies.create("implicit", {})
