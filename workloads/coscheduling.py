@@ -38,7 +38,7 @@ class Turns:
         size = (CORES * ROW + JOBS) * 8
         handle = os.open(folder / NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            os.posix_fallocate(handle, 0, size)  # else a full disk would kill whoever writes
+            os.posix_fallocate(handle, 0, size)  # else a full disk would kill the writer
             self._words = memoryview(mmap.mmap(handle, size)).cast("q")
         finally:
             os.close(handle)

@@ -46,7 +46,7 @@ class LaunchedProgram(NamedTuple):
         checkpoint: of the program, if it makes any.
         page: the file for the locks of the pattern LOCK, if its ranks have a directory in common.
         coscheduling: of this rank, if the policy coschedules dynamically.
-        remedy: against the preemption of whoever is in a critical section.
+        remedy: against the preemption of ranks in a critical section.
         observer: of this rank's messages, if the policy wants to know of them.
     """
 

@@ -115,7 +115,7 @@ class TaskQueue:
         self._flags[mine] = 0
 
     def wake(self, ranks: Sequence[int]) -> None:
-        """Wake those who sleep; whoever is about to sleep sees what has been written before."""
+        """Wake sleeping ranks; one that is about to sleep sees what has been written before."""
         self._window.Sync()
         for rank in ranks:
             if self._flags[self._places[rank]]:
@@ -153,7 +153,7 @@ class TaskExecution:
         self._queue = TaskQueue(self._comm)
         self._wish, self._evolve = wish, evolve
         self._compute = compute(program.working_set_bytes, launched.walk_step_ns)
-        # All draw the times of all tasks, so that a task takes as long whoever carries it out.
+        # All draw the times of all tasks, so that a task takes as long in each of them.
         self._times = _times(Draws(program, ROOT, launched.key))
         self._drawn, self._time_ns = 0, 0
         self._core = ANYWHERE

@@ -1,7 +1,7 @@
 """Bad input, reported so that a person can act on it.
 
 Every check of a value in Lockstep raises :class:`InputError`. It carries the four things a
-message needs, so that whoever knows the file can put its name in front.
+message needs, so that a caller that knows the file can put its name in front.
 """
 
 from __future__ import annotations

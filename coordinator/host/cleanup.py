@@ -167,8 +167,8 @@ def remove_files(since_s: float, spare: Collection[int] = ()) -> list[Path]:
 def _files(folder: Path, names: re.Pattern[str], since_s: float) -> dict[Path, tuple[int, int]]:
     """Files of this user made in a folder since then, with their device and inode.
 
-    None in a folder that the user may not list: hardened hosts close /tmp, and whoever may not look there
-    cannot say which files are there.
+    None in a folder that the user may not list: hardened hosts close /tmp, and a user who
+    may not list it cannot say which files are there.
     """
     found = {}
     for path in folder.iterdir() if os.access(folder, os.R_OK) else ():

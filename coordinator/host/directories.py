@@ -1,6 +1,6 @@
 """Checks that no other user can change a path.
 
-All users share the directory for temporary files, and whoever comes first can take any name. So before
+All users share the directory for temporary files, and any of them can take a name first. So before
 we read or lock anything, we check each directory on the path, as ssh does for its keys.
 
 The directory guardian removes a run directory if its maker is killed before another process takes over.

@@ -271,7 +271,7 @@ def set_class(process: Process, local: str) -> None:
 
 
 def set_core(process: Process, core: int) -> None:
-    """Bind all threads of a process, and of its children, to a core; whoever has ended stays so."""
+    """Bind all threads of a process, and of its children, to a core; skip those that have ended."""
     if process.wait(0):
         return
     below = descendants(process.pid) if process.family else []

@@ -1,9 +1,10 @@
 """Reservations: one series of runs at a time measures on a processor of a host.
 
 A reservation is a claim of the kind SERIES (``coordinator.host.processor_claims``), which its process holds
-from before its first run until after its last. Whoever wants one looks for claims of others and makes its own
-while it has the gate: a socket whose name only one process of the host can have. So no two that share a
-processor find it free at once. The kernel removes gate and claims with their process: a kill releases them.
+from before its first run until after its last. A process that wants one looks for claims of others and makes
+its claim while it has the gate: a socket whose name only one process of the host can have. So no two that
+share a processor find it free at once. The kernel removes gate and claims with their process: a kill
+releases them.
 """
 
 from __future__ import annotations

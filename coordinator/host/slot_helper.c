@@ -158,7 +158,7 @@ static long signal_family(const struct order *order) {
     return failed;
 }
 
-/* Whoever has ended needs no orders. */
+/* A process that has ended needs no orders. */
 static int carry_out(const struct order *order) {
     long failed = 0;
     switch (order->kind) {

@@ -35,7 +35,7 @@ class Listener(Protocol):
         ...
 
     def said(self, peer: Peer, message: Any) -> None:
-        """An admitted rank is ready, becomes a program, says what it can use or whom it hears, or ends."""
+        """Handle a message of an admitted rank: ready, a program, usable processors, peers, or its end."""
         ...
 
     def gone(self, peer: Peer) -> None:

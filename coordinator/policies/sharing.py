@@ -65,7 +65,7 @@ class DynamicCoscheduling(Uncoordinated):
 
     Attributes:
         patience_us: how long a process spins for an answer before it has its peer run next.
-        least_run_ms: how long a job keeps a processor that it has got so, whoever else wants it.
+        least_run_ms: how long a job keeps a processor that it has got so, even if others want it.
     """
 
     patience_us: Annotated[float, Bounds(1, 1e6)] = 50.0

@@ -148,7 +148,7 @@ class TimeLeft:
     def ended(self, number: int) -> None:
         now_s = self._clock()
         self._left.discard(number)
-        if number in self._begun_s:  # else it was noticed before the end that it began after
+        if number in self._begun_s:  # else the end of its predecessor was noticed late
             self._factors.took(self._guesses[number], now_s - self._begun_s.pop(number))
             self._begin(now_s)
 

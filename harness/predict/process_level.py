@@ -75,7 +75,7 @@ def machine_like(constants: Mapping[str, Any], processors: int, scheduler: Sched
         # The calibrated latency lasts from the call that sends to the call that returns the message.
         "latency_us": max(0.0, host.latency_us - parts_us),
         "poll_us": host.poll_us / 2,
-        # What takes longer than half a tick is no tick of this machine's, but its hypervisor's.
+        # Delays above half a tick come from the hypervisor, not from this machine's timer.
         "tick_lateness_us": [min(late_us, host.tick_us / 2) for late_us in host.tick_lateness_us],
     }
     return SimulatedMachine(

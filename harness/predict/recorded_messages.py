@@ -244,7 +244,7 @@ def _drop_tags(sends: NDArray[Any], receives: NDArray[Any]) -> None:
 
 
 def _keys(table: NDArray[Any], ranks: int) -> Numbers:
-    """Numbers that say between whom a message goes, with which tag, and as which of these."""
+    """One number per message from sender, receiver, tag and its position among equal ones."""
     pair = (table["sender"] * ranks + table["receiver"]) * (ANY_TAG + 1) + table["tag"]
     order = np.lexsort((table["operation"], pair))
     _, first, counts = np.unique(pair[order], return_index=True, return_counts=True)
@@ -329,7 +329,7 @@ class _Group:
             yield from self._through(at, steps)
 
     def _through(self, at: Numbers, steps: Sequence[tuple[str, int]]) -> Iterator[NDArray[Any]]:
-        """Acts one after the other; a step with nobody is none."""
+        """Yield the sends and receives in order; skip partners outside the communicator."""
         steps = [one for one in steps if one[1] >= 0]
         waits = 0
         for place, (way, other) in enumerate(steps):

@@ -88,7 +88,7 @@ class SectionLocks:
         locks: how many locks, at most as many as the page has room for.
         kind: a value of ``lock_program.LOCKS``.
         limit_ns: how long a rank spins for a lock before it sleeps.
-        remedy: against the preemption of whoever is in a section.
+        remedy: against the preemption of ranks in a section.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class SectionLocks:
         return int(self._taker.rechecks)
 
     def enter(self, lock: int) -> None:
-        """Wait for ``lock``: spin up to the limit, then sleep until whoever leaves gives it to this rank."""
+        """Wait for ``lock``: spin up to the limit, then sleep until another rank hands it over."""
         self._enter(self._given, lock)
 
     def leave(self, lock: int) -> None:

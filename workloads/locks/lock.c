@@ -1,6 +1,6 @@
 /* Locks on a page that the ranks of a job share on a node: ticket, test-and-test-and-set, MCS.
 
-   A rank that waits spins up to a limit, then sleeps on a futex; whoever gives the lock away wakes it. A
+   A rank that waits spins up to a limit, then sleeps on a futex; the rank that gives the lock away wakes it. A
    sleeper raises its flag, fences, looks once more, and only then sleeps. A releaser gives the lock away,
    fences, and looks at the flag. Whichever comes first, one of the two sees the other.
 
@@ -24,8 +24,8 @@
 #define POLLS 32             /* between two looks at the clock */
 #define LATE_NS 1000000      /* the end of a slot that is later than this does not come any more */
 
-#define GLANCE_NS 2000       /* the processor time of whoever runs grows meanwhile */
-#define FRESH_NS 10000       /* whoever was seen to spin so short a time ago runs */
+#define GLANCE_NS 2000       /* the processor time of a running holder grows meanwhile */
+#define FRESH_NS 10000       /* a rank that was seen to spin so short a time ago runs */
 #define SCHED_CLOCK 2        /* CPUCLOCK_SCHED of a process's clock */
 
 enum remedy { NOTHING, WARNING, CONSCIOUS, INHERITANCE };
@@ -273,7 +273,7 @@ static void come_down(struct rank *self)
     }
 }
 
-/* The two-minute warning: whoever is about to be stopped waits until that is over. */
+/* The two-minute warning: a rank that is about to be stopped waits until that is over. */
 static void await_slot(const struct taker *taker)
 {
     struct rank *self = rank_at(taker, taker->rank);

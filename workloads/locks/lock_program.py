@@ -20,8 +20,8 @@ from workloads.work import duration_name
 TICKET, TEST_AND_SET, MCS = range(3)
 
 LOCKS = {"ticket": TICKET, "test-and-test-and-set": TEST_AND_SET, "mcs": MCS}
-"""Locks by name. Ticket and MCS serve in the order of arrival; test and test and set whoever comes first
-once the lock is free."""
+"""Locks by name. Ticket and MCS serve in the order of arrival; test and test and set the first rank that
+finds the lock free."""
 
 OF_MESSAGES = ("read_gap_us", "read_imbalance", "opening_barrier", "read", "malleable", "checkpoint_phases")
 

@@ -1,4 +1,4 @@
-"""What MPI libraries offer against endless spinning: one table, and which of it a library at hand has.
+"""MPI settings that limit spinning, and which of them the loaded library supports.
 
 Settings come and go with versions of an MPI, and one that it does not know is ignored in silence. So
 a library is looked through for the names: it must hold them to read them.

@@ -1,5 +1,5 @@
 /* Recorded calls that wait for requests and messages, or poll. A poll in vain is no operation: its time goes to the
-   next one. A poll that finds something is noted as such: whoever polls does not sleep. What the program ignores of a
+   next one. A poll that finds something is noted as such: a rank that polls does not sleep. What the program ignores of a
    status, we look at in our own. */
 #include <stdlib.h>
 #include <string.h>

@@ -9,8 +9,8 @@ Each processor has a cache of its own. The sets of those who ran on it last are 
 far as they fit. A process whose set is not there, or not whole, loads what is missing when it computes next;
 so does one that has run elsewhere since, because it has changed its set there.
 
-Source: Squillante and Lazowska 1993 (footprints), without partial walks: whoever gets the processor brings
-its whole set.
+Source: Squillante and Lazowska 1993 (footprints), without partial walks: a process that gets the
+processor brings its whole set.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def overrun_ns(state: State, p: int, operation: Records) -> int:
 
 @step
 def drawn_rest(state: State, source: Records, lasted_ns: int) -> int:
-    """Which of the machine's rests counts for one of ``lasted_ns``; -1 for none.
+    """Index of the calibrated idle time used for an idle time of ``lasted_ns``; -1 below the first.
 
     Between two neighbours chance decides, in proportion.
     """

@@ -1,19 +1,18 @@
 """Critical sections: processes of a job wait for its locks, enter, and leave.
 
-A lock passes through memory, so it takes no message and no time. A ticket or MCS lock goes to whoever has
-waited longest, whether it runs, is preempted or sleeps. A test-and-test-and-set lock goes to whoever sees
-first that it is free: of the processes that spin on a processor at this moment the one that has waited
-longest, else the next that gets a processor or asks for the lock. Its release wakes one sleeper, unless one
-that was woken before has not run since; a woken process that finds the lock taken sleeps again, behind the
-others.
+A lock passes through memory, so it takes no message and no time. A ticket or MCS lock goes to the process
+that has waited longest, whether it runs, is preempted or sleeps. A test-and-test-and-set lock goes to the
+first that sees that it is free: of the processes that spin on a processor at this moment the one that has
+waited longest, else the next that gets a processor or asks for the lock. Its release wakes one sleeper,
+unless one that was woken before has not run since; a woken process that finds the lock taken sleeps again,
+behind the others.
 
-Under scheduler-conscious waiting (below) every lock goes to whoever has waited longest of those
-that run; if nobody runs, it is free, and one sleeper wakes. The two-minute warning keeps processes from
-asking.
+Under scheduler-conscious waiting (below) every lock goes to the running process that has waited longest; if
+none runs, it is free, and one sleeper wakes. The two-minute warning keeps processes from asking.
 
 The same locks on real ranks: ``workloads/locks/lock.c``.
 
-The two-minute warning: whoever is about to lose its processor enters no critical section any more.
+The two-minute warning: a process that is about to lose its processor enters no critical section any more.
 
 A process knows when its slot ends, if it does not run in the next one. ``warning_ns`` before that it stops
 asking for locks, and spins until it runs again in a later slot; those that have asked before enter as usual.
@@ -21,7 +20,7 @@ The same on real ranks: ``await_slot`` of ``workloads/locks/lock.c``.
 
 Source: Marsh, Scott, LeBlanc, Markatos, "First-Class User-Level Threads", 1991 (Psyche).
 
-Processes that spin for a lock look after whoever has it: scheduler-conscious waiting, and inheritance.
+Processes that spin for a lock check its holder: scheduler-conscious waiting, and inheritance.
 
 A check, ``holder_check_ns`` after the wait began and after each time as long, takes no time. If the holder
 does not run, then under scheduler-conscious waiting the process sleeps until it gets the lock; under priority

@@ -3,8 +3,8 @@
 All times are whole nanoseconds since the start of the run. One record holds all that an event
 needs of a process, so that the cost of an event depends little on the number of processes.
 
-The sequence of random numbers is part of this interface: whoever simulates the same model with the
-same numbers gets the same run, event for event. Programs and samples of waits have generators of
+The sequence of random numbers is part of this interface: a simulation of the same model with the
+same numbers is the same run, event for event. Programs and samples of waits have generators of
 their own (``workloads.program.Draws``, ``workloads.blocking.new_sample``). The machine draws from
 numpy's default generator, seeded with SeedSequence(seed, spawn_key=(repeat, 2**31 + stream)):
 
@@ -158,7 +158,7 @@ PROCESS = whole_lines(
         ("dispatched_ns", np.int64),
         ("cpu_ns", np.int64),
         ("inbox_last", np.int32),
-        ("next_message", np.int32),  # after its own message, in whoever's inbox that is
+        ("next_message", np.int32),  # after its own message, in the inbox where that is
         ("handling_left_ns", np.int64),
         ("alarm_ns", np.int64),
         ("broadcast", np.int64),
@@ -177,7 +177,7 @@ PROCESS = whole_lines(
         ("set_bytes", np.int64),  # the next three: costs.py
         ("cold_ns", np.int64),  # what loading its working set will take when it computes next
         ("warm_on", np.int32),  # the processor whose cache its working set was in last, or NOBODY
-        ("observe_at_ns", np.int64),  # when it looks next from whom it gets messages: observing.py
+        ("observe_at_ns", np.int64),  # when it looks next from whom it gets messages: coscheduling.py
         ("wait_ended_ns", np.int64),  # its last one, where sends differ
     ],
 )

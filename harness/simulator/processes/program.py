@@ -4,10 +4,10 @@
 until something takes time. What a process does after a computation, a wait or a sleep is always its next
 operation. A wait ends by a reply, which sets ``replied``.
 
-The processes of a job with a central queue of tasks share one ring of operations. Whoever is at a task that
-its job may not have, or cannot use, sleeps; so does whoever has to move. A process that leaves, or begins a
-phase of another parallelism, wakes those, or a decision that allots more processors. The queue is in memory:
-it takes no message and no time. The same on real ranks: ``workloads/tasks.py``.
+The processes of a job with a central queue of tasks share one ring of operations. A process at a task
+that its job may not have, or cannot use, sleeps; so does one that has to move. A process that leaves, or
+begins a phase of another parallelism, wakes those, and so does a decision that allots more processors. The
+queue is in memory: it takes no message and no time. The same on real ranks: ``workloads/tasks.py``.
 """
 
 from __future__ import annotations

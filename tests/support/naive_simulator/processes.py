@@ -358,7 +358,7 @@ class Process:
                 left = yield from self.spin_with_looks(end)
                 continue
             if self.simulation.remedy.holder_check_ns and self.wait == "lock" and left > 0:
-                left = yield from self.spin_with_glances(end)
+                left = yield from self.spin_with_checks(end)
                 continue
             left = (yield spin if left > 0 else SLEEP) or 0
             look()
@@ -378,7 +378,7 @@ class Process:
         yield from self.handle_messages()
         return end - self.simulation.now
 
-    def spin_with_glances(self, end):
+    def spin_with_checks(self, end):
         """From time to time it looks after the holder: it spins only for one that runs, or lifts it."""
         patience, now = self.simulation.remedy.holder_check_ns, self.simulation.now
         looks = self.began + ((now - self.began) // patience + 1) * patience

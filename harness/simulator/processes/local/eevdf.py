@@ -118,7 +118,7 @@ def least(state: State, p: int) -> int:
 
 @hot
 def precedes(one: Records, other: Records) -> bool:
-    """Whether ``one`` has the earlier deadline; ties go to whoever queued up first."""
+    """Whether ``one`` has the earlier deadline; ties go to the one that queued up first."""
     return bool(
         one.deadline_ns < other.deadline_ns
         or (one.deadline_ns == other.deadline_ns and one.order < other.order)
