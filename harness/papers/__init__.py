@@ -302,4 +302,4 @@ def grouped_bars(
         bottom = below[label] if below else 0.0
         color = colors[index] if colors else None
         axes.bar(places, values, width, bottom, color=color, label=None if below else label, **style)
-    axes.set_xticks(range(len(groups)), groups, fontsize=8)
+    axes.set_xticks(range(len(groups)), groups)

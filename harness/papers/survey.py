@@ -211,6 +211,7 @@ def _draw_rules(results: Results) -> Figure:
             cells = [Cell(variance=variance, load=load, rule=rule) for rule in rules]
             heights[f"load {load:.0%}"] = [min(TOP, over(results, cell).mean) for cell in cells]
         grouped_bars(axes, [rule.replace(" of ", "\nof ") for rule in rules], heights)
+        axes.tick_params(axis="x", labelsize=8)
         axes.axhline(1, color="black", linewidth=0.6)
         axes.set(title=f"{variance} variance of work", ylim=(0, TOP), ylabel="response time / equal shares'")
     rows[0, 0].legend(fontsize=8)

@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 def commands():
     """The command line of each output, by name."""
     experiments = sorted(path.stem for path in (ROOT / "harness" / "experiments").glob("*.toml"))
-    papers = sorted(path.stem for path in (ROOT / "harness" / "papers").glob("[!_]*.py"))
+    papers = sorted(path.stem for path in (ROOT / "harness" / "papers").glob("[!_]*"))
     simulated = {name: ["simulate", name, "--json"] for name in experiments}
     return simulated | {name: ["reproduce", name, "--quick", "--json"] for name in papers}
 
