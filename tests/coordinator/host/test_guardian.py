@@ -39,15 +39,18 @@ def test_a_guardian_whose_agent_has_gone_before_it_is_up_releases_the_run(direct
     rank.send_signal(signal.SIGSTOP)
     ours, its = socket.socketpair()
     ours.close()
-    with its:
-        subprocess.run(
-            [*guardian.COMMAND, str(directory.path), str(its.fileno()), json.dumps([None, 0.0])],
-            env=passed_on({}),
-            pass_fds=[its.fileno()],
-            check=True,
-            timeout=20,
-        )
-    assert rank.wait(5) == -signal.SIGTERM
+    try:
+        with its:
+            subprocess.run(
+                [*guardian.COMMAND, str(directory.path), str(its.fileno()), json.dumps([None, 0.0])],
+                env=passed_on({}),
+                pass_fds=[its.fileno()],
+                check=True,
+                timeout=20,
+            )
+        assert rank.wait(5) == -signal.SIGTERM
+    finally:
+        rank.kill()  # a guardian that fails leaves it stopped
     assert not directory.path.exists()
 
 
