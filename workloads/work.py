@@ -7,6 +7,7 @@ interactive jobs beside parallel ones.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Annotated, ClassVar
@@ -17,7 +18,7 @@ from workloads.validation import InputError
 
 
 @dataclass(frozen=True)
-class Work(Checked):
+class Work(Checked, ABC):
     """What the kinds of work have in common; the values here are those of a kind that says nothing else.
 
     Attributes:
@@ -57,9 +58,9 @@ class Work(Checked):
         return not self.malleable and not self.waits
 
     @property
+    @abstractmethod
     def alone_s(self) -> float:
         """About how long it takes alone, in seconds."""
-        raise NotImplementedError
 
     @property
     def short_name(self) -> str:
@@ -67,9 +68,9 @@ class Work(Checked):
         return self.kind
 
     @property
+    @abstractmethod
     def label(self) -> str:
         """In a few words, for people."""
-        raise NotImplementedError
 
 
 def duration_name(time_us: float) -> str:

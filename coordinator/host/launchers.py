@@ -13,6 +13,7 @@ import shutil
 import socket
 import subprocess
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +30,7 @@ REMEDY = "pip install 'lockstep-scheduling[mpich]'"
 
 
 @dataclass(frozen=True)
-class Launcher:
+class Launcher(ABC):
     """A program that starts MPI ranks; each kind is a subclass in ``LAUNCHERS``.
 
     Attributes:
@@ -58,12 +59,12 @@ class Launcher:
     def __str__(self) -> str:
         return f"{self.kind} {self.version} ({self.path})"
 
+    @abstractmethod
     def argv(self, processes: int, command: Sequence[str], hosts: Sequence[str] = ()) -> list[str]:
         """The command line that runs ``command`` in ``processes`` processes, bound to no core.
 
         ``hosts`` has the host of each rank; it is empty if all run on this host. Ranks bind themselves.
         """
-        raise NotImplementedError
 
     def environment(
         self,

@@ -8,7 +8,6 @@ from coordinator.policies import (  # noqa: F401 - each registers its policies
     easy,
     gang,
     hierarchical,
-    parallelism,
     process_control,
     processor_sets,
     queueing,
