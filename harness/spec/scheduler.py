@@ -226,8 +226,17 @@ def _check_slots(policy: Policy) -> None:
 
 
 def scheduler_of(table: Mapping[str, Any]) -> Scheduler:
-    """The scheduler that a [[schedulers]] table describes."""
-    table = present(table)
+    """The scheduler that a [[schedulers]] table describes; errors name the keys that the table has."""
+    try:
+        return _scheduler_of(present(table))
+    except InputError as error:
+        former = [key for key, name in FORMER.items() if key in table and error.key == f"remedy.{name}"]
+        if not former:
+            raise
+        raise InputError(former[0], error.value, error.rule, error.remedy) from None
+
+
+def _scheduler_of(table: Mapping[str, Any]) -> Scheduler:
     policy = policy_of(table, SHARED)
     values = {key: table[key] for key in SHARED if key in table}
     if "blocking" in values:
