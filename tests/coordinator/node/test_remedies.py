@@ -212,7 +212,7 @@ BIT = {"remedy": "none", "do_not_preempt": 3}
         ({"policy": "none", **BIT}, "'none' stops no process"),
         ({"policy": "gang", "mechanism": "realtime"}, "does not stop the processes"),
         ({"policy": "gang", "mechanism": "realtime", **BIT}, "does not stop the processes"),
-        ({"policy": "gang", **BIT, "do_not_preempt": 11}, "^do_not_preempt = 11: .* whole number of at least 1 and at most 10"),
+        ({"policy": "gang", **BIT, "do_not_preempt": 11}, "^do_not_preempt = 11: .* 1 and at most 10"),
         ({"policy": "gang", "put_off_us": 0}, "^put_off_us = 0: .* of at least 1 and at most 1000"),
         ({"policy": "gang", "do_not_preempt": 1}, "has the do-not-preempt bit; leave one of the two out"),
         ({"policy": "gang", "warning_us": 0}, "of at least 1 and at most 100000"),
