@@ -2,24 +2,20 @@
 
 from coordinator.policies import (  # noqa: F401 - each registers its policies
     adaptive,
-    characteristics,
     dqt,
     dynamic,
     easy,
     gang,
     hierarchical,
-    process_control,
-    processor_sets,
     queueing,
     round_robin_jobs,
     scan,
     sharing,
-    slurm_gang,
     space,
     working_sets,
     workstations,
 )
-from coordinator.policies.regions import cube_allocation, mesh_allocation  # noqa: F401 - as above
+from coordinator.policies.regions import hypercube, mesh  # noqa: F401 - as above
 from coordinator.policies.registry import Policy, create, known, parameters, register
 
 __all__ = ["Policy", "create", "known", "parameters", "register"]

@@ -10,12 +10,13 @@ import math
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from coordinator.policies import allocation, demands, partitions
+from coordinator.policies import allocation, partitions
 from coordinator.policies.registry import Policy, register
 from coordinator.view import Decision, ExecutionTime, Job, Reason, View
 from workloads.parameters import Bounds
 
 PAPER = "Anastasiadis and Sevcik 1997"
+SURVEY = "the survey (1999), section Space-Sharing Policies"
 UNKNOWN = ExecutionTime(work_s=1.0)
 """What policies assume that divide processors by estimates, for a job without one."""
 
@@ -26,18 +27,13 @@ class RunToCompletion(Policy):
     ``rule`` is a rule of :mod:`coordinator.policies.allocation`. Order 0 queues jobs as they
     arrive, order 1 by their demand T(1), the smallest first. Order 2 also divides the
     processors of the jobs that start together by differential allocation. Jobs with unknown
-    demand come last. ``bound`` and ``share`` are bounds and shares of
-    :mod:`coordinator.policies.demands`.
+    demand come last. ``bound`` and ``share`` are its bounds and shares.
     """
 
     rule: ClassVar[int]
-    bound: ClassVar[int] = demands.LARGEST
-    share: ClassVar[int] = demands.EQUAL
-    fixed_order: ClassVar[int] = 0
-
-    def queue_order(self) -> int:
-        """The order of the queue."""
-        return self.fixed_order
+    bound: ClassVar[int] = allocation.LARGEST
+    share: ClassVar[int] = allocation.EQUAL
+    order: int = 0
 
     def least(self, job: Job) -> int:
         """The fewest processors with which ``job`` starts."""
@@ -56,26 +52,31 @@ class RunToCompletion(Policy):
         placements = partitions.still_running(view)
         free = partitions.free(view, placements)
         jobs = partitions.waiting(view, placements)
-        if self.queue_order():
+        if self.order:
             jobs.sort(key=_demand_s)
-        queue = range(len(jobs))
+        running = [job for job in view.jobs if job.number in placements]
+        queue, grants = range(len(jobs)), [0] * len(jobs)
         least = [self.least(job) for job in jobs]
         most = [_bound(self.bound, job) for job in jobs]
-        running = [job for job in view.jobs if job.number in placements]
         weights = [_weight(self.share, job) for job in (*jobs, *running)]
-        grants = [0] * len(jobs)
-        processors = view.machine.processors
-        limit = self.limit(processors)
-        total = sum(weights)
-        known = (least, most, weights)
         started = allocation.grant(
-            self.rule, limit, processors, total, len(free), queue, 0, len(jobs), *known, grants
+            self.rule,
+            self.limit(view.machine.processors),
+            view.machine.processors,
+            sum(weights),
+            len(free),
+            queue,
+            0,
+            len(jobs),
+            least,
+            most,
+            weights,
+            grants,
         )
-        if self.queue_order() == 2:
+        if self.order == 2:
             times = [job.estimate or UNKNOWN for job in jobs]
             work_s = [time.phi * time.work_s for time in times]
-            beta_s = [time.beta_s for time in times]
-            allocation.differ(started, queue, 0, least, most, work_s, beta_s, grants)
+            allocation.differ(started, queue, 0, least, most, work_s, [time.beta_s for time in times], grants)
         for job, count in zip(jobs[:started], grants, strict=False):
             placements[job.number] = tuple(free[:count])
             free = free[count:]
@@ -89,12 +90,12 @@ def _demand_s(job: Job) -> float:
 def _bound(kind: int, job: Job) -> int:
     time = job.estimate or UNKNOWN
     known = (time.phi * time.work_s, time.alpha_s, time.beta_s)
-    return demands.bound(kind, job.least, job.most, job.average, *known)
+    return allocation.bound(kind, job.least, job.most, job.average, *known)
 
 
 def _weight(kind: int, job: Job) -> int:
     time = job.estimate or UNKNOWN
-    return demands.weight(kind, job.average, time.phi * time.work_s)
+    return allocation.weight(kind, job.average, time.phi * time.work_s)
 
 
 @register("fcfs")
@@ -122,10 +123,6 @@ class OrderedAllocation(RunToCompletion):
     """
 
     order: Annotated[int, Bounds(0, 2)] = 0
-
-    def queue_order(self) -> int:
-        """The parameter ``order``."""
-        return self.order
 
 
 @register("asp")
@@ -161,7 +158,7 @@ class RunToCompletionShortest(RunToCompletion):
     """Run to completion, shortest demand first: as many jobs as possible, differential allocation."""
 
     rule: ClassVar[int] = allocation.SHARE_FREE
-    fixed_order: ClassVar[int] = 2
+    order = 2
     source: ClassVar[str] = f"McCann and Zahorjan 1989; Wu 1993; {PAPER}, section 3.4"
 
 
@@ -171,7 +168,7 @@ class ShortestDemand(RunToCompletion):
     """Shortest demand first: each job gets all free processors that it can use."""
 
     rule: ClassVar[int] = allocation.FIXED
-    fixed_order: ClassVar[int] = 1
+    order = 1
     source: ClassVar[str] = f"{PAPER}, section 3.3"
 
 
@@ -186,7 +183,7 @@ class ShortestDemandLimited(RunToCompletion):
 
     maximum: Annotated[int, Bounds(1, 1_000_000)] = 6
     rule: ClassVar[int] = allocation.FIXED
-    fixed_order: ClassVar[int] = 1
+    order = 1
     source: ClassVar[str] = f"Chiang, Mansharamani, Vernon 1994; {PAPER}, section 3.3"
 
     def limit(self, processors: int) -> int:
@@ -205,8 +202,71 @@ class Equipartition(RunToCompletion):
 
     parts: Annotated[int, Bounds(1, 1_000_000)] = 4
     rule: ClassVar[int] = allocation.FIXED
-    source: ClassVar[str] = "the survey (1999), section Space-Sharing Policies"
+    source: ClassVar[str] = SURVEY
 
     def limit(self, processors: int) -> int:
         """The size of a part, at least 1."""
         return max(1, processors // self.parts)
+
+
+@register("average-parallelism")
+@dataclass(frozen=True)
+class AverageParallelism(OrderedAllocation):
+    """A job gets its average parallelism, the best speedup that it can have, or what is free."""
+
+    rule: ClassVar[int] = allocation.FIXED
+    bound: ClassVar[int] = allocation.AVERAGE
+    source: ClassVar[str] = f"Eager, Zahorjan, Lazowska 1989; {SURVEY}"
+
+
+@register("knee")
+@dataclass(frozen=True)
+class Knee(OrderedAllocation):
+    """An equal share of the processors, at most the knee of the job: most efficiency over execution time."""
+
+    rule: ClassVar[int] = allocation.TARGET_ALL
+    bound: ClassVar[int] = allocation.KNEE
+    source: ClassVar[str] = "Ghosal, Serazzi, Tripathi 1991 (processor working set); Eager et al. 1989"
+
+
+@register("parallelism-range")
+@dataclass(frozen=True)
+class ParallelismRange(OrderedAllocation):
+    """Shares by average parallelism: up to the largest parallelism at low load, the least at high load."""
+
+    rule: ClassVar[int] = allocation.TARGET_ALL
+    share: ClassVar[int] = allocation.BY_AVERAGE
+    source: ClassVar[str] = f"after Sevcik 1989; {SURVEY}"
+
+
+@register("parallelism-variance")
+@dataclass(frozen=True)
+class ParallelismVariance(OrderedAllocation):
+    """As parallelism-range, but at most one standard deviation of its parallelism above the average."""
+
+    rule: ClassVar[int] = allocation.TARGET_ALL
+    bound: ClassVar[int] = allocation.DEVIATION
+    share: ClassVar[int] = allocation.BY_AVERAGE
+    source: ClassVar[str] = f"after Sevcik 1994; {SURVEY}"
+
+
+@register("square-root")
+@dataclass(frozen=True)
+class SquareRoot(OrderedAllocation):
+    """Shares of the processors in proportion to the square roots of the work of all jobs present."""
+
+    rule: ClassVar[int] = allocation.SHARE_ALL
+    share: ClassVar[int] = allocation.BY_ROOT
+    source: ClassVar[str] = SURVEY
+
+
+@register("equal-time")
+@dataclass(frozen=True)
+class EqualTime(OrderedAllocation):
+    """Shares of the processors in proportion to the work of all jobs present: equal execution times."""
+
+    rule: ClassVar[int] = allocation.SHARE_ALL
+    share: ClassVar[int] = allocation.BY_WORK
+    source: ClassVar[str] = (
+        "after Brecht and Guha 1996, shares by work; the survey (1999) has those by its square root alone"
+    )

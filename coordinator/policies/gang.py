@@ -1,18 +1,69 @@
-"""Gang scheduling (coscheduling): all processes of a job run in the same slots."""
+"""Gang scheduling (coscheduling): all processes of a job run in the same slots. Also Slurm's, to compare."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, ClassVar
 
-from coordinator.policies import packing, partitions, slot_phases, two_level
+from coordinator.policies import packing, partitions, two_level
 from coordinator.policies.packing import LINEAR, PACKINGS, Seats
 from coordinator.policies.registry import Places, Policy, Quantum, register
 from coordinator.view import Decision, Reason, Slot, View
-from workloads.parameters import OneOf
+from workloads.parameters import Bounds, OneOf
 from workloads.validation import InputError
+
+
+@dataclass(frozen=True)
+class _Phases:
+    together: Decision
+    """The decision with slots that all processors change together."""
+    first: int
+    """The part of its first slot with which the table begins."""
+    parts: int
+    """How many parts each of its slots has."""
+
+
+def _in_phases(slots: Callable[[View, Reason], Decision], view: View, why: Reason) -> Decision:
+    """The decision of ``slots``, a table of equal slots that repeats, with a phase for each processor.
+
+    Of P processors, processor p changes p/P of a quantum after processor 0: each slot has P parts, and in
+    part k the processors after k still run the slot before. So the processes of a job are coscheduled for
+    a part of a slot only, as where nothing synchronises the processors' clocks.
+    Source: Ousterhout 1982 (as described in the survey): all processors switch together.
+    """
+    decision = slots(_together(view), why)
+    processors = view.machine.processors
+    quantum_ns = decision.slots[0].length_ns
+    if quantum_ns is None:
+        return replace(decision, memory=_Phases(decision, 0, 1))
+    ends_ns = [quantum_ns * (k + 1) // processors for k in range(processors)]
+    begins_ns = [0, *ends_ns[:-1]]
+    parts = [
+        Slot((*now.runs[: k + 1], *before.runs[k + 1 :]), ends_ns[k] - begins_ns[k])
+        for before, now in zip((decision.slots[-1], *decision.slots), decision.slots, strict=False)
+        for k in range(processors)
+    ]
+    first = next(k for k, end_ns in enumerate(ends_ns) if decision.elapsed_ns < end_ns)
+    return replace(
+        decision,
+        slots=(*parts[first:], *parts[:first]),
+        elapsed_ns=decision.elapsed_ns - begins_ns[first],
+        memory=_Phases(decision, first, processors),
+    )
+
+
+def _together(view: View) -> View:
+    """The view with the last decision as it was without phases."""
+    if view.previous is None:
+        return view
+    memory: _Phases = view.previous.memory
+    slot, part = divmod((view.slot + memory.first) % len(view.previous.slots), memory.parts)
+    quantum_ns = memory.together.slots[slot].length_ns or 0
+    elapsed_ns = view.elapsed_ns + quantum_ns * part // memory.parts
+    return replace(view, previous=memory.together, slot=slot, elapsed_ns=elapsed_ns)
+
 
 FILLS = ("none", "jobs", "processes")
 
@@ -43,7 +94,7 @@ class Gang(Policy):
             finds no place waits, and later jobs wait behind it.
         share: with "sequential", jobs of one process have no slots of their own, but may run in
             all slots (two-level scheduling); with "none", they have slots like other jobs.
-        synchronised: whether all processors change slots together, or each at a phase of its own.
+        synchronised: whether all processors change slots together, or each at its own phase.
     """
 
     quantum_ms: Quantum = 100.0
@@ -74,7 +125,7 @@ class Gang(Policy):
     def decide(self, view: View, why: Reason) -> Decision:
         """Slots of the gangs, which with ``share`` run sequential jobs as well."""
         gangs = partial(two_level.decide, self.share, self._slots)
-        return slot_phases.decide(self.synchronised, gangs, view, why)
+        return gangs(view, why) if self.synchronised else _in_phases(gangs, view, why)
 
     def _slots(self, view: View, why: Reason) -> Decision:
         """A slot of a quantum for each window, in turn; a lone window is never interrupted.
@@ -159,3 +210,29 @@ def _kept(view: View) -> tuple[dict[int, Seats], int, bool]:
         if number in here and view.lost.isdisjoint(seat % processors for seat in place)
     }
     return seats, current, bool(packing.whole(seats, current, processors))
+
+
+LEAST_MS = 5000.0
+
+
+@register("slurm-gang")
+@dataclass(frozen=True)
+class SlurmGang(Policy):
+    """Gang scheduling by Slurm: each job is a Slurm job, which Slurm's controller suspends and resumes.
+
+    The simulator uses the decisions of this class, which models the controller; the controller
+    itself decides about real jobs.
+
+    Attributes:
+        quantum_ms: length of a slot, the cluster's SchedulerTimeSlice, at least 5 s.
+        retry: whether a job's script retries at once if Slurm refuses to start ranks
+            because the job is suspended; otherwise srun retries, less and less often.
+    """
+
+    quantum_ms: Annotated[float, Bounds(LEAST_MS, 1e8)] = 30_000.0
+    retry: bool = True
+    source: ClassVar[str] = "Slurm 1.3 (2008) and later, slurm.conf(5): PreemptMode=GANG, SchedulerTimeSlice"
+
+    def decide(self, view: View, why: Reason) -> Decision:
+        """The decision of ``gang`` with the same quantum."""
+        return Gang(self.quantum_ms).decide(view, why)

@@ -1,24 +1,105 @@
 """Gang scheduling with a service queue and a waiting queue: the two-queue systems.
 
 One job at a time has the whole machine, rank r on the r-th processor that is not lost. The pointer of the
-registration office (:mod:`coordinator.policies.registration_office`) chooses the next job.
+registration office chooses the next job. The office is a list of jobs: every node has its level l and the
+number f of slots that its job has received at that level. From left to right both are nonincreasing: the
+jobs with most service are on the left, newcomers on the right. The pointer visits levels from 0 (new jobs)
+down and each level from left to right. A job that has received its f_l slots goes to level l + 1 with f = 0;
+it is then the rightmost there, so no node ever moves in the list.
+Source: Zhou, Brent, Qu 1997, sections 2 to 5.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import dropwhile
 from typing import Annotated, ClassVar
 
-from coordinator.policies import partitions, registration_office, two_level
-from coordinator.policies.registration_office import Office, Rules
+from coordinator.policies import partitions, two_level
 from coordinator.policies.registry import Places, Policy, Quantum, register
 from coordinator.view import Decision, Job, Reason, Slot, View
 from workloads.parameters import Bounds, OneOf
 
 PAPER = "Zhou, Brent, Qu 1997"
+
+
+@dataclass(frozen=True)
+class Registration:
+    """A registered job. ``received`` is f: slots that it has received at ``level``."""
+
+    job: int
+    level: int = 0
+    received: int = 0
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The rules by which the pointer moves.
+
+    Attributes:
+        service: jobs that a round serves (N), 0 for all.
+        slots: slots at each level (f_l), 0 for any number; the last one also holds for all
+            levels below it.
+        limits: most jobs of each level in a round, 0 for any number; the last one also
+            holds for all levels below it (the adaptive service queue).
+    """
+
+    service: int
+    slots: tuple[int, ...]
+    limits: tuple[int, ...] = (0,)
+
+
+Office = tuple[Registration, ...]
+
+
+def at(values: tuple[int, ...], level: int) -> int:
+    """The value for ``level``; the last one holds for all further levels."""
+    return values[min(level, len(values) - 1)]
+
+
+def registered(office: Office, jobs: Iterable[int]) -> Office:
+    """The office with new jobs at the right end, at level 0."""
+    return office + tuple(Registration(job) for job in jobs)
+
+
+def check_out(office: Office, here: Iterable[int]) -> Office:
+    """The office with only the jobs that are ``here``."""
+    stay = set(here)
+    return tuple(node for node in office if node.job in stay)
+
+
+def visited(office: Office, job: int, rules: Rules) -> Office:
+    """The office after ``job`` has received one more slot."""
+    return tuple(_served(node, rules) if node.job == job else node for node in office)
+
+
+def _served(node: Registration, rules: Rules) -> Registration:
+    allowed = at(rules.slots, node.level)
+    if allowed and node.received + 1 >= allowed:
+        return Registration(node.job, node.level + 1, 0)
+    return replace(node, received=node.received + 1)
+
+
+def one_round(office: Office, rules: Rules, taken: Mapping[int, int | None] | None = None) -> tuple[int, ...]:
+    """The jobs that the pointer must still visit in a round, in order.
+
+    ``taken`` holds the jobs that the round has visited or will visit, each with its level at that
+    time, or None if it does not count. The pointer visits no job twice.
+    """
+    levels = [level for level in (taken or {}).values() if level is not None]
+    counts = Counter(levels)
+    served: list[int] = []
+    for node in sorted(office, key=lambda node: node.level):  # stable: left to right
+        limit = at(rules.limits, node.level)
+        full = rules.service and len(levels) + len(served) >= rules.service
+        if full or (limit and counts[node.level] >= limit) or node.job in (taken or {}):
+            continue
+        served.append(node.job)
+        counts[node.level] += 1
+    return tuple(served)
 
 
 @dataclass(frozen=True)
@@ -28,7 +109,7 @@ class _RoundMemory:
     order: tuple[int, ...] = ()
     """The jobs of the table's slots."""
     taken: Mapping[int, int | None] = field(default_factory=dict)
-    """The jobs that the round has taken, in order: see ``registration_office.one_round``."""
+    """The jobs that the round has taken, in order: see ``one_round``."""
     round_ns: int = 0
     """When the round began."""
     placed: partitions.Placements = field(default_factory=dict)
@@ -68,10 +149,10 @@ class _Queueing(Policy):
         passed = view.slots_over(why)
         office = memory.office
         for job in memory.order[:passed]:
-            office = registration_office.visited(office, job, self.rules())
+            office = visited(office, job, self.rules())
         known = {node.job for node in office}
-        office = registration_office.check_out(office, here)
-        office = registration_office.register(office, (job for job in here if job not in known))
+        office = check_out(office, here)
+        office = registered(office, (job for job in here if job not in known))
         turns = memory.order[passed:]
         begun = turns[:1] if view.elapsed_ns else ()
         taken = _still_taken(memory.taken, here, turns[len(begun) :])
@@ -94,7 +175,7 @@ class _Queueing(Policy):
         unserved = (node.job for node in office if not node.level and not node.received)
         new = [job for job in unserved if self.insert and job not in now]
         taken = {**taken, **dict.fromkeys(new)}
-        joined = registration_office.one_round(office, self.rules(), taken)
+        joined = one_round(office, self.rules(), taken)
         levels = {node.job: node.level for node in office}
         later = (job for job in (*rest, *joined) if job not in new)
         return (*now, *new, *later), {**taken, **{job: levels[job] for job in joined}}

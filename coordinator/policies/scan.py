@@ -2,18 +2,60 @@
 
 Block sizes are powers of two. If no block is large enough for a job, because
 the machine's size is no power of two, the job runs alone on the machine.
+
+A machine whose size is a power of two is a tree of blocks in heap order: block 1 is the whole machine, blocks
+2b and 2b + 1 are the halves of block b. For ``take`` and ``give``, leaf functions over arrays, ``free[b]`` is
+1 for a block that is free as a whole; ``counts[d]`` is the number of these at depth d.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from coordinator.policies import buddy, partitions
+from coordinator.policies import partitions
 from coordinator.policies.partitions import width
 from coordinator.policies.registry import Policy, register
 from coordinator.view import Decision, Job, Reason, View
+
+
+def take(free: Any, counts: Any, depth: int) -> int:
+    """Take a block of ``depth`` and return it; 0 if there is none. Arrays are modified in place.
+
+    It comes from the smallest free block that is large enough, of equals the one with the
+    lowest processors, by repeated halving.
+    """
+    found = depth
+    while found >= 0 and counts[found] == 0:
+        found -= 1
+    if found < 0:
+        return 0
+    block = 1 << found
+    while free[block] == 0:
+        block += 1
+    free[block] = 0
+    counts[found] -= 1
+    while found < depth:
+        found += 1
+        block *= 2
+        free[block + 1] = 1
+        counts[found] += 1
+    return block
+
+
+def give(free: Any, counts: Any, block: int) -> None:
+    """Return a block and join free halves. Arrays are modified in place."""
+    depth = 0
+    while (block >> depth) > 1:
+        depth += 1
+    while block > 1 and free[block ^ 1] == 1:
+        free[block ^ 1] = 0
+        counts[depth] -= 1
+        block >>= 1
+        depth -= 1
+    free[block] = 1
+    counts[depth] += 1
 
 
 @dataclass(frozen=True)
@@ -46,7 +88,7 @@ class _Blocks:
     def take(self, job: Job) -> tuple[int, ...]:
         """The processors for a job, the first ones of a new block; empty if there is no block."""
         depth = (self._width // width(job.processes)).bit_length() - 1
-        block = buddy.take(self._free, self._counts, depth)
+        block = take(self._free, self._counts, depth)
         if block:
             size = self._width >> depth
             first = block * size - self._width

@@ -19,7 +19,7 @@ from coordinator.drive import ranks
 from coordinator.host.environment import PYTHON
 from coordinator.host.interrupt import Interrupt
 from coordinator.host.launchers import find_launcher
-from coordinator.policies.slurm_gang import SlurmGang
+from coordinator.policies.gang import SlurmGang
 from coordinator.wire import protocol
 from coordinator.workload import JobResult, ParallelJob, Result, Workload
 from harness.measure import session, slurm_wait

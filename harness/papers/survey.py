@@ -14,7 +14,7 @@ import numpy as np
 
 from coordinator import policies
 from coordinator.migration import Migration
-from coordinator.policies import demands
+from coordinator.policies import allocation
 from coordinator.view import ExecutionTime, Job
 from harness.papers import (
     Cell,
@@ -160,7 +160,7 @@ def at_average_parallelism() -> list[tuple[float, float]]:
             time = ExecutionTime(1.0, 1.0, float(jobs.alpha_s[0]), float(jobs.beta_s[0]))
             job = Job(0, maximum, moldable=True, estimate=time)
             known = (time.work_s, time.alpha_s, time.beta_s)
-            given = demands.bound(demands.AVERAGE, job.least, job.most, job.average, *known)
+            given = allocation.bound(allocation.AVERAGE, job.least, job.most, job.average, *known)
             speedup = time.on(1) / time.on(given)
             found.append((speedup / job.average, speedup / given))
     return found

@@ -9,7 +9,7 @@ from typing import Any
 from coordinator import policies
 from coordinator.host import mechanisms
 from coordinator.policies import Policy
-from coordinator.policies.slurm_gang import SlurmGang
+from coordinator.policies.gang import SlurmGang
 from harness.spec.table_checks import each, field_names
 from workloads import blocking
 from workloads.blocking import DEFAULT_ESTIMATE

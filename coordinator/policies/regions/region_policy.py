@@ -3,18 +3,42 @@
 A *region* is what an allocator takes for a job: the processors of its ranks, in rank order, and then
 those that nobody uses. So the decisions show how much is wasted inside regions (internal fragmentation),
 and who was refused although enough processors were free (external fragmentation).
+
+Sets of processors are whole numbers: bit p is processor p. So a few operations look at all processors.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from coordinator.policies import partitions
-from coordinator.policies.regions.processor_masks import mask
 from coordinator.policies.registry import Policy
 from coordinator.view import Decision, Job, Machine, Reason, View
+
+NONE = -1
+"""In place of a processor, where there is none."""
+
+
+def mask(processors: Iterable[int]) -> int:
+    """The set of these processors."""
+    found = 0
+    for processor in processors:
+        found |= 1 << processor
+    return found
+
+
+def members(processors: int) -> Iterator[int]:
+    """The processors of a set, ascending."""
+    while processors:
+        yield first(processors)
+        processors &= processors - 1
+
+
+def first(processors: int) -> int:
+    """The lowest processor of a set; NONE of an empty one."""
+    return (processors & -processors).bit_length() - 1
 
 
 @dataclass(frozen=True)

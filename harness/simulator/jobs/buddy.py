@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coordinator.policies import buddy
+from coordinator.policies import scan
 from harness.simulator.compiled import entry, step
 from harness.simulator.interruption import heeding
 from harness.simulator.jobs.heap import pop, push
 from harness.simulator.jobs.model import Integers, JobLevelOutcome, Jobs, Times
 
-_take = step(buddy.take)
-_give = step(buddy.give)
+_take = step(scan.take)
+_give = step(scan.give)
 
 
 class Needs(NamedTuple):
@@ -25,7 +25,7 @@ class Needs(NamedTuple):
 
 
 class Blocks(NamedTuple):
-    """The free blocks (:mod:`coordinator.policies.buddy`)."""
+    """The free blocks (:mod:`coordinator.policies.scan`)."""
 
     free: Integers
     counts: Integers

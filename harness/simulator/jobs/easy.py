@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from coordinator.policies import backfill
+from coordinator.policies import easy
 from harness.simulator.compiled import entry, hot, step
 from harness.simulator.interruption import heeding
 from harness.simulator.jobs.heap import pop, push
 from harness.simulator.jobs.model import Integers, JobLevelOutcome, Jobs, Times
 
 # Only hot functions may take functions: else numba would compile their callers anew in every process.
-_easy = hot(backfill.easy)
-_reservation = hot(backfill.reservation)
+_easy = hot(easy.easy)
+_reservation = hot(easy.reservation)
 
 
 def simulate(jobs: Jobs, processors: int) -> JobLevelOutcome:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from coordinator.policies import demands
+from coordinator.policies import allocation
 from coordinator.view import average_parallelism, execution_time_s, useful_processors
 from harness.simulator.compiled import entry, hot, step
 from harness.simulator.jobs.model import Columns, Floats, Integers, Jobs
@@ -12,8 +12,8 @@ from harness.simulator.jobs.model import Columns, Floats, Integers, Jobs
 _time_s = step(execution_time_s)
 _useful_processors = step(useful_processors)
 _average_parallelism = step(average_parallelism)
-_bound = step(demands.bound)
-_weight = step(demands.weight)
+_bound = step(allocation.bound)
+_weight = step(allocation.weight)
 
 
 def useful(jobs: Jobs) -> Columns:
@@ -33,10 +33,10 @@ def _limit(least: Integers, asked: Integers, work_s: Floats, beta_s: Floats, mos
 def demanded(jobs: Jobs, bound: int, share: int) -> tuple[Columns, Integers]:
     """The useful jobs with ``most`` limited by ``bound``, and their weights by ``share``.
 
-    Both go by the users' estimates. Bounds and shares are those of :mod:`coordinator.policies.demands`.
+    Both go by the users' estimates. Bounds and shares are those of :mod:`coordinator.policies.allocation`.
     """
     limited = useful(jobs)
-    if (bound, share) == (demands.LARGEST, demands.EQUAL):
+    if (bound, share) == (allocation.LARGEST, allocation.EQUAL):
         return limited, np.ones(len(jobs), dtype=np.int64)
     weights = np.empty(len(jobs), dtype=np.int64)
     work_s, alpha_s, beta_s = (column * jobs.factor for column in (jobs.work_s, jobs.alpha_s, jobs.beta_s))

@@ -86,7 +86,7 @@ def kernel(
         case FirstCome():
             run = partial(space.simulate, _inflexible(jobs), processors, policy.rule, 0, processors, watched)
         case RunToCompletion():
-            rule = (policy.rule, policy.queue_order(), policy.limit(processors))
+            rule = (policy.rule, policy.order, policy.limit(processors))
             run = partial(
                 space.simulate, jobs, processors, *rule, watched, bound=policy.bound, share=policy.share
             )

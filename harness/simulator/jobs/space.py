@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coordinator.policies import allocation, demands
+from coordinator.policies import allocation
 from harness.simulator.compiled import entry, hot, step
 from harness.simulator.interruption import heeding
 from harness.simulator.jobs.execution import demanded, time_ns
@@ -58,8 +58,8 @@ def simulate(
     limit: int,
     watched: int | None = None,
     *,
-    bound: int = demands.LARGEST,
-    share: int = demands.EQUAL,
+    bound: int = allocation.LARGEST,
+    share: int = allocation.EQUAL,
 ) -> JobLevelOutcome:
     """Simulate a rule of :mod:`coordinator.policies.allocation`.
 
@@ -71,7 +71,7 @@ def simulate(
         limit: for the rule FIXED.
         watched: stop when the first ``watched`` jobs have ended; if they have not when the last
             job arrives, the outcome is saturated. None simulates all jobs to their ends.
-        bound: of the processors of a job, see :mod:`coordinator.policies.demands`.
+        bound: of the processors of a job, see :mod:`coordinator.policies.allocation`.
         share: for the rule TARGET_ALL, likewise.
     """
     n = len(jobs)

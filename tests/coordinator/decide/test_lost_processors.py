@@ -15,7 +15,7 @@ from coordinator import policies
 from coordinator.decide.conductor import Conductor
 from coordinator.decide.session import Plan, Session
 from coordinator.policies import packing
-from coordinator.policies.regions import subcubes, submeshes
+from coordinator.policies.regions import hypercube, mesh
 from coordinator.view import Job, Machine
 from harness.cli import main
 from harness.predict.job_level import Study, draw
@@ -39,9 +39,9 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     *(("gang", {"packing": name, "migrate": True, "unify": True}) for name in ("matrix", "buddy")),
     *(("gang", options) for options in ({"rows": 1}, {"synchronised": False}, {"fill": "processes"})),
     *((name, {"share": "sequential"}) for name in ("gang", "dhc", "two-queue")),
-    *(("mesh", {"allocator": name}) for name in submeshes.ALLOCATORS),
+    *(("mesh", {"allocator": name}) for name in mesh.ALLOCATORS),
     ("mesh", {"allocator": "paging", "page": 2}),
-    *(("hypercube", {"allocator": name}) for name in subcubes.ALLOCATORS),
+    *(("hypercube", {"allocator": name}) for name in hypercube.ALLOCATORS),
     *((name, {"sequential": 2}) for name in ("condor", "idle-partition", "owner-share")),
 ]
 

@@ -16,7 +16,7 @@ from coordinator import policies
 from coordinator.decide.session import Plan
 from coordinator.migration import Migration
 from coordinator.owners import Owner, OwnerChange, changes
-from coordinator.policies.regions import subcubes, submeshes
+from coordinator.policies.regions import hypercube, mesh
 from coordinator.view import ExecutionTime, Job, Reason
 from harness.simulator.jobs import event_by_event
 from harness.simulator.jobs.model import rigid
@@ -102,9 +102,9 @@ def test_the_driver_decides_as_the_simulator_does(name: str, options: dict[str, 
 
 REGIONS: list[tuple[str, dict[str, Any]]] = [
     ("hypercube", {"mapping": "bipartition"}),
-    *(("hypercube", {"allocator": name}) for name in subcubes.ALLOCATORS),
+    *(("hypercube", {"allocator": name}) for name in hypercube.ALLOCATORS),
     ("mesh", {"allocator": "paging", "page": 2}),
-    *(("mesh", {"allocator": name}) for name in submeshes.ALLOCATORS),
+    *(("mesh", {"allocator": name}) for name in mesh.ALLOCATORS),
 ]
 
 

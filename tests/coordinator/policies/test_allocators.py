@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from coordinator import policies
 from coordinator.decide.session import Session
-from coordinator.policies.regions import bipartition, subcubes, submeshes
-from coordinator.policies.regions.processor_masks import mask, members
-from coordinator.policies.regions.submeshes import Grid, shape
+from coordinator.policies.regions import hypercube, mesh
+from coordinator.policies.regions.mesh import Grid, shape
+from coordinator.policies.regions.region_policy import mask, members
 from coordinator.topology import Topology
 from coordinator.view import Job, Machine
 from harness.simulator.jobs import event_by_event
@@ -41,7 +41,7 @@ def every_subcube(n, k):
 
 def recognized(name, k):
     """The subcubes that an allocator finds if nothing else is free."""
-    allocator = subcubes.ALLOCATORS[name]
+    allocator = hypercube.ALLOCATORS[name]
     return {cube for cube in every_subcube(N, k) if frozenset(allocator(mask(cube), N, k)) == cube}
 
 
@@ -56,7 +56,7 @@ def known_count(name, k):
 
 @pytest.mark.parametrize("k", range(N + 1))
 def test_hypercube_allocators_recognize_as_many_subcubes_as_their_papers_say(k):
-    found = {name: recognized(name, k) for name in subcubes.ALLOCATORS}
+    found = {name: recognized(name, k) for name in hypercube.ALLOCATORS}
     assert {name: len(cubes) for name, cubes in found.items()} == {
         name: known_count(name, k) for name in found
     }
@@ -64,12 +64,12 @@ def test_hypercube_allocators_recognize_as_many_subcubes_as_their_papers_say(k):
     assert found["tree-collapsing"] == found["all-subcubes"] == set(every_subcube(N, k))
 
 
-RECOGNIZED = {(name, k): tuple(recognized(name, k)) for name in subcubes.ALLOCATORS for k in range(N + 1)}
+RECOGNIZED = {(name, k): tuple(recognized(name, k)) for name in hypercube.ALLOCATORS for k in range(N + 1)}
 
 
-@given(free_sets, st.sampled_from(list(subcubes.ALLOCATORS)), st.integers(0, N))
+@given(free_sets, st.sampled_from(list(hypercube.ALLOCATORS)), st.integers(0, N))
 def test_a_subcube_is_found_whenever_one_that_is_recognized_is_free(free, name, k):
-    place = subcubes.ALLOCATORS[name](mask(free), N, k)
+    place = hypercube.ALLOCATORS[name](mask(free), N, k)
     there = [cube for cube in RECOGNIZED[name, k] if cube <= free]
     assert (frozenset(place) in there) if there else not place
     assert list(place) == sorted(set(place))
@@ -112,16 +112,16 @@ def candidates(name, free, processes, grid):
 def test_a_submesh_is_found_whenever_one_of_the_candidates_is_free(free, name, processes, grid):
     free = frozenset(p for p in free if p < prod(grid))
     processes = min(processes, prod(grid))
-    place = submeshes.ALLOCATORS[name](mask(free), processes, grid)
+    place = mesh.ALLOCATORS[name](mask(free), processes, grid)
     there = [one for one in candidates(name, free, processes, grid) if one <= free]
     assert (frozenset(place) in there) if there else not place
     if place:
-        assert submeshes.first_fit(mask(free), processes, grid), "the reference finds what a weaker one finds"
+        assert mesh.first_fit(mask(free), processes, grid), "the reference finds what a weaker one finds"
 
 
 @given(free_sets, st.sampled_from(SCATTERED), st.integers(1, 16))
 def test_scattered_allocation_fails_only_if_too_few_processors_are_free(free, name, processes):
-    place = submeshes.ALLOCATORS[name](mask(free), processes, GRID)
+    place = mesh.ALLOCATORS[name](mask(free), processes, GRID)
     assert len(place) == len(set(place)) == (processes if processes <= len(free) else 0)
     assert free.issuperset(place)
 
@@ -142,22 +142,22 @@ def test_pages_of_one_processor_are_first_come_first_served_on_the_lowest_proces
 
 
 def test_multiple_buddy_takes_blocks_by_the_digits_to_the_base_four():
-    assert submeshes.multiple_buddy(mask(range(16)), 7, GRID) == (0, 1, 4, 5, 2, 3, 6)
+    assert mesh.multiple_buddy(mask(range(16)), 7, GRID) == (0, 1, 4, 5, 2, 3, 6)
     one_in_each_quarter_taken = mask(range(16)) & ~mask((0, 2, 8, 10))
-    assert submeshes.multiple_buddy(one_in_each_quarter_taken, 5, GRID) == (1, 3, 4, 5, 6), (
+    assert mesh.multiple_buddy(one_in_each_quarter_taken, 5, GRID) == (1, 3, 4, 5, 6), (
         "a 2 x 2 is four of 1 x 1"
     )
 
 
 def test_two_dimensional_buddies_leave_large_blocks_whole():
     taken = mask((10,))
-    assert submeshes.buddy(mask(range(16)) & ~taken, 1, GRID) == (11,), "beside the one that is taken"
+    assert mesh.buddy(mask(range(16)) & ~taken, 1, GRID) == (11,), "beside the one that is taken"
 
 
 def test_pages_are_given_whole_or_not_at_all():
-    assert submeshes.paging(mask(range(16)) & ~mask((1,)), 5, GRID, 2) == (2, 3, 6, 7, 8, 9, 12, 13)
-    assert submeshes.paging(mask(range(15)), 7, Grid(5, 3), 2)[4:] == (2, 3, 7, 8)
-    assert submeshes.paging(mask(range(15)) & ~mask((0, 2)), 7, Grid(5, 3), 2) == (4, 9, 10, 11, 12, 13, 14)
+    assert mesh.paging(mask(range(16)) & ~mask((1,)), 5, GRID, 2) == (2, 3, 6, 7, 8, 9, 12, 13)
+    assert mesh.paging(mask(range(15)), 7, Grid(5, 3), 2)[4:] == (2, 3, 7, 8)
+    assert mesh.paging(mask(range(15)) & ~mask((0, 2)), 7, Grid(5, 3), 2) == (4, 9, 10, 11, 12, 13, 14)
 
 
 @given(st.integers(1, 64), st.integers(1, 16), st.integers(1, 16))
@@ -171,19 +171,17 @@ def test_a_job_asks_for_a_submesh_that_holds_it_and_wastes_little(processes, col
     assert 0 <= wanted.width * wanted.height - processes < max(wanted)
     if min(columns, rows) >= 8:
         assert max(wanted) <= 2 * min(wanted)
-        assert max(wanted) <= submeshes.block_side(processes), "so that it fits into the block of a buddy"
+        assert max(wanted) <= mesh.block_side(processes), "so that it fits into the block of a buddy"
 
 
 def test_shapes_are_the_grids_of_the_programs_where_these_are_nearly_square():
     assert [shape(p, Grid(8, 8)) for p in (2, 6, 8, 12, 16)] == [(2, 1), (3, 2), (4, 2), (4, 3), (4, 4)]
     assert shape(7, Grid(8, 8)) == (4, 2)
-    turned = submeshes.adaptive_scan(mask(p for p in range(16) if p % 4 < 2), 6, GRID)
+    turned = mesh.adaptive_scan(mask(p for p in range(16) if p % 4 < 2), 6, GRID)
     assert turned == (0, 4, 8, 1, 5, 9), "rank 1 is next to rank 0, rank 3 as well"
 
 
-EVERY = [("hypercube", name) for name in subcubes.ALLOCATORS] + [
-    ("mesh", name) for name in submeshes.ALLOCATORS
-]
+EVERY = [("hypercube", name) for name in hypercube.ALLOCATORS] + [("mesh", name) for name in mesh.ALLOCATORS]
 
 
 def promised(policy, allocator, place, region, grid):
@@ -302,7 +300,7 @@ def test_sets_of_processors_are_their_bits():
 def test_interval_sets_find_what_the_reference_finds(free, processes, grid):
     free = mask(p for p in free if p < prod(grid))
     processes = min(processes, prod(grid))
-    assert submeshes.interval_sets(free, processes, grid) == submeshes.first_fit(free, processes, grid)
+    assert mesh.interval_sets(free, processes, grid) == mesh.first_fit(free, processes, grid)
 
 
 def hops(partners, addresses):
@@ -316,15 +314,15 @@ def hops(partners, addresses):
 def test_bipartition_gives_each_process_an_address_of_its_own(dimension, random):
     count = 1 << dimension
     partners = [[random.randrange(count) for _ in range(3)] for _ in range(count)]
-    found = bipartition.addresses(partners)
+    found = hypercube.addresses(partners)
     assert sorted(found) == list(range(count))
-    assert bipartition.addresses(partners[:3]) == tuple(range(3)) or count < 3
+    assert hypercube.addresses(partners[:3]) == tuple(range(3)) or count < 3
 
 
 def test_bipartition_brings_neighbours_of_a_grid_nearer():
     for processes, most in ((16, 1.25), (64, 1.4)):
         partners = patterns.partners("NEWS", processes)
-        found = bipartition.addresses(partners)
+        found = hypercube.addresses(partners)
         assert hops(partners, found) <= most * 4 * processes < hops(partners, range(processes))
 
 

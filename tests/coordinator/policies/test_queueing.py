@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from coordinator import policies
 from coordinator.decide.session import Session
-from coordinator.policies import registration_office
-from coordinator.policies.registration_office import Registration, Rules
+from coordinator.policies import queueing
+from coordinator.policies.queueing import Registration, Rules
 from coordinator.view import Job, Machine
 
 MS = 1_000_000
@@ -30,23 +30,23 @@ def test_the_pointer_moves_as_in_figure_6():
 
     def play(list_, order):
         for job in order:
-            list_ = registration_office.visited(list_, job, rules)
+            list_ = queueing.visited(list_, job, rules)
         return list_
 
-    first = registration_office.one_round(list_, rules)
+    first = queueing.one_round(list_, rules)
     assert first == (D, E, B, C), "the highest level first, each from left to right"
     list_ = play(list_, first)
     assert list_[-1] == Registration(E, 1, 1), "the rightmost goes from (1, 0) to (1, 1)"
     assert list_[0] == Registration(A, 3, 1), "the leftmost is not visited"
     assert list_[1] == Registration(B, 3, 0), "the second goes from (2, 4) to (3, 0)"
-    second = registration_office.one_round(list_, rules)
+    second = queueing.one_round(list_, rules)
     assert second == (D, E, C, A), "at the lowest level the leftmost, which has had most service"
-    list_ = registration_office.register(play(list_, second), [new])
-    third = registration_office.one_round(list_, rules)
+    list_ = queueing.registered(play(list_, second), [new])
+    third = queueing.one_round(list_, rules)
     assert third[0] == new, "a new arrival is served first in the next round"
     assert A not in third
-    list_ = registration_office.check_out(play(list_, third), (A, B, C, D, E))
-    assert set(registration_office.one_round(list_, rules)) == set(second), (
+    list_ = queueing.check_out(play(list_, third), (A, B, C, D, E))
+    assert set(queueing.one_round(list_, rules)) == set(second), (
         "the same are served in the second and fourth"
     )
     keys = [(node.level, node.received) for node in list_]
@@ -63,14 +63,14 @@ def test_the_list_stays_in_order_and_nobody_is_served_twice_a_round(events, serv
     list_, number = (), 0
     for event in events:
         if event == "arrive":
-            list_, number = registration_office.register(list_, [number]), number + 1
+            list_, number = queueing.registered(list_, [number]), number + 1
         elif event == "depart":
             list_ = list_[1:]
         else:
-            order = registration_office.one_round(list_, rules)
+            order = queueing.one_round(list_, rules)
             assert len(set(order)) == len(order) == (min(service, len(list_)) if service else len(list_))
             for job in order:
-                list_ = registration_office.visited(list_, job, rules)
+                list_ = queueing.visited(list_, job, rules)
         levels = [node.level for node in list_]
         assert levels == sorted(levels, reverse=True)
 
@@ -291,7 +291,7 @@ class Watched:
         assert len(set(table)) == len(table), "one slot a round"
         assert bool(table) == bool(self.here), "somebody runs if anybody is here"
         for job in (None, *table):
-            office = registration_office.visited(office, job, rules)
+            office = queueing.visited(office, job, rules)
             keys = [(node.level, node.received) for node in office]
             for _, level in groupby(keys, key=lambda key: key[0]):
                 received = [key[1] for key in level]
@@ -351,4 +351,4 @@ def test_the_invariants_of_section_5_hold_in_100_000_random_sequences():
 def test_limits_let_fewer_long_jobs_into_the_service_queue():
     rules = Rules(service=4, slots=(1,), limits=(0, 1))
     list_ = (Registration(0, 2), Registration(1, 1), Registration(2, 1), Registration(3, 0))
-    assert registration_office.one_round(list_, rules) == (3, 1, 0)
+    assert queueing.one_round(list_, rules) == (3, 1, 0)

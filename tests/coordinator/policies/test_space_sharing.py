@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from coordinator import policies
 from coordinator.decide.session import Session
-from coordinator.policies import allocation, backfill, buddy, demands
+from coordinator.policies import allocation, easy, scan
 from coordinator.view import ExecutionTime, Job, Machine, useful_processors
 from harness.simulator.jobs import event_by_event
 from harness.simulator.jobs import simulate as by_job
@@ -173,7 +173,7 @@ def test_on_its_average_parallelism_a_job_has_half_of_the_best_speedup_and_effic
     """Eager, Zahorjan and Lazowska 1989; their jobs have no cost of communication."""
     one = job(0, most, work_s, alpha_s=alpha_s)
     assert 1 <= one.average <= one.most
-    given = demands.bound(demands.AVERAGE, 1, one.most, one.average, work_s, alpha_s, 0.0)
+    given = allocation.bound(allocation.AVERAGE, 1, one.most, one.average, work_s, alpha_s, 0.0)
     speedup = one.estimate.on(1) / one.estimate.on(given)
     assert speedup >= 0.5 * one.average
     assert speedup >= 0.5 * given
@@ -183,7 +183,7 @@ def test_on_its_average_parallelism_a_job_has_half_of_the_best_speedup_and_effic
 @example(10.0, 0.0, 0.0, 8)
 def test_at_the_knee_efficiency_over_execution_time_is_greatest(work_s, alpha_s, beta_s, most):
     time = ExecutionTime(work_s, 1.0, alpha_s, beta_s)
-    knee = demands.bound(demands.KNEE, 1, most, 1.0, work_s, alpha_s, beta_s)
+    knee = allocation.bound(allocation.KNEE, 1, most, 1.0, work_s, alpha_s, beta_s)
     best = min(range(1, most + 1), key=lambda p: p * time.on(p) ** 2)
     assert abs(knee - best) <= 1, "the nearest whole number to the best real one"
 
@@ -193,13 +193,13 @@ def test_at_the_knee_efficiency_over_execution_time_is_greatest(work_s, alpha_s,
 )
 def test_no_shares_give_a_smaller_sum_of_times_than_those_by_the_root_of_work(rows):
     work_s, others = zip(*rows, strict=True)
-    roots = [demands.weight(demands.BY_ROOT, 1.0, work) for work in work_s]
+    roots = [allocation.weight(allocation.BY_ROOT, 1.0, work) for work in work_s]
 
     def summed_s(weights):
         return sum(work * sum(weights) / weight for work, weight in zip(work_s, weights, strict=True))
 
     assert summed_s(roots) <= summed_s(others) * (1 + 1e-6)
-    by_work = [demands.weight(demands.BY_WORK, 1.0, work) for work in work_s]
+    by_work = [allocation.weight(allocation.BY_WORK, 1.0, work) for work in work_s]
     times_s = [work / weight for work, weight in zip(work_s, by_work, strict=True)]
     assert max(times_s) == pytest.approx(min(times_s), rel=1e-4)
 
@@ -360,7 +360,7 @@ def naive_easy(free, running, waiting, now=5):
 def test_easy_is_what_replaying_the_future_gives(queue):
     _, free, running, waiting = queue
     starts = [0] * len(waiting)
-    count = backfill.easy(
+    count = easy.easy(
         5,
         free,
         range(len(waiting)),
@@ -372,14 +372,14 @@ def test_easy_is_what_replaying_the_future_gives(queue):
         [end for end, _ in running],
         [size for _, size in running],
         starts,
-        backfill.reservation,
+        easy.reservation,
     )
     assert starts[:count] == naive_easy(free, running, waiting)
 
 
 def test_a_reservation_counts_all_processors_that_end_at_its_time():
     def reservation(ends_ns, held):
-        return backfill.reservation(0, 1, range(2), 0, 1, [4, 3], [20, 10], len(held), ends_ns, held)
+        return easy.reservation(0, 1, range(2), 0, 1, [4, 3], [20, 10], len(held), ends_ns, held)
 
     assert reservation([3, 9], [2, 1]) == (3, 0)
     assert reservation([3, 3], [2, 1]) == (3, 1)
@@ -399,7 +399,7 @@ def test_buddy_blocks_never_overlap_and_all_come_back(levels, steps):
     for take, number in steps:
         if take:
             depth = min(number, levels)
-            block = buddy.take(free, counts, depth)
+            block = scan.take(free, counts, depth)
             used = set().union(*map(leaves, held)) if held else set()
             if block:
                 assert block.bit_length() - 1 == depth
@@ -409,7 +409,7 @@ def test_buddy_blocks_never_overlap_and_all_come_back(levels, steps):
                 blocks = range(1 << depth, 2 << depth)
                 assert all(leaves(b) & used for b in blocks), "there was one"
         elif held:
-            buddy.give(free, counts, held.pop(number % len(held)))
+            scan.give(free, counts, held.pop(number % len(held)))
     while held:
-        buddy.give(free, counts, held.pop())
+        scan.give(free, counts, held.pop())
     assert (sum(free), free[1], sum(counts)) == (1, 1, 1)

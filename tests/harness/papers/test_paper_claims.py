@@ -128,7 +128,7 @@ def mutate(monkeypatch):
     """Other rules: batch in the place of all queues, one processor a job, no empty slot, equal moves."""
     monkeypatch.setattr(zhou.policies, "create", lambda name, options: policies.known()["batch"]())
     monkeypatch.setattr(ousterhout82, "most_idle", lambda processors, jobs: (0.0, (1,)))
-    monkeypatch.setattr(survey.demands, "bound", lambda *known: 1)
+    monkeypatch.setattr(survey.allocation, "bound", lambda *known: 1)
     monkeypatch.setattr(Migration, "cost", lambda move: MoveCost(0.5, 0.0, 0.5, 1.0, 1.0))
     equal = {"square root of work": 1.1, "equal time": 1.0}
     monkeypatch.setattr(survey, "summed_times", lambda *_, **__: equal)

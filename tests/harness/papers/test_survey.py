@@ -8,7 +8,7 @@ from places import ROOT
 
 from coordinator import migration, policies
 from coordinator.policies import allocation
-from coordinator.policies.characteristics import SquareRoot
+from coordinator.policies.adaptive import SquareRoot
 from harness import papers
 from harness.papers import survey as model
 from harness.spec.experiment import load

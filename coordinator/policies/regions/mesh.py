@@ -1,17 +1,23 @@
-"""How allocators find free processors in a mesh of two dimensions.
+"""``mesh``: space sharing of a mesh of two dimensions by submeshes, pages or blocks.
 
 Processor p is in column p mod ``columns`` and row p div ``columns``. ``free`` is a set of processors
-(``processor_masks``). Each allocator returns the processors that it takes for a job, in the order of the
+(``region_policy``). Each allocator returns the processors that it takes for a job, in the order of the
 job's ranks, or nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
-from coordinator.policies.regions.processor_masks import NONE, first, mask, members
+from coordinator.policies.regions.region_policy import NONE, RegionPolicy, first, mask, members
+from coordinator.policies.registry import register
+from coordinator.view import Machine
+from workloads.parameters import Bounds, OneOf
+from workloads.patterns import grid
+from workloads.validation import InputError
 
 Region = tuple[int, ...]
 Interval = tuple[int, int]
@@ -279,3 +285,44 @@ ALLOCATORS: dict[str, Callable[[int, int, Grid], Region]] = {
     "multiple-buddy": multiple_buddy,
 }
 """Each gets the free processors, the number of processes and the mesh."""
+
+
+@register("mesh")
+@dataclass(frozen=True)
+class MeshAllocation(RegionPolicy):
+    """First come, first served on submeshes, or on any processors with a non-contiguous allocator.
+
+    The mesh is the machine's, if that is a mesh or a torus (whose joined edges no submesh crosses); else
+    the most nearly square one of all processors.
+
+    Attributes:
+        allocator: which processors it finds, and in which order (``ALLOCATORS``).
+        page: side of a page of "paging".
+    """
+
+    allocator: Annotated[str, OneOf(ALLOCATORS)] = "first-fit"
+    page: Annotated[int, Bounds(1, 4096)] = 1
+    source: ClassVar[str] = (
+        "Li and Cheng 1991; Chuang and Tzeng 1991; Ding and Bhuyan 1993; Zhu 1992; Morgenstern 1994; "
+        "Lo et al. 1997; the survey"
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.page > 1 and self.allocator != "paging":
+            rule = f"the allocator {self.allocator!r} has no pages"
+            raise InputError("page", self.page, rule, 'write allocator = "paging", or leave page out')
+
+    def region(self, free: int, processes: int, machine: Machine) -> tuple[int, ...]:
+        """Processors for so many processes, in rank order; empty if there are none."""
+        mesh = _grid(machine)
+        if self.allocator == "paging":
+            return paging(free, processes, mesh, self.page)
+        return ALLOCATORS[self.allocator](free, processes, mesh)
+
+
+def _grid(machine: Machine) -> Grid:
+    if machine.topology.sides:
+        return Grid(*machine.topology.sides)
+    rows, columns = grid(machine.processors)
+    return Grid(columns, rows)
