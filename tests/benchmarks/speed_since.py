@@ -21,6 +21,8 @@ import tempfile
 import time
 from pathlib import Path
 
+import numpy as np
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 SCHEDULERS = {
     "implicit, svr4": ("implicit", {}, "global-adaptive"),
@@ -75,12 +77,32 @@ def process_level(share):
             yield f"{name}: {pattern}", least_s(work)
 
 
+PROCESSORS = 1024
+"""Of the simulation of jobs."""
+
+
+def streams(count, load=0.7):
+    """Rigid and moldable jobs from the distributions of the Toronto paper, scaled to the machine."""
+    from harness.papers import anastasiadis97 as toronto  # noqa: PLC0415
+    from harness.simulator.jobs.arrivals import gaps_s, hyperexponential, in_ns, moldable  # noqa: PLC0415
+    from harness.simulator.jobs.model import rigid  # noqa: PLC0415
+
+    random = np.random.default_rng(1)
+    sizes = 2 ** random.integers(0, 10, count)
+    work_s = hyperexponential(count, toronto.SHARES, toronto.MEANS_S, random)
+    gap_s = float((work_s * sizes).mean()) / (PROCESSORS * load)
+    arrivals_s = np.cumsum(gaps_s("exponential", count, gap_s, random))
+    estimates = 1 + random.exponential(2.0, count)
+    fixed = rigid(in_ns(arrivals_s), sizes, np.maximum(in_ns(work_s), 1), estimates)
+    gap_s = float(work_s.mean()) / (PROCESSORS * load)
+    arrivals_s = np.cumsum(gaps_s("exponential", count, gap_s, random))
+    flexible = moldable(arrivals_s, sizes, work_s, np.full(count, np.inf))
+    return {"fcfs": fixed, "easy": fixed, "aep": flexible}
+
+
 def job_level(share):
     """Times by policy."""
-    sys.path.insert(0, str(Path(__file__).parent))
-    from jobs import PROCESSORS, streams  # noqa: PLC0415
-
-    from coordinator import policies  # noqa: PLC0415
+    from coordinator import policies  # noqa: PLC0415 - of the commit that PYTHONPATH names
     from harness.simulator.jobs.simulate import simulate  # noqa: PLC0415
 
     for name, jobs in streams(round(200_000 * share)).items():

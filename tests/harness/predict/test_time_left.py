@@ -15,7 +15,7 @@ from harness.predict import process_level
 from harness.spec import experiment, experiment_source, job_level
 
 COSTS = json.loads((SUPPORT / "recorded_costs.json").read_text())
-"""Processor time of each part in seconds (tests/benchmarks/time_left.py --record)."""
+"""Processor time of each part in seconds (tests/benchmarks/time_left.py)."""
 
 WORKERS = 2
 
